@@ -1,0 +1,1 @@
+"""BEAM and LIGHT: a reproducible artifact."""

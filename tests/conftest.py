@@ -1,0 +1,34 @@
+"""Where tests find real data. `../shared` exists only on the developers' machines and in CI."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def repo_root() -> Path:
+    """The repository's top folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of references and real data beside the checkout; the test is skipped where it is missing."""
+    folder = Path(os.environ.get("BEAM_SHARED", ROOT.parent / "shared"))
+    if not folder.is_dir():
+        pytest.skip(f"no shared folder at {folder} (set BEAM_SHARED to point at one)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def beam_data() -> Path:
+    """Released BEAM conversations (a folder with 100K/, 500K/, ...); the test is skipped where they are missing."""
+    folder = Path(os.environ.get("BEAM_DATA", ROOT.parent / "shared" / "data" / "beam"))
+    if not folder.is_dir():
+        pytest.skip(f"no BEAM data at {folder} (set BEAM_DATA to a folder laid out like the released chats/)")
+    return folder
