@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["fixtures_release"]
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

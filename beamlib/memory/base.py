@@ -39,11 +39,12 @@ class Recollection:
     @classmethod
     def of(cls, passages: Sequence[Passage]) -> Recollection:
         """Join `passages` in order, a blank line between two."""
-        parts: dict[str, tuple[int, ...]] = {}
+        parts: dict[str, dict[int, None]] = {}
         for item in passages:
-            parts[item.part] = tuple(dict.fromkeys(parts.get(item.part, ()) + item.message_ids))
+            parts.setdefault(item.part, {}).update(dict.fromkeys(item.message_ids))
         ids = tuple(dict.fromkeys(i for item in passages for i in item.message_ids))
-        return cls("\n\n".join(item.text for item in passages), ids, parts)
+        text = "\n\n".join(item.text for item in passages)
+        return cls(text, ids, {part: tuple(found) for part, found in parts.items()})
 
 
 class Memory(Protocol):

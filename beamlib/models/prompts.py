@@ -44,8 +44,11 @@ def prompt_file(prompt_id: str) -> PromptFile:
     header, closing, body = rest.partition("\n---\n")
     if not separator or not closing:
         raise UserError(f"{path}: a prompt file starts with a header between two '---' lines; add one.")
-    fields = yaml.safe_load(header)
-    missing = {"listing", "role", "variables", "output"} - set(fields)
+    try:
+        fields = yaml.safe_load(header)
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: the header is not valid YAML ({' '.join(str(error).split())}); correct it.") from None
+    missing = {"listing", "role", "variables", "output"} - set(fields if isinstance(fields, dict) else ())
     if missing:
         raise UserError(f"{path}: the header lacks {', '.join(sorted(missing))}; add it.")
     return PromptFile(

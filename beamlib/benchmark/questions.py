@@ -1,0 +1,259 @@
+"""From `probing_questions.json` to probes and, apart from them, gold (section 1.5 of the format; paper appendix D)."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from beamlib.benchmark.gold import ABILITIES, Ability, Gold
+from beamlib.benchmark.model import Probe
+from beamlib.benchmark.reading import Log, check_text, is_a, need, need_text, show
+from beamlib.files import to_json
+
+QUESTIONS_PER_ABILITY = 2
+_TEXT = (str,)
+_LIST = (list,)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the questions of one ability carry besides question, difficulty and rubric.
+
+    `reference` is the field of the reference answer, `fields` the others with the types they may have, `parts` the
+    keys of `source_chat_ids` where it is an object. `cites`: whether ids are `never`, `always` or only `mostly` there.
+    """
+
+    reference: str
+    fields: Mapping[str, tuple[type, ...]]
+    parts: tuple[str, ...] = ()
+    cites: str = "always"
+
+
+_FOLLOWING: dict[str, tuple[type, ...]] = {"compliance_indicators": _LIST, "non_compliance_signs": _LIST}
+SHAPES: Mapping[Ability, Shape] = {
+    "abstention": Shape(
+        "ideal_response",
+        {"abstention_type": _TEXT, "why_unanswerable": _TEXT, "plan_reference": _TEXT},
+        cites="never",
+    ),
+    "contradiction_resolution": Shape(
+        "ideal_answer",
+        {
+            "contradiction_type": _TEXT,
+            "topic_questioned": _TEXT,
+            "conversation_references": _LIST,
+            "tests_for": _TEXT,
+        },
+        ("first_statement", "second_statement"),
+    ),
+    "event_ordering": Shape(
+        "answer",
+        {"ordering_type": _TEXT, "total_mentions": (int,), "conversation_references": _LIST, "ordering_tested": _LIST},
+    ),
+    "information_extraction": Shape(
+        "answer", {"question_type": _TEXT, "conversation_reference": _TEXT, "key_facts_tested": _LIST}
+    ),
+    "instruction_following": Shape(
+        "expected_compliance", {"instruction_being_tested": _TEXT, **_FOLLOWING, "instruction_type": _TEXT}
+    ),
+    "knowledge_update": Shape(
+        "answer",
+        {
+            "update_type": _TEXT,
+            "tests_retention_of": _TEXT,
+            "conversation_references": _LIST,
+            "potential_confusion": _TEXT,
+        },
+        ("original_info", "updated_info"),
+        cites="mostly",
+    ),
+    "multi_session_reasoning": Shape(
+        "answer",
+        {
+            "reasoning_type": _TEXT,
+            "sessions_required": (int,),
+            "conversation_references": _LIST,
+            "reasoning_steps": _LIST,
+        },
+    ),
+    "preference_following": Shape(
+        "expected_compliance", {"preference_being_tested": _TEXT, **_FOLLOWING, "preference_type": _TEXT}
+    ),
+    "summarization": Shape(
+        "ideal_summary",
+        {
+            "summarization_type": _TEXT,
+            "bullet_points_covered": (int,),
+            "conversation_sessions": (list, int, str),
+            "key_elements_tested": _LIST,
+            "synthesis_required": _TEXT,
+        },
+        cites="mostly",
+    ),
+    "temporal_reasoning": Shape(
+        "answer",
+        {
+            "temporal_type": _TEXT,
+            "time_points": _LIST,
+            "conversation_references": _LIST,
+            "calculation_required": _TEXT,
+        },
+        ("first_event", "second_event"),
+    ),
+}
+_OPTIONAL: Mapping[str, type] = {"complexity_factors": list, "extraction_challenge": str, "plan_reference": str}
+
+
+def parse_questions(
+    value: Any, conversation_id: str, message_ids: Container[int], log: Log
+) -> tuple[tuple[Probe, ...], dict[str, Gold]]:
+    """Probes in file order and their gold by probe id.
+
+    `message_ids` are the ids in the chat: cited ids outside it go to `Gold.evidence_missing` and are noted. A question
+    without text, difficulty, rubric or reference answer is a `UserError`; an oddity in a field that nothing scores is
+    noted, and the field kept as it is in `Gold.extras`.
+    """
+    if not is_a(value, dict):
+        log.fail("", f"expected an object with the ten abilities, not {show(value)}")
+    for key in value:
+        if key not in SHAPES:
+            log.fail("", f"{show(key)} is no BEAM ability (known: {', '.join(ABILITIES)})")
+    for ability in ABILITIES:
+        if ability not in value:
+            log.fail("", f"the ability `{ability}` is missing")
+    if list(value) != list(ABILITIES):
+        log.note("ability_order", "", "abilities are not in alphabetical order, so question numbers differ from usual")
+    probes: list[Probe] = []
+    gold: dict[str, Gold] = {}
+    seen: dict[str, str] = {}
+    for ability, questions in value.items():
+        if not is_a(questions, list) or not questions:
+            log.fail(ability, f"expected a list of questions, not {show(questions)}")
+        if len(questions) != QUESTIONS_PER_ABILITY:
+            log.note("question_count", ability, f"{len(questions)} questions instead of {QUESTIONS_PER_ABILITY}")
+        for number, raw in enumerate(questions):
+            where = f"{ability} {number}"
+            if not is_a(raw, dict):
+                log.fail(where, f"expected an object, not {show(raw)}")
+            probe = Probe(
+                f"{conversation_id}-q{len(probes):02d}", conversation_id, need_text(raw, "question", log, where)
+            )
+            first = seen.setdefault(probe.question, probe.id)
+            if first != probe.id:
+                log.note("duplicate_question", where, f"{probe.id} asks the same as {first}")
+            probes.append(probe)
+            gold[probe.id] = _gold(raw, ability, probe, message_ids, log, where)
+    return tuple(probes), gold
+
+
+def _gold(raw: dict[str, Any], ability: Ability, probe: Probe, ids: Container[int], log: Log, where: str) -> Gold:
+    shape = SHAPES[ability]
+    rubric = need(raw, "rubric", list, log, where)
+    if not rubric:
+        log.fail(where, "`rubric` is empty")
+    for number, item in enumerate(rubric):
+        if not is_a(item, str) or not item.strip():
+            log.fail(where, f"rubric item {number} must be text, not {show(item)}")
+        check_text(item, f"rubric item {number}", log, where)
+    if len(set(rubric)) != len(rubric):
+        log.note("duplicate_rubric_item", where, "the rubric repeats an item")
+    cited = _cited(raw, shape, log, where)
+    missing = tuple(i for i in cited if i not in ids)
+    if missing:
+        log.note("evidence_missing", where, f"{probe.id} cites {len(missing)} id(s) that the chat does not have")
+    _check_extras(raw, shape, probe.id.startswith("10M-") and ability != "abstention", log, where)
+    core = {"question", "difficulty", "rubric", shape.reference}
+    return Gold(
+        probe_id=probe.id,
+        conversation_id=probe.conversation_id,
+        ability=ability,
+        rubric=tuple(rubric),
+        reference=need_text(raw, shape.reference, log, where),
+        evidence=tuple(i for i in cited if i in ids),
+        difficulty=need_text(raw, "difficulty", log, where),
+        evidence_missing=missing,
+        extras={key: item for key, item in raw.items() if key not in core},
+    )
+
+
+def _cited(raw: dict[str, Any], shape: Shape, log: Log, where: str) -> tuple[int, ...]:
+    """The cited message ids, flattened, in order, without repeats."""
+    if "source_chat_ids" not in raw:
+        if shape.cites == "always":
+            log.fail(where, "the field `source_chat_ids` is missing")
+        if shape.cites == "mostly":
+            log.note("evidence_absent", where, "no `source_chat_ids`: evidence recall leaves the question out")
+        return ()
+    value = raw["source_chat_ids"]
+    if shape.cites == "never":
+        log.note("unknown_field", where, "an abstention question cites evidence; the ids are kept")
+    elif shape.parts:
+        if not is_a(value, dict) or set(value) != set(shape.parts):
+            log.fail(where, f"`source_chat_ids` must be an object with {' and '.join(shape.parts)}, not {show(value)}")
+        for part in shape.parts:
+            if not is_a(value[part], list):
+                log.fail(where, f"`source_chat_ids`, {part}: expected a list, not {show(value[part])}")
+            if not value[part]:
+                log.note("evidence_empty", where, f"`{part}` cites nothing")
+    elif not is_a(value, list):
+        log.fail(where, f"`source_chat_ids` must be a list, not {show(value)}")
+    elif not value:
+        log.note("evidence_empty", where, "`source_chat_ids` is empty: evidence recall leaves the question out")
+    found: list[int] = []
+    _flatten(value, found, log, where)
+    return tuple(dict.fromkeys(found))
+
+
+def _flatten(value: Any, found: list[int], log: Log, where: str) -> None:
+    """Collect ids from numbers, lists in lists, and the object of parts at the top."""
+    if is_a(value, int):
+        found.append(value)
+    elif is_a(value, list):
+        for item in value:
+            if item == []:
+                log.note("evidence_empty", where, "`source_chat_ids` holds an empty list")
+            if is_a(item, dict):
+                log.fail(where, f"`source_chat_ids` contains {show(item)} where a message id belongs")
+            _flatten(item, found, log, where)
+    elif is_a(value, dict):
+        for item in value.values():
+            _flatten(item, found, log, where)
+    elif value == "--":  # a separator that one published list contains
+        log.note("evidence_separator", where, "`source_chat_ids` contains '--'; skipped")
+    else:
+        log.fail(where, f"`source_chat_ids` contains {show(value)} where a message id (a whole number) belongs")
+
+
+def _check_extras(raw: dict[str, Any], shape: Shape, needs_plan: bool, log: Log, where: str) -> None:
+    """Note what is odd in the fields that nothing scores; refuse what no record could carry."""
+    for key, kinds in shape.fields.items():
+        if key not in raw:
+            log.note("field_missing", where, f"`{key}` is missing")
+        elif not any(is_a(raw[key], kind) for kind in kinds):
+            log.note("field_type", where, f"`{key}` is {show(raw[key])}")
+        elif is_a(raw[key], list) and not _uniform(key, raw[key]):
+            log.note("field_type", where, f"`{key}` holds {show(raw[key])}")
+        elif raw[key] in ("", []):
+            log.note("field_empty", where, f"`{key}` is empty")
+    if needs_plan and "plan_reference" not in raw:
+        log.note("field_missing", where, "`plan_reference` is missing")
+    usual = {"question", "difficulty", "rubric", "source_chat_ids", shape.reference, *shape.fields, *_OPTIONAL}
+    for key, value in raw.items():
+        try:
+            to_json(value).encode("utf-8")
+        except (TypeError, ValueError):  # half a character, or a Python literal that is no JSON value
+            log.fail(where, f"{show(key)} holds what cannot be written as JSON ({show(value)})")
+        if key not in usual:
+            log.note("unknown_field", where, f"`{show(key)}` is unusual here; kept")
+        if (
+            key in _OPTIONAL
+            and key not in shape.fields
+            and not (is_a(value, _OPTIONAL[key]) and (is_a(value, str) or _uniform(key, value)))
+        ):
+            log.note("field_type", where, f"`{key}` is {show(value)}")
+
+
+def _uniform(key: str, items: list[Any]) -> bool:
+    """Whether a list holds what such lists hold: session numbers, or texts."""
+    return all(is_a(item, int if key == "conversation_sessions" else str) for item in items)

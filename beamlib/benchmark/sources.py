@@ -1,0 +1,153 @@
+"""Finding conversations on disk: the released folder layout, or parquet files of the hub datasets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from beamlib.benchmark.model import SIZES, Size
+from beamlib.errors import UserError
+
+CHAT, CUT_CHAT, QUESTIONS = "chat.json", "chat_trunecated.json", "probing_questions/probing_questions.json"
+EXPECTED = (
+    "expected a folder laid out like the released chats/ (100K/1/chat.json, ...), one of its tiers, one conversation, "
+    "or parquet files of the hub datasets (100K-00000-of-00001.parquet, ...)"
+)
+NUMBER = re.compile(r"[1-9][0-9]{0,5}")
+"""The name of a conversation folder."""
+_PLAN = re.compile(r"plan-([0-9]{1,3})")
+_PARQUET = re.compile(r"(?P<split>[0-9]+[KkMm])-[0-9]+-of-[0-9]+\.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a conversation lies. `id` is `<size>-<directory>`; `path` is its folder, or the parquet file and `row`."""
+
+    id: str
+    size: Size
+    path: Path
+    kind: Literal["released", "hub"]
+    row: int = 0
+
+    @property
+    def number(self) -> int:
+        """The directory number in the released layout."""
+        return int(self.id.rpartition("-")[2])
+
+
+def parse_size(text: str) -> Size:
+    """A tier by its name in any case; `128K` is the paper's name of 100K. Anything else is a `UserError`."""
+    name = text.strip().upper()
+    for size in SIZES:
+        if name == size or (size == "100K" and name == "128K"):
+            return size
+    raise UserError(f"{text!r} is no size of the benchmark; use one of {', '.join(SIZES)} (128K means 100K).")
+
+
+def find_conversations(folder: Path, sizes: Sequence[Size] | None = None) -> list[Source]:
+    """The conversations in `folder`, sorted by size, then number; only `sizes` if given.
+
+    Accepts the released layout (`folder/100K/7`, `folder/chats/100K/7`), one tier of it, one conversation folder, or a
+    folder with parquet files of the hub datasets (searched through all its subfolders). Finding nothing, or a
+    conversation twice, or something that looks like a conversation under a name that is no number, is a `UserError`.
+    """
+    found, problems = scan(folder)
+    if problems:
+        raise UserError(problems[0])
+    wanted = [source for source in found if sizes is None or source.size in sizes]
+    if not wanted:
+        there = ", ".join(size for size in SIZES if any(source.size == size for source in found))
+        raise UserError(f"{folder}: no conversation of size {', '.join(sizes or ())}; there are {there}.")
+    return wanted
+
+
+def scan(folder: Path) -> tuple[list[Source], list[str]]:
+    """All conversations in `folder`, sorted, and what is wrong with the folder, one sentence each.
+
+    Only a folder without any conversation or problem is a `UserError`.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: not a folder; {EXPECTED}.")
+    found, problems = _released(folder.absolute())
+    if not found and not problems:
+        found, problems = _parquet(folder.absolute())
+    if not found and not problems:
+        raise UserError(f"{folder}: no conversation found; {EXPECTED}.")
+    first: dict[str, Source] = {}
+    for source in found:
+        other = first.setdefault(source.id, source)
+        if other is not source:
+            problems.append(f"{source.path}: conversation {source.id} is also at {other.path}; remove one of them.")
+    return sorted(first.values(), key=lambda source: (SIZES.index(source.size), source.number)), problems
+
+
+def plan_folders(folder: Path) -> dict[int, Path]:
+    """The `plan-k` folders of a 10M conversation that hold a chat, by their 0-based number."""
+    found = {
+        int(match[1]): path
+        for path in _subfolders(folder)
+        if (match := _PLAN.fullmatch(path.name)) and (path / CHAT).is_file()
+    }
+    return dict(sorted(found.items()))
+
+
+def _tier(name: str) -> Size | None:
+    return next((size for size in SIZES if name.upper() == size or (size == "100K" and name.upper() == "128K")), None)
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be listed ({error.strerror}); check its permissions.") from None
+
+
+def _looks_like_conversation(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in (CHAT, CUT_CHAT, QUESTIONS)) or bool(plan_folders(folder))
+
+
+def _released(folder: Path) -> tuple[list[Source], list[str]]:
+    if _looks_like_conversation(folder):
+        size = _tier(folder.parent.name)
+        if size is None or not NUMBER.fullmatch(folder.name):
+            return [], [
+                f"{folder}: a conversation whose size cannot be told; name it like 100K/7 (its tier, then its number)."
+            ]
+        return [Source(f"{size}-{folder.name}", size, folder, "released")], []
+    own = _tier(folder.name)
+    tiers = [(folder, own)] if own is not None else []
+    for base in (folder, folder / "chats"):
+        if base.is_dir():
+            tiers += [(path, size) for path in _subfolders(base) if (size := _tier(path.name)) is not None]
+    found, problems = [], []
+    for tier, size in tiers:
+        for path in _subfolders(tier):
+            if NUMBER.fullmatch(path.name):
+                found.append(Source(f"{size}-{path.name}", size, path, "released"))
+            elif _tier(path.name) is None and _looks_like_conversation(path):
+                problems.append(
+                    f"{path}: holds a conversation, but its name is no number from 1 up; rename it or move it away."
+                )
+    return found, problems
+
+
+def _parquet(folder: Path) -> tuple[list[Source], list[str]]:
+    found, problems = [], []
+    for path in sorted(folder.rglob("*.parquet")):
+        name = _PARQUET.fullmatch(path.name)
+        size = _tier(name["split"]) if name else None
+        if size is None:
+            problems.append(
+                f"{path}: the file name does not tell the split; expected a name like 100K-00000-of-00001.parquet."
+            )
+            continue
+        from beamlib.benchmark.hub import conversation_numbers  # here, because pyarrow takes 0.2 s to import
+
+        try:
+            found += [Source(f"{size}-{n}", size, path, "hub", row) for row, n in enumerate(conversation_numbers(path))]
+        except UserError as error:
+            problems.append(str(error))
+    return found, problems

@@ -1,0 +1,140 @@
+"""The command line: `beamlib --help`. Wrong input gives one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from beamlib.errors import UserError
+from beamlib.files import to_json
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+data_app = typer.Typer(no_args_is_help=True, help="Look at BEAM conversations, or fetch them.")
+app.add_typer(data_app, name="data")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Data = Annotated[Path, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")]
+
+
+def _list(value: str) -> list[str]:
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _numbers(value: str, option: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in _list(value)]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise UserError(f"{option}: {value!r} is not a list of positive integers such as 5,10,15,20.")
+    return numbers
+
+
+@data_app.command("check")
+def data_check(folder: Path, as_json: Json = False) -> None:
+    """Count what is in FOLDER and list every anomaly; exit code 2 when a conversation cannot be read."""
+    from beamlib.benchmark.check import check_folder
+
+    report = check_folder(folder)
+    print(to_json(report.model_dump(mode="json"), indent=2) if as_json else report.render())
+    if report.errors:
+        raise SystemExit(2)
+
+
+@data_app.command("download")
+def data_download(
+    folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path("data"),
+    sizes: Annotated[str, typer.Option(help="Tiers to fetch.")] = "100k,500k,1m,10m",
+) -> None:
+    """Fetch the released data sets at the pinned revision, with checksums."""
+    from beamlib.benchmark.hub import download
+    from beamlib.benchmark.sources import parse_size
+
+    print(download(folder, [parse_size(size) for size in _list(sizes)]))
+
+
+@app.command()
+def evidence(
+    data: Data,
+    size: Annotated[str, typer.Option(help="Tiers, separated by commas.")] = "100k",
+    memory: Annotated[str, typer.Option(help="light, rag or both.")] = "light,rag",
+    retriever: Annotated[str, typer.Option(help="bm25, dense, embedded.")] = "bm25,embedded",
+    k: Annotated[str, typer.Option("--k", help="Retrieval budgets.")] = "5,10,15,20",
+    as_json: Json = False,
+) -> None:
+    """The share of cited messages that K recalled pairs cover: retrieval measured without any model."""
+    from beamlib.benchmark.sources import parse_size
+    from beamlib.report.text import print_rows
+    from beamlib.scoring.evidence import evidence_table
+
+    sizes = [parse_size(name) for name in _list(size)]
+    rows = evidence_table(data, sizes, _list(memory), _list(retriever), _numbers(k, "--k"))
+    print_rows(rows, as_json=as_json)
+
+
+@app.command()
+def score(
+    run: Annotated[Path, typer.Argument(help="A run folder, or one arm's folder in it.")],
+    protocol: Annotated[str, typer.Option(help="Scoring protocol.")] = "paper",
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Score the stored judgements of RUN by a protocol, with intervals; no call is made."""
+    from beamlib.report.results import score_folders
+    from beamlib.report.text import print_rows
+
+    print_rows(score_folders(run, protocol, seed=seed), as_json=as_json)
+
+
+@app.command()
+def claims(as_json: Json = False) -> None:
+    """Recompute every claim of the paper from its published tables."""
+    from beamlib.report.claims import audit, render
+
+    results = audit()
+    print(to_json([result.model_dump(mode="json") for result in results], indent=2) if as_json else render(results))
+
+
+@app.command()
+def preflight(params: Annotated[Path, typer.Argument(help="Folder of parameter files.")] = Path("params")) -> None:
+    """Compare the parameter files with what the notebooks accept."""
+    from beamlib.report.notebooks import preflight as check
+
+    for line in check(params):
+        print(line)
+
+
+@app.command("run-all")
+def run_all(
+    data: Annotated[Path | None, typer.Option(envvar="BEAM_DATA", help="Folder of BEAM conversations.")] = None,
+    sizes: Annotated[str, typer.Option(help="Tiers to run; by default all that are found.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the run folder under runs/.")] = "default",
+    conversations: Annotated[int, typer.Option(min=0, help="At most this many per tier; 0 for all.")] = 0,
+    protocol: Annotated[str, typer.Option(help="Scoring protocol of the tables.")] = "paper",
+    download: Annotated[bool, typer.Option("--download", help="Fetch the released data first.")] = False,
+) -> None:
+    """The main job of run_all.sh."""
+    from beamlib.main_job import Job, run
+
+    run(
+        Job(data=data, sizes=_list(sizes), name=name, conversations=conversations, protocol=protocol, download=download)
+    )
+
+
+def main() -> None:
+    """Entry point: turns a `UserError` into one line and exit code 2."""
+    try:
+        app()
+    except UserError as error:
+        print(f"beamlib: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("beamlib: interrupted; the same command goes on where this one stopped.", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+if __name__ == "__main__":
+    main()

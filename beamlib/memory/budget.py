@@ -1,0 +1,84 @@
+"""Fitting text into a number of tokens: what to keep whole, what to shorten, and how to say so.
+
+All counts are by `beamlib.text.count_tokens`. That counter adds up over pieces joined by white space, so sizes are
+counted once per piece and then summed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from beamlib.text import count_tokens
+
+RESERVE_TOKENS = 3_000
+"""Tokens of a reader's window that a memory leaves free for the instructions, the question and the answer. Also covers
+the counter's error: on single messages it may be 5 % below a real tokenizer."""
+
+LEAST_TOKENS = 64
+"""No passage is ever shortened below this: room for its header, the mark and some words on either side."""
+
+_MARK_TOKENS = 8
+_WORD = re.compile(r"\S+")
+
+
+def shorten(text: str, tokens: int) -> str:
+    """`text` if it has at most `tokens` tokens, else its beginning and end around a mark that says what is missing.
+
+    The result never has more than `tokens` tokens. `tokens` must be at least `LEAST_TOKENS`.
+    """
+    if tokens < LEAST_TOKENS:
+        raise ValueError(f"cannot shorten a text to {tokens} tokens, fewer than {LEAST_TOKENS}")
+    size = count_tokens(text)
+    if size <= tokens:
+        return text
+    words = [(found.start(), found.end()) for found in _WORD.finditer(text)]
+    room = tokens - _MARK_TOKENS
+    head = text[: _end_of_head(text, words, room // 2)]
+    tail = text[_start_of_tail(text, words, room - room // 2) :]
+    missing = size - count_tokens(head) - count_tokens(tail)
+    return f"{head}\n[… {missing} tokens left out …]\n{tail}"
+
+
+def _end_of_head(text: str, words: Sequence[tuple[int, int]], room: int) -> int:
+    end = 0
+    for start, stop in words:
+        size = count_tokens(text[start:stop])
+        if size > room:
+            # A word of many tokens (a URL, a table row): every token is at least one character long.
+            return start + room
+        end, room = stop, room - size
+    return end
+
+
+def _start_of_tail(text: str, words: Sequence[tuple[int, int]], room: int) -> int:
+    begin = len(text)
+    for start, stop in reversed(words):
+        size = count_tokens(text[start:stop])
+        if size > room:
+            return stop - room
+        begin, room = start, room - size
+    return begin
+
+
+def newest_that_fit(sizes: Sequence[int], tokens: int) -> int:
+    """Where the longest tail of `sizes` begins whose sum is at most `tokens`; `len(sizes)` when not even one fits."""
+    start, left = len(sizes), tokens
+    while start > 0 and sizes[start - 1] <= left:
+        start -= 1
+        left -= sizes[start]
+    return start
+
+
+def common_limit(sizes: Sequence[int], tokens: int) -> int:
+    """The largest size to which the larger of `sizes` can be cut so that together they have at most `tokens`.
+
+    Cutting only the largest keeps every item in view, where dropping whole ones would lose them.
+    """
+    left = tokens
+    for position, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - position)
+        if size > share:
+            return share
+        left -= size
+    return max(sizes, default=tokens)

@@ -1,0 +1,96 @@
+"""What the extracting model reads of each pair: the pair and the talk just before it (paper section 3).
+
+The history of a turn's first pair is the whole turn before it, none where a plan begins; that of a later pair is the
+earlier pairs of its own turn. This is the released code's rule (M12 of the reference).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from beamlib.benchmark.model import Conversation, Pair
+from beamlib.memory.base import passage
+from beamlib.memory.budget import shorten
+from beamlib.memory.episodic import read_keys
+from beamlib.models.base import Completion, Model, ModelError, Prompt, complete_all
+from beamlib.text import count_tokens
+
+INPUT_TOKENS = 25_000
+"""Pair and history together: a 32K extractor less its instructions and its reply."""
+
+PAIR_TOKENS = 18_000
+"""The pair alone. Only degenerate messages (one has 350,000 characters) are longer; their middle is left out."""
+
+_LIST_MARK = re.compile(r"^\s*(?:[-*•]\s+)?")
+
+
+def header(pair: Pair) -> str:
+    """The first line of `passage(pair)`: the mark by which notes say where they come from."""
+    first, last = pair.message_ids
+    return f"[messages {first}-{last}]"
+
+
+def extraction_prompts(prompt_id: str, conversation: Conversation) -> list[Prompt]:
+    """One prompt per pair of the conversation, in order: `episodic_keys` (Listing 40) or `scratchpad_notes` (41)."""
+    texts = {pair.user.id: passage(pair).text for pair in conversation.pairs}
+    sizes = {message_id: count_tokens(text) for message_id, text in texts.items()}
+    prompts = []
+    for pair, before in _with_history(conversation):
+        text, size = texts[pair.user.id], sizes[pair.user.id]
+        if size > PAIR_TOKENS:
+            text, size = shorten(text, PAIR_TOKENS), PAIR_TOKENS
+        history = "\n\n".join(texts[earlier.user.id] for earlier in before)
+        if sum(sizes[earlier.user.id] for earlier in before) > INPUT_TOKENS - size:
+            history = shorten(history, INPUT_TOKENS - size)
+        prompts.append(Prompt(prompt_id, {"history": history, "pair": text}))
+    return prompts
+
+
+def extract(model: Model, prompts: Sequence[Prompt]) -> list[str]:
+    """The replies to extraction prompts, in order, all asked at once; `ModelError` says which pair's call failed."""
+    return [completion.text for completion in complete_all(_NamesThePair(model), prompts)]
+
+
+def episodic_keys(conversation: Conversation, replies: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Each pair's keys from the reply to its `episodic_keys` prompt.
+
+    A pair without a single key could never be found: its user's words stand in for them.
+    """
+    pairs = zip(conversation.pairs, replies, strict=True)
+    return tuple(read_keys(reply) or (pair.user.content,) for pair, reply in pairs)
+
+
+def lines_of(reply: str) -> list[str]:
+    """The lines of a reply without list marks, none empty."""
+    return [line for raw in reply.splitlines() if (line := _LIST_MARK.sub("", raw, count=1).strip())]
+
+
+def _with_history(conversation: Conversation) -> Iterator[tuple[Pair, Sequence[Pair]]]:
+    turn_before: tuple[Pair, ...] = ()
+    plan = None
+    for batch in conversation.batches:
+        if batch.plan != plan:
+            turn_before, plan = (), batch.plan
+        for turn in batch.turns:
+            for position, pair in enumerate(turn.pairs):
+                yield pair, turn.pairs[:position] if position else turn_before
+            turn_before = turn.pairs
+
+
+class _NamesThePair:
+    """Wraps a model so that a failure among thousands of concurrent calls can be traced to its pair."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        try:
+            return await self._model.complete(prompt)
+        except ModelError as error:
+            where = prompt.variables["pair"].partition("\n")[0]
+            raise ModelError(f"{prompt.id} for {where}: {error}") from error

@@ -1,0 +1,48 @@
+"""The long-context baseline (paper section 4.1): the whole conversation, or its newest part where it does not fit.
+
+The released pruning returns nothing when a conversation ends up just below its limit (M8 of the reference: between
+10,000 and 2,000 tokens under it), and it appends every earlier question to the next prompt (M9). Here the newest pair
+is always there, and recalling leaves no trace.
+"""
+
+from __future__ import annotations
+
+from beamlib.benchmark.model import Conversation
+from beamlib.errors import UserError
+from beamlib.memory.base import Passage, Recollection, passage
+from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, newest_that_fit, shorten
+from beamlib.text import count_tokens
+
+
+class FullContext:
+    """The newest pairs that fit into `window_tokens - reserve_tokens`, oldest first, each of them whole.
+
+    A newest pair that does not fit alone is shown with its middle left out and a mark in its place.
+    """
+
+    name = "full-context"
+
+    def __init__(self, window_tokens: int, reserve_tokens: int = RESERVE_TOKENS) -> None:
+        self._tokens = window_tokens - reserve_tokens
+        if self._tokens < LEAST_TOKENS:
+            raise UserError(
+                f"full_context: a window of {window_tokens} tokens less a reserve of {reserve_tokens} leaves "
+                f"{self._tokens}; give a window of at least {reserve_tokens + LEAST_TOKENS}."
+            )
+        self._recollection: Recollection | None = None
+
+    def ingest(self, conversation: Conversation) -> None:
+        """Choose the part that fits; it is the same for every question."""
+        passages = [passage(pair, part="history") for pair in conversation.pairs]
+        start = newest_that_fit([count_tokens(item.text) for item in passages], self._tokens)
+        shown = passages[start:]
+        if passages and not shown:
+            newest = passages[-1]
+            shown = [Passage(shorten(newest.text, self._tokens), newest.message_ids, newest.part)]
+        self._recollection = Recollection.of(shown)
+
+    def recall(self, question: str) -> Recollection:
+        """The part chosen at ingestion, whatever the question."""
+        if self._recollection is None:
+            raise RuntimeError("FullContext.recall was called before ingest")
+        return self._recollection

@@ -1,0 +1,33 @@
+"""Working memory (paper section 3): the newest pairs of the conversation.
+
+The paper gives no z. The released code fills its budget from the oldest of the last hundred entries, each pair entered
+once per message of its turn (M1, M2 of the reference): about four distinct pairs get in, some thirty before the end,
+and the newest never does. Here the newest is chosen first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from beamlib.benchmark.model import Pair
+from beamlib.memory.base import Passage, passage
+from beamlib.memory.budget import newest_that_fit, shorten
+from beamlib.text import count_tokens
+
+
+def working_memory(pairs: Sequence[Pair], count: int, tokens: int, shown: Collection[int] = ()) -> list[Passage]:
+    """The newest `count` of `pairs` that fit into `tokens`, oldest first, as passages of the part "working".
+
+    Pairs whose messages are in `shown` stand in the context already: they are left out, and no older ones take their
+    place. The newest of those left is always there: too long for the budget, it has its middle left out.
+    """
+    shown_ids = frozenset(shown)
+    newest = [
+        passage(pair, part="working")
+        for pair in pairs[max(0, len(pairs) - count) :]
+        if shown_ids.isdisjoint(pair.message_ids)
+    ]
+    start = newest_that_fit([count_tokens(item.text) for item in newest], tokens)
+    if newest and start == len(newest):
+        return [Passage(shorten(newest[-1].text, tokens), newest[-1].message_ids, "working")]
+    return newest[start:]

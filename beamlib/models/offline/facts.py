@@ -1,0 +1,185 @@
+"""Numbers, dates and words in comparable form: all the normalisation that the offline stand-in does."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+
+import Stemmer
+
+_STEMMER = Stemmer.Stemmer("english")
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z']*|\d[\d,]*(?:\.\d+)*")
+
+_STOP_TEXT = """
+a about above after again against all also although am an and any are aren't as at be because been before being below
+between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each either else
+ever few for from further get gets getting give given go going got had hadn't has hasn't have haven't having he her here
+hers herself him himself his how i i'd i'll i'm i've if in into is isn't it it's its itself just know let let's like
+made make many may me might more most much must my myself need no nor not now of off on once one only or other our ours
+out over own per please said same say says she should shouldn't since so some still such sure than that that's the
+their theirs them themselves then there these they they're this those though through to too under until up upon us use
+used using very want wanted was wasn't way we well were weren't what what's when where whether which while who whom why
+will with within without won't would wouldn't yes yet you you'd you'll you're you've your yours yourself
+actually basically currently kind lot maybe perhaps quite really sort thing things trying try tell show mention
+mentioned specifically related specific different various across throughout conversation conversations chat till around
+"""
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """The lower-case English (Snowball) stem of one word; a number loses its thousands commas."""
+    if word[0].isdigit():
+        return word.replace(",", "").rstrip(".")
+    bare = word.lower().removesuffix("'s").strip("'")
+    return str(_STEMMER.stemWord(bare))
+
+
+STOP_STEMS = frozenset(stem(word) for word in _STOP_TEXT.split()) | frozenset(_STOP_TEXT.split())
+"""Stems that carry no content by themselves."""
+
+
+def stems(text: str) -> list[str]:
+    """Content stems of `text` in order, with repeats: no stop words."""
+    return [s for word in _WORD.findall(text) if (s := stem(word)) and s not in STOP_STEMS]
+
+
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+NUMBER_WORDS = {word: value for value, word in enumerate(_UNITS)} | {
+    word: value for value, word in zip(range(20, 100, 10), _TENS, strict=True)
+}
+NUMBER_WORDS |= {
+    f"{ten}-{_UNITS[unit]}": value + unit
+    for value, ten in zip(range(20, 100, 10), _TENS, strict=True)
+    for unit in range(1, 10)
+}
+"""English number words from zero to ninety-nine."""
+
+_MONTHS = {
+    name[:length]: number
+    for number, name in enumerate(
+        "january february march april may june july august september october november december".split(), start=1
+    )
+    for length in (3, len(name))
+} | {"sept": 9}
+_MONTH = r"(?P<{0}>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")"
+_DATE = re.compile(
+    r"\b(?P<iso_y>\d{4})-(?P<iso_m>\d{1,2})-(?P<iso_d>\d{1,2})\b"
+    r"|\b" + _MONTH.format("m1") + r"\b\.?[ -](?P<d1>\d{1,2})(?:st|nd|rd|th)?\b(?!:\d|%|\.\d)(?:,? ?-?(?P<y1>(?:19|20)\d\d)\b)?"
+    r"|\b(?P<d2>\d{1,2})(?:st|nd|rd|th)?(?: of)? " + _MONTH.format("m2") + r"\b\.?(?:,? (?P<y2>(?:19|20)\d\d)\b)?"
+    r"|\b(?P<us_m>\d{1,2})/(?P<us_d>\d{1,2})/(?P<us_y>(?:19|20)\d\d)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Day:
+    """A calendar day as written; `year` is 0 where the text gives none."""
+
+    month: int
+    day: int
+    year: int = 0
+
+    def same(self, other: Day) -> bool:
+        """Whether both can be the same day (a missing year fits every year)."""
+        return (self.month, self.day) == (other.month, other.day) and (
+            self.year == other.year or not self.year or not other.year
+        )
+
+    def on(self, year: int) -> date:
+        """The date in `year` unless it has a year of its own. Raises ValueError for 29 February of a common year."""
+        return date(self.year or year, self.month, self.day)
+
+
+@dataclass(frozen=True, slots=True)
+class Dated:
+    """A day and where in the text it stands."""
+
+    day: Day
+    start: int
+    end: int
+
+
+def find_dates(text: str) -> list[Dated]:
+    """Calendar days in `text`, in order: "March 29", "Mar 29th, 2024", "29 March 2024", "2024-03-29", "3/29/2024"."""
+    found = []
+    for match in _DATE.finditer(text):
+        group = match.groupdict()
+        month = group["m1"] or group["m2"]
+        number = _MONTHS[month.lower()] if month else int(group["iso_m"] or group["us_m"])
+        day = int(group["d1"] or group["d2"] or group["iso_d"] or group["us_d"])
+        year = int(group["y1"] or group["y2"] or group["iso_y"] or group["us_y"] or 0)
+        try:
+            date(year or 2000, number, day)  # 2000 is a leap year: without a year, 29 February is possible
+        except ValueError:
+            continue
+        found.append(Dated(Day(number, day, year), match.start(), match.end()))
+    return found
+
+
+def without_dates(text: str) -> str:
+    """`text` with its calendar days blanked, so that month names do not count as words."""
+    for dated in reversed(find_dates(text)):
+        text = f"{text[: dated.start]} {text[dated.end :]}"
+    return text
+
+
+_SCALE = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "bn": 1e9, "b": 1e9, "billion": 1e9}
+_NUMBER = re.compile(
+    r"(?P<currency>[$€£¥₹])? ?(?P<value>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
+    r"(?:(?P<scale>k|m|bn|b)\b(?!\w)| (?P<word>thousand|million|billion)\b)?"
+    r"(?P<percent> ?%| percent\b)?",
+    re.IGNORECASE,
+)
+_NUMBER_WORD = re.compile(r"\b(" + "|".join(sorted(NUMBER_WORDS, key=len, reverse=True)) + r")\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number with its kind: a currency sign, "%" or "" (plain). `start` and `end` are offsets in the text."""
+
+    value: float
+    kind: str
+    start: int
+    end: int
+
+
+def find_numbers(text: str, words: bool = True) -> list[Number]:
+    """Numbers in `text`, in order, those inside dates left out; with `words`, number words from two up count too."""
+    taken = [(dated.start, dated.end) for dated in find_dates(text)]
+    found = []
+    for match in _NUMBER.finditer(text):
+        at = match.start("value")
+        if any(start <= at < end for start, end in taken):
+            continue
+        value = float(match["value"].replace(",", ""))
+        scale = (match["scale"] or match["word"] or "").lower()
+        kind = match["currency"] or ("%" if match["percent"] else "")
+        found.append(Number(round(value * _SCALE.get(scale, 1.0), 6), kind, match.start(), match.end()))
+    if words:
+        for match in _NUMBER_WORD.finditer(text):
+            value = NUMBER_WORDS[match[1].lower()]
+            if value > 1:  # "one" and "zero" are mostly not counts
+                found.append(Number(float(value), "", match.start(), match.end()))
+        found.sort(key=lambda number: number.start)
+    return found
+
+
+def count_asked(text: str) -> int | None:
+    """The n of "five items", "5 items", "10 aspects" in a question that asks for a list of n; None where there is none."""
+    match = re.search(
+        r"\b(\d{1,2}|" + "|".join(sorted(NUMBER_WORDS, key=len, reverse=True)) + r")\s+(?:\w+\s+)?"
+        r"(?:items?|aspects?|things?|events?|topics?|points?|steps?|stages?)\b",
+        text,
+        re.IGNORECASE,
+    )
+    if match is None:
+        return None
+    word = match[1].lower()
+    return int(word) if word.isdigit() else NUMBER_WORDS[word]

@@ -1,0 +1,137 @@
+"""The stand-in's note-keeping: notes on a pair, shorter notes, and whether notes bear on a question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from beamlib.models.offline.context import ADVISED, ASSISTANT, USER, Unit, read_block
+from beamlib.models.offline.cues import ASKING, FIRST_PERSON, NEVER, NEWS, PREFERENCE, STANDING
+from beamlib.models.offline.facts import find_dates, find_numbers, stems
+from beamlib.models.offline.question import Kind, read_question
+from beamlib.models.offline.wording import cut, opens_point, plain
+from beamlib.text import count_tokens
+
+_HEADER = re.compile(r"(?:- )?(\[messages \d+-\d+\])\s*")
+_LINE_WORDS = 34
+_PAIR_TOKENS = 60
+_ADVICE_WORDS = 24
+_LINES = 4
+_WORTH_NOTING = 1.0
+
+_BEARS = 0.25
+"""Share of a question's words that a chunk must hold to be kept, if it holds at least two of them."""
+
+_SAME = 0.7
+"""Jaccard similarity from which two notes say the same, so that the newer replaces the older."""
+
+
+def salience(text: str) -> float:
+    """How much a statement is worth keeping: rules and choices first, then dates, amounts and facts about the user."""
+    score = 4.0 * (STANDING.search(text) is not None) + 3.0 * (NEVER.search(text) is not None)
+    score += 2.0 * (PREFERENCE.search(text) is not None) + 2.0 * bool(find_dates(text))
+    score += 1.5 * bool(find_numbers(text)) + 0.5 * (NEWS.search(text) is not None)
+    score += 1.0 * (FIRST_PERSON.search(text) is not None) + 0.3 * min(len(re.findall(r"(?<=[a-z,] )[A-Z]\w+", text)), 3)
+    return score - 2.0 * (ASKING.search(text) is not None) - 1.5 * (len(set(stems(text))) < 3)
+
+
+def scratchpad_notes(variables: Mapping[str, str]) -> str:
+    """Reply to `scratchpad_notes`: up to four lines "- [messages a-b] ...", the user's statements and one of advice.
+
+    The last line names the points of the assistant's reply, by its headings, where it has any. The history adds nothing here: what a pronoun refers to is
+    beyond these rules.
+    """
+    pair = variables["pair"].strip()
+    header = _HEADER.match(pair)
+    mark = f"- {header[1]} " if header else "- "
+    block = read_block(pair)
+    units = block.said_by(USER)
+    ranked = sorted(((salience(unit.text), -i) for i, unit in enumerate(units)), reverse=True)
+    chosen: list[int] = []
+    left = _PAIR_TOKENS
+    for score, negative in ranked[:_LINES]:
+        cost = count_tokens(mark) + count_tokens(cut(units[-negative].text, _LINE_WORDS))
+        if score >= _WORTH_NOTING and cost <= left:
+            chosen.append(-negative)
+            left -= cost
+    lines = _joined(units, sorted(chosen))
+    points = [plain(unit.text).rstrip(":") for unit in block.said_by(ASSISTANT) if opens_point(unit.text)]
+    if points and len(lines) < _LINES:
+        lines.append(ADVISED + cut("; ".join(dict.fromkeys(points)), _ADVICE_WORDS))
+    return "\n".join(mark + line for line in lines)
+
+
+def _joined(units: list[Unit], chosen: list[int]) -> list[str]:
+    """The chosen statements, neighbours of one sentence put together again."""
+    lines: list[str] = []
+    for position, index in enumerate(chosen):
+        text = cut(units[index].text, _LINE_WORDS)
+        before = chosen[position - 1] if position else -2
+        if lines and before == index - 1 and units[before].sentence == units[index].sentence:
+            lines[-1] = f"{lines[-1]}, {text}"
+        else:
+            lines.append(text)
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    position: int
+    line: str
+    tokens: int
+    stems: frozenset[str]
+    salience: float
+
+
+@lru_cache(maxsize=8192)
+def _note_parts(line: str) -> tuple[int, frozenset[str], float]:
+    text = _HEADER.sub("", line, count=1)
+    return count_tokens(line), frozenset(stems(text)), salience(text)
+
+
+def scratchpad_compress(variables: Mapping[str, str]) -> str:
+    """Reply to `scratchpad_compress`: the most salient notes within `target_tokens`, in their order.
+
+    Of notes that say the same the newest stays; recent notes count somewhat more than old ones.
+    """
+    lines = [line for line in variables["notes"].splitlines() if line.strip()]
+    notes = [_Note(position, line, *_note_parts(line)) for position, line in enumerate(lines)]
+    kept: list[_Note] = []
+    for note in reversed(notes):
+        if not any(_says_same(note, newer) for newer in kept):
+            kept.append(note)
+    left = int(variables["target_tokens"])
+    chosen: list[_Note] = []
+    for note in sorted(kept, key=lambda note: (-(note.salience + note.position / len(lines)), note.position)):
+        if note.tokens <= left:
+            chosen.append(note)
+            left -= note.tokens
+    return "\n".join(note.line for note in sorted(chosen, key=lambda note: note.position))
+
+
+def _says_same(one: _Note, other: _Note) -> bool:
+    short, long = sorted((len(one.stems), len(other.stems)))
+    return short >= _SAME * long > 0 and len(one.stems & other.stems) >= _SAME * len(one.stems | other.stems)
+
+
+@lru_cache(maxsize=4096)
+def _chunk_parts(chunk: str) -> tuple[frozenset[str], bool]:
+    lines = [_HEADER.sub("", line, count=1) for line in chunk.splitlines()]
+    rules = any(STANDING.search(line) is not None for line in lines)
+    return frozenset(stem for line in lines for stem in stems(line)), rules
+
+
+def scratchpad_filter(variables: Mapping[str, str]) -> str:
+    """Reply to `scratchpad_filter`: `yes` where the chunk shares enough of the question's words, or holds a rule.
+
+    Rare words count more; without a corpus at hand, a word's length stands in for its rarity.
+    """
+    present, rules = _chunk_parts(variables["chunk"])
+    question = read_question(variables["question"])
+    matched = [word for word in question.topic if word in present]
+    share = sum(map(len, matched)) / max(sum(map(len, question.topic)), 1)
+    broad = question.kind in (Kind.ORDER, Kind.SUMMARY, Kind.COUNT)
+    bears = share >= _BEARS and (len(matched) >= 2 or share >= 2 * _BEARS or broad)
+    return "yes" if rules or bears else "no"

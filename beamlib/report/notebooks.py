@@ -1,0 +1,140 @@
+"""Beginning, ending, checking and running the notebooks."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from IPython.display import Image
+from matplotlib.figure import Figure
+
+from beamlib.errors import UserError
+from beamlib.files import read_text, sha256_of_file, write_text
+from beamlib.params import RunParameters, load_parameters, parse_parameters
+from beamlib.report.figures import save_figure
+from beamlib.report.tables import ResultTable
+from beamlib.runs.manifest import commit
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+EVALUATION = ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
+
+_TYPES = {"str": str, "int": int, "float": float, "bool": bool, "list": list}
+_VERSIONS = ("numpy", "pandas", "scipy", "faiss-cpu", "bm25s", "matplotlib")
+
+
+@dataclass
+class Workspace:
+    """A notebook at work: its validated parameters, and what it has written so far."""
+
+    parameters: RunParameters
+    files: list[Path] = field(default_factory=list)
+
+    @property
+    def part(self) -> str:
+        """The part of the run folder that is written to: the tier, or `published` where there is no data."""
+        return self.parameters.size.lower() if self.parameters.data else "published"
+
+    def save_table(self, table: ResultTable, name: str) -> ResultTable:
+        """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown."""
+        self.files += table.save(name, Path(self.parameters.run) / "tables" / self.part)
+        return table
+
+    def save_figure(self, figure: Figure, name: str, data: pd.DataFrame, caption: str, **inputs: Any) -> Any:
+        """Write `figure` with its values and provenance to `<run>/figures/<part>/`, and show the file written."""
+        folder = Path(self.parameters.run) / "figures" / self.part
+        # Where the run lies has no bearing on what is plotted, and would make equal figures differ.
+        settings = self.parameters.model_dump(exclude={"run", "data", "workers"})
+        self.files += save_figure(figure, name, folder, data, inputs, settings, caption)
+        show: Any = Image  # has no types
+        return show(filename=str(folder / f"{name}.png"), width=720, alt=caption)
+
+    def finish(self) -> None:
+        """Print what the notebook rests on and what it wrote: commit, versions, hashes."""
+        print(f"commit     {commit()}")
+        print(f"python     {platform.python_version()}")
+        print("versions   " + ", ".join(f"{name} {version(name)}" for name in _VERSIONS))
+        for file in self.files:
+            print(f"wrote      {file.as_posix()}  sha256 {sha256_of_file(file)[:16]}")
+
+
+def begin(values: Mapping[str, Any]) -> Workspace:
+    """Validate a notebook's parameters (pass `globals()`) and make the repository the working directory.
+
+    Relative paths among the parameters count from the repository's top folder, wherever the notebook was opened.
+    """
+    os.chdir(ROOT)
+    names = RunParameters.model_fields
+    parameters = parse_parameters({name: values[name] for name in names if name in values}, "this notebook")
+    print("\n".join(f"{name:22s} {getattr(parameters, name)!r}" for name in names))
+    return Workspace(parameters)
+
+
+def preflight(folder: Path) -> list[str]:
+    """Compare every parameter file in `folder` with every notebook; a line per file, or a `UserError`.
+
+    Papermill itself only warns about a name it does not know and injects it all the same, so a typo would silently run
+    the default. Here an unknown, missing or mistyped parameter stops everything before a cell runs.
+    """
+    import papermill
+
+    files = sorted(folder.glob("*.yaml"))
+    if not files:
+        raise UserError(
+            f"{folder}: no parameter files (*.yaml) in it; expected 100k.yaml, 500k.yaml, 1m.yaml, 10m.yaml."
+        )
+    notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in EVALUATION]
+    accepted = {notebook.name: papermill.inspect_notebook(str(notebook)) for notebook in notebooks}
+    for file in files:
+        load_parameters(file)
+        values = yaml.safe_load(read_text(file))
+        for notebook, parameters in accepted.items():
+            _compare(file, values, notebook, parameters)
+    return [f"{file.name}: agrees with {len(notebooks)} notebooks" for file in files]
+
+
+def _compare(file: Path, values: Mapping[str, Any], notebook: str, parameters: Mapping[str, Any]) -> None:
+    for name in values.keys() - parameters.keys():
+        raise UserError(f"{file}: {notebook} does not know the parameter '{name}'; correct one of the two.")
+    for name in parameters.keys() - values.keys():
+        raise UserError(f"{file}: lacks the parameter '{name}' of {notebook}; add it.")
+    for name, value in values.items():
+        wanted = parameters[name]["inferred_type_name"]
+        if type(value) is not _TYPES.get(wanted):
+            raise UserError(f"{file}: parameter '{name}' is {value!r}, but {notebook} takes a {wanted}; correct it.")
+
+
+def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
+    """Run notebook `name` with `parameters` into `folder`, as .ipynb and .html; returns the path of the page."""
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{name}.ipynb"
+    source = NOTEBOOKS / f"{name}.ipynb"
+    try:
+        papermill.execute_notebook(
+            str(source), str(target), parameters=parameters.model_dump(), kernel_name="python3", cwd=str(ROOT)
+        )
+    except PapermillExecutionError as error:
+        raise UserError(
+            f"{source.name} stopped in cell {error.exec_count}: {error.ename}: {error.evalue}; "
+            f"the part that ran is in {target}."
+        ) from None
+    return to_html(target)
+
+
+def to_html(notebook: Path) -> Path:
+    """Render an executed notebook as a page beside it."""
+    from nbconvert import HTMLExporter
+
+    exporter: Any = HTMLExporter  # has no types
+    page, _ = exporter(exclude_input_prompt=True, exclude_output_prompt=True).from_filename(str(notebook))
+    return write_text(notebook.with_suffix(".html"), page)

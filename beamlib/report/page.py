@@ -1,0 +1,89 @@
+"""The page that links everything a run made. It is built from the files in the run folder, so it can be built again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+
+from beamlib.files import read_json, read_text, write_text
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.PackageLoader("beamlib.report", "."), autoescape=True, undefined=jinja2.StrictUndefined
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: `published`, or a tier; `notebooks` are the rendered pages."""
+
+    label: str
+    notebooks: Sequence[Path]
+
+
+def write_page(folder: Path, sections: Sequence[Section]) -> Path:
+    """Write `<folder>/index.html` and return its path. Links are relative, so the folder can be moved as a whole."""
+    page = _TEMPLATES.get_template("page.html.j2").render(
+        name=folder.name,
+        measured=len(sections) > 1,
+        sections=[_section(folder, section) for section in sections],
+    )
+    return write_text(folder / "index.html", page)
+
+
+def _section(folder: Path, section: Section) -> dict[str, Any]:
+    part = section.label.lower()
+    return {
+        "label": section.label,
+        "notebooks": [(_link(folder, page), page.stem) for page in section.notebooks],
+        "tables": [_table(folder, path) for path in sorted((folder / "tables" / part).glob("*.html"))],
+        "figures": [_figure(folder, path) for path in sorted((folder / "figures" / part).glob("*.json"))],
+        "runs": [(_link(folder, path), path.parent.name) for path in sorted((folder / part).glob("*/manifest.json"))],
+    }
+
+
+def _link(folder: Path, path: Path) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def _table(folder: Path, path: Path) -> dict[str, Any]:
+    # The fragments were written by beamlib.report.tables, which escapes what it is given.
+    from markupsafe import Markup
+
+    others = [path.with_suffix(suffix) for suffix in (".csv", ".md")]
+    return {
+        "title": path.stem.replace("_", " "),
+        "html": Markup(read_text(path)),  # noqa: S704
+        "links": [(_link(folder, other), other.suffix[1:]) for other in others if other.exists()],
+    }
+
+
+def _figure(folder: Path, path: Path) -> dict[str, Any]:
+    record = read_json(path)
+    files = {suffix: _link(folder, path.with_suffix(f".{suffix}")) for suffix in ("png", "pdf", "csv", "json")}
+    return {**files, "caption": record["caption"], "alt": record["alt_text"]}
+
+
+def summary_rows(folder: Path, sizes: Sequence[str]) -> list[dict[str, Any]]:
+    """The closing summary: the average of the main table and its evidence recall, per tier and memory."""
+    rows = []
+    for size in sizes:
+        tables = folder / "tables" / size.lower()
+        scores = _averages(tables / "table1_main_results.csv")
+        evidence = _averages(tables / "table1_evidence_recall.csv")
+        rows += [
+            {"size": size, "memory": series, "score (offline stand-in)": mean, "evidence recall": evidence.get(series)}
+            for series, mean in scores.items()
+        ]
+    return rows
+
+
+def _averages(path: Path) -> dict[str, float]:
+    frame = pd.read_csv(path, comment="#")
+    average = frame[frame["ability"] == "average"].iloc[0]
+    series = [name for name in frame.columns if f"{name} low" in frame.columns]
+    return {name: float(average[name]) for name in series}

@@ -1,0 +1,121 @@
+"""From stored judgements to the numbers a notebook shows: scores with intervals, evidence recall, footers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from beamlib.benchmark.gold import Gold
+from beamlib.errors import UserError
+from beamlib.params import RunParameters
+from beamlib.report.tables import Footer, ensure_comparable, footer
+from beamlib.runs import manifest as manifests
+from beamlib.runs.arms import experiments
+from beamlib.runs.evaluate import Evaluation, evaluate, read_judgements
+from beamlib.runs.manifest import Manifest
+from beamlib.runs.records import Answer
+from beamlib.scoring.evidence import evidence_recall
+from beamlib.scoring.tables import SCORE_COLUMNS, score_run, summarise
+
+RECALL = "evidence recall: share of the cited messages in the context (no model, no judge)"
+
+
+@dataclass(frozen=True)
+class Results:
+    """One experiment of one tier.
+
+    `summary` and `evidence` are long frames (`beamlib.report.tidy`) of scores and of evidence recall; `scores` and
+    `recalls` hold one row per question for each arm.
+    """
+
+    evaluation: Evaluation
+    summary: pd.DataFrame
+    evidence: pd.DataFrame
+    scores: Mapping[str, pd.DataFrame]
+    recalls: Mapping[str, pd.DataFrame]
+    footer: Footer
+    evidence_footer: Footer
+
+    @property
+    def manifests(self) -> list[dict[str, Any]]:
+        """The manifests of all arms, as tables take them."""
+        return [found.model_dump(mode="json") for found in self.evaluation.manifests.values()]
+
+
+def results(parameters: RunParameters, experiment: str) -> Results | None:
+    """Evaluate (or replay) the arms of `experiment` and score them; None when the parameters name no data."""
+    if not parameters.data:
+        return None
+    evaluation = evaluate(parameters, experiments(parameters)[experiment])
+    found = list(evaluation.manifests.values())
+    ensure_comparable([one.model_dump(mode="json") for one in found])
+    scores = {name: score_run(judged, parameters.protocol) for name, judged in evaluation.judgements.items()}
+    gold = {key: value for loaded in evaluation.loaded.values() for key, value in loaded.gold.items()}
+    recalls = {name: recall_rows(answers, gold) for name, answers in evaluation.answers.items()}
+    return Results(
+        evaluation=evaluation,
+        summary=long_frame(scores, parameters),
+        evidence=long_frame(recalls, parameters),
+        scores=scores,
+        recalls=recalls,
+        footer=_footer(found, scores, parameters, parameters.protocol),
+        evidence_footer=_footer(found, recalls, parameters, RECALL),
+    )
+
+
+def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold]) -> pd.DataFrame:
+    """Evidence recall per question, in the shape of scores; questions that cite no message of the chat are left out."""
+    rows = []
+    for answer in answers:
+        recall = evidence_recall(gold[answer.probe_id], answer.message_ids)
+        if recall is not None:
+            size = answer.conversation_id.partition("-")[0]
+            ability = gold[answer.probe_id].ability
+            value = recall if answer.unscored is None else float("nan")
+            rows.append((answer.probe_id, answer.conversation_id, size, ability, value, answer.unscored or ""))
+    return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).astype({"score": float})
+
+
+def long_frame(scores: Mapping[str, pd.DataFrame], parameters: RunParameters) -> pd.DataFrame:
+    """Means and intervals of all arms as one long frame, one series per arm."""
+    parts = []
+    for name, frame in scores.items():
+        summary = summarise(frame, seed=parameters.seed, resamples=parameters.resamples)
+        parts.append(summary.assign(series=name, n=summary["n_questions"]))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _footer(
+    found: Sequence[Manifest], scores: Mapping[str, pd.DataFrame], parameters: RunParameters, protocol: str
+) -> Footer:
+    return footer(
+        [one.model_dump(mode="json") for one in found],
+        protocol=protocol,
+        n_questions=max(len(frame) for frame in scores.values()),
+        unscored=sum(int(frame["score"].isna().sum()) for frame in scores.values()),
+        interval=(
+            f"95 % percentile bootstrap over conversations, {parameters.resamples:,} resamples, seed {parameters.seed}"
+        ),
+    )
+
+
+def score_folders(run: Path, protocol: str, seed: int = 0) -> list[dict[str, Any]]:
+    """Score every arm found at or below `run`; one row per arm, size and ability. Intervals that do not exist are None."""
+    folders = sorted(path.parent for path in run.rglob("manifest.json")) if run.is_dir() else []
+    if not folders:
+        raise UserError(f"{run}: no manifest.json in it or below; name a run folder that run_all.sh wrote.")
+    rows: list[dict[str, Any]] = []
+    for folder in folders:
+        found = manifests.read(folder)
+        summary = summarise(score_run(read_judgements(folder), protocol), seed=seed)
+        for row in summary.to_dict("records"):
+            fixed = {"arm": found.arm, "protocol": protocol, "judge": found.judge, "reader": found.reader}
+            values = {
+                str(key): None if isinstance(value, float) and value != value else value for key, value in row.items()
+            }
+            rows.append({**fixed, **values})
+    return rows

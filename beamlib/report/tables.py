@@ -1,0 +1,343 @@
+"""Tables in the paper's shape: abilities as rows, series as columns, the average last, and what they rest on below.
+
+A table comes from a long frame (`beamlib.report.tidy`) and leaves as CSV, Markdown or HTML. It says which protocol,
+judge and reader are behind it, and it does not mix runs that cannot be compared unless it is told to, and then says so.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader
+
+from beamlib.errors import UserError
+from beamlib.files import to_json, write_text
+from beamlib.report.tidy import (
+    AVERAGE,
+    ROWS,
+    ability_label,
+    checked,
+    misprint_notes,
+    published_long,
+    series_label,
+    series_of,
+    sizes_of,
+)
+
+OFFLINE = "offline stand-in, not a language model"
+NOTHING = "–"
+"""Shown where a cell has no value: nothing was asked, or nothing could be scored (the footer counts the latter)."""
+
+_TREATMENT = ("chat_variant", "strip_markers", "errata")
+_DIFFERENCES = {
+    "question_set_sha256": "questions",
+    "data_sha256": "conversations",
+    "treatment": "data treatments",
+    "judge": "judges",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What a table rests on. Counts are None where they are not known, as for published values."""
+
+    protocol: str
+    judge: str
+    reader: str
+    data_revision: str
+    n_conversations: int | None
+    n_questions: int | None
+    unscored: int | None
+    interval: str
+    treatment: str
+    token_counter: str
+
+    def lines(self) -> list[str]:
+        """The footer as sentences, one per line, the warning about the stand-in first."""
+        roles = [role for role, name in (("reader", self.reader), ("judge", self.judge)) if is_offline(name)]
+        warning = [f"{' and '.join(roles).capitalize()}: {OFFLINE}."] if roles else []
+        return [
+            *warning,
+            f"Protocol: {self.protocol}. Judge: {_model(self.judge)}. Reader: {_model(self.reader)}.",
+            f"Data: {self.data_revision}; {_count(self.n_conversations, 'conversation')}, "
+            f"{_count(self.n_questions, 'question')}, {_count(self.unscored, 'unscored', plural='unscored')}.",
+            f"Treatment: {self.treatment}. Tokens counted by: {self.token_counter}. Interval: {self.interval}.",
+        ]
+
+
+def is_offline(model: str) -> bool:
+    """Whether a model name is that of the offline stand-in."""
+    return model.casefold().startswith("offline")
+
+
+def _model(name: str) -> str:
+    return OFFLINE if is_offline(name) else name
+
+
+def _count(value: int | None, noun: str, plural: str | None = None) -> str:
+    if value is None:
+        return f"{plural or noun + 's'} not reported"
+    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
+
+
+def footer(
+    manifests: Sequence[Mapping[str, Any]], *, protocol: str, n_questions: int, unscored: int, interval: str
+) -> Footer:
+    """The footer of a table over the runs whose `manifests` are given; differing entries are all named."""
+    conversations = {key for manifest in manifests for key in _entry(manifest, "conversations")}
+    return Footer(
+        protocol=protocol,
+        judge=_all(manifests, "judge"),
+        reader=_all(manifests, "reader"),
+        data_revision=_all(manifests, "data_revision"),
+        n_conversations=len(conversations),
+        n_questions=n_questions,
+        unscored=unscored,
+        interval=interval,
+        treatment=" | ".join(dict.fromkeys(_treatment(manifest) for manifest in manifests)),
+        token_counter=_all(manifests, "token_counter"),
+    )
+
+
+def _all(manifests: Sequence[Mapping[str, Any]], key: str) -> str:
+    return " | ".join(dict.fromkeys(str(_entry(manifest, key)) for manifest in manifests))
+
+
+def published_footer(reader: str) -> Footer:
+    """The footer of published values from the backbone `reader`."""
+    return Footer(
+        protocol="as published",
+        judge="not named (the released code uses gpt-4.1-mini)",
+        reader=reader,
+        data_revision="as published",
+        n_conversations=None,
+        n_questions=None,
+        unscored=None,
+        interval="none published",
+        treatment="as published",
+        token_counter="not reported",
+    )
+
+
+def _entry(manifest: Mapping[str, Any], key: str) -> Any:
+    if key not in manifest:
+        raise UserError(f"manifest of {manifest.get('arm', 'a run')}: the field '{key}' is missing; run it again.")
+    return manifest[key]
+
+
+def _treatment(manifest: Mapping[str, Any]) -> str:
+    """The data treatment: the manifest's own `treatment`, or the three settings that make it up."""
+    if "treatment" in manifest:
+        value = manifest["treatment"]
+        return value if isinstance(value, str) else to_json(value)
+    settings = _entry(manifest, "settings")
+    return ", ".join(f"{name}={_plain(_entry(settings, name))}" for name in _TREATMENT)
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def ensure_comparable(manifests: Sequence[Mapping[str, Any]], *, allow_mixed: bool = False) -> list[str]:
+    """Refuse runs of one size whose questions, conversations, data treatments or judges differ.
+
+    A manifest needs `question_set_sha256`, `data_sha256`, `judge`, `reader` and either `treatment` or `settings`; runs
+    are compared within their `size` where they have one, since every size has its own questions (judges and treatments
+    throughout). Returns what a caption has to say: with `allow_mixed` the differences, and always differing readers.
+    """
+    differing = []
+    for key, noun in _DIFFERENCES.items():
+        groups: dict[str, set[str]] = {}
+        for manifest in manifests:
+            value = _treatment(manifest) if key == "treatment" else str(_entry(manifest, key))
+            own = str(manifest.get("size", "")) if key.endswith("_sha256") else ""
+            groups.setdefault(own, set()).add(value)
+        differing += [noun] if any(len(values) > 1 for values in groups.values()) else []
+    if differing and not allow_mixed:
+        arms = ", ".join(dict.fromkeys(str(manifest.get("arm", "unnamed run")) for manifest in manifests))
+        raise UserError(
+            f"table: the runs {arms} differ in their {' and '.join(differing)} and cannot share a table; "
+            "run them on the same settings, or allow mixed runs."
+        )
+    notes = [f"Mixed runs: their {' and '.join(differing)} differ, so columns are not comparable."] if differing else []
+    readers = list(dict.fromkeys(_model(str(_entry(manifest, "reader"))) for manifest in manifests))
+    return notes + ([f"Readers differ: {', '.join(readers)}."] if len(readers) > 1 else [])
+
+
+@dataclass(frozen=True, slots=True)
+class ResultTable:
+    """A table ready to be shown: `sizes` x `abilities` rows of cells, a column per series, title, notes and footer."""
+
+    title: str
+    frame: pd.DataFrame = field(repr=False)
+    footer: Footer
+    notes: tuple[str, ...] = ()
+
+    def _header(self) -> list[str]:
+        lead = ["Size", "Ability"] if len(sizes_of(self.frame)) > 1 else ["Ability"]
+        return [*lead, *map(series_label, series_of(self.frame))]
+
+    def _blocks(self) -> list[list[dict[str, Any]]]:
+        """Per size its rows: the ability, one cell per series, and on the first the number of rows it heads."""
+        cells = {(row["size"], row["ability"], row["series"]): _cell(row) for row in self.frame.to_dict("records")}
+        sizes, series = sizes_of(self.frame), series_of(self.frame)
+        blocks = []
+        for size in sizes:
+            present = set(self.frame.loc[self.frame["size"] == size, "ability"])
+            rows = [ability for ability in ROWS if ability in present]
+            block = [
+                {
+                    "size": size,
+                    "ability": ability_label(ability),
+                    "average": ability == AVERAGE,
+                    "cells": [cells.get((size, ability, name), NOTHING) for name in series],
+                    "span": len(rows) if ability == rows[0] and len(sizes) > 1 else 0,
+                }
+                for ability in rows
+            ]
+            blocks.append(block)
+        return blocks
+
+    def to_html(self) -> str:
+        """A self-contained HTML figure: caption above, footer below; nothing is told by colour."""
+        # PackageLoader finds the template in an installed package too; autoescape because titles name user folders.
+        environment = Environment(
+            loader=PackageLoader("beamlib.report", "."), autoescape=True, keep_trailing_newline=True
+        )
+        return environment.get_template("table.html.j2").render(
+            title=self.title,
+            notes=self.notes,
+            header=self._header(),
+            blocks=self._blocks(),
+            footer=self.footer.lines(),
+        )
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_markdown(self) -> str:
+        """Title, Markdown table and footer."""
+        header = self._header()
+        lines = [f"**{self.title}**", *(f"*{note}*" for note in self.notes), ""]
+        lines += [_markdown_row(header), "|" + "---|" * len(header)]
+        for block in self._blocks():
+            for row in block:
+                lead = [row["size"], row["ability"]] if len(header) > len(row["cells"]) + 1 else [row["ability"]]
+                mark = "**" if row["average"] else ""
+                lines.append(_markdown_row([f"{mark}{cell}{mark}" for cell in (*lead, *row["cells"])]))
+        return "\n".join([*lines, "", *(f"{line}  " for line in self.footer.lines()), ""])
+
+    def to_csv(self) -> str:
+        """Size, ability and per series its mean, low, high and n in columns of their own.
+
+        Means are as printed for published values and with three decimals otherwise; missing values are empty. Notes and
+        footer follow as lines that begin with "#" (`pandas.read_csv(..., comment="#")` leaves them out).
+        """
+        names = series_of(self.frame)
+        rows = {(row["size"], row["ability"], row["series"]): row for row in self.frame.to_dict("records")}
+        buffer = StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(
+            ["size", "ability", *(f"{name}{part}" for name in names for part in ("", " low", " high", " n"))]
+        )
+        for size in sizes_of(self.frame):
+            for ability in (name for name in ROWS if any((size, name, one) in rows for one in names)):
+                writer.writerow(
+                    [size, ability, *(value for one in names for value in _numbers(rows.get((size, ability, one))))]
+                )
+        comments = [self.title, *self.notes, *self.footer.lines()]
+        return buffer.getvalue() + "".join(f"# {line}\n" for line in comments)
+
+    def save(self, name: str, folder: Path) -> list[Path]:
+        """Write `name`.csv, `name`.md and `name`.html into `folder`; returns their paths."""
+        texts = {"csv": self.to_csv(), "md": self.to_markdown(), "html": self.to_html()}
+        return [write_text(folder / f"{name}.{suffix}", text) for suffix, text in texts.items()]
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _mean(row: Mapping[Any, Any]) -> str:
+    """The mean as printed in the paper, or with three decimals; empty when missing."""
+    printed = row.get("printed")
+    if isinstance(printed, str):
+        return printed
+    return "" if pd.isna(row["mean"]) else f"{row['mean']:.3f}"
+
+
+def _cell(row: Mapping[Any, Any]) -> str:
+    """ "0.412 [0.38, 0.45]", or the mean alone where there is no interval."""
+    mean = _mean(row) or NOTHING
+    return mean if pd.isna(row["low"]) or pd.isna(row["high"]) else f"{mean} [{row['low']:.2f}, {row['high']:.2f}]"
+
+
+def _numbers(row: Mapping[Any, Any] | None) -> list[str]:
+    if row is None:
+        return [""] * 4
+    ends = ["" if pd.isna(row[name]) else f"{row[name]:.3f}" for name in ("low", "high")]
+    return [_mean(row), *ends, "" if pd.isna(row["n"]) else str(int(row["n"]))]
+
+
+def result_table(
+    frame: pd.DataFrame,
+    title: str,
+    footer: Footer,
+    manifests: Sequence[Mapping[str, Any]] = (),
+    *,
+    allow_mixed: bool = False,
+) -> ResultTable:
+    """A table of a long frame. `manifests` are those of all runs in it; see `ensure_comparable` for what is refused.
+
+    Raises `UserError` for a frame that is not in long form and for runs that cannot share a table.
+    """
+    notes = ensure_comparable(manifests, allow_mixed=allow_mixed)
+    return ResultTable(title, checked(frame), footer, tuple(notes))
+
+
+def published_table(table: str, backbone: str | None = None) -> ResultTable:
+    """A published score table as printed, with its known misprints in the caption; arguments as `published_long`."""
+    title = f"Table {table.removeprefix('table')} as published" + (f", {backbone}" if backbone else "")
+    reader = backbone or ("as named in the columns" if table == "table1" else "Qwen2.5-32B-AWQ")
+    return ResultTable(title, published_long(table, backbone), published_footer(reader), tuple(misprint_notes(table)))
+
+
+@dataclass(frozen=True, slots=True)
+class TablePair:
+    """The published table and this run's, one after the other, with the reason why they are not one."""
+
+    published: ResultTable
+    ours: ResultTable
+    caption: str
+
+    def to_html(self) -> str:
+        """Both tables as HTML, the published one first."""
+        text = self.caption.replace("&", "&amp;").replace("<", "&lt;")
+        return f"{self.published.to_html()}<p>{text}</p>\n{self.ours.to_html()}"
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_markdown(self) -> str:
+        """Both tables as Markdown, the published one first."""
+        return "\n".join([self.published.to_markdown(), self.caption, "", self.ours.to_markdown()])
+
+
+def side_by_side(published: ResultTable, ours: ResultTable) -> TablePair:
+    """The published table, then this run's. They never share a grid: readers, judges and conversations differ."""
+    offline = is_offline(ours.footer.reader) or is_offline(ours.footer.judge)
+    caption = (
+        "The published table above and this run's table below are not one table: the published values come from "
+        f"another reader and judge ({published.footer.judge}) on all conversations, this run's from "
+        f"{_model(ours.footer.reader)} as reader and {_model(ours.footer.judge)} as judge on "
+        f"{_count(ours.footer.n_conversations, 'conversation')}."
+    )
+    if offline:
+        caption += " Compare the order of the columns within each table, not the numbers across them."
+    return TablePair(published, ours, caption)

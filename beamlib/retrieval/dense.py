@@ -1,0 +1,33 @@
+"""Nearest keys by cosine, over FAISS."""
+
+from __future__ import annotations
+
+import faiss
+import numpy as np
+
+from beamlib.retrieval.base import Hit, Keys, Scores, best
+from beamlib.retrieval.encoder import Encoder
+
+
+class DenseIndex:
+    """One vector per key in a flat inner-product index; an owner scores what its nearest key scores."""
+
+    def __init__(self, keys: Keys, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._owners = len(keys)
+        self._owner_of = np.array([owner for owner, texts in enumerate(keys) for _ in texts], dtype=np.int64)
+        self._index = faiss.IndexFlatIP(encoder.dim)
+        if len(self._owner_of):
+            self._index.add(encoder.encode([text for texts in keys for text in texts]))
+
+    def scores(self, query: str) -> Scores:
+        """Highest cosine between the query and any key of each owner; -1 for an owner without keys."""
+        result = np.full(self._owners, -1.0, dtype=np.float32)
+        if len(self._owner_of):
+            similarities, found = self._index.search(self._encoder.encode([query]), self._index.ntotal)
+            np.maximum.at(result, self._owner_of[found[0]], similarities[0])
+        return result
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """The `k` best owners, best first."""
+        return best(self.scores(query), k)

@@ -1,0 +1,57 @@
+"""BM25 over stemmed words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import bm25s
+import numpy as np
+import Stemmer
+
+from beamlib.retrieval.base import Hit, Keys, Scores, best
+
+_WORD = re.compile(r"\d+(?:[.,:]\d+)+|\w+")
+"""A number with its inner points stays whole (0.6.2, 1,500, 19:30). `$` and `%` are dropped; `a_b` is cut below."""
+
+_FUNCTION_WORDS = (
+    "a about across all also am an and any are as at be been being but by can could did do does during each for "
+    "from get got had has have having he her hers him his how i if in into is it its itself just like may me might "
+    "mine more most my no nor not of on once only or other our ours out over own same shall she should so some such "
+    "than that the their theirs them then there these they this those through to too under until up upon us very "
+    "was we were what when where which while who whom why will with would you your yours"
+)
+_STOP = frozenset(_FUNCTION_WORDS.split())
+
+
+def tokenize(texts: Sequence[str]) -> list[list[str]]:
+    """Lower-cased, stemmed words of each text without function words; the parts of an identifier are words."""
+    stemmer = Stemmer.Stemmer("english")
+    lists = []
+    for text in texts:
+        words = [part for word in _WORD.findall(text.lower()) for part in word.split("_") if part]
+        lists.append(stemmer.stemWords([word for word in words if word not in _STOP]))
+    return lists
+
+
+class SparseIndex:
+    """BM25 (Lucene's variant, k1 = 1.5, b = 0.75); an owner's keys make up one document."""
+
+    def __init__(self, keys: Keys) -> None:
+        documents = tokenize(["\n".join(texts) for texts in keys])
+        self._owners = len(documents)
+        self._index: bm25s.BM25 | None = None
+        if any(documents):
+            self._index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+            self._index.index(documents, show_progress=False)
+
+    def scores(self, query: str) -> Scores:
+        """BM25 of every owner; all 0 where no word of the query occurs."""
+        words = [word for word in tokenize([query])[0] if self._index is not None and word in self._index.vocab_dict]
+        if self._index is None or not words:
+            return np.zeros(self._owners, dtype=np.float32)
+        return np.asarray(self._index.get_scores(words), dtype=np.float32)
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """The `k` best owners, best first."""
+        return best(self.scores(query), k)

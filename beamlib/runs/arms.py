@@ -1,0 +1,62 @@
+"""The methods a run compares, and which of them each table of the paper needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from beamlib.params import RunParameters
+
+MemoryName = Literal["none", "oracle", "full-context", "rag", "light"]
+Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
+COMPONENTS: tuple[Component, ...] = ("retrieval", "scratchpad", "working-memory", "noise-filter")
+
+
+class Arm(BaseModel):
+    """One memory with its settings. `retriever` and `k` are None where the memory retrieves nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    memory: MemoryName
+    retriever: str | None = None
+    k: int | None = None
+    without: Component | None = None
+
+    @property
+    def name(self) -> str:
+        """Names the arm's folder and its column, for example `light-embedded-k5-without-scratchpad`."""
+        parts: list[str] = [self.memory]
+        if self.retriever is not None:
+            parts += [self.retriever, f"k{self.k}"]
+        if self.without is not None:
+            parts += ["without", self.without]
+        return "-".join(parts)
+
+
+def _light(parameters: RunParameters, **changes: object) -> Arm:
+    settings: dict[str, object] = {"memory": "light", "retriever": parameters.retriever, "k": parameters.k}
+    return Arm.model_validate({**settings, **changes})
+
+
+def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
+    """The arms of each experiment: `main` (Table 1 with floor and ceiling), `budget`, `retriever`, `ablation`."""
+    return {
+        "main": (
+            Arm(memory="none"),
+            Arm(memory="full-context"),
+            Arm(memory="rag", retriever=parameters.retriever, k=parameters.k),
+            _light(parameters),
+            Arm(memory="oracle"),
+        ),
+        "budget": tuple(_light(parameters, k=k) for k in parameters.budgets),
+        "retriever": tuple(_light(parameters, retriever=name) for name in ("dense", "bm25", "embedded")),
+        "ablation": (_light(parameters), *(_light(parameters, without=part) for part in COMPONENTS)),
+    }
+
+
+def arms_of(parameters: RunParameters, names: Iterable[str]) -> tuple[Arm, ...]:
+    """The distinct arms of the named experiments, in order of first mention."""
+    table = experiments(parameters)
+    return tuple(dict.fromkeys(arm for name in names for arm in table[name]))

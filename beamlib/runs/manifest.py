@@ -1,0 +1,205 @@
+"""What a run rests on: the record that lets two runs be compared, and a killed run resume."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+import beamlib
+from beamlib.benchmark.sources import Source
+from beamlib.errors import UserError
+from beamlib.files import read_json, sha256, sha256_of_file, to_json, write_json
+from beamlib.models.prompts import prompt_file
+from beamlib.params import RunParameters
+from beamlib.runs.arms import Arm
+from beamlib.text import TOKEN_COUNTER
+
+PACKAGE = Path(beamlib.__file__).parent
+
+# Whatever an answer depends on; the reports and the command line are left out on purpose.
+_ANSWER_CODE = ("benchmark", "memory", "models", "retrieval", "runs/answering.py", "runs/oracle.py", "text.py")
+_JUDGE_CODE = ("models", "scoring/judge.py", "scoring/items.py", "scoring/replies.py", "scoring/records.py", "text.py")
+_ANSWER_PROMPTS = (
+    "answer",
+    "answer_full",
+    "episodic_keys",
+    "scratchpad_compress",
+    "scratchpad_filter",
+    "scratchpad_notes",
+)
+_JUDGE_PROMPTS = ("align_events", "judge_nugget")
+_ANSWER_PARAMETERS = (
+    "chat_variant",
+    "strip_markers",
+    "errata",
+    "reader_window",
+    "full_context_window",
+    "working_pairs",
+    "scratchpad_threshold",
+    "scratchpad_target",
+)
+
+
+class ConversationRecord(BaseModel):
+    """The conversation an arm has finished: hashes of its treated content and of its questions with their gold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    variant: str
+    sha256: str
+    questions_sha256: str
+
+
+class Manifest(BaseModel):
+    """One arm's `manifest.json`. Loading one without any of these fields fails."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1] = 1
+    arm: str
+    size: str
+    settings: dict[str, Any]
+    reader: str
+    judge: str
+    data_revision: str
+    conversations: dict[str, ConversationRecord]
+    data_sha256: str
+    question_set_sha256: str
+    prompts: dict[str, str]
+    token_counter: str
+    package_version: str
+    commit: str
+    answers_key: str
+    judgements_key: str
+
+
+@cache
+def code_hash(places: tuple[str, ...]) -> str:
+    """Hash of the package's files under `places`: results computed by other code are never taken for ours."""
+    files = [
+        file
+        for place in places
+        for file in ([PACKAGE / place] if place.endswith(".py") else sorted((PACKAGE / place).rglob("*")))
+        if file.is_file() and "__pycache__" not in file.parts
+    ]
+    return sha256("".join(f"{file.relative_to(PACKAGE).as_posix()} {sha256_of_file(file)}\n" for file in files))
+
+
+@cache
+def commit() -> str:
+    """The checkout's commit, with `+changes` where the working tree differs; `unknown` outside a checkout."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(PACKAGE), *arguments], capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        head = git("rev-parse", "HEAD")
+        return (head + ("+changes" if git("status", "--porcelain", "--", ".") else "")) or "unknown"
+    except OSError:
+        return "unknown"
+
+
+def data_revision(source: Source) -> str:
+    """Where a conversation came from: the pinned revision of a verified download, else the kind of folder.
+
+    The revision is what the manifest beside the parquet files says of them; a folder is identified by `data_sha256`.
+    """
+    if source.kind == "released":
+        return "local folder in the released layout"
+    for folder in source.path.parents[:2]:
+        if (folder / "manifest.json").is_file():
+            for name, entry in read_json(folder / "manifest.json").items():
+                if folder / name == source.path:
+                    return f"{entry['repository']} at {entry['revision']}"
+    return "parquet files without a manifest"
+
+
+def answers_key(arm: Arm, parameters: RunParameters, reader: str) -> str:
+    """What an answer depends on, besides its conversation and question."""
+    values = {
+        "arm": arm.model_dump(),
+        "parameters": {name: getattr(parameters, name) for name in _ANSWER_PARAMETERS},
+        "reader": reader,
+        "prompts": {name: prompt_file(name).sha256 for name in _ANSWER_PROMPTS},
+        "code": code_hash(_ANSWER_CODE),
+    }
+    return sha256(to_json(values))
+
+
+def judgements_key(answers: str, judge: str) -> str:
+    """What a judgement depends on, besides its question: the answers and the judge."""
+    prompts = {name: prompt_file(name).sha256 for name in _JUDGE_PROMPTS}
+    return sha256(to_json({"answers": answers, "judge": judge, "prompts": prompts, "code": code_hash(_JUDGE_CODE)}))
+
+
+def combined_hash(hashes: Mapping[str, str]) -> str:
+    """One hash for a set of named hashes, whatever their order."""
+    return sha256(to_json(dict(hashes)))
+
+
+def build(
+    arm: Arm,
+    parameters: RunParameters,
+    conversations: Mapping[str, ConversationRecord],
+    *,
+    reader: str,
+    judge: str,
+    data_revision: str,
+) -> Manifest:
+    """The manifest of `arm` over the finished `conversations`."""
+    answers = answers_key(arm, parameters, reader)
+    ordered = dict(sorted(conversations.items()))
+    return Manifest(
+        arm=arm.name,
+        size=parameters.size,
+        settings={**arm.model_dump(), **{name: getattr(parameters, name) for name in _ANSWER_PARAMETERS}},
+        reader=reader,
+        judge=judge,
+        data_revision=data_revision,
+        conversations=ordered,
+        data_sha256=combined_hash({key: record.sha256 for key, record in ordered.items()}),
+        question_set_sha256=combined_hash({key: record.questions_sha256 for key, record in ordered.items()}),
+        prompts={name: prompt_file(name).sha256 for name in (*_ANSWER_PROMPTS, *_JUDGE_PROMPTS)},
+        token_counter=TOKEN_COUNTER,
+        package_version=beamlib.__version__,
+        commit=commit(),
+        answers_key=answers,
+        judgements_key=judgements_key(answers, judge),
+    )
+
+
+def restrict(manifest: Manifest, ids: Iterable[str]) -> Manifest:
+    """The manifest of a part of a run: the hashes cover only the conversations named."""
+    kept = {key: record for key, record in manifest.conversations.items() if key in set(ids)}
+    return manifest.model_copy(
+        update={
+            "conversations": kept,
+            "data_sha256": combined_hash({key: record.sha256 for key, record in kept.items()}),
+            "question_set_sha256": combined_hash({key: record.questions_sha256 for key, record in kept.items()}),
+        }
+    )
+
+
+def read(folder: Path) -> Manifest:
+    """The manifest of an arm's folder."""
+    path = folder / "manifest.json"
+    try:
+        return Manifest.model_validate(read_json(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise UserError(
+            f"{path}: field '{name}': {first['msg']}; the file was not written by this version, "
+            "delete the folder and run again."
+        ) from None
+
+
+def write(folder: Path, manifest: Manifest) -> None:
+    """Write `manifest.json`: last of an arm's files, so that its existence vouches for the others."""
+    write_json(folder / "manifest.json", manifest.model_dump(mode="json"))

@@ -1,0 +1,41 @@
+"""The ceiling: a memory that is told which messages hold the evidence.
+
+It stands with the evaluation, which alone knows the evidence, and not with the memories, none of which may. It is
+handed plain message ids and never sees a rubric or a reference answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from beamlib.benchmark.model import Conversation, Pair
+from beamlib.memory.base import Recollection, passage
+
+
+class Oracle:
+    """Recalls the pairs that hold the cited messages, in conversation order, as the part "evidence".
+
+    `evidence` maps a question's text to message ids of the conversation. A question it does not name, or that cites
+    nothing (abstention), gives an empty recollection.
+    """
+
+    name = "oracle"
+
+    def __init__(self, evidence: Mapping[str, tuple[int, ...]]) -> None:
+        self._evidence = evidence
+        self._pair_of: dict[int, Pair] | None = None
+
+    def ingest(self, conversation: Conversation) -> None:
+        """Note which pair each message belongs to."""
+        self._pair_of = {i: pair for pair in conversation.pairs for i in pair.message_ids}
+
+    def recall(self, question: str) -> Recollection:
+        """The evidence for `question`; `ValueError` if it cites a message that the conversation does not have."""
+        if self._pair_of is None:
+            raise RuntimeError("Oracle.recall was called before ingest")
+        cited = sorted(set(self._evidence.get(question, ())))
+        missing = [i for i in cited if i not in self._pair_of]
+        if missing:
+            raise ValueError(f"evidence cites messages {missing}, which the conversation does not have")
+        pairs = {self._pair_of[i].user.id: self._pair_of[i] for i in cited}
+        return Recollection.of([passage(pair, part="evidence") for pair in pairs.values()])

@@ -1,0 +1,140 @@
+"""Evidence recall: how much of what a question's author cited did a memory surface? No model answers, none judges."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from beamlib.benchmark.gold import ABILITIES, Gold
+from beamlib.benchmark.loading import PAPER, load
+from beamlib.benchmark.model import Conversation, Size
+from beamlib.benchmark.sources import Source, find_conversations
+from beamlib.benchmark.treatment import Treatment
+from beamlib.errors import UserError
+from beamlib.memory.episodic import EpisodicIndex
+from beamlib.memory.extraction import extract, extraction_prompts, lines_of
+from beamlib.memory.rag import Rag
+from beamlib.models.offline import OfflineModel
+from beamlib.retrieval import RETRIEVERS
+
+MEMORIES = ("light", "rag")
+"""`light`: the episodic index alone, its keys by the offline stand-in (not a language model). `rag`: pairs."""
+
+WORKERS = 2
+
+_Finding = tuple[str, str, int, str, float]
+"""memory, retriever, k, ability, recall of one question"""
+
+
+def evidence_recall(gold: Gold, message_ids: Iterable[int]) -> float | None:
+    """Share of the cited messages among `message_ids`, or None for a question that cites no message of the chat."""
+    if not gold.evidence:
+        return None
+    shown = frozenset(message_ids)
+    return sum(cited in shown for cited in gold.evidence) / len(gold.evidence)
+
+
+def evidence_table(
+    folder: Path,
+    sizes: Sequence[Size],
+    memories: Sequence[str] = MEMORIES,
+    retrievers: Sequence[str] = ("bm25", "embedded"),
+    ks: Sequence[int] = (5, 10, 15, 20),
+    treatment: Treatment = PAPER,
+    *,
+    workers: int = WORKERS,
+    quiet: bool = False,
+) -> list[dict[str, Any]]:
+    """Rows `memory, retriever, size, k, ability, recall, n` over the conversations in `folder`.
+
+    `recall` is the mean over the `n` questions that cite messages of the chat, of the share that the k recalled pairs
+    cover; `ability` is "all" or one of the ten. The number of `workers` changes nothing but the time.
+    """
+    _known("memory", memories, MEMORIES)
+    _known("retriever", retrievers, RETRIEVERS)
+    for k in ks:
+        if k < 1:
+            raise UserError(f"--k holds {k}, but a retrieval budget is 1 pair or more; leave it out.")
+    rows = []
+    for size in dict.fromkeys(sizes):
+        tasks = [
+            _Task(source, tuple(memories), tuple(retrievers), tuple(ks), treatment)
+            for source in find_conversations(folder, [size])
+        ]
+        findings = [finding for part in _run(tasks, workers, f"{size}: evidence", quiet) for finding in part]
+        for memory in dict.fromkeys(memories):
+            for retriever in dict.fromkeys(retrievers):
+                for k in dict.fromkeys(ks):
+                    values = [(a, r) for m, t, n, a, r in findings if (m, t, n) == (memory, retriever, k)]
+                    common = {"memory": memory, "retriever": retriever, "size": size, "k": k}
+                    rows += [common | row for row in _means(values)]
+    return rows
+
+
+@dataclass(frozen=True)
+class _Task:
+    source: Source
+    memories: tuple[str, ...]
+    retrievers: tuple[str, ...]
+    ks: tuple[int, ...]
+    treatment: Treatment
+
+
+def _run(tasks: Sequence[_Task], workers: int, label: str, quiet: bool) -> list[list[_Finding]]:
+    if min(workers, len(tasks)) < 2:
+        return [_findings(task) for task in tqdm(tasks, desc=label, unit="conv", disable=quiet)]
+    # "spawn": a forked child would inherit the threads of FAISS and of our event loop in an unusable state.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(tasks)), mp_context=context) as pool:
+        return list(tqdm(pool.map(_findings, tasks), total=len(tasks), desc=label, unit="conv", disable=quiet))
+
+
+def _findings(task: _Task) -> list[_Finding]:
+    """Every question of one conversation, with every memory, retriever and budget; runs in a process of its own."""
+    loaded = load(task.source, task.treatment)
+    found: list[_Finding] = []
+    for memory in dict.fromkeys(task.memories):
+        for retriever, index in _indexes(memory, task.retrievers, loaded.conversation).items():
+            for probe in loaded.probes:
+                gold = loaded.gold[probe.id]
+                for k in dict.fromkeys(task.ks):
+                    ids = [i for pair in index.search(probe.question, k) for i in pair.message_ids]
+                    recall = evidence_recall(gold, ids)
+                    if recall is not None:
+                        found.append((memory, retriever, k, gold.ability, recall))
+    return found
+
+
+def _indexes(memory: str, retrievers: Sequence[str], conversation: Conversation) -> Mapping[str, EpisodicIndex | Rag]:
+    if memory == "light":
+        replies = extract(OfflineModel(), extraction_prompts("episodic_keys", conversation))
+        keys = [lines_of(reply) for reply in replies]
+        return {name: EpisodicIndex(conversation.pairs, keys, name) for name in retrievers}
+    indexes = {name: Rag(retriever=name) for name in retrievers}
+    for index in indexes.values():
+        index.ingest(conversation)
+    return indexes
+
+
+def _means(values: Sequence[tuple[str, float]]) -> list[dict[str, Any]]:
+    """The row "all", then one per ability that occurs, in the data set's order."""
+    rows = []
+    for ability in ("all", *ABILITIES):
+        recalls = [recall for name, recall in values if ability in ("all", name)]
+        if recalls:
+            rows.append({"ability": ability, "recall": sum(recalls) / len(recalls), "n": len(recalls)})
+    return rows
+
+
+def _known(option: str, given: Sequence[str], known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise UserError(f"--{option} names {name!r}, which does not exist; choose from {', '.join(known)}.")
+    if not given:
+        raise UserError(f"--{option} is empty; choose from {', '.join(known)}.")

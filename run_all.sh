@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# The main job: every table, figure and claim of the paper, and with data the whole evaluation.
+#
+#   ./run_all.sh                                  published tables, Figures 3 to 5, the claims audit
+#   ./run_all.sh --data FOLDER                    the same, and LIGHT and its baselines on the conversations in FOLDER
+#   ./run_all.sh --data FOLDER --sizes 100k,1m    only these tiers
+#   ./run_all.sh --download --sizes 100k          fetch the released data first (pinned revision)
+#   ./run_all.sh --help                           all options
+#
+# Everything is written to runs/<name>/ (--name, by default "default"); figures are copied to figures/ as well.
+# Issuing the same command again redoes nothing that is finished.
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+source "$here/scripts/venv.sh"
+(cd "$here" && ensure_venv "")
+export HF_HUB_DISABLE_TELEMETRY=1
+exec "$here/.venv/bin/beamlib" run-all "$@" # in the caller's folder, so that a relative --data means what it says

@@ -1,0 +1,23 @@
+# Sourced by run_all.sh and run_tests.sh: makes .venv and installs this package into it, only when something is missing.
+# ensure_venv EXTRAS   with EXTRAS "" (what the main job needs) or "[dev]" (what the tests need as well)
+
+ensure_venv() {
+    local extras="$1" python="${PYTHON:-python3}" stamp
+    if [ ! -x .venv/bin/python ]; then
+        if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
+            echo "This project needs Python 3.11, 3.12 or 3.13, and '$python' is not one: install it, or name one with PYTHON=/path/to/python." >&2
+            exit 2
+        fi
+        echo "Making .venv with $("$python" --version)"
+        "$python" -m venv .venv
+    fi
+    stamp=".venv/beamlib-$(cat pyproject.toml scripts/venv.sh | cksum | cut -d' ' -f1)"
+    # The tests' set holds everything of the main job's, so either stamp will do for the main job.
+    if [ -e "$stamp-dev" ] || { [ -z "$extras" ] && [ -e "$stamp-main" ]; }; then
+        return
+    fi
+    echo "Installing beamlib$extras and its dependencies into .venv (about a minute)"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".$extras" 2>&1 |
+        { grep -v "is ignored: it is neither a file nor a directory" || true; }
+    touch "$stamp-$([ -n "$extras" ] && echo dev || echo main)"
+}

@@ -1,0 +1,157 @@
+"""The errata list: well-formed, and each defect that a machine can see is there in the data."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from fixtures_release import WORLDS, questions_of
+
+from beamlib.benchmark import Treatment, find_conversations
+from beamlib.benchmark.errata import Erratum, load_errata
+from beamlib.benchmark.loading import Loaded, load
+from beamlib.errors import UserError
+from beamlib.files import sha256
+
+ENTRIES = load_errata().entries
+
+# What the entries say of single messages: (question, message or None for the whole chat, pattern, is it there?)
+SAID = [
+    ("100K-1-q03", 66, "Flask-Login", True),
+    ("100K-1-q03", 66, r"never actually integrated", False),
+    ("100K-1-q03", 108, r"Flask-Login, which I've never", True),
+    ("100K-1-q03", 114, r"Flask-Login, which I've never", True),
+    ("100K-1-q10", 86, r"\d ?ms\b", False),
+    ("100K-1-q10", 104, r"\b800 ?ms.*\b300 ?ms", True),
+    ("100K-1-q18", 2, r"Jan 15, 2024", True),
+    ("100K-2-q03", 88, "autocomplete", False),
+    ("100K-2-q03", 132, "never fixed", True),
+    ("100K-3-q03", 72, "API", False),
+    ("100K-3-q03", 120, "never tested", True),
+    ("100K-3-q12", 16, "card", False),
+    ("100K-3-q12", 60, "8 cards", True),
+    ("100K-4-q12", 30, r"\b10 classification", True),
+    ("100K-4-q12", 58, r"\b15 classification", True),
+    ("100K-4-q13", 82, "70% to 90%", True),
+    ("100K-4-q13", 110, "78% to 88%", True),
+    ("100K-4-q19", 82, "12 problems", True),
+    ("100K-5-q19", 186, "April", False),
+    ("100K-5-q19", None, "April 15", False),
+    ("100K-7-q13", 154, "1-hour", True),
+    ("100K-7-q13", 252, "two full days", True),
+    ("100K-8-q11", 208, "2 remote", True),
+    ("100K-8-q11", 214, "three days a week", True),
+    ("100K-8-q18", 92, "April 21", True),
+    ("100K-8-q18", 94, "April 22", True),
+    ("500K-2-q03", 200, "keyword", False),
+    ("500K-2-q03", 202, "keyword", False),
+    ("500K-2-q03", 268, "keyword", False),
+    ("500K-2-q03", 196, "keyword", True),
+    ("500K-2-q03", 274, "never.*keyword", True),
+    ("500K-2-q18", None, r"\bhotel\b", False),
+    ("1M-3-q11", 324, "epoch|loss", False),
+    ("1M-3-q11", 474, "60 epochs", True),
+    ("1M-3-q12", 168, "GOOG", False),
+    ("10M-4-q12", 100, r"\b10 problems", True),
+    ("10M-4-q12", 442, r"\b15 problems", True),
+    ("10M-4-q12", 734, r"\b20 exercises", True),
+]
+
+# What the entries say of reference and rubric: (question, pattern in the reference, pattern in some rubric item)
+CLAIMED = [
+    ("100K-1-q18", r"\b4 weeks", r"\b8 weeks"),
+    ("100K-3-q18", r"April 1\b.*April 5\b", r"April 5\b.*April 1\b"),
+    ("100K-4-q12", r"\b25 ", r"\b25 "),
+    ("100K-4-q13", r"\b20 percentage", r"\b20 percentage"),
+    ("100K-5-q19", r"\b10 days", r"\b10 days"),
+    ("100K-7-q13", "Three days", "Three days"),
+    ("100K-8-q18", r"\b16 days", r"April 21"),
+    ("1M-3-q12", "Five", "Three"),
+    ("10M-4-q02", "target is to", "completed 5"),
+    ("10M-4-q12", r"\b85 ", r"\b85 "),
+]
+
+
+@cache
+def real(folder: Path, conversation_id: str) -> Loaded:
+    source = next((s for s in find_conversations(folder) if s.id == conversation_id), None)
+    if source is None:
+        pytest.skip(f"conversation {conversation_id} is not there")
+    return load(source)
+
+
+def conversation_of(question_id: str) -> str:
+    return question_id.rpartition("-q")[0]
+
+
+def test_the_list_is_sorted_unique_and_versioned() -> None:
+    assert re.fullmatch(r"20\d\d\.\d+", load_errata().version)
+    ids = [entry.question_id for entry in ENTRIES]
+    assert len(set(ids)) == len(ids) >= 10
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.question_id)
+def test_each_entry_names_a_real_question_and_real_messages(entry: Erratum, beam_data: Path) -> None:
+    loaded = real(beam_data, conversation_of(entry.question_id))
+    probe = next(probe for probe in loaded.probes if probe.id == entry.question_id)
+    assert sha256(probe.question) == entry.question_sha256
+    assert loaded.gold[probe.id].ability == entry.ability
+    assert entry.question_id in loaded.flagged
+    gold = loaded.gold[probe.id]
+    assert all(i < len(loaded.conversation.messages) or i in gold.evidence_missing for i in entry.message_ids)
+    for number in entry.message_ids:
+        assert re.search(rf"\b{number}\b", entry.defect) or len(entry.message_ids) != 1
+
+
+@pytest.mark.parametrize(("question", "message", "pattern", "there"), SAID)
+def test_what_messages_say(question: str, message: int | None, pattern: str, there: bool, beam_data: Path) -> None:
+    assert question in {entry.question_id for entry in ENTRIES}
+    messages = real(beam_data, conversation_of(question)).conversation.messages
+    texts = [m.content for m in messages] if message is None else [messages[message].content]
+    assert any(re.search(pattern, text, re.DOTALL) for text in texts) is there
+
+
+@pytest.mark.parametrize(("question", "reference", "item"), CLAIMED)
+def test_what_reference_and_rubric_claim(question: str, reference: str, item: str, beam_data: Path) -> None:
+    gold = real(beam_data, conversation_of(question)).gold[question]
+    assert re.search(reference, gold.reference)
+    assert any(re.search(item, nugget) for nugget in gold.rubric)
+
+
+def test_what_evidence_shows(beam_data: Path) -> None:
+    parts = real(beam_data, "100K-1").gold["100K-1-q03"].extras["source_chat_ids"]
+    assert parts["first_statement"] == parts["second_statement"] == [66]
+    parts = real(beam_data, "100K-8").gold["100K-8-q11"].extras["source_chat_ids"]
+    assert parts["original_info"] == parts["updated_info"] == [214]
+    assert "April 22" in real(beam_data, "100K-8").gold["100K-8-q10"].reference
+    assert real(beam_data, "100K-6").gold["100K-6-q04"].evidence == (4, 60, 110, 156, 206, 6)
+    assert real(beam_data, "500K-1").gold["500K-1-q10"].evidence == ()
+    order = real(beam_data, "1M-3").gold["1M-3-q04"].evidence
+    assert order.index(340) > order.index(504)
+
+
+def test_flag_lists_and_drop_removes(beam_data: Path) -> None:
+    real(beam_data, "100K-1")  # skips where it is missing
+    source = next(s for s in find_conversations(beam_data) if s.id == "100K-1")
+    flagged, dropped, ignored = (load(source, Treatment(errata=mode)) for mode in ("flag", "drop", "none"))
+    assert flagged.flagged == dropped.flagged == ("100K-1-q03", "100K-1-q10", "100K-1-q18")
+    assert ignored.flagged == ()
+    assert len(flagged.probes) == len(ignored.probes) == 20
+    assert [p.id for p in dropped.probes] == [p.id for p in flagged.probes if p.id not in flagged.flagged]
+    assert set(dropped.gold) == {p.id for p in dropped.probes}
+
+
+def test_an_erratum_speaks_of_its_own_question_only(tiny_release: Path) -> None:
+    assert len(questions_of(WORLDS[0])) == 10
+    for source in find_conversations(tiny_release):
+        assert load(source).flagged == ()
+
+
+def test_a_malformed_list_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "errata.json"
+    path.write_text(json.dumps({"version": "1", "entries": [{"question_id": "100K-1"}]}))
+    with pytest.raises(UserError, match=r"entries\.0\.question_id"):
+        load_errata(path)

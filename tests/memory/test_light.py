@@ -1,0 +1,233 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from beamlib.benchmark.model import Conversation
+from beamlib.errors import UserError
+from beamlib.memory.base import Recollection, passage
+from beamlib.memory.light import Light, LightSettings
+from beamlib.models.base import ModelError
+from beamlib.text import count_tokens
+
+QUESTIONS = ["What is the sourdough starter called?", "Who delivers the flour, and when?", "What colour is the sign?"]
+PARTS = {"use_retrieval": "episodic", "use_working": "working", "use_scratchpad": "scratchpad"}
+SETTINGS = LightSettings(k=3, working_pairs=2)
+
+
+@pytest.fixture
+def light(bakery: Conversation, make_model: Any) -> Light:
+    memory = Light(make_model(), SETTINGS)
+    memory.ingest(bakery)
+    return memory
+
+
+def test_recalls_three_parts_in_order(light: Light, bakery: Conversation) -> None:
+    recollection = light.recall(QUESTIONS[0])
+    assert list(recollection.parts) == ["episodic", "working", "scratchpad"]
+    assert recollection.parts["episodic"][:2] == (0, 1)
+    assert [p.message_ids for p in light.retrieved(QUESTIONS[0])] == [
+        recollection.parts["episodic"][i : i + 2] for i in (0, 2, 4)
+    ]
+    assert recollection.parts["working"] == (28, 29, 30, 31)
+    assert set(recollection.parts["scratchpad"]) == set(range(32))
+    before, heading, notes = recollection.context.partition("SCRATCHPAD\n")
+    assert heading and notes.count("- [messages") >= len(bakery.pairs)
+    assert before.startswith(passage(bakery.pairs[0]).text)
+
+
+@pytest.mark.parametrize("switch", PARTS)
+def test_an_ablation_takes_out_its_part_and_nothing_else(light: Light, switch: str) -> None:
+    for question in QUESTIONS:
+        full = light.recall(question)
+        without = light.variant(replace(SETTINGS, **{switch: False})).recall(question)
+        gone = PARTS[switch]
+        assert gone in full.parts and gone not in without.parts
+        if switch == "use_retrieval":  # newest pairs that had been retrieved stand in working memory now
+            assert set(without.parts["working"]) >= set(full.parts["working"])
+            assert without.parts["scratchpad"] == full.parts["scratchpad"]
+        else:
+            assert without.parts == {part: ids for part, ids in full.parts.items() if part != gone}
+
+
+def test_without_the_filter_every_chunk_is_kept_and_no_call_made(bakery: Conversation, make_model: Any) -> None:
+    model = make_model(scratchpad_filter=lambda v: "yes" if "Gerda" in v["chunk"] else "no")
+    light = Light(model, SETTINGS)
+    light.ingest(bakery)
+    kept = light.recall(QUESTIONS[0])
+    assert 0 in kept.parts["scratchpad"] and len(kept.parts["scratchpad"]) < 32
+    calls = len(model.asked)
+    everything = light.variant(replace(SETTINGS, use_filter=False)).recall(QUESTIONS[0])
+    assert len(model.asked) == calls
+    assert set(everything.parts["scratchpad"]) == set(range(32))
+    assert everything.parts["episodic"] == kept.parts["episodic"]
+    model.replies["scratchpad_filter"] = lambda v: "no"
+    assert "scratchpad" not in light.recall(QUESTIONS[0]).parts
+
+
+def test_the_newest_pair_is_always_in_the_context(light: Light, bakery: Conversation) -> None:
+    for question in [*QUESTIONS, "Where does the second shop open?"]:
+        recollection = light.recall(question)
+        assert passage(bakery.pairs[-1]).text in recollection.context
+        assert recollection.context.count(passage(bakery.pairs[-1]).text) == 1
+
+
+def test_recall_changes_nothing_and_earlier_questions_do_not_leak(light: Light) -> None:
+    first = [light.recall(question) for question in QUESTIONS]
+    light.recall("zebra zebra zebra")
+    again = [light.recall(question) for question in reversed(QUESTIONS)][::-1]
+    assert again == first
+    assert all("zebra" not in recollection.context for recollection in again)
+
+
+def test_recall_depends_on_conversation_and_question_alone(bakery: Conversation, make_model: Any) -> None:
+    """Another instance, after another conversation and other questions, recalls the same."""
+    used = Light(make_model(), SETTINGS)
+    used.ingest(Conversation("100K-9", "100K", bakery.seed, bakery.batches[:2]))
+    used.recall("anything")
+    used.ingest(bakery)
+    fresh = Light(make_model(), SETTINGS)
+    fresh.ingest(bakery)
+    assert [used.recall(q) for q in QUESTIONS] == [fresh.recall(q) for q in QUESTIONS]
+
+
+def test_prompts_hold_only_the_conversation_and_the_question(bakery: Conversation, make_model: Any) -> None:
+    model = make_model()
+    light = Light(model, SETTINGS)
+    light.ingest(bakery)
+    words = {word for pair in bakery.pairs for word in passage(pair).text.split()}
+    asked = len(model.asked)
+    for prompt in model.asked:
+        for name, value in prompt.variables.items():
+            assert name in ("history", "pair") and set(value.split()) <= words
+    light.recall("the canary question")
+    for prompt in model.asked[asked:]:
+        assert prompt.id == "scratchpad_filter" and prompt.variables["question"] == "the canary question"
+
+
+def test_variants_share_one_reading(bakery: Conversation, make_model: Any) -> None:
+    model = make_model()
+    light = Light(model, SETTINGS)
+    light.ingest(bakery)
+    asked = len(model.asked)
+    assert asked == 2 * len(bakery.pairs)
+    one = light.variant(replace(SETTINGS, k=1))
+    sparse = light.variant(replace(SETTINGS, retriever="bm25"))
+    assert len(model.asked) == asked
+    assert len(one.recall(QUESTIONS[0]).parts["episodic"]) == 2
+    assert sparse.name == "light-bm25-k3-working-pairs-2"
+    alone = Light(make_model(), replace(SETTINGS, retriever="bm25"))
+    alone.ingest(bakery)
+    assert [sparse.recall(q) for q in QUESTIONS] == [alone.recall(q) for q in QUESTIONS]
+    with pytest.raises(ValueError, match="scratchpad_target=15000 where scratchpad_target is 9000"):
+        light.variant(replace(SETTINGS, scratchpad_target=9_000))
+    with pytest.raises(RuntimeError, match="call ingest first"):
+        Light(make_model()).variant(SETTINGS)
+
+
+def test_more_pairs_retrieved_keep_the_order_of_fewer(light: Light) -> None:
+    longest = [p.user.id for p in light.retrieved(QUESTIONS[1], 16)]
+    assert sorted(longest) == list(range(0, 32, 2))
+    for k in (1, 5, 10):
+        assert [p.user.id for p in light.retrieved(QUESTIONS[1], k)] == longest[:k]
+
+
+def test_ids_are_global_across_plans(make_conversation: Any, make_model: Any) -> None:
+    """The released index numbers pairs within a plan, so that a hit drags in its namesakes (M3)."""
+    turns = [[(f"the {word} is {number}", "noted")] for number, word in enumerate(["kiln", "loom", "anvil", "lathe"])]
+    light = Light(make_model(), LightSettings(k=1, working_pairs=0))
+    light.ingest(make_conversation(turns, plans=[0, 0, 1, 1]))
+    assert light.recall("the anvil").parts["episodic"] == (4, 5)
+    assert light.recall("the loom").parts["episodic"] == (2, 3)
+
+
+def test_the_whole_stays_within_the_window(make_conversation: Any, make_model: Any) -> None:
+    turns = [[(f"tell me of item{i} " + "long " * (150 * i), f"item{i} " + "words " * 900)] for i in range(30)]
+    model = make_model(scratchpad_notes=lambda v: "- " + "note. " * 150)
+    for settings in (
+        LightSettings(reader_window=8_192, k=10, use_filter=False),
+        LightSettings(reader_window=16_384, k=20, working_pairs=10),
+        LightSettings(reader_window=8_192, use_retrieval=False, use_working=False),
+    ):
+        light = Light(model, settings)
+        light.ingest(make_conversation(turns))
+        recollection = light.recall("item3 and item7")
+        assert count_tokens(recollection.context) <= settings.context_tokens
+        assert count_tokens(recollection.context) > settings.context_tokens // 2
+        if settings.use_retrieval:
+            assert len(recollection.parts["episodic"]) == 2 * settings.k
+
+
+def test_a_failed_call_names_its_pair_and_leaves_nothing_half_read(
+    bakery: Conversation, make_model: Any, light: Light
+) -> None:
+    for prompt_id in ("episodic_keys", "scratchpad_notes"):
+        model = make_model(**{prompt_id: lambda v: "FAIL: timed out" if "rye" in v["pair"] else "- fine"})
+        broken = Light(model, SETTINGS)
+        broken.ingest(Conversation("100K-9", "100K", bakery.seed, bakery.batches[:2]))
+        with pytest.raises(ModelError, match=rf"{prompt_id} for \[messages 14-15\]: FAIL: timed out"):
+            broken.ingest(bakery)
+        with pytest.raises(RuntimeError, match="call ingest first"):
+            broken.recall(QUESTIONS[0])
+
+
+def test_a_failed_filter_call_is_not_an_answer(bakery: Conversation, make_model: Any) -> None:
+    light = Light(make_model(scratchpad_filter=lambda v: "FAIL: overloaded"), SETTINGS)
+    light.ingest(bakery)
+    with pytest.raises(ModelError, match="overloaded"):
+        light.recall(QUESTIONS[0])
+
+
+def test_a_pair_without_keys_is_found_by_its_users_words(bakery: Conversation, make_model: Any) -> None:
+    light = Light(make_model(episodic_keys=lambda v: "" if "rye" in v["pair"] else "summary: a talk"), SETTINGS)
+    light.ingest(bakery)
+    assert light.retrieved("How long does rye bread need?")[0].user.content in light.keys[7][0]
+
+
+def test_shows_what_it_holds(light: Light, bakery: Conversation) -> None:
+    assert light.pairs == bakery.pairs
+    assert len(light.keys) == len(bakery.pairs)
+    assert light.keys[0] == (f"topic: {bakery.pairs[0].user.content}", "summary: a talk")
+    assert light.pad.startswith("- [messages 0-1] noted: Just so you know, the sourdough")
+    assert set(light.recall(QUESTIONS[0]).message_ids) <= {message.id for message in bakery}
+    assert (light.scratchpad.compressions, light.scratchpad.lines_cut) == (0, 0)
+
+
+def test_an_empty_conversation_is_recalled_as_nothing(make_conversation: Any, make_model: Any) -> None:
+    light = Light(make_model(), SETTINGS)
+    light.ingest(make_conversation([]))
+    assert light.recall("anything") == Recollection("")
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (LightSettings(), "light-embedded-k5"),
+        (LightSettings(use_scratchpad=False), "light-embedded-k5-without-scratchpad"),
+        (LightSettings(use_working=False), "light-embedded-k5-without-working-memory"),
+        (LightSettings(use_filter=False, k=10), "light-embedded-k10-without-noise-filter"),
+        (LightSettings(retriever="bm25", use_retrieval=False), "light-bm25-k5-without-retrieval"),
+        (LightSettings(working_pairs=8), "light-embedded-k5-working-pairs-8"),
+    ],
+)
+def test_the_name_tells_the_settings(make_model: Any, settings: LightSettings, name: str) -> None:
+    assert Light(make_model(), settings).name == name
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"k": 0}, "k is 0"),
+        ({"working_pairs": -1}, "working_pairs is -1"),
+        ({"reader_window": 3_100}, "reader_window is 3100"),
+        ({"episodic_share": 1.0}, "episodic_share is 1.0"),
+        ({"working_share": 0.5}, "working_share is 0.5"),
+        ({"scratchpad_target": 30_000}, "scratchpad_threshold is 30000"),
+        ({"scratchpad_target": 5}, "scratchpad_target is 5"),
+        ({"chunk_percentile": 101}, "chunk_percentile is 101"),
+        ({"chunk_buffer": -1}, "chunk_buffer is -1"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(UserError, match=f"LIGHT settings: {field}; it has to be"):
+        LightSettings(**changes)

@@ -1,0 +1,52 @@
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beamlib.benchmark.model import Conversation
+from beamlib.memory.base import Recollection, passage
+from beamlib.memory.simple import NoMemory
+from beamlib.runs.oracle import Oracle
+
+
+def test_none_recalls_nothing(bakery: Conversation) -> None:
+    memory = NoMemory()
+    memory.ingest(bakery)
+    assert memory.name == "none"
+    assert memory.recall("What is the starter called?") == Recollection("")
+
+
+def test_oracle_recalls_the_cited_pairs_in_conversation_order(bakery: Conversation) -> None:
+    memory = Oracle({"when?": (9, 2, 8), "who?": ()})
+    memory.ingest(bakery)
+    recollection = memory.recall("when?")
+    assert recollection.message_ids == (2, 3, 8, 9)
+    assert recollection.parts == {"evidence": (2, 3, 8, 9)}
+    assert recollection.context == "\n\n".join(passage(bakery.pairs[i]).text for i in (1, 4))
+    assert memory.recall("who?") == memory.recall("a question it does not know") == Recollection("")
+
+
+def test_oracle_refuses_evidence_that_is_not_there(bakery: Conversation) -> None:
+    memory = Oracle({"when?": (2, 400)})
+    with pytest.raises(RuntimeError, match="before ingest"):
+        memory.recall("when?")
+    memory.ingest(bakery)
+    with pytest.raises(ValueError, match=r"messages \[400\]"):
+        memory.recall("when?")
+
+
+@pytest.mark.parametrize("area", ["memory", "retrieval", "models"])
+def test_nothing_that_remembers_imports_what_knows_the_answers(repo_root: Path, area: str) -> None:
+    files = sorted((repo_root / "beamlib" / area).rglob("*.py"))
+    assert files
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names: list[Any] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+            for name in names:
+                forbidden = ("beamlib.benchmark.gold", "beamlib.scoring", "beamlib.runs", "beamlib.report")
+                assert not name.startswith(forbidden), f"{path}: imports {name}"

@@ -1,0 +1,185 @@
+"""Figures: what is drawn, what is stored beside them, and the same bytes again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import matplotlib
+import pandas as pd
+import pytest
+from matplotlib.container import BarContainer, ErrorbarContainer
+from matplotlib.figure import Figure
+
+from beamlib.errors import UserError
+from beamlib.report.figures import (
+    ablation_figure,
+    averages,
+    budget_figure,
+    main_figure,
+    retriever_figure,
+    save_figure,
+    score_changes,
+    style,
+)
+from beamlib.report.tables import Footer, published_footer
+from beamlib.report.tidy import COLUMNS, published_long
+
+OURS = Footer("f1-weighted", "offline stand-in, not a language model", "reader-a", "d", 2, 40, 0, "95 %", "t", "regex")
+
+
+def run_frame() -> pd.DataFrame:
+    cells = [
+        (size, ability, f"light-embedded-k{k}", value, value - 0.05, value + 0.07, 20)
+        for size, shift in (("100K", 0.0), ("1M", 0.1))
+        for ability in ("abstention", "average")
+        for k, value in ((5, 0.3 + shift), (10, 0.4 + shift))
+    ]
+    return pd.DataFrame(cells, columns=list(COLUMNS))
+
+
+def bars(figure: Figure) -> list[BarContainer]:
+    return [one for axes in figure.axes for one in axes.containers if isinstance(one, BarContainer)]
+
+
+def heights(container: BarContainer) -> list[float]:
+    return [round(float(patch.get_height()), 4) for patch in container]
+
+
+def test_ablation_shows_changes_of_the_published_average() -> None:
+    changes = score_changes(published_long("table8"))
+    assert changes["series"].nunique() == 4 and len(changes) == 176
+    figure = ablation_figure(changes, published_footer("Qwen2.5-32B-AWQ"))
+    assert heights(bars(figure)[0]) == [0.003, -0.07, -0.024, -0.085]  # without retrieval
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["retrieval", "scratchpad", "working memory", "noise filtering"]
+
+
+def test_changes_need_one_complete_series() -> None:
+    frame = published_long("table8")
+    with pytest.raises(UserError, match="found none"):
+        score_changes(frame[frame["series"] != "base"])
+    with pytest.raises(UserError, match="found K=5, K=10"):
+        score_changes(published_long("table9"))
+    partial = frame[(frame["series"] != "base") | (frame["size"] != "1M")]
+    with pytest.raises(UserError, match="series base has no value for 1M / abstention"):
+        score_changes(partial)
+
+
+def test_budget_lines_follow_k() -> None:
+    shuffled = published_long("table9").iloc[::-1]
+    figure = budget_figure(shuffled, published_footer("Qwen2.5-32B-AWQ"))
+    lines = {line.get_label(): line for line in (c[0] for c in figure.axes[0].containers)}
+    assert [one.get_label() for one in figure.axes[0].containers] == ["100K", "500K", "1M", "10M"]
+    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["5", "10", "15", "20"]
+    assert lines and [round(y, 3) for y in figure.axes[0].containers[3][0].get_ydata()] == [0.238, 0.171, 0.253, 0.245]
+
+
+def test_budget_reads_k_from_arm_names() -> None:
+    figure = budget_figure(run_frame(), OURS)
+    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["5", "10"]
+    with pytest.raises(UserError, match="'dense' names no retrieval budget"):
+        budget_figure(published_long("table10"), OURS)
+
+
+def test_retrievers_by_size_and_by_ability() -> None:
+    by_size = retriever_figure(published_long("table10"), published_footer("Qwen2.5-32B-AWQ"))
+    assert heights(bars(by_size)[1]) == [0.328, 0.323, 0.317, 0.231]
+    by_ability = retriever_figure(published_long("table10"), published_footer("Qwen2.5-32B-AWQ"), by="ability")
+    assert [axes.get_title(loc="left") for axes in by_ability.axes] == ["100K", "500K", "1M", "10M"]
+
+
+def test_bars_carry_intervals_where_there_are_any() -> None:
+    def errorbars(figure: Figure) -> list[ErrorbarContainer]:
+        return [one.errorbar for one in bars(figure) if one.errorbar is not None]
+
+    with_intervals = main_figure(run_frame(), OURS)
+    assert len(errorbars(with_intervals)) == len(bars(with_intervals)) == 4
+    segments = errorbars(with_intervals)[0][2][0].get_segments()
+    assert [round(float(y), 3) for y in segments[0][:, 1]] == [0.25, 0.37]
+    assert errorbars(main_figure(published_long("table10"), published_footer("Qwen2.5-32B-AWQ"))) == []
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda frame: budget_figure(frame, OURS),
+        lambda frame: retriever_figure(frame, OURS),
+        lambda frame: ablation_figure(frame, OURS),
+    ],
+)
+def test_axis_names_protocol_and_judge(draw: Callable[[pd.DataFrame], Figure]) -> None:
+    label = draw(run_frame()).axes[0].get_ylabel()
+    assert "protocol: f1-weighted" in label and "judge: offline stand-in" in label
+
+
+def test_main_axis_names_protocol_and_judge() -> None:
+    label = main_figure(run_frame(), OURS).get_supylabel()
+    assert "protocol: f1-weighted" in label and "judge: offline stand-in" in label
+
+
+@pytest.mark.parametrize("table", ["table9", "table10"])
+def test_nothing_leaves_the_canvas(table: str) -> None:
+    draw = budget_figure if table == "table9" else retriever_figure
+    figure = draw(published_long(table), published_footer("Qwen2.5-32B-AWQ"))
+    with style():
+        figure.draw_without_rendering()
+        box = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
+
+
+def test_no_global_state_is_left() -> None:
+    # Which backend pyplot would use is decided on first look, by whoever looks: not state of ours.
+    before = {key: value for key, value in matplotlib.rcParams.items() if key != "backend"}
+    main_figure(run_frame(), OURS)
+    assert {key: value for key, value in matplotlib.rcParams.items() if key != "backend"} == before
+
+
+def test_only_averages_are_needed_and_required() -> None:
+    frame = run_frame()
+    budget_figure(frame[frame["ability"] == "average"], OURS)
+    with pytest.raises(UserError, match="no row for ability 'average'"):
+        budget_figure(frame[frame["ability"] != "average"], OURS)
+
+
+def test_saved_with_sidecar_and_again_alike(tmp_path: Path) -> None:
+    source = tmp_path / "answers.jsonl"
+    source.write_text("{}\n")
+    data = averages(run_frame())
+
+    def save(folder: Path) -> dict[str, bytes]:
+        paths = save_figure(
+            budget_figure(data, OURS),
+            "budget",
+            folder,
+            data,
+            {"answers": source, "table": "none"},
+            {"k": [5, 10]},
+            "A caption.",
+        )
+        return {path.name: path.read_bytes() for path in paths}
+
+    first = save(tmp_path / "one")
+    with matplotlib.rc_context({"font.size": 20, "figure.dpi": 50}):  # a user's settings do not count
+        assert save(tmp_path / "two") == first
+    assert list(first) == ["budget.pdf", "budget.png", "budget.csv", "budget.json"]
+    assert first["budget.pdf"].startswith(b"%PDF") and first["budget.png"].startswith(b"\x89PNG")
+    assert b"CreationDate" not in first["budget.pdf"]
+    sidecar = json.loads(first["budget.json"])
+    assert sidecar["inputs"]["answers"] == {"file": "answers.jsonl", "sha256": sha256(b"{}\n").hexdigest()}
+    assert sidecar["plotted_values_sha256"] == sha256(first["budget.csv"]).hexdigest()
+    assert sidecar["parameters"] == {"k": [5, 10]} and sidecar["caption"] == "A caption."
+    assert "100K Average light-embedded-k5 0.300 (0.250 to 0.370)" in sidecar["alt_text"]
+    assert "tmp" not in first["budget.json"].decode()
+
+
+def test_caption_says_that_there_are_no_intervals(tmp_path: Path) -> None:
+    data = averages(published_long("table10"))
+    save_figure(
+        retriever_figure(data, published_footer("Qwen2.5-32B-AWQ")), "retrievers", tmp_path, data, {}, {}, "Table 10."
+    )
+    sidecar = json.loads((tmp_path / "retrievers.json").read_text())
+    assert sidecar["caption"] == "Table 10. The values have no intervals."

@@ -1,0 +1,271 @@
+"""Long frames and the tables made of them."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from beamlib import published
+from beamlib.benchmark.gold import ABILITIES
+from beamlib.errors import UserError
+from beamlib.report.tables import (
+    OFFLINE,
+    Footer,
+    ensure_comparable,
+    footer,
+    published_footer,
+    published_table,
+    result_table,
+    side_by_side,
+)
+from beamlib.report.tidy import AVERAGE, COLUMNS, ROWS, checked, published_long
+
+STAND_IN = "offline stand-in, not a language model"
+
+
+def run_frame() -> pd.DataFrame:
+    cells = [
+        ("100K", "average", "light-embedded-k5", 0.41249, 0.3812, 0.4467, 20),
+        ("100K", "abstention", "light-embedded-k5", 0.5, float("nan"), float("nan"), 2),
+        ("100K", "abstention", "none", float("nan"), float("nan"), float("nan"), 0),
+    ]
+    return pd.DataFrame(cells, columns=list(COLUMNS))
+
+
+def run_footer(**changes: Any) -> Footer:
+    values: dict[str, Any] = {
+        "protocol": "paper",
+        "judge": "judge-a",
+        "reader": "reader-a",
+        "data_revision": "folder chats",
+        "n_conversations": 20,
+        "n_questions": 400,
+        "unscored": 1,
+        "interval": "95 % cluster bootstrap over conversations",
+        "treatment": "chat_variant=full, strip_markers=true, errata=none",
+        "token_counter": "regex-words",
+    }
+    return Footer(**{**values, **changes})
+
+
+def manifest(**changes: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "arm": "light-embedded-k5",
+        "size": "100K",
+        "settings": {"chat_variant": "full", "strip_markers": True, "errata": "none", "k": 5},
+        "question_set_sha256": "q1",
+        "data_sha256": "d1",
+        "judge": "judge-a",
+        "reader": "reader-a",
+        "data_revision": "folder chats",
+        "token_counter": "regex-words",
+        "conversations": {"100K-1": {}, "100K-2": {}},
+    }
+    return {**values, **changes}
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "series"),
+    [("table1", 528, 12), ("table8", 220, 5), ("table9", 176, 4), ("table10", 88, 2)],
+)
+def test_published_tables_in_long_form(table: str, rows: int, series: int) -> None:
+    frame = checked(published_long(table))
+    assert (len(frame), frame["series"].nunique()) == (rows, series)
+    assert set(frame["ability"]) == set(ROWS) == {*ABILITIES, AVERAGE}
+    assert list(dict.fromkeys(frame["size"])) == list(published.LENGTHS)
+    assert frame[["low", "high", "n"]].isna().to_numpy().all()
+    assert (frame["printed"].astype(float) == frame["mean"]).all()
+
+
+def test_published_long_of_one_backbone() -> None:
+    frame = published_long("table1", "GPT-4.1-nano")
+    assert list(dict.fromkeys(frame["series"])) == ["Vanilla", "RAG", "LIGHT"]
+    cell = frame[
+        (frame["size"] == "10M") & (frame["ability"] == "multi_session_reasoning") & (frame["series"] == "LIGHT")
+    ]
+    source = published.table("table1")
+    expected = source[
+        (source["length"] == "10M")
+        & (source["ability"] == "Multi-Hop Reasoning")
+        & (source["backbone"] == "GPT-4.1-nano")
+        & (source["method"] == "LIGHT")
+    ]
+    assert cell["printed"].tolist() == expected["printed"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("table2",), "'table2' has no scores"),
+        (("table1", "GPT-9"), "no backbone 'GPT-9'; known ones: Qwen"),
+        (("table8", "GPT-4.1-nano"), "table8 has no backbone"),
+    ],
+)
+def test_published_long_refuses(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        published_long(*arguments)
+
+
+def test_unknown_published_names_are_refused() -> None:
+    with pytest.raises(UserError, match="'table0' does not exist"):
+        published.table("table0")
+    with pytest.raises(UserError, match="'Average' is not one"):
+        published.ability_of("Average")
+    assert published.ability_of("Multi-hop Reasoning") == "multi_session_reasoning"
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (run_frame().drop(columns="low"), "column 'low' is missing"),
+        (run_frame().head(0), "there is no row"),
+        (run_frame().replace("abstention", "multi-hop"), "ability 'multi-hop'"),
+        (pd.concat([run_frame(), run_frame().tail(1)]), "100K / abstention / none occurs twice"),
+    ],
+)
+def test_other_frames_are_refused(frame: pd.DataFrame, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        checked(frame)
+
+
+def test_cells_and_order() -> None:
+    text = result_table(run_frame(), "A run", run_footer()).to_markdown()
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert lines == [
+        "| Ability | light-embedded-k5 | none |",
+        "|---|---|---|",
+        "| Abstention | 0.500 | – |",
+        "| **Average** | **0.412 [0.38, 0.45]** | **–** |",
+    ]
+
+
+def test_published_values_stay_as_printed() -> None:
+    table = published_table("table8")
+    assert table.notes == (
+        "10M, Summarization, without working memory is printed 0.0083; the printed Average implies 0.083.",
+    )
+    for text in (table.to_markdown(), table.to_html(), table.to_csv()):
+        assert "0.0083" in text
+    assert "0.008 " not in table.to_markdown()
+    header = next(line for line in table.to_markdown().splitlines() if line.startswith("| Size"))
+    assert header == (
+        "| Size | Ability | base | without retrieval | without scratchpad | without working memory "
+        "| without noise filtering |"
+    )
+
+
+def test_csv_reads_back() -> None:
+    text = result_table(run_frame(), "A run", run_footer()).to_csv()
+    frame = pd.read_csv(StringIO(text), comment="#").set_index("ability")
+    assert frame["light-embedded-k5"].to_list() == [0.5, 0.412]
+    assert frame["light-embedded-k5 low"].fillna(-1).to_list() == [-1, 0.381]
+    assert frame["light-embedded-k5 n"].to_list() == [2, 20]
+    assert frame["none"].isna().all()
+    assert "# Protocol: paper. Judge: judge-a. Reader: reader-a." in text.splitlines()
+
+
+def test_html_is_marked_up_and_escaped() -> None:
+    table = result_table(published_long("table9"), "K < 20 & more", published_footer("<b>model</b>"))
+    html = table.to_html()
+    assert "K &lt; 20 &amp; more" in html and "&lt;b&gt;model" in html
+    assert html.count('scope="rowgroup" rowspan="11"') == 4
+    assert html == table._repr_html_()
+
+
+def test_save_writes_three_files_again_alike(tmp_path: Path) -> None:
+    table = result_table(run_frame(), "A run", run_footer())
+    first = {path.name: path.read_bytes() for path in table.save("results", tmp_path)}
+    assert sorted(first) == ["results.csv", "results.html", "results.md"]
+    assert {path.name: path.read_bytes() for path in table.save("results", tmp_path)} == first
+
+
+def test_footer_says_what_a_table_rests_on() -> None:
+    text = " ".join(run_footer(unscored=3, n_conversations=1).lines())
+    for part in (
+        "Protocol: paper",
+        "1 conversation,",
+        "400 questions",
+        "3 unscored",
+        "cluster bootstrap",
+        "regex-words",
+    ):
+        assert part in text
+    assert OFFLINE not in text
+    assert "questions not reported" in " ".join(published_footer("Qwen2.5-32B-AWQ").lines())
+
+
+@pytest.mark.parametrize(
+    ("changes", "first"),
+    [
+        ({"judge": STAND_IN}, "Judge: offline stand-in, not a language model."),
+        ({"reader": "offline"}, "Reader: offline stand-in, not a language model."),
+        ({"reader": STAND_IN, "judge": STAND_IN}, "Reader and judge: offline stand-in, not a language model."),
+    ],
+)
+def test_the_stand_in_is_named_first(changes: dict[str, str], first: str) -> None:
+    table = result_table(run_frame(), "A run", run_footer(**changes))
+    assert table.footer.lines()[0] == first
+    assert all(OFFLINE in text for text in (table.to_markdown(), table.to_html(), table.to_csv()))
+
+
+def test_footer_from_manifests() -> None:
+    made = footer(
+        [manifest(), manifest(arm="none", reader="reader-b")],
+        protocol="paper",
+        n_questions=40,
+        unscored=0,
+        interval="x",
+    )
+    assert (made.reader, made.judge, made.n_conversations) == ("reader-a | reader-b", "judge-a", 2)
+    assert made.treatment == "chat_variant=full, strip_markers=true, errata=none"
+
+
+def test_equal_runs_and_other_sizes_may_share_a_table() -> None:
+    other_size = manifest(size="1M", question_set_sha256="q2", data_sha256="d2")
+    assert ensure_comparable([manifest(), manifest(arm="none"), other_size]) == []
+    assert ensure_comparable([manifest(), manifest(reader="reader-b")]) == ["Readers differ: reader-a, reader-b."]
+
+
+@pytest.mark.parametrize(
+    ("change", "noun"),
+    [
+        ({"question_set_sha256": "q2"}, "questions"),
+        ({"data_sha256": "d2"}, "conversations"),
+        ({"judge": "judge-b"}, "judges"),
+        ({"settings": {"chat_variant": "truncated", "strip_markers": True, "errata": "none"}}, "data treatments"),
+        ({"treatment": "other"}, "data treatments"),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_not_mixed(change: dict[str, Any], noun: str) -> None:
+    runs = [manifest(), manifest(arm="none", **change)]
+    with pytest.raises(UserError, match=f"light-embedded-k5, none differ in their {noun} and cannot"):
+        result_table(run_frame(), "Mixed", run_footer(), runs)
+    text = result_table(run_frame(), "Mixed", run_footer(), runs, allow_mixed=True).to_markdown()
+    assert f"*Mixed runs: their {noun} differ, so columns are not comparable.*" in text
+
+
+def test_judges_are_compared_across_sizes() -> None:
+    with pytest.raises(UserError, match="judges"):
+        ensure_comparable([manifest(), manifest(size="1M", judge="judge-b")])
+
+
+def test_incomplete_manifest_is_refused() -> None:
+    incomplete = manifest()
+    del incomplete["judge"]
+    with pytest.raises(UserError, match="light-embedded-k5: the field 'judge' is missing"):
+        ensure_comparable([incomplete])
+
+
+def test_side_by_side_keeps_two_tables() -> None:
+    theirs = published_table("table1", "GPT-4.1-nano")
+    assert theirs.title == "Table 1 as published, GPT-4.1-nano" and theirs.notes == ()
+    ours = result_table(run_frame(), "This run", run_footer(judge=STAND_IN))
+    pair = side_by_side(theirs, ours)
+    html, text = pair.to_html(), pair.to_markdown()
+    assert html.count("<table>") == 2
+    assert text.index("Table 1") < text.index("not one table") < text.index("This run**")
+    assert "not the numbers across them" in pair.caption and OFFLINE in pair.caption

@@ -1,0 +1,109 @@
+"""The gold firewall at run time: what is planted in gold fields must not be seen in any prompt before judging."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from beamlib.benchmark.loading import Loaded, load
+from beamlib.benchmark.model import Conversation
+from beamlib.benchmark.sources import find_conversations
+from beamlib.memory import Memory, Recollection
+from beamlib.models.base import Completion, Prompt
+from beamlib.models.offline import OfflineModel
+from beamlib.params import load_parameters
+from beamlib.runs.answering import answer_probes, ingested
+from beamlib.runs.arms import arms_of, experiments
+from beamlib.scoring.judge import judge_answer
+
+CANARY = "zqcanary"
+
+
+class Recorder:
+    """A model that passes every prompt on and keeps what was in it."""
+
+    name = "recorder"
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.model = OfflineModel()
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.seen += [message["content"] for message in prompt.messages]
+        return await self.model.complete(prompt)
+
+
+def planted(value: object, counter: Iterator[int]) -> object:
+    """`value` with a canary in every string but the question itself."""
+    if isinstance(value, str):
+        return f"{value} {CANARY}{next(counter)}"
+    if isinstance(value, list):
+        return [planted(item, counter) for item in value]
+    if isinstance(value, Mapping):
+        return {key: item if key == "question" else planted(item, counter) for key, item in value.items()}
+    return value
+
+
+@pytest.fixture(scope="module")
+def poisoned(tmp_path_factory: pytest.TempPathFactory, repo_root: Path) -> Loaded:
+    """The built-in example with a canary in every gold field."""
+    folder = tmp_path_factory.mktemp("data")
+    shutil.copytree(repo_root / "beamlib/benchmark/example", folder, dirs_exist_ok=True)
+    path = folder / "100K/1/probing_questions/probing_questions.json"
+    counter = iter(range(10_000))
+    path.write_text(json.dumps(planted(json.loads(path.read_text()), counter)))
+    assert next(counter) > 150  # every string of every gold field was changed
+    loaded = load(find_conversations(folder)[0])
+    assert all(CANARY in nugget for gold in loaded.gold.values() for nugget in gold.rubric)
+    assert not any(CANARY in probe.question for probe in loaded.probes)
+    return loaded
+
+
+def leaks(recorder: Recorder) -> list[str]:
+    return [text for text in recorder.seen if CANARY in text]
+
+
+def test_no_arm_shows_gold_to_a_model(poisoned: Loaded, repo_root: Path) -> None:
+    parameters = load_parameters(repo_root / "params/100k.yaml")
+    arms = arms_of(parameters, experiments(parameters))
+    evidence = {probe.question: poisoned.gold[probe.id].evidence for probe in poisoned.probes}
+    recorder = Recorder()
+    for arm, memory in ingested(arms, poisoned.conversation, parameters, recorder, evidence):
+        answers = answer_probes(poisoned.probes, memory, recorder, "answer")
+        assert len(answers) == 20, arm.name
+    assert len(recorder.seen) > 20 * len(arms)
+    assert leaks(recorder) == []
+
+
+class Leaky:
+    """A memory that was handed what it must not have."""
+
+    name = "leaky"
+
+    def __init__(self, rubric: str) -> None:
+        self.rubric = rubric
+
+    def ingest(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+
+    def recall(self, question: str) -> Recollection:
+        return Recollection(self.rubric)
+
+
+def test_a_planted_leak_is_found(poisoned: Loaded) -> None:
+    memory: Memory = Leaky(poisoned.gold[poisoned.probes[0].id].rubric[0])
+    memory.ingest(poisoned.conversation)
+    recorder = Recorder()
+    answer_probes(poisoned.probes, memory, recorder, "answer")
+    assert leaks(recorder)
+
+
+def test_the_judge_does_see_gold(poisoned: Loaded) -> None:
+    """The canary reaches the judge, so the test above would see it if it went anywhere else."""
+    probe, recorder = poisoned.probes[0], Recorder()
+    judge_answer(probe.question, "No idea.", None, poisoned.gold[probe.id], recorder)
+    assert leaks(recorder)

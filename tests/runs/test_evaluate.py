@@ -1,0 +1,165 @@
+"""Runs on file: the same bytes again, resuming after a kill, nothing redone, nothing stale taken for current."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from beamlib.errors import UserError
+from beamlib.models.base import Completion, ModelError, Prompt
+from beamlib.params import RunParameters, load_parameters
+from beamlib.runs import evaluate as module
+from beamlib.runs import manifest as manifests
+from beamlib.runs.arms import Arm
+from beamlib.runs.evaluate import evaluate, read_answers, read_judgements
+
+ARMS = (Arm(memory="none"), Arm(memory="oracle"), Arm(memory="rag", retriever="bm25", k=2))
+FILES = ("answers.jsonl", "judgements.jsonl", "manifest.json")
+
+
+@pytest.fixture
+def data(tmp_path: Path, repo_root: Path) -> Path:
+    """Three conversations: the built-in example under three numbers."""
+    for number in "123":
+        shutil.copytree(repo_root / "beamlib/benchmark/example/100K/1", tmp_path / "data/100K" / number)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def parameters(tmp_path: Path, data: Path, repo_root: Path) -> RunParameters:
+    return load_parameters(repo_root / "params/100k.yaml", data=str(data), run=str(tmp_path / "run"), workers=1)
+
+
+def contents(parameters: RunParameters) -> dict[str, bytes]:
+    folder = Path(parameters.run) / "100k"
+    return {f"{arm.name}/{name}": (folder / arm.name / name).read_bytes() for arm in ARMS for name in FILES}
+
+
+def forbid(*_: object, **__: object) -> None:
+    raise AssertionError("something was computed again")
+
+
+def test_a_second_run_redoes_nothing_and_a_fresh_one_gives_the_same_bytes(
+    parameters: RunParameters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = evaluate(parameters, ARMS, quiet=True)
+    assert {name: len(answers) for name, answers in first.answers.items()} == {arm.name: 60 for arm in ARMS}
+    before = contents(parameters)
+    other = parameters.model_copy(update={"run": str(tmp_path / "other"), "workers": 2})
+    evaluate(other, ARMS, quiet=True)
+    assert contents(other) == before
+    monkeypatch.setattr(module, "_compute", forbid)
+    second = evaluate(parameters, ARMS, quiet=True)
+    assert contents(parameters) == before
+    assert second.judgements == first.judgements
+
+
+def test_a_killed_run_goes_on(parameters: RunParameters, tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from beamlib.params import RunParameters\n"
+        "from beamlib.runs.arms import Arm\n"
+        "from beamlib.runs.evaluate import evaluate\n"
+        "if __name__ == '__main__':\n"
+        "    p = RunParameters.model_validate_json(sys.argv[1])\n"
+        "    evaluate(p, [Arm.model_validate_json(a) for a in sys.argv[2:]], quiet=True)\n"
+    )
+    file = tmp_path / "go.py"
+    file.write_text(script)
+    command = [sys.executable, str(file), parameters.model_dump_json(), *(arm.model_dump_json() for arm in ARMS)]
+    process = subprocess.Popen(command, start_new_session=True)
+    manifest = Path(parameters.run) / "100k" / ARMS[-1].name / "manifest.json"
+    for _ in range(600):
+        if manifest.exists() or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    finished = set(json.loads(manifest.read_text())["conversations"])
+    assert finished  # killed after the first conversation, usually before the last
+    evaluate(parameters, ARMS, quiet=True)
+    whole = contents(parameters)
+    again = parameters.model_copy(update={"run": str(tmp_path / "again")})
+    evaluate(again, ARMS, quiet=True)
+    assert contents(again) == whole
+
+
+def test_more_conversations_extend_a_run(parameters: RunParameters, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = parameters.model_copy(update={"conversations": 1})
+    assert len(evaluate(few, ARMS, quiet=True).answers["none"]) == 20
+    assert len(evaluate(parameters, ARMS, quiet=True).answers["none"]) == 60
+    monkeypatch.setattr(module, "_compute", forbid)
+    assert len(evaluate(few, ARMS, quiet=True).answers["none"]) == 20
+
+
+def test_changed_data_and_changed_settings_are_computed_again(
+    parameters: RunParameters, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate(parameters, ARMS, quiet=True)
+    tasks: list[list[str]] = []
+    compute = module._compute
+
+    def spy(todo: list[module._Task], *args: object, **kwargs: object) -> None:
+        tasks.append([f"{task.source.id}:{len(task.arms)}:{len(task.answered)}" for task in todo])
+        compute(todo, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "_compute", spy)
+    path = data / "100K/2/chat.json"
+    path.write_text(path.read_text().replace("850 euros", "870 euros"))
+    evaluate(parameters, ARMS, quiet=True)
+    assert tasks.pop() == ["100K-2:3:0"]
+    evaluate(parameters.model_copy(update={"strip_markers": False}), ARMS, quiet=True)
+    assert tasks.pop() == ["100K-1:3:0", "100K-2:3:0", "100K-3:3:0"]
+
+
+def test_answers_outlive_a_change_of_judge(parameters: RunParameters, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate(parameters, ARMS, quiet=True)
+    folder = Path(parameters.run) / "100k" / "none"
+    found = manifests.read(folder)
+    manifests.write(folder, found.model_copy(update={"judgements_key": "another judge"}))
+    answers = (folder / "answers.jsonl").read_bytes()
+    monkeypatch.setattr("beamlib.runs.answering.answer_probes", forbid)
+    evaluate(parameters, ARMS, quiet=True)
+    assert (folder / "answers.jsonl").read_bytes() == answers
+    assert manifests.read(folder) == found
+
+
+class Broken:
+    """A model that is down."""
+
+    name = "broken"
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        raise ModelError("the endpoint is down")
+
+
+def test_a_failed_call_is_unscored_with_its_reason(parameters: RunParameters) -> None:
+    from beamlib.benchmark.loading import load
+    from beamlib.benchmark.sources import find_conversations
+    from beamlib.runs.answering import answer_probes, ingested
+
+    loaded = load(find_conversations(Path(parameters.data))[0])
+    arms = [Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2)]
+    for _, memory in ingested(arms, loaded.conversation, parameters, Broken(), {}):
+        answers = answer_probes(loaded.probes, memory, Broken(), "answer")
+        assert len(answers) == 20
+        assert all(answer.text is None and "the endpoint is down" in str(answer.unscored) for answer in answers)
+
+
+@pytest.mark.parametrize("file", ["answers.jsonl", "judgements.jsonl"])
+def test_a_damaged_record_is_named(parameters: RunParameters, file: str) -> None:
+    evaluate(parameters, ARMS, quiet=True)
+    path = Path(parameters.run) / "100k" / "none" / file
+    lines = path.read_text().splitlines()
+    lines[3] = lines[3].replace('"schema_version": 1', '"schema_version": 9')
+    path.write_text("\n".join(lines))
+    with pytest.raises(UserError, match=rf"{file}: record 4, field 'schema_version'"):
+        (read_answers if file == "answers.jsonl" else read_judgements)(path.parent)

@@ -1,0 +1,116 @@
+"""The gold firewall, static part: what a memory or reader can import.
+
+Nothing under memory, models, retrieval or generate may reach gold data, scoring, runs or reports by an import, be it
+its own, one of a module it imports, or one of a package's `__init__` that runs on the way. Imports inside functions
+and under TYPE_CHECKING count as well. (That no gold text reaches a prompt is tested by the canaries.)
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+INSIDE = ("memory", "models", "retrieval", "generate")
+OUTSIDE = ("benchmark.gold", "benchmark.loading", "scoring", "runs", "report")
+
+
+def modules(package: Path) -> dict[str, Path]:
+    """Dotted name of every module of a package, and its file."""
+    found = {}
+    for file in sorted(package.rglob("*.py")):
+        parts = (package.name, *file.relative_to(package).with_suffix("").parts)
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+def imports(name: str, file: Path, known: dict[str, Path]) -> Iterator[str]:
+    """Known modules that a module imports, with the packages above each."""
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - (node.level - 1)] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            targets = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
+            targets = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        else:
+            continue
+        for target in targets:
+            parts = target.split(".")
+            yield from (parent for end in range(1, len(parts) + 1) if (parent := ".".join(parts[:end])) in known)
+
+
+def leaks(package: Path) -> list[str]:
+    """Import chains from the inside to the outside, as `a -> b -> c`."""
+    known = modules(package)
+    graph = {name: sorted(set(imports(name, file, known))) for name, file in known.items()}
+
+    def under(name: str, groups: tuple[str, ...]) -> bool:
+        return any(name == f"{package.name}.{group}" or name.startswith(f"{package.name}.{group}.") for group in groups)
+
+    found = []
+    for start in (name for name in graph if under(name, INSIDE)):
+        chains = {start: start}
+        queue = [start]
+        for name in queue:
+            for target in graph[name]:
+                if target not in chains:
+                    chains[target] = f"{chains[name]} -> {target}"
+                    queue.append(target)
+        found += [chain for name, chain in chains.items() if under(name, OUTSIDE)]
+    return found
+
+
+def test_no_memory_model_or_retriever_reaches_gold(repo_root):
+    package = repo_root / "beamlib"
+    assert any(name.startswith("beamlib.memory.") for name in modules(package))
+    assert leaks(package) == []
+
+
+def plant(folder: Path, files: dict[str, str]) -> Path:
+    package = folder / "house"
+    for name in ("", "memory/", "benchmark/", "scoring/"):
+        files.setdefault(f"{name}__init__.py", "")
+    files.setdefault("benchmark/gold.py", "")
+    for name, source in files.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(source, "utf-8")
+    return package
+
+
+def test_planted_leaks_are_found(tmp_path):
+    for number, (name, source) in enumerate(
+        {
+            "memory/direct.py": "from house.benchmark.gold import Gold",
+            "memory/plain.py": "import house.benchmark.gold as g",
+            "memory/package.py": "from house.benchmark import gold",
+            "memory/relative.py": "from ..benchmark import gold",
+            "memory/late.py": "def f():\n    from house.scoring import judge",
+            "memory/hidden.py": "from importlib import import_module\nimport_module('house.scoring')",
+            "memory/__init__.py": "from house.benchmark.gold import Gold",
+        }.items()
+    ):
+        assert leaks(plant(tmp_path / str(number), {name: source})), name
+
+
+def test_a_leak_through_a_helper_or_a_package_is_found(tmp_path):
+    helper = {"memory/rag.py": "from house.text import f", "text.py": "from house.benchmark import gold"}
+    assert leaks(plant(tmp_path / "helper", helper)) == ["house.memory.rag -> house.text -> house.benchmark.gold"]
+    package = {
+        "memory/rag.py": "from house.benchmark.model import Conversation",
+        "benchmark/model.py": "",
+        "benchmark/__init__.py": "from house.benchmark.gold import Gold",
+    }
+    assert leaks(plant(tmp_path / "package", package))
+
+
+def test_a_clean_house_has_no_leak(tmp_path):
+    clean = {
+        "memory/rag.py": "from house.benchmark.model import Conversation\nimport json",
+        "benchmark/model.py": "",
+        "scoring/judge.py": "from house.benchmark.gold import Gold\nfrom house.memory import rag",
+    }
+    assert leaks(plant(tmp_path, clean)) == []

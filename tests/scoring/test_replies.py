@@ -1,0 +1,81 @@
+"""Reading judge replies: tolerant in form, strict on the scale."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beamlib.scoring.protocols.released_code import released_score
+from beamlib.scoring.replies import read_score
+
+
+@pytest.mark.parametrize(
+    ("reply", "score"),
+    [
+        ('{"score": 1.0, "reason": "x"}', 1.0),
+        ('{"score": 0.5}', 0.5),
+        ('{"score": 0}', 0.0),
+        ('{"score": "0.5"}', 0.5),
+        ('{"score": " 1.0 "}', 1.0),
+        ('{"score": -0.0}', 0.0),
+        ('```json\n{"score": 0.5}\n```', 0.5),
+        ('```\n{"score": 0.5}', 0.5),
+        ('Here you are:\n```json\n{"score": 0.5, "reason": "half of {both}"}\n```', 0.5),
+        ('The verdict {"score": 1} stands.', 1.0),
+        ('On the scale [0, 0.5, 1] I give {"score": 0.5}.', 0.5),
+        ('{"score": 0.5, "reason": "it says "no" twice"}', 0.5),
+        ("{'score': 1, 'reason': 'single quotes'}", 1.0),
+        ('{"score": 0.5, "reason": "cut of', 0.5),
+        ('{"score": 1, "nested": {"score": 0}}', 1.0),
+    ],
+)
+def test_readable(reply, score):
+    assert read_score(reply) == (score, "")
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ('{"score": 0.25}', "0.25"),
+        ('{"score": 2}', "2"),
+        ('{"score": -1}', "-1"),
+        ('{"score": true}', "True"),
+        ('{"score": false}', "False"),
+        ('{"score": NaN}', "nan"),
+        ('{"score": Infinity}', "inf"),
+        ('{"score": "nan"}', "nan"),
+        ('{"score": null}', "None"),
+        ('{"score": "half"}', "half"),
+        ('{"score": [1]}', r"\[1\]"),
+        ('{"score": "1 or 0.5"}', "1 or 0.5"),
+        ('{"verdict": 1}', "object without a score"),
+        ("[1, 0.5]", "list"),
+        ("0.5", "no object"),
+        ("score: 1", "no object"),
+        ("The nugget is satisfied.", "no object"),
+        ("  \n", "empty"),
+        ('{"score": ' + "1" * 5000 + "}", "score|object"),
+    ],
+)
+def test_refused_with_a_reason(reply, reason):
+    score, said = read_score(reply)
+    assert score is None
+    assert re.search(reason, said)
+
+
+@given(st.text(max_size=200))
+def test_any_text_gives_a_level_or_a_reason(text):
+    for reply in (text, "{" + text, '{"score": ' + text, f"```json\n{text}"):
+        score, reason = read_score(reply)
+        assert (score in (0.0, 0.5, 1.0) and not reason) or (score is None and reason)
+
+
+@given(st.sampled_from([0.0, 0.5, 1.0]), st.text(max_size=80), st.booleans())
+def test_a_well_formed_reply_is_read_whatever_its_reason_says(score, reason, fenced):
+    reply = json.dumps({"score": score, "reason": reason})
+    assert read_score(f"```json\n{reply}\n```" if fenced else reply) == (score, "")
+    assert released_score(reply) == int(score)

@@ -1,0 +1,134 @@
+"""Scores per question, and their means."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from beamlib.errors import UserError
+from beamlib.scoring import score_run, summarise
+from beamlib.scoring.records import Judgement, NuggetVerdict
+from beamlib.scoring.tables import SCORE_COLUMNS, SUMMARY_COLUMNS
+
+
+def judged(conversation, number, ability, *scores):
+    verdicts = tuple(
+        NuggetVerdict(nugget=f"n{k}", score=score, reason="" if score is not None else "429")
+        for k, score in enumerate(scores)
+    )
+    return Judgement(
+        probe_id=f"{conversation}-q{number:02d}",
+        conversation_id=conversation,
+        ability=ability,
+        verdicts=verdicts,
+        unscored=None if scores else "the reader failed",
+    )
+
+
+RUN = [
+    judged("100K-1", 0, "abstention", 1.0),
+    judged("100K-1", 1, "abstention", 0.5, 0.0),
+    judged("100K-1", 2, "summarization", 0.5, 0.5, 0.5, 0.5),
+    judged("100K-2", 0, "abstention", 0.0),
+    judged("100K-2", 1, "abstention"),
+    judged("100K-2", 2, "summarization", 1.0, None),
+    judged("100K-3", 0, "abstention", 1.0),
+    judged("100K-3", 2, "summarization", 1.0),
+]
+
+
+def test_one_row_per_question_in_order():
+    table = score_run(RUN, "paper")
+    assert list(table.columns) == list(SCORE_COLUMNS)
+    assert list(table["probe_id"]) == [judgement.probe_id for judgement in RUN]
+    assert set(table["size"]) == {"100K"}
+    assert table["score"].tolist()[:4] == [1.0, 0.25, 0.5, 0.0]
+    assert table["unscored"].tolist()[3:6] == ["", "the reader failed", "1 of 2 nuggets unscored: 429"]
+    assert table["score"].isna().tolist()[3:6] == [False, True, True]
+
+
+def test_means_are_over_questions_then_conversations_and_never_count_the_unscored():
+    table = summarise(score_run(RUN, "paper")).set_index("ability")
+    assert list(table.index) == ["abstention", "summarization", "average"]
+    assert table.loc["abstention", "mean"] == pytest.approx((0.625 + 0.0 + 1.0) / 3)
+    assert table.loc["summarization", "mean"] == pytest.approx((0.5 + 1.0) / 2)
+    assert table.loc["average", "mean"] == pytest.approx((1.625 / 3 + 0.75) / 2)
+    assert table["n_questions"].tolist() == [4, 2, 6]
+    assert table["n_conversations"].tolist() == [3, 2, 3]
+    assert table["unscored"].tolist() == [1, 1, 2]
+    assert (table["low"] <= table["mean"]).all() and (table["mean"] <= table["high"]).all()
+
+
+def test_sizes_are_never_mixed():
+    run = [*RUN, judged("10M-4", 0, "abstention", 0.0), judged("1M-2", 0, "abstention", 1.0)]
+    table = summarise(score_run(run, "paper"))
+    assert list(table.columns) == list(SUMMARY_COLUMNS)
+    assert list(dict.fromkeys(table["size"])) == ["100K", "1M", "10M"]
+    assert table[table["size"] == "10M"]["mean"].tolist() == [0.0, 0.0]
+
+
+def test_one_conversation_has_no_interval():
+    table = summarise(score_run(RUN[:3], "paper"))
+    assert table["low"].isna().all() and table["high"].isna().all() and table["mean"].notna().all()
+
+
+def test_an_ability_without_any_score_has_no_mean_and_neither_has_the_average():
+    run = [*RUN, *(judged(f"100K-{n}", 8, "temporal_reasoning") for n in (1, 2, 3))]
+    table = summarise(score_run(run, "paper")).set_index("ability")
+    assert math.isnan(table.loc["temporal_reasoning", "mean"]) and math.isnan(table.loc["average", "mean"])
+    assert table.loc["temporal_reasoning", ["n_questions", "n_conversations", "unscored"]].tolist() == [0, 0, 3]
+
+
+def interval_by_loop(scores, ability, seed, resamples):
+    """The interval told one resample at a time."""
+    conversations = sorted(set(scores["conversation_id"]))
+    abilities = ["abstention", "summarization"] if ability == "average" else [ability]
+    rng = np.random.default_rng(seed)
+    means = []
+    for _ in range(resamples):
+        drawn = [conversations[i] for i in rng.integers(len(conversations), size=len(conversations))]
+        per_ability = []
+        for name in abilities:
+            values = []
+            for conversation in drawn:
+                rows = scores[(scores["conversation_id"] == conversation) & (scores["ability"] == name)]
+                values += [rows["score"].mean()] if rows["score"].notna().any() else []
+            per_ability.append(sum(values) / len(values) if values else math.nan)
+        means.append(sum(per_ability) / len(per_ability))
+    kept = [mean for mean in means if not math.isnan(mean)]
+    return np.percentile(kept, 2.5), np.percentile(kept, 97.5)
+
+
+@pytest.mark.parametrize("ability", ["abstention", "summarization", "average"])
+def test_intervals_equal_a_plain_loop(ability):
+    scores = score_run(RUN, "paper")
+    table = summarise(scores, seed=7, resamples=60).set_index("ability")
+    low, high = interval_by_loop(scores, ability, 7, 60)
+    assert table.loc[ability, "low"] == pytest.approx(low) and table.loc[ability, "high"] == pytest.approx(high)
+
+
+def test_same_seed_same_table_other_seed_other_intervals():
+    scores = score_run(
+        [judged(f"100K-{n}", 0, "abstention", *[1.0] * (n % 3), 0.5, 0.0) for n in range(1, 12)], "paper"
+    )
+    pd.testing.assert_frame_equal(summarise(scores, seed=1), summarise(scores, seed=1))
+    few = [summarise(scores, seed=seed, resamples=40)["low"].tolist() for seed in (1, 2)]
+    assert few[0] != few[1]
+    shuffled = scores.sample(frac=1, random_state=3)
+    pd.testing.assert_frame_equal(summarise(shuffled, seed=1), summarise(scores, seed=1))
+
+
+def test_nothing_judged_gives_empty_tables():
+    scores = score_run([], "paper")
+    assert list(scores.columns) == list(SCORE_COLUMNS) and scores.empty
+    assert list(summarise(scores).columns) == list(SUMMARY_COLUMNS)
+
+
+def test_bad_input_is_one_sentence():
+    with pytest.raises(UserError, match="100K-1-q00 occurs twice"):
+        score_run([RUN[0], RUN[0]], "paper")
+    with pytest.raises(UserError, match="'median' is not one of paper"):
+        score_run(RUN, "median")
