@@ -49,7 +49,9 @@ def run(job: Job) -> None:
     console.print(f"[bold]Main job[/bold] into {folder}/")
     console.print(f"  1. published tables, figures and claims: {len(EVALUATION)} notebooks, about a minute")
     for step, (size, count) in enumerate(found.items(), start=2):
-        console.print(f"  {step}. {size}: {count} conversations, all memories, then {len(EVALUATION)} notebooks")
+        console.print(
+            f"  {step}. {size}: {count} conversation{'s' * (count != 1)}, all memories, then {len(EVALUATION)} notebooks"
+        )
     for line in preflight(ROOT / "params"):
         console.print(f"     parameters {line}", style="dim")
 
@@ -57,10 +59,11 @@ def run(job: Job) -> None:
     for size in found:
         sections.append(_tier(job, size, str(data), folder))
     _mirror_figures(folder, job.name)
-    page = write_page(folder, sections)
+    summary = summary_rows(folder, list(found))
+    page = write_page(folder, sections, summary)
     console.print()
-    if found:
-        print_rows(summary_rows(folder, list(found)), as_json=False)
+    if summary:
+        print_rows(summary, as_json=False)
     console.print(f"[bold]Open[/bold] {page}  (tables in {folder}/tables, figures in {folder}/figures and figures/)")
 
 

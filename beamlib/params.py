@@ -18,6 +18,8 @@ from beamlib.benchmark.treatment import Treatment
 from beamlib.errors import UserError
 from beamlib.files import read_text
 
+ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
+
 
 class RunParameters(BaseModel):
     """Everything a run depends on besides the data. Token counts are by `beamlib.text.TOKEN_COUNTER`."""
@@ -39,7 +41,7 @@ class RunParameters(BaseModel):
     working_pairs: int = Field(ge=0, description="z of the paper: newest pairs in working memory")
     scratchpad_threshold: int = Field(ge=100, description="tokens above which the scratchpad is compressed")
     scratchpad_target: int = Field(ge=50, description="tokens it is compressed to")
-    protocol: str = Field(description="scoring protocol of the headline tables")
+    protocol: ProtocolName = Field(description="scoring protocol of the headline tables")
     resamples: int = Field(ge=100, description="bootstrap resamples over conversations")
     seed: int = Field(ge=0, description="seed of every resampling")
     workers: int = Field(ge=1, description="processes; one conversation each")
@@ -66,6 +68,8 @@ def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
     """Validate `values`; the `UserError` names `origin`, the parameter, its value and what is allowed."""
     try:
         return RunParameters.model_validate(dict(values))
+    except UserError as error:
+        raise UserError(f"{origin}: parameter 'size': {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "parameters"
@@ -85,4 +89,5 @@ def load_parameters(path: Path, **overrides: Any) -> RunParameters:
         raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())}); correct it.") from None
     if not isinstance(values, dict):
         raise UserError(f"{path}: a parameter file is a list of 'name: value' lines; this one holds something else.")
-    return parse_parameters({**values, **overrides}, str(path))
+    found = parse_parameters(values, str(path))
+    return parse_parameters({**found.model_dump(), **overrides}, "the options given") if overrides else found

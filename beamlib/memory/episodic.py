@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from beamlib.benchmark.model import Pair
 from beamlib.errors import UserError
-from beamlib.retrieval import Keys, build_index
+from beamlib.retrieval import Keys, key_index
+
+_LABEL = re.compile(r"^(?:said|summary):\s*", re.IGNORECASE)
 
 
 class EpisodicIndex:
     """An index whose keys are a model's and whose values are the original pairs.
 
-    `keys[i]` are the keys of `pairs[i]`, as `read_keys` takes them from the model's reply. The number of pairs wanted
+    `keys[i]` are the keys of `pairs[i]`, the lines of the model's reply. The number of pairs wanted
     is given with each search, so one index serves every retrieval budget.
     """
 
@@ -21,7 +24,7 @@ class EpisodicIndex:
             raise UserError(f"an episodic index got keys for {len(keys)} pairs but {len(pairs)} pairs; give one each.")
         self.pairs = tuple(pairs)
         self.retriever = retriever
-        self._index = build_index(keys, retriever)
+        self._index = key_index(keys, retriever)
 
     def search(self, question: str, k: int) -> list[Pair]:
         """The `k` pairs whose keys suit the question best, best first."""
@@ -29,6 +32,9 @@ class EpisodicIndex:
 
 
 def read_keys(reply: str) -> tuple[str, ...]:
-    """Keys from a model's reply to `episodic_keys`: the text after each `name:`, or the line; blank lines dropped."""
-    lines = (line.strip().lstrip("-*• ").strip() for line in reply.splitlines())
+    """Keys from a model's reply to the prompt `episodic_keys`: its lines without list marks, none empty, no repeats.
+
+    The labels `said:` and `summary:` tell nothing about the subject and are taken off; others stay.
+    """
+    lines = (_LABEL.sub("", line.strip().lstrip("-*• ")).strip() for line in reply.splitlines())
     return tuple(dict.fromkeys(line for line in lines if line))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beamlib.benchmark.model import Conversation, Pair
 from beamlib.memory.base import Recollection, passage
-from beamlib.retrieval import Index, build_index
+from beamlib.retrieval import Index, document_index
 
 
 class Rag:
@@ -19,7 +19,7 @@ class Rag:
         self.retriever = retriever
         self.duplicate_per_message = duplicate_per_message
         self._documents: list[Pair] = []
-        self._index: Index = build_index([], retriever)
+        self._index: Index = document_index([], retriever)
 
     @property
     def name(self) -> str:
@@ -33,8 +33,8 @@ class Rag:
             for pair in turn.pairs
             for _ in range(len(turn.messages) if self.duplicate_per_message else 1)
         ]
-        self._index = build_index(
-            [[f"{pair.user.content}\n{pair.assistant.content}"] for pair in self._documents], self.retriever
+        self._index = document_index(
+            [f"{pair.user.content}\n{pair.assistant.content}" for pair in self._documents], self.retriever
         )
 
     def search(self, question: str, k: int) -> list[Pair]:

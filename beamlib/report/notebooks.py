@@ -121,7 +121,13 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
     source = NOTEBOOKS / f"{name}.ipynb"
     try:
         papermill.execute_notebook(
-            str(source), str(target), parameters=parameters.model_dump(), kernel_name="python3", cwd=str(ROOT)
+            str(source),
+            str(target),
+            parameters=parameters.model_dump(),
+            kernel_name="python3",
+            cwd=str(ROOT),
+            # The kernel warns on every start that its socket is not encrypted; it is on the loopback interface.
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],
         )
     except PapermillExecutionError as error:
         raise UserError(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pandas as pd
+from markupsafe import Markup
 
-from beamlib.files import read_json, read_text, write_text
+from beamlib.files import read_json, read_text, write_json, write_text
+from beamlib.report.claims import audit, compact, totals
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("beamlib.report", "."), autoescape=True, undefined=jinja2.StrictUndefined
@@ -25,11 +28,18 @@ class Section:
     notebooks: Sequence[Path]
 
 
-def write_page(folder: Path, sections: Sequence[Section]) -> Path:
-    """Write `<folder>/index.html` and return its path. Links are relative, so the folder can be moved as a whole."""
+def write_page(folder: Path, sections: Sequence[Section], summary: Sequence[Mapping[str, Any]]) -> Path:
+    """Write `<folder>/index.html` and return its path. Links are relative, so the folder can be moved as a whole.
+
+    `summary` holds the rows of `summary_rows`. The claims audit is made here and stored beside the page.
+    """
+    claims = audit()
+    write_json(folder / "claims.json", [claim.model_dump(mode="json") for claim in claims])
     page = _TEMPLATES.get_template("page.html.j2").render(
         name=folder.name,
-        measured=len(sections) > 1,
+        summary=summary,
+        claims=[{**claim.model_dump(), "shown": compact(claim.recomputed)} for claim in claims],
+        totals=totals(claims),
         sections=[_section(folder, section) for section in sections],
     )
     return write_text(folder / "index.html", page)
@@ -40,10 +50,15 @@ def _section(folder: Path, section: Section) -> dict[str, Any]:
     return {
         "label": section.label,
         "notebooks": [(_link(folder, page), page.stem) for page in section.notebooks],
-        "tables": [_table(folder, path) for path in sorted((folder / "tables" / part).glob("*.html"))],
-        "figures": [_figure(folder, path) for path in sorted((folder / "figures" / part).glob("*.json"))],
+        "tables": [_table(folder, path) for path in sorted((folder / "tables" / part).glob("*.html"), key=_number)],
+        "figures": [_figure(folder, path) for path in sorted((folder / "figures" / part).glob("*.json"), key=_number)],
         "runs": [(_link(folder, path), path.parent.name) for path in sorted((folder / part).glob("*/manifest.json"))],
     }
+
+
+def _number(path: Path) -> tuple[int, bool, str]:
+    """Tables and figures by their number in the paper; of the same number, this run's before the published one."""
+    return int("".join(re.findall(r"\d+", path.stem)[:1]) or 0), "published" in path.stem, path.stem
 
 
 def _link(folder: Path, path: Path) -> str:
@@ -52,12 +67,10 @@ def _link(folder: Path, path: Path) -> str:
 
 def _table(folder: Path, path: Path) -> dict[str, Any]:
     # The fragments were written by beamlib.report.tables, which escapes what it is given.
-    from markupsafe import Markup
-
     others = [path.with_suffix(suffix) for suffix in (".csv", ".md")]
     return {
         "title": path.stem.replace("_", " "),
-        "html": Markup(read_text(path)),  # noqa: S704
+        "html": Markup(read_text(path)),
         "links": [(_link(folder, other), other.suffix[1:]) for other in others if other.exists()],
     }
 

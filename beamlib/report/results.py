@@ -104,7 +104,7 @@ def _footer(
 
 
 def score_folders(run: Path, protocol: str, seed: int = 0) -> list[dict[str, Any]]:
-    """Score every arm found at or below `run`; one row per arm, size and ability. Intervals that do not exist are None."""
+    """Score every arm found at or below `run`; a row per arm, size and ability, None where there is no interval."""
     folders = sorted(path.parent for path in run.rglob("manifest.json")) if run.is_dir() else []
     if not folders:
         raise UserError(f"{run}: no manifest.json in it or below; name a run folder that run_all.sh wrote.")

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from beamlib.errors import UserError
 from beamlib.retrieval.base import Hit, Index, Keys
 from beamlib.retrieval.dense import DenseIndex
 from beamlib.retrieval.encoder import Encoder, embedded_encoder
 from beamlib.retrieval.hybrid import HybridIndex
+from beamlib.retrieval.keyed import KeyIndex
 from beamlib.retrieval.sparse import SparseIndex
 
-__all__ = ["RETRIEVERS", "Encoder", "Hit", "Index", "Keys", "build_index", "embedded_encoder"]
+__all__ = ["RETRIEVERS", "Encoder", "Hit", "Index", "Keys", "document_index", "embedded_encoder", "key_index"]
 
 RETRIEVERS = ("bm25", "dense", "embedded")
-"""`bm25`: words. `dense`: the shipped token table over FAISS. `embedded`: both, the default."""
+"""`bm25`: words. `dense`: the shipped token table over FAISS. `embedded`, the default: both and more."""
 
 
-def build_index(keys: Keys, retriever: str = "embedded") -> Index:
-    """An index over owners by the retriever's name; an unknown name is a `UserError`."""
+def key_index(keys: Keys, retriever: str = "embedded") -> Index:
+    """An index of owners by their keys, for episodic memory; an unknown retriever is a `UserError`."""
+    return KeyIndex(keys, embedded_encoder()) if retriever == "embedded" else _plain(keys, retriever)
+
+
+def document_index(documents: Sequence[str], retriever: str = "embedded") -> Index:
+    """An index of documents, one per owner, for RAG; an unknown retriever is a `UserError`."""
+    keys = [[text] for text in documents]
+    return HybridIndex(keys, embedded_encoder()) if retriever == "embedded" else _plain(keys, retriever)
+
+
+def _plain(keys: Keys, retriever: str) -> Index:
     if retriever == "bm25":
         return SparseIndex(keys)
     if retriever == "dense":
         return DenseIndex(keys, embedded_encoder())
-    if retriever == "embedded":
-        return HybridIndex(keys, embedded_encoder())
     raise UserError(f"retriever is {retriever!r}, which does not exist; choose one of {', '.join(RETRIEVERS)}.")

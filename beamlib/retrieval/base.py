@@ -28,10 +28,6 @@ class Hit:
 class Index(Protocol):
     """An index over owners, built from their keys."""
 
-    def scores(self, query: str) -> Scores:
-        """Score of every owner, shape (owners,)."""
-        ...
-
     def search(self, query: str, k: int) -> list[Hit]:
         """The `k` best owners, best first."""
         ...
@@ -39,7 +35,11 @@ class Index(Protocol):
 
 def best(scores: Scores, k: int) -> list[Hit]:
     """The `k` highest scores as hits, best first; equal scores keep owner order, so a search is repeatable."""
+    return top(np.argsort(-scores, kind="stable").tolist(), scores, k)
+
+
+def top(order: Sequence[int], scores: Scores, k: int) -> list[Hit]:
+    """The first `k` owners of `order` as hits."""
     if k < 1:
         raise UserError(f"k is {k}, but a search returns at least one pair; give a k of 1 or more.")
-    order = np.argsort(-scores, kind="stable")[:k]
-    return [Hit(int(owner), float(scores[owner])) for owner in order]
+    return [Hit(owner, float(scores[owner])) for owner in order[:k]]

@@ -41,7 +41,7 @@ class StaticEncoder:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name
-        self._model = StaticModel.from_pretrained(folder, normalize=False, max_length=None)
+        self._model = StaticModel.from_pretrained(folder)
         self.dim = int(self._model.dim)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:

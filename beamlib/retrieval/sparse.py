@@ -34,23 +34,36 @@ def tokenize(texts: Sequence[str]) -> list[list[str]]:
     return lists
 
 
-class SparseIndex:
-    """BM25 (Lucene's variant, k1 = 1.5, b = 0.75); an owner's keys make up one document."""
+class WordIndex:
+    """BM25 (Lucene's variant) over documents that are lists of words.
 
-    def __init__(self, keys: Keys) -> None:
-        documents = tokenize(["\n".join(texts) for texts in keys])
-        self._owners = len(documents)
+    `k1` and `b` are the usual settings: saturation of repeated words, and how far length is held against a document.
+    """
+
+    def __init__(self, documents: Sequence[Sequence[str]], k1: float = 1.5, b: float = 0.75) -> None:
+        self._documents = len(documents)
         self._index: bm25s.BM25 | None = None
         if any(documents):
-            self._index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
-            self._index.index(documents, show_progress=False)
+            self._index = bm25s.BM25(method="lucene", k1=k1, b=b)
+            self._index.index([list(words) for words in documents], show_progress=False)
+
+    def scores(self, words: Sequence[str]) -> Scores:
+        """BM25 of every document; all 0 where no word of the query occurs."""
+        known = [word for word in words if self._index is not None and word in self._index.vocab_dict]
+        if self._index is None or not known:
+            return np.zeros(self._documents, dtype=np.float32)
+        return np.asarray(self._index.get_scores(known), dtype=np.float32)
+
+
+class SparseIndex:
+    """BM25 with k1 = 1.5 and b = 0.75; an owner's keys make up one document."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._index = WordIndex(tokenize(["\n".join(texts) for texts in keys]))
 
     def scores(self, query: str) -> Scores:
-        """BM25 of every owner; all 0 where no word of the query occurs."""
-        words = [word for word in tokenize([query])[0] if self._index is not None and word in self._index.vocab_dict]
-        if self._index is None or not words:
-            return np.zeros(self._owners, dtype=np.float32)
-        return np.asarray(self._index.get_scores(words), dtype=np.float32)
+        """BM25 of every owner."""
+        return self._index.scores(tokenize([query])[0])
 
     def search(self, query: str, k: int) -> list[Hit]:
         """The `k` best owners, best first."""

@@ -75,7 +75,7 @@ def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     """Answer and judge every probe of the tier with every arm, computing only what is not on file."""
     sources = find_conversations(Path(parameters.data), [parameters.size])
     sources = sources[: parameters.conversations or None]
-    bar = tqdm(sources, desc=f"{parameters.size}: reading conversations", disable=quiet, leave=False)
+    bar = tqdm(sources, desc=f"{parameters.size}: reading conversations", disable=quiet, leave=False, delay=2)
     loaded = {source.id: load(source, parameters.treatment) for source in bar}
     reader, judge = models()
     folder = Path(parameters.run) / parameters.size.lower()

@@ -18,7 +18,7 @@ from beamlib.benchmark.sources import Source, find_conversations
 from beamlib.benchmark.treatment import Treatment
 from beamlib.errors import UserError
 from beamlib.memory.episodic import EpisodicIndex
-from beamlib.memory.extraction import extract, extraction_prompts, lines_of
+from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
 from beamlib.memory.rag import Rag
 from beamlib.models.offline import OfflineModel
 from beamlib.retrieval import RETRIEVERS
@@ -114,7 +114,7 @@ def _findings(task: _Task) -> list[_Finding]:
 def _indexes(memory: str, retrievers: Sequence[str], conversation: Conversation) -> Mapping[str, EpisodicIndex | Rag]:
     if memory == "light":
         replies = extract(OfflineModel(), extraction_prompts("episodic_keys", conversation))
-        keys = [lines_of(reply) for reply in replies]
+        keys = episodic_keys(conversation, replies)
         return {name: EpisodicIndex(conversation.pairs, keys, name) for name in retrievers}
     indexes = {name: Rag(retriever=name) for name in retrievers}
     for index in indexes.values():

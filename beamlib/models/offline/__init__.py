@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from beamlib.models.base import Completion, ModelError, Prompt, Usage
 from beamlib.models.offline.judge import align_events, judge_nugget
+from beamlib.models.offline.keys import episodic_keys
 from beamlib.models.offline.notes import scratchpad_compress, scratchpad_filter, scratchpad_notes
 from beamlib.models.offline.reader import answer
 from beamlib.models.prompts import prompt_file
@@ -20,16 +21,10 @@ from beamlib.text import TOKEN_COUNTER, count_tokens
 OFFLINE_NAME = "offline stand-in, not a language model"
 
 
-def _episodic_keys(variables: Mapping[str, str]) -> str:
-    from beamlib.models.offline.keys import episodic_keys
-
-    return episodic_keys(variables)
-
-
 REPLIES: Mapping[str, Callable[[Mapping[str, str]], str]] = {
     "answer": answer,
     "answer_full": answer,
-    "episodic_keys": _episodic_keys,
+    "episodic_keys": episodic_keys,
     "scratchpad_notes": scratchpad_notes,
     "scratchpad_compress": scratchpad_compress,
     "scratchpad_filter": scratchpad_filter,

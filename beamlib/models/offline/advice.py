@@ -11,12 +11,20 @@ from beamlib.models.offline.facts import stems
 from beamlib.models.offline.question import Question
 from beamlib.models.offline.wording import MISSING, cut, in_order, pick, plain, to_user
 
-_FACETS = re.compile(r"^(?:considering|given|based on|taking into account)\s+(.+?),\s+(?:how|what|which)\b", re.IGNORECASE)
+_FACETS = re.compile(r"^(?:considering|given|based on|in view of)\s+(.+?),\s+(?:how|what|which)\b", re.IGNORECASE)
 _FIGURES = re.compile(
     r"\b(?:version|number|codes?|quantif\w+|amounts?|exact|figures?|percent\w*|dates?|times?|costs?)\b", re.IGNORECASE
 )
+_FITS = 0.3
+"""Share of an instruction's occasion that the question must name for the instruction to hold."""
+
 _ENOUGH = 0.4
-_WORDS = 75
+"""Share of a question's weight that a statement must cover for there to be anything to say."""
+
+_BARE = 2
+"""A context of no more blocks was put together for this question: what it asks for or prefers holds for it."""
+
+_WORDS = 120
 _CODE_LINES = 14
 
 
@@ -29,8 +37,8 @@ def _said(search: Search, pattern: re.Pattern[str]) -> list[tuple[int, Unit]]:
     ]
 
 
-def instructions(question: Question, search: Search, few: int = 0) -> list[str]:
-    """Standing instructions for the occasion the question presents, newest first; any, where there are at most `few`."""
+def instructions(question: Question, search: Search) -> list[str]:
+    """Up to two standing instructions for the occasion of the question, newest first."""
     found: dict[str, tuple[float, int]] = {}
     wanted = frozenset(question.topic)
     for position, unit in _said(search, STANDING):
@@ -38,8 +46,9 @@ def instructions(question: Question, search: Search, few: int = 0) -> list[str]:
         about = frozenset(stems(occasion[1])) if occasion else unit.stems
         share = len(about & wanted) / len(about) if about else 0.0
         found[unit.text] = (share, position)
-    fitting = sorted((text for text in found if found[text][0] >= 0.3), key=lambda text: (-found[text][0], -found[text][1]))
-    return fitting[:2] if fitting or len(found) > few else list(found)
+    fitting = [text for text in found if found[text][0] >= _FITS]
+    fitting.sort(key=lambda text: (-found[text][0], -found[text][1]))
+    return fitting[:2]
 
 
 def preferences(question: Question, search: Search) -> list[str]:
@@ -47,7 +56,7 @@ def preferences(question: Question, search: Search) -> list[str]:
     scored = []
     for position, unit in _said(search, PREFERENCE):
         share = search.coverage(question.topic, search.blocks[position], unit)
-        if share >= 0.2 or len(search.blocks) <= 2:
+        if share >= 0.2 or len(search.blocks) <= _BARE:
             scored.append((-share, -position, unit.text))
     return list(dict.fromkeys(text for _, _, text in sorted(scored)))[:2]
 
@@ -63,8 +72,8 @@ def _code(hits: Sequence[Hit]) -> str | None:
 
 def acknowledge(rules: Sequence[str], likings: Sequence[str]) -> list[str]:
     """Sentences that name the instructions and preferences an answer keeps to."""
-    said = [f"As you asked: \"{cut(plain(text), 35)}\"" for text in rules]
-    return said + [f"You said: \"{cut(to_user(plain(text)), 40)}\"" for text in likings]
+    said = [f'As you asked: "{cut(plain(text), 25)}"' for text in rules]
+    return said + [f'You said: "{cut(to_user(plain(text)), 25)}"' for text in likings]
 
 
 def _ranked(question: Question, search: Search, rules: Sequence[str]) -> list[Hit]:
@@ -90,26 +99,30 @@ def _by_facet(question: Question, search: Search) -> list[Hit]:
     best: list[Hit] = []
     for facet in re.split(r",\s*(?:and\s+)?|\s+and\s+", listed[1]):
         found = [hit for hit in search.hits(tuple(dict.fromkeys(stems(facet))))[:6] if hit.score >= _ENOUGH]
-        best += pick(found, _WORDS // 2)
+        best += pick(found, _WORDS // 3)
     return best + [hit for hit in hits if all(hit.unit is not other.unit for other in best)]
 
 
 def advice(question: Question, search: Search) -> str:
     """Instructions and preferences first, then what the conversation holds on the matter, in the form asked for."""
-    rules = instructions(question, search, few=2)
+    rules = instructions(question, search)
+    if not rules and len(search.blocks) <= _BARE:
+        rules = [unit.text for _, unit in _said(search, STANDING)][:2]
     likings = preferences(question, search)
     hits = _ranked(question, search, rules)
     if not rules and not likings and (not hits or hits[0].score < _ENOUGH):
         return MISSING
     lines = acknowledge(rules, likings)
     repeated = {*rules, *likings}
+    listed = _FACETS.match(question.text) is not None
     points = [
         hit
         for hit in hits
-        if (hit.unit.role == ASSISTANT or _FACETS.match(question.text)) and hit.unit.text not in repeated and len(hit.unit.text.split()) >= 4
+        if (listed or hit.unit.role == ASSISTANT) and hit.unit.text not in repeated and len(hit.unit.text.split()) >= 4
     ]
     form = " ".join(rules).lower()
-    chosen = in_order(pick(points, _WORDS + 40 * (not rules and not likings)))
+    left = _WORDS - sum(len(line.split()) for line in lines)
+    chosen = in_order(pick(points, max(left, _WORDS // 3)))
     numbered = "step" in form
     for number, hit in enumerate(chosen, start=1):
         lines.append(f"{number}. {plain(hit.unit.text)}" if numbered else f"- {plain(hit.unit.text)}")

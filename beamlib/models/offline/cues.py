@@ -36,8 +36,8 @@ NEWS = re.compile(
 """A statement that something is no longer what it was."""
 
 ASKING = re.compile(
-    r"^\W*(?:and |but |so |maybe )*(?:can|could|would|will|do|does|did|is|are|should|what|how|why|which|where|when|who|any)"
-    r"\b|\b(?:can|could) you\b",
+    r"^\W*(?:and |but |so |maybe )*"
+    r"(?:can|could|would|will|do|does|did|is|are|should|what|how|why|which|where|when|who|any)\b|\b(?:can|could) you\b",
     re.IGNORECASE,
 )
 """A request or a question rather than a statement."""

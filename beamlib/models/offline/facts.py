@@ -9,6 +9,9 @@ from functools import lru_cache
 
 import Stemmer
 
+_REMEMBERED = 16_384
+"""Statements whose figures are kept: the same ones are searched for every question about a conversation."""
+
 _STEMMER = Stemmer.Stemmer("english")
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z']*|\d[\d,]*(?:\.\d+)*")
@@ -46,11 +49,14 @@ def stems(text: str) -> list[str]:
     return [s for word in _WORD.findall(text) if (s := stem(word)) and s not in STOP_STEMS]
 
 
-_UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_UNITS_TEXT = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+nineteen
+"""
+_TENS_TEXT = "twenty thirty forty fifty sixty seventy eighty ninety"
+_MONTHS_TEXT = "january february march april may june july august september october november december"
+_UNITS = _UNITS_TEXT.split()
+_TENS = _TENS_TEXT.split()
 NUMBER_WORDS = {word: value for value, word in enumerate(_UNITS)} | {
     word: value for value, word in zip(range(20, 100, 10), _TENS, strict=True)
 }
@@ -62,16 +68,13 @@ NUMBER_WORDS |= {
 """English number words from zero to ninety-nine."""
 
 _MONTHS = {
-    name[:length]: number
-    for number, name in enumerate(
-        "january february march april may june july august september october november december".split(), start=1
-    )
-    for length in (3, len(name))
+    name[:length]: number for number, name in enumerate(_MONTHS_TEXT.split(), start=1) for length in (3, len(name))
 } | {"sept": 9}
 _MONTH = r"(?P<{0}>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")"
 _DATE = re.compile(
     r"\b(?P<iso_y>\d{4})-(?P<iso_m>\d{1,2})-(?P<iso_d>\d{1,2})\b"
-    r"|\b" + _MONTH.format("m1") + r"\b\.?[ -](?P<d1>\d{1,2})(?:st|nd|rd|th)?\b(?!:\d|%|\.\d)(?:,? ?-?(?P<y1>(?:19|20)\d\d)\b)?"
+    r"|\b" + _MONTH.format("m1") + r"\b\.?[ -](?P<d1>\d{1,2})(?:st|nd|rd|th)?\b(?!:\d|%|\.\d)"
+    r"(?:,? ?-?(?P<y1>(?:19|20)\d\d)\b)?"
     r"|\b(?P<d2>\d{1,2})(?:st|nd|rd|th)?(?: of)? " + _MONTH.format("m2") + r"\b\.?(?:,? (?P<y2>(?:19|20)\d\d)\b)?"
     r"|\b(?P<us_m>\d{1,2})/(?P<us_d>\d{1,2})/(?P<us_y>(?:19|20)\d\d)\b",
     re.IGNORECASE,
@@ -106,7 +109,8 @@ class Dated:
     end: int
 
 
-def find_dates(text: str) -> list[Dated]:
+@lru_cache(maxsize=_REMEMBERED)
+def find_dates(text: str) -> tuple[Dated, ...]:
     """Calendar days in `text`, in order: "March 29", "Mar 29th, 2024", "29 March 2024", "2024-03-29", "3/29/2024"."""
     found = []
     for match in _DATE.finditer(text):
@@ -120,7 +124,7 @@ def find_dates(text: str) -> list[Dated]:
         except ValueError:
             continue
         found.append(Dated(Day(number, day, year), match.start(), match.end()))
-    return found
+    return tuple(found)
 
 
 def without_dates(text: str) -> str:
@@ -150,8 +154,9 @@ class Number:
     end: int
 
 
-def find_numbers(text: str, words: bool = True) -> list[Number]:
-    """Numbers in `text`, in order, those inside dates left out; with `words`, number words from two up count too."""
+@lru_cache(maxsize=_REMEMBERED)
+def find_numbers(text: str) -> tuple[Number, ...]:
+    """Numbers in `text`, in order, those inside dates left out; number words count from "two" up."""
     taken = [(dated.start, dated.end) for dated in find_dates(text)]
     found = []
     for match in _NUMBER.finditer(text):
@@ -160,19 +165,19 @@ def find_numbers(text: str, words: bool = True) -> list[Number]:
             continue
         value = float(match["value"].replace(",", ""))
         scale = (match["scale"] or match["word"] or "").lower()
+        if scale in ("m", "b") and not match["currency"]:
+            scale = ""  # metres, bytes
         kind = match["currency"] or ("%" if match["percent"] else "")
         found.append(Number(round(value * _SCALE.get(scale, 1.0), 6), kind, match.start(), match.end()))
-    if words:
-        for match in _NUMBER_WORD.finditer(text):
-            value = NUMBER_WORDS[match[1].lower()]
-            if value > 1:  # "one" and "zero" are mostly not counts
-                found.append(Number(float(value), "", match.start(), match.end()))
-        found.sort(key=lambda number: number.start)
-    return found
+    for match in _NUMBER_WORD.finditer(text):
+        value = NUMBER_WORDS[match[1].lower()]
+        if value > 1:  # "one" and "zero" are mostly not counts
+            found.append(Number(float(value), "", match.start(), match.end()))
+    return tuple(sorted(found, key=lambda number: number.start))
 
 
 def count_asked(text: str) -> int | None:
-    """The n of "five items", "5 items", "10 aspects" in a question that asks for a list of n; None where there is none."""
+    """The n of "five items", "5 items" or "10 aspects" in a question; None where it asks for no number of them."""
     match = re.search(
         r"\b(\d{1,2}|" + "|".join(sorted(NUMBER_WORDS, key=len, reverse=True)) + r")\s+(?:\w+\s+)?"
         r"(?:items?|aspects?|things?|events?|topics?|points?|steps?|stages?)\b",

@@ -1,14 +1,15 @@
 """The stand-in's judge: does an answer satisfy a nugget, and do two snippets name the same event?
 
-Matching is by normalised numbers, dates, names and word stems; it knows no synonyms. What it was calibrated on and how
-far it agrees with a language model is in `docs/offline.md`... see `tests/offline/test_judge_agreement.py`.
+Matching is by normalised numbers, dates, names and word stems; it knows no synonyms, so it is stricter than a language
+model towards paraphrase. Its thresholds were set on the two judged runs that `tests/offline/test_judge_agreement.py`
+reads: 20 questions of one conversation, so its agreement elsewhere is unknown.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from beamlib.models.offline.facts import find_dates, find_numbers, stem, stems, without_dates
@@ -39,17 +40,17 @@ _ABSTAINS = re.compile(
     re.IGNORECASE,
 )
 _NO_INFORMATION = re.compile(
-    r"\bno information\b|\bthere is no (?:\w+ )?(?:mention|record|detail)|\b(?:not|does not|doesn't) (?:\w+ )?(?:contain|"
-    r"provide|mention|include)\w* (?:any )?information\b",
+    r"\bno information\b|\bthere is no (?:\w+ )?(?:mention|record|detail)"
+    r"|\b(?:not|doesn't) (?:\w+ )?(?:contain|provide|mention|include)\w* (?:any )?information\b",
     re.IGNORECASE,
 )
 _CONFLICT = re.compile(
-    r"contradict|conflict|inconsisten|discrepan|mixed (?:statements|signals|information)|opposite (?:statements|things)",
+    r"contradict|conflict|inconsisten|discrepan|mixed (?:statements|signals|information)|opposite statements",
     re.IGNORECASE,
 )
 _ASKS_WHICH = re.compile(
-    r"\bwhich (?:\w+ ){0,3}(?:is|are|was) (?:\w+ )?(?:correct|right|true|accurate|current)|\bwhich (?:one|statement|version)\b"
-    r"[^.]*\?|\b(?:clarify|clarification|confirm which|let me know which)\b",
+    r"\bwhich (?:\w+ ){0,3}(?:is|are|was) (?:\w+ )?(?:correct|right|true|accurate|current)"
+    r"|\bwhich (?:one|statement|version)\b[^.]*\?|\b(?:clarify|clarification|confirm which|let me know which)\b",
     re.IGNORECASE,
 )
 _RESOLVES = re.compile(
@@ -68,6 +69,7 @@ _TURNED_DOWN = re.compile(
     r"\b(?:avoid\w*|not|never|without|instead of|rather than|over|no|skip\w*|against|unlike|don't|doesn't|n't)\b",
     re.IGNORECASE,
 )
+_NAME = re.compile(r"(?<=[\w,] )[A-Z]\w+")  # capitalised, and not because a sentence begins
 _CLAUSES = re.compile(r"(?<=[.!?;:])\s+|,\s+(?=but|and|so|while|which|however|I|you)|\n+|\bbut\b")
 
 # What a nugget about the form of an answer asks for, and how that form shows. Order matters: the first that fits.
@@ -79,20 +81,23 @@ _FORMS = tuple(
         (r"\bversion (?:number|detail)|\bversions listed\b", r"\bv?\d+\.\d+|\b(?:ES|HTML|CSS)\d+|\bv\d+\b"),
         (r"\b(?:numeric|status|error) codes?\b", r"\b[1-5]\d\d\b"),
         (r"\b24-hour\b", r"\b(?:[01]?\d|2[0-3]):[0-5]\d\b(?!\s*[ap]\.?m)"),
-        (r"\bstep[- ]by[- ]step\b|\bnumbered (?:list|steps)\b", r"^[ \t]*(?:\*\*)?(?:step )?\d+[.):]|\bstep 1\b|\bfirst\b.*\bthen\b"),
+        (
+            r"\bstep[- ]by[- ]step\b|\bnumbered (?:list|steps)\b",
+            r"^[ \t]*(?:\*\*)?(?:step )?\d+[.):]|\bstep 1\b|\bfirst\b.*\bthen\b",
+        ),
         (r"\b(?:specific|explicit|exact) (?:\w+ )?(?:numbers?|figures?|amounts?)\b|\bsalary number\b", r"\d"),
         (r"\btables?\b.*\bformat|\bformat\w* .*\btables?\b", r"^[ \t]*\|.+\|"),
     )
 )
 
 # Words of nuggets that say what kind of thing is meant rather than which.
-_VAGUE = frozenset(
-    stem(word)
-    for word in "implement implementation concern handle handling discuss discussion question initial feature aspect use "
-    "usage consideration process approach mention state suggest recommend include example specific detail improve "
-    "improvement setup set work plan planning related general basic enhance enhancement focus project explore explain "
-    "help ask provide ensure various key first next finally user".split()
-)
+_VAGUE_TEXT = """
+implement implementation concern handle handling discuss discussion question initial feature aspect use usage
+consideration process approach mention state suggest recommend include example specific detail improve improvement setup
+set work plan planning related general basic enhance enhancement focus project explore explain help ask provide ensure
+various key first next finally user
+"""
+_VAGUE = frozenset(stem(word) for word in _VAGUE_TEXT.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +118,20 @@ def abstains(answer: str) -> bool:
     return any(_ABSTAINS.search(sentence) for sentence in split_sentences(answer)[:2])
 
 
-def _weight(word: str) -> float:
-    return 0.4 if word in _VAGUE else 1.0
+def _weights(text: str) -> dict[str, float]:
+    """The content stems of `text` that are not numbers, with what each weighs: names most, vague words least."""
+    names = frozenset(stem(name) for name in _NAME.findall(text))
+    return {
+        word: 0.4 if word in _VAGUE else 1.5 if word in names else 1.0
+        for word in dict.fromkeys(stems(text))
+        if not word[0].isdigit()
+    }
 
 
-def _share(wanted: Iterable[str], present: frozenset[str]) -> float:
-    total = got = 0.0
-    for word in wanted:
-        total += _weight(word)
-        got += _weight(word) * (word in present)
-    return got / total if total else 0.0
+def _share(wanted: Mapping[str, float], present: frozenset[str]) -> float:
+    """Share of the weight of `wanted` that is `present`."""
+    total = sum(wanted.values())
+    return sum(weight for word, weight in wanted.items() if word in present) / total if total else 0.0
 
 
 def _judge_abstention(question: str, wanted: str, answer: str) -> Verdict:
@@ -139,7 +148,7 @@ def _judge_abstention(question: str, wanted: str, answer: str) -> Verdict:
 def _judge_avoidance(wanted: str, answer: str) -> Verdict:
     if abstains(answer):
         return Verdict(0, "the answer does not respond to the question")
-    forbidden = [word for word in dict.fromkeys(stems(wanted)) if word not in _VAGUE]
+    forbidden = {word: weight for word, weight in _weights(wanted).items() if word not in _VAGUE}
     for clause in _CLAUSES.split(answer):
         if _share(forbidden, frozenset(stems(clause))) >= 0.6 and not _TURNED_DOWN.search(clause):
             return Verdict(0, f"the answer contains what it should leave out: {clause.strip()[:80]}")
@@ -184,7 +193,7 @@ def _windows(answer: str) -> list[str]:
     return [" ".join(sentences[i : i + 3]) for i in range(len(sentences))]
 
 
-def _polarity_clash(wanted: str, words: list[str], answer: str) -> bool:
+def _polarity_clash(wanted: str, words: Mapping[str, float], answer: str) -> bool:
     """Whether the clause of `answer` that speaks most of the nugget says the opposite of it."""
     negative = _NEGATED.search(wanted) is not None
     clauses = [c for c in _CLAUSES.split(answer) if c.strip()]
@@ -197,7 +206,7 @@ def _polarity_clash(wanted: str, words: list[str], answer: str) -> bool:
 
 
 def _judge_content(wanted: str, answer: str) -> Verdict:
-    words = [w for w in dict.fromkeys(stems(without_dates(wanted))) if not w[0].isdigit()]
+    words = _weights(without_dates(wanted))
     met, figures = _figures_met(wanted, answer)
     everything = frozenset(stems(answer))
     windowed = max((_share(words, frozenset(stems(window))) for window in _windows(answer)), default=0.0)
@@ -206,7 +215,7 @@ def _judge_content(wanted: str, answer: str) -> Verdict:
         return Verdict(0, "no figure of the criterion stands in the answer")
     if figures and len(words) < _FEW and _headline_differs(wanted, answer):
         return Verdict(0, "the answer leads with another figure")
-    if figures and (not words or all(_weight(word) < 1 for word in words)):
+    if figures and (not words or all(word in _VAGUE for word in words)):
         return Verdict(float(met == figures), f"{met} of {figures} figures stand in the answer")
     share = 0.5 * met / figures + 0.5 * cover if figures else cover
     if len(words) >= _FEW and _polarity_clash(wanted, words, answer):
@@ -230,7 +239,8 @@ def judge(question: str, nugget: str, answer: str) -> Verdict:
     if _NO_INFORMATION.search(wanted):
         return _judge_abstention(question, wanted, answer)
     if _CONFLICT.search(wanted) and len(stems(wanted)) <= _SHORT:
-        return Verdict(1, "it names the contradiction") if _CONFLICT.search(answer) else Verdict(0, "no contradiction is named")
+        named = _CONFLICT.search(answer) is not None
+        return Verdict(float(named), "it names the contradiction" if named else "no contradiction is named")
     if _ASKING_NUGGET.search(wanted) and len(stems(wanted)) <= _SHORT:
         if _ASKS_WHICH.search(answer):
             return Verdict(1, "it asks which statement is correct")
@@ -251,14 +261,14 @@ def judge(question: str, nugget: str, answer: str) -> Verdict:
 def judge_nugget(variables: Mapping[str, str]) -> str:
     """Reply to the prompt `judge_nugget`: a JSON object with `score` and `reason`."""
     verdict = judge(variables["question"], variables["nugget"], variables["answer"])
-    return json.dumps({"score": verdict.score, "reason": verdict.reason}, ensure_ascii=False)
+    return json.dumps({"score": float(verdict.score), "reason": verdict.reason}, ensure_ascii=False)
 
 
 def same_event(event: str, nugget: str) -> bool:
     """Whether the shorter text's content is found in the longer one (paper, Listing 21)."""
     first, second = frozenset(stems(criterion(event))), frozenset(stems(criterion(nugget)))
     short, long = sorted((first, second), key=len)
-    return _share(sorted(short), long) >= FULL
+    return _share({word: 0.4 if word in _VAGUE else 1.0 for word in sorted(short)}, long) >= FULL
 
 
 def align_events(variables: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Answers that one place of the conversation gives: a date, a number, a name, what was said; and counts over several."""
+"""Answers that one place of the conversation gives: a date, a number, what was said; and counts over several."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ def _value(question: Question, search: Search) -> str | None:
     """The newest statement that gives a value of the kind asked for."""
     focus = _focus(question)
     hits: list[tuple[Hit, frozenset[str]]] = []
+    needed = 1 if question.presumes or len(question.topic) < 3 else 2
     for hit in search.hits(question.topic):
+        if len(hit.unit.wide & set(question.topic)) < needed:
+            continue
         if values := _values(question.kind, hit.unit.text):
             bonus = 0.15 * (hit.unit.role == USER) + 0.2 * (not focus.isdisjoint(values))
             hits.append((Hit(hit.score + bonus, hit.block, hit.unit), values))
@@ -87,7 +90,7 @@ def _value(question: Question, search: Search) -> str | None:
 def _quote(hit: Hit) -> str:
     text = hit.unit.sentence if len(hit.unit.sentence.split()) <= _SENTENCE_WORDS else hit.unit.text
     text = cut(plain(text), 60)
-    return f"You said: \"{to_user(text)}\"" if hit.unit.role == USER else text
+    return f'You said: "{to_user(text)}"' if hit.unit.role == USER else text
 
 
 def _supported(question: Question, best: Hit) -> bool:

@@ -15,8 +15,9 @@ from beamlib.models.offline.wording import cut, opens_point, plain
 from beamlib.text import count_tokens
 
 _HEADER = re.compile(r"(?:- )?(\[messages \d+-\d+\])\s*")
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z]\w+")
 _LINE_WORDS = 34
-_PAIR_TOKENS = 60
+_PAIR_TOKENS = 75
 _ADVICE_WORDS = 24
 _LINES = 4
 _WORTH_NOTING = 1.0
@@ -24,8 +25,8 @@ _WORTH_NOTING = 1.0
 _BEARS = 0.25
 """Share of a question's words that a chunk must hold to be kept, if it holds at least two of them."""
 
-_SAME = 0.7
-"""Jaccard similarity from which two notes say the same, so that the newer replaces the older."""
+_SAME = 0.8
+"""Jaccard similarity from which two notes are about the same, figures apart, so that the newer replaces the older."""
 
 
 def salience(text: str) -> float:
@@ -33,15 +34,15 @@ def salience(text: str) -> float:
     score = 4.0 * (STANDING.search(text) is not None) + 3.0 * (NEVER.search(text) is not None)
     score += 2.0 * (PREFERENCE.search(text) is not None) + 2.0 * bool(find_dates(text))
     score += 1.5 * bool(find_numbers(text)) + 0.5 * (NEWS.search(text) is not None)
-    score += 1.0 * (FIRST_PERSON.search(text) is not None) + 0.3 * min(len(re.findall(r"(?<=[a-z,] )[A-Z]\w+", text)), 3)
+    score += 1.0 * (FIRST_PERSON.search(text) is not None) + 0.3 * min(len(_NAME.findall(text)), 3)
     return score - 2.0 * (ASKING.search(text) is not None) - 1.5 * (len(set(stems(text))) < 3)
 
 
 def scratchpad_notes(variables: Mapping[str, str]) -> str:
     """Reply to `scratchpad_notes`: up to four lines "- [messages a-b] ...", the user's statements and one of advice.
 
-    The last line names the points of the assistant's reply, by its headings, where it has any. The history adds nothing here: what a pronoun refers to is
-    beyond these rules.
+    The last line names the points of the assistant's reply, by its headings, where it has any. The history adds
+    nothing here: what a pronoun refers to is beyond these rules.
     """
     pair = variables["pair"].strip()
     header = _HEADER.match(pair)
@@ -81,26 +82,27 @@ class _Note:
     position: int
     line: str
     tokens: int
-    stems: frozenset[str]
+    words: frozenset[str]
     salience: float
 
 
 @lru_cache(maxsize=8192)
 def _note_parts(line: str) -> tuple[int, frozenset[str], float]:
     text = _HEADER.sub("", line, count=1)
-    return count_tokens(line), frozenset(stems(text)), salience(text)
+    words = frozenset(stem for stem in stems(text) if not stem[0].isdigit())
+    return count_tokens(line), words, salience(text)
 
 
 def scratchpad_compress(variables: Mapping[str, str]) -> str:
     """Reply to `scratchpad_compress`: the most salient notes within `target_tokens`, in their order.
 
-    Of notes that say the same the newest stays; recent notes count somewhat more than old ones.
+    Of notes about the same thing the newest stays; recent notes count somewhat more than old ones.
     """
     lines = [line for line in variables["notes"].splitlines() if line.strip()]
     notes = [_Note(position, line, *_note_parts(line)) for position, line in enumerate(lines)]
     kept: list[_Note] = []
     for note in reversed(notes):
-        if not any(_says_same(note, newer) for newer in kept):
+        if not any(_about_same(note, newer) for newer in kept):
             kept.append(note)
     left = int(variables["target_tokens"])
     chosen: list[_Note] = []
@@ -111,9 +113,9 @@ def scratchpad_compress(variables: Mapping[str, str]) -> str:
     return "\n".join(note.line for note in sorted(chosen, key=lambda note: note.position))
 
 
-def _says_same(one: _Note, other: _Note) -> bool:
-    short, long = sorted((len(one.stems), len(other.stems)))
-    return short >= _SAME * long > 0 and len(one.stems & other.stems) >= _SAME * len(one.stems | other.stems)
+def _about_same(one: _Note, other: _Note) -> bool:
+    short, long = sorted((len(one.words), len(other.words)))
+    return short >= _SAME * long > 0 and len(one.words & other.words) >= _SAME * len(one.words | other.words)
 
 
 @lru_cache(maxsize=4096)

@@ -48,7 +48,11 @@ _FORMS = (
         r"|\b(?:can|could|would) you (?:help|show|explain|give|provide|recommend|suggest|guide|walk)\b"
         r"|\b(?:do you think|what should|where should|which should|should I)\b|\bif I\b.*\bhow\b",
     ),
-    (Kind.DATE, r"^when (?:is|was|did|do|does|will|are|were|am|should)\b|\b(?:what|which) (?:\w+ )?(?:date|day|deadline|time)\b|\bdeadline\b"),
+    (
+        Kind.DATE,
+        r"^when (?:is|was|did|do|does|will|are|were|am|should)\b"
+        r"|\b(?:what|which) (?:\w+ )?(?:date|day|deadline|time)\b|\bdeadline\b",
+    ),
     (
         Kind.NUMBER,
         r"\bhow (?:many|much|long|often|fast|old)\b|\b(?:percentage|number|quota|limit|price|cost|salary|budget|rate|"
@@ -61,17 +65,17 @@ _YOU_SAID = re.compile(
     re.IGNORECASE,
 )
 _TAKEN_FOR_SAID = re.compile(
-    r"\b(?:did|have) (?:I|we|you) (?:\w+ )?(?:say|said|mention|mentioned|tell|told|set|state|outline|describe|recommend|"
-    r"suggest|plan|choose|decide|advise|explain)|^how did (?:I|you|we)\b|^where did I\b",
+    r"\b(?:did|have) (?:I|we|you) (?:\w+ )?(?:say|said|mention|mentioned|tell|told|set|state|outline|describe|"
+    r"recommend|suggest|plan|choose|decide|advise|explain)|^how did (?:I|you|we)\b|^where did I\b",
     re.IGNORECASE,
 )
 _ONLY = re.compile(r"\(?\b(?:please )?mention (?:only|\d+|\w+ items).*$", re.IGNORECASE | re.DOTALL)
-_FRAME = frozenset(
-    stem(word)
-    for word in "list order walk bring brought discuss mention aspect progress item summary summarize comprehensive "
-    "complete detailed thorough provide cover overall ever before recommend suggest advise mention say many days weeks "
-    "months pass passed different total number session question message help point work happen start".split()
-)
+_FRAME_TEXT = """
+list order walk bring brought discuss mention aspect progress item summary summarize comprehensive complete detailed
+thorough provide cover overall ever before recommend suggest advise mention say many days weeks months pass passed
+different total number session question message help point work happen start
+"""
+_FRAME = frozenset(stem(word) for word in _FRAME_TEXT.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +109,6 @@ def read_question(text: str) -> Question:
     text = text.strip()
     words = tuple(dict.fromkeys(stems(_ONLY.sub("", text))))
     topic = tuple(word for word in words if word not in _FRAME) or words
-    return Question(text, kind_of(text), topic, count_asked(text), _YOU_SAID.search(text) is not None, _TAKEN_FOR_SAID.search(text) is not None)
+    about_assistant = _YOU_SAID.search(text) is not None
+    presumes = _TAKEN_FOR_SAID.search(text) is not None
+    return Question(text, kind_of(text), topic, count_asked(text), about_assistant, presumes)

@@ -17,25 +17,24 @@ from beamlib.models.offline.wording import MISSING, cut, plain, to_user
 def whether(question: Question, search: Search) -> str:
     """Yes or no with the statement behind it; both statements and the question which holds, where they contradict."""
     said = [hit for hit in search.hits(question.topic) if hit.unit.role == USER]
-    never = sorted(
-        (Hit(max(hit.score, _share(question, hit)), hit.block, hit.unit) for hit in said if NEVER.search(hit.unit.text)),
-        key=lambda hit: -hit.score,
-    )
+    denials = [hit for hit in said if NEVER.search(hit.unit.text)]
+    never = [Hit(max(hit.score, _share(question, hit)), hit.block, hit.unit) for hit in denials]
+    never.sort(key=lambda hit: -hit.score)
     ever = [hit for hit in said if not NEVER.search(hit.unit.text)]
     no = never[0] if never and never[0].score >= 0.45 else None
     yes = ever[0] if ever and ever[0].score >= (0.3 if no else 0.5) else None
     if no and yes:
         return (
-            f"There is contradictory information about this. You said: \"{_said(no)}\" You also mentioned: "
-            f"\"{_said(yes)}\" Which statement is correct?"
+            f'There is contradictory information about this. You said: "{_said(no)}" You also mentioned: '
+            f'"{_said(yes)}" Which statement is correct?'
         )
     if yes:
-        return f"Yes. You said: \"{_said(yes)}\""
-    return f"No. You said: \"{_said(no)}\"" if no else MISSING
+        return f'Yes. You said: "{_said(yes)}"'
+    return f'No. You said: "{_said(no)}"' if no else MISSING
 
 
 def _share(question: Question, hit: Hit) -> float:
-    """How much of a short denial the question takes up: "I've never used X" is all about X, however long the question."""
+    """How much of a denial the question takes up: "I've never used X" is all about X, however long the question."""
     shared = hit.unit.stems & set(question.topic)
     return len(shared) / len(hit.unit.stems) if len(shared) > 1 else 0.0
 

@@ -128,7 +128,7 @@ def duration(question: Question, search: Search) -> str:
     unit = match[1].lower() if (match := re.search(r"\bmany (?:more )?(\w+)", question.text)) else "days"
     return (
         f"{_length(days, unit)}, from {_written(first.day)} till {_written(second.day)}. "
-        f"You said: \"{cut(to_user(first.said), 40)}\" and \"{cut(to_user(second.said), 40)}\""
+        f'You said: "{cut(to_user(first.said), 40)}" and "{cut(to_user(second.said), 40)}"'
     )
 
 
@@ -136,7 +136,7 @@ def span(question: Question, search: Search) -> str:
     """A length of time that the context states outright ("over two weeks")."""
     for hit in search.hits(question.topic):
         if hit.score >= 0.5 and (match := _SPAN.search(hit.unit.text)):
-            return f"{match[1]} {match[2]}s. You said: \"{cut(to_user(hit.unit.text), 60)}\""
+            return f'{match[1]} {match[2]}s. You said: "{cut(to_user(hit.unit.text), 60)}"'
     return MISSING
 
 
@@ -154,4 +154,4 @@ def which_first(question: Question, search: Search) -> str:
         found.append((hits[0].block.first, option, hits[0].unit.text))
     late = re.search(r"\b(?:later|last)\b", question.text, re.IGNORECASE) is not None
     chosen = (max if late else min)(found, key=lambda entry: entry[0])
-    return f"{to_user(chosen[1])}. You said: \"{cut(to_user(chosen[2]), 50)}\""
+    return f'{to_user(chosen[1])}. You said: "{cut(to_user(chosen[2]), 50)}"'

@@ -27,8 +27,9 @@ _PERSON = {
 _FIRST_PERSON = re.compile(r"\b(" + "|".join(sorted(_PERSON, key=len, reverse=True)) + r")\b", re.IGNORECASE)
 _OPENING = re.compile(
     r"^(?:(?:hmm|hey|hi|ok|okay|well|yeah|yes|no|sure|and|but|so|also|thanks)\b[,.! ]*)*"
-    r"(?:I'm (?:kinda |really |currently |just )?(?:trying to|looking to|struggling (?:with|to)|stuck on|wondering (?:if|"
-    r"about|how)|thinking (?:about|of)|worried (?:about|that)|working on|having (?:some )?trouble (?:with )?)"
+    r"(?:I'm (?:kinda |really |currently |just )?(?:trying to|looking to|struggling (?:with|to)|stuck on|"
+    r"wondering (?:if|about|how)|thinking (?:about|of)|worried (?:about|that)|working on|"
+    r"having (?:some )?trouble (?:with )?)"
     r"|I (?:want|need|would like|wanted|have) to|I'd like to|can you (?:please )?(?:help me )?(?:with |to )?)\s*",
     re.IGNORECASE,
 )

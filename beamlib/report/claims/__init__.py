@@ -30,7 +30,7 @@ from beamlib.files import read_json
 from beamlib.report.claims import gains, search, shape, studies
 from beamlib.report.claims.values import STATUSES, Outcome, Status, Tables
 
-__all__ = ["STATUSES", "ClaimResult", "audit", "declared", "markdown", "render", "totals"]
+__all__ = ["STATUSES", "ClaimResult", "audit", "compact", "declared", "markdown", "render", "totals"]
 
 _MODULES: Mapping[str, ModuleType] = {"gains": gains, "search": search, "shape": shape, "studies": studies}
 
@@ -93,14 +93,14 @@ def totals(results: Sequence[ClaimResult]) -> dict[Status, int]:
     return {status: sum(result.status == status for result in results) for status in STATUSES}
 
 
-def _compact(value: Any) -> str:
+def compact(value: Any) -> str:
     """A recomputed value on one line, in its own order."""
     if value is None:
         return "–"
     if isinstance(value, dict):
-        return "; ".join(f"{key}: {_compact(item)}" for key, item in value.items())
+        return "; ".join(f"{key}: {compact(item)}" for key, item in value.items())
     if isinstance(value, list):
-        return f"[{', '.join(map(_compact, value))}]"
+        return f"[{', '.join(map(compact, value))}]"
     return str(value)
 
 
@@ -120,7 +120,7 @@ _COLOURS: Mapping[Status, str] = {
 
 def _cells(result: ClaimResult) -> list[str]:
     values = (result.id, result.section, result.claim, result.printed, result.recomputed, result.status, result.note)
-    return [_compact(value) for value in values]
+    return [compact(value) for value in values]
 
 
 def render(results: Sequence[ClaimResult], width: int = 120) -> str:

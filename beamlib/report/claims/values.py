@@ -30,8 +30,6 @@ SCORE_COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """The score tables and the columns that together name one of their series."""
 
-TITLES = {name: f"Table {name.removeprefix('table')}" for name in SCORE_COLUMNS}
-
 _WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBER_WORDS = {word: Decimal(value) for value, word in enumerate(_WORDS, start=1)}
 # A minus sign is a sign only where it does not separate the ends of a range ("3.5%-12.69%", "1-9").
@@ -147,8 +145,6 @@ class Scores:
     """One score table (1, 8, 9 or 10) by length, ability and series; a series of Table 1 is "backbone / method"."""
 
     def __init__(self, name: str, frame: pd.DataFrame, misprints: pd.DataFrame) -> None:
-        self.name = name
-        self.title = TITLES[name]
         parts = [[str(value) for value in frame[column]] for column in SCORE_COLUMNS[name]]
         series = map(" / ".join, zip(*parts, strict=True))
         self._keys = list(zip(frame["length"], frame["ability"], series, strict=True))

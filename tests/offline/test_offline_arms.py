@@ -1,0 +1,69 @@
+"""The order that must hold on real conversations: evidence beats nothing, and beats other pairs of the same chat."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from beamlib.benchmark.loading import load
+from beamlib.benchmark.sources import find_conversations
+from beamlib.memory.base import Recollection, passage
+from beamlib.models.offline.judge import judge
+from beamlib.models.offline.reader import answer
+from beamlib.models.offline.wording import MISSING
+
+Scores = dict[str, dict[str, list[float]]]
+
+
+@pytest.fixture(scope="module")
+def scores(beam_data: Path) -> Scores:
+    """Nugget means per arm and ability over the questions of the first three 100K conversations."""
+    found: Scores = {arm: defaultdict(list) for arm in ("oracle", "none", "random")}
+    sources = find_conversations(beam_data, ["100K"])[:3]
+    if not sources:
+        pytest.skip(f"no 100K conversation in {beam_data}")
+    for source in sources:
+        loaded = load(source)
+        pairs = loaded.conversation.pairs
+        choice = random.Random(source.id)
+        for probe in loaded.probes:
+            gold = loaded.gold[probe.id]
+            cited = [pair for pair in pairs if set(pair.message_ids) & set(gold.evidence)]
+            others = [pair for pair in pairs if pair not in cited]
+            arms = {"oracle": cited, "none": [], "random": choice.sample(others, 5)}
+            for arm, shown in arms.items():
+                context = Recollection.of([passage(pair) for pair in shown]).context
+                reply = answer({"question": probe.question, "context": context})
+                assert len(reply.split()) <= 400
+                verdicts = [judge(probe.question, nugget, reply).score for nugget in gold.rubric]
+                found[arm][gold.ability].append(mean(verdicts))
+    return found
+
+
+def average(scores: Scores, arm: str) -> float:
+    """Mean over the abilities that rest on evidence."""
+    return mean(mean(values) for ability, values in scores[arm].items() if ability != "abstention")
+
+
+def test_evidence_beats_other_pairs_and_nothing(scores: Scores) -> None:
+    assert average(scores, "oracle") > 0.45
+    assert average(scores, "random") < 0.5 * average(scores, "oracle")
+    assert average(scores, "none") == 0
+
+
+def test_nothing_known_is_right_where_nothing_can_be_known(scores: Scores) -> None:
+    assert mean(scores["none"]["abstention"]) == 1
+    assert mean(scores["random"]["abstention"]) >= 0.8
+
+
+@pytest.mark.parametrize("ability", ["contradiction_resolution", "knowledge_update", "temporal_reasoning"])
+def test_each_of_the_sharp_abilities_needs_its_evidence(scores: Scores, ability: str) -> None:
+    assert mean(scores["oracle"][ability]) >= mean(scores["random"][ability]) + 0.3
+
+
+def test_without_a_context_it_always_abstains() -> None:
+    assert answer({"question": "How many hives do I keep?", "context": ""}) == MISSING

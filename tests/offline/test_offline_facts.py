@@ -1,0 +1,130 @@
+"""Dates, numbers and stems in comparable form."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beamlib.models.offline.facts import (
+    NUMBER_WORDS,
+    Day,
+    count_asked,
+    find_dates,
+    find_numbers,
+    stem,
+    stems,
+    without_dates,
+)
+
+DATES = st.dates(date(1900, 1, 1), date(2099, 12, 31))
+
+
+def ordinal(day: int) -> str:
+    suffix = "th" if 10 < day % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
+    return f"{day}{suffix}"
+
+
+@given(DATES, st.sampled_from(["iso", "long", "short", "ordinal", "day first", "us"]))
+def test_every_spelling_of_a_date_is_the_same_day(day: date, form: str) -> None:
+    written = {
+        "iso": day.isoformat(),
+        "long": f"{day:%B} {day.day}, {day.year}",
+        "short": f"{day:%b} {day.day} {day.year}",
+        "ordinal": f"{day:%b} {ordinal(day.day)}, {day.year}",
+        "day first": f"{day.day} {day:%B} {day.year}",
+        "us": f"{day.month}/{day.day}/{day.year}",
+    }[form]
+    found = find_dates(f"The move is on {written}, I think.")
+    assert [item.day for item in found] == [Day(day.month, day.day, day.year)]
+
+
+@given(DATES)
+def test_a_date_without_a_year_fits_every_year_and_only_its_own_day(day: date) -> None:
+    (bare,) = find_dates(f"due {day:%B} {day.day}")
+    assert bare.day == Day(day.month, day.day)
+    assert bare.day.same(Day(day.month, day.day, day.year))
+    assert not bare.day.same(Day(day.month, day.day % 28 + 1, day.year)) or day.day % 28 + 1 == day.day
+    if (day.month, day.day) != (2, 29):
+        assert bare.day.on(2023) == date(2023, day.month, day.day)
+
+
+@pytest.mark.parametrize(
+    "text", ["February 30", "2024-13-01", "13/45/2024", "March madness", "may 5% of them", "2023-02-29"]
+)
+def test_what_is_no_day_is_not_found(text: str) -> None:
+    assert find_dates(text) == ()
+
+
+def test_days_of_different_years_differ() -> None:
+    assert not Day(3, 4, 2023).same(Day(3, 4, 2024))
+
+
+@given(st.integers(0, 10**9))
+def test_thousands_commas_do_not_matter(value: int) -> None:
+    assert [n.value for n in find_numbers(f"about {value:,} seeds")] == [value]
+    assert [n.value for n in find_numbers(f"about {value} seeds")] == [value]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "kind"),
+    [
+        ("$1,250.50 a week", 1250.5, "$"),
+        ("€3k", 3000, "€"),
+        ("$2m", 2_000_000, "$"),
+        ("50m deep", 50, ""),
+        ("2.5 million readers", 2_500_000, ""),
+        ("a share of 12.5%", 12.5, "%"),
+        ("7 percent", 7, "%"),
+        ("250ms", 250, ""),
+        ("twenty-three goats", 23, ""),
+    ],
+)
+def test_numbers_with_their_kind(text: str, value: float, kind: str) -> None:
+    assert [(n.value, n.kind) for n in find_numbers(text)] == [(value, kind)]
+
+
+def test_numbers_inside_dates_are_not_numbers() -> None:
+    assert [n.value for n in find_numbers("14 crates by March 3, 2024")] == [14]
+
+
+@given(st.sampled_from(sorted(set(NUMBER_WORDS) - {"zero", "one"})))
+def test_number_words_are_numbers(word: str) -> None:
+    assert [n.value for n in find_numbers(f"We saw {word} owls")] == [NUMBER_WORDS[word]]
+
+
+def test_one_and_zero_in_words_are_not_counted_as_numbers() -> None:
+    assert find_numbers("no one went to zero") == ()
+
+
+@given(st.text())
+def test_any_text_is_read_without_an_error(text: str) -> None:
+    find_dates(text)
+    find_numbers(text)
+    assert all(stems(text))
+
+
+def test_inflections_share_a_stem_and_stop_words_have_none() -> None:
+    assert stem("planning") == stem("plans") == stem("Planned")
+    assert stem("Maya's") == stem("maya")
+    assert stems("What did I say about the gardens?") == ["garden"]
+
+
+def test_a_month_is_a_word_only_outside_a_date() -> None:
+    assert "march" in stems("The march took hours")
+    assert "march" not in stems(without_dates("We left on March 3"))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("Mention ONLY and ONLY five items.", 5),
+        ("(mention 10 items in order)", 10),
+        ("name three different aspects", 3),
+        ("List my trips in order", None),
+    ],
+)
+def test_how_many_items_a_question_asks_for(text: str, number: int | None) -> None:
+    assert count_asked(text) == number

@@ -1,0 +1,122 @@
+"""The commands as a user types them: output, exit codes, one sentence for wrong input, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k != "BEAM_DATA"}, "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
+
+
+def beamlib(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "beamlib.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, cwd=cwd, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def example(repo_root: Path) -> Path:
+    return repo_root / "beamlib/benchmark/example"
+
+
+@pytest.fixture(scope="module")
+def run(repo_root: Path, example: Path) -> Path:
+    """The whole main job on the built-in example."""
+    folder = repo_root / "runs" / "test-command-line"
+    shutil.rmtree(folder, ignore_errors=True)
+    done = beamlib("run-all", "--data", example, "--name", folder.name)
+    assert done.returncode == 0, done.stderr
+    assert "Open runs/test-command-line/index.html" in done.stdout
+    yield folder
+    shutil.rmtree(folder)
+    shutil.rmtree(repo_root / "figures" / folder.name)
+
+
+def test_the_main_job_writes_what_it_promises(run: Path, repo_root: Path) -> None:
+    page = (run / "index.html").read_text()
+    for name in ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation"):
+        for part in ("published", "100k"):
+            assert (run / f"notebooks/{part}/{name}.html").is_file()
+            assert f"notebooks/{part}/{name}.html" in page
+    for name in ("figure3_published", "figure4_published", "figure5_published"):
+        for kind in ("pdf", "png", "csv", "json"):
+            assert (run / f"figures/published/{name}.{kind}").is_file()
+            assert (repo_root / f"figures/published/{name}.{kind}").is_file()
+    for name in ("table1_main_results", "table8_ablation", "table9_retrieval_budget", "table10_dense_vs_sparse"):
+        for kind in ("csv", "md", "html"):
+            text = (run / f"tables/100k/{name}.{kind}").read_text()
+            assert "offline stand-in, not a language model" in text
+    assert len(json.loads((run / "claims.json").read_text())) == 118
+    assert page.count("<details") >= 10
+    assert "offline stand-in, not a language model" in page
+
+
+def test_a_second_run_gives_the_same_tables_and_figures(run: Path, example: Path) -> None:
+    parts = ("tables", "figures", "100k")
+    before = {p: p.read_bytes() for part in parts for p in sorted((run / part).rglob("*")) if p.is_file()}
+    done = beamlib("run-all", "--data", example, "--name", run.name)
+    assert done.returncode == 0, done.stderr
+    assert {p: p.read_bytes() for part in parts for p in sorted((run / part).rglob("*")) if p.is_file()} == before
+
+
+@pytest.mark.parametrize("protocol", ["paper", "released-code", "f1-weighted", "nugget-mean", "binary"])
+def test_score(run: Path, protocol: str) -> None:
+    done = beamlib("score", run / "100k/oracle", "--protocol", protocol, "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [row["ability"] for row in rows][-1] == "average"
+    assert len(rows) == 11
+    assert all(row["protocol"] == protocol and row["arm"] == "oracle" for row in rows)
+    assert all(0 <= row["mean"] <= 1 and row["low"] is None for row in rows)  # one conversation has no interval
+
+
+def test_evidence(example: Path) -> None:
+    done = beamlib("evidence", "--data", example, "--memory", "light,rag", "--k", "1,13", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert set(rows[0]) == {"memory", "retriever", "size", "k", "ability", "recall", "n"}
+    assert all(row["recall"] == 1 for row in rows if row["k"] == 13)  # thirteen pairs are all there are
+    assert {row["n"] for row in rows if row["ability"] == "all"} == {18}  # abstention cites nothing
+
+
+def test_data_check_and_claims_as_text_and_json(example: Path) -> None:
+    for arguments in (["data", "check", example], ["claims"]):
+        assert beamlib(*arguments).returncode == 0
+        assert json.loads(beamlib(*arguments, "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["data", "check", "nowhere"], "nowhere"),
+        (["evidence", "--data", "nowhere"], "nowhere"),
+        (["evidence", "--data", "EXAMPLE", "--size", "2m"], "'2m' is no size"),
+        (["evidence", "--data", "EXAMPLE", "--size", "500k"], "500K"),
+        (["evidence", "--data", "EXAMPLE", "--k", "0"], "--k"),
+        (["evidence", "--data", "EXAMPLE", "--memory", "ligth"], "'ligth'"),
+        (["evidence", "--data", "EXAMPLE", "--retriever", "splade"], "'splade'"),
+        (["score", "nowhere"], "nowhere"),
+        (["score", "EXAMPLE"], "manifest.json"),
+        (["run-all", "--sizes", "100k"], "--data"),
+        (["run-all", "--data", "nowhere"], "nowhere"),
+        (["run-all", "--data", "EXAMPLE", "--sizes", "1m"], "1M"),
+        (["run-all", "--name", "../x"], "--name"),
+        (["run-all", "--protocol", "official"], "'official'"),
+        (["preflight", "nowhere"], "nowhere"),
+        (["data", "download", "x", "--sizes", "7k"], "'7k'"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_exit_code_2(
+    arguments: list[str], message: str, example: Path, tmp_path: Path
+) -> None:
+    done = beamlib(*[str(example) if word == "EXAMPLE" else word for word in arguments], cwd=tmp_path)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

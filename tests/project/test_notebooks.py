@@ -1,0 +1,114 @@
+"""Notebook sources: clean, short-celled, one set of parameters, and checked against params/ before anything runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+
+from beamlib.errors import UserError
+from beamlib.params import ProtocolName, RunParameters, load_parameters
+from beamlib.report.notebooks import EVALUATION, NOTEBOOKS, begin, preflight
+from beamlib.scoring.protocols import PROTOCOLS
+
+
+def cells(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text())["cells"]
+    return found
+
+
+@pytest.mark.parametrize("name", EVALUATION)
+def test_sources_are_clean_and_short(name: str) -> None:
+    code = [cell for cell in cells(name) if cell["cell_type"] == "code"]
+    assert all(not cell["outputs"] and cell["execution_count"] is None for cell in code)
+    assert max(len("".join(cell["source"]).splitlines()) for cell in code) <= 30
+    first, last = cells(name)[0], cells(name)[-2]
+    assert "**Question.**" in "".join(first["source"])
+    assert "## Takeaways" in "".join(last["source"])
+
+
+@pytest.mark.parametrize("name", EVALUATION)
+def test_every_notebook_has_the_same_parameters_cell(name: str) -> None:
+    tagged = [cell for cell in cells(name) if "parameters" in cell["metadata"].get("tags", [])]
+    reference = [cell for cell in cells(EVALUATION[0]) if "parameters" in cell["metadata"].get("tags", [])]
+    assert [cell["source"] for cell in tagged] == [cell["source"] for cell in reference]
+    values: dict[str, Any] = {}
+    exec("".join(tagged[0]["source"]), values)
+    assert begin(values).parameters == load_parameters(NOTEBOOKS.parent / "params/100k.yaml")
+
+
+def test_the_parameter_files_agree_with_the_notebooks(repo_root: Path) -> None:
+    assert len(preflight(repo_root / "params")) == 4
+
+
+def test_the_four_sizes_differ_only_in_the_tier(repo_root: Path) -> None:
+    loaded = [load_parameters(repo_root / f"params/{size}.yaml") for size in ("100k", "500k", "1m", "10m")]
+    assert [one.size for one in loaded] == ["100K", "500K", "1M", "10M"]
+    assert len({one.model_copy(update={"size": "100K"}).model_dump_json() for one in loaded}) == 1
+
+
+def changed(repo_root: Path, tmp_path: Path, **values: Any) -> Path:
+    """A parameter folder with one file in which values are replaced, added, or (None) removed."""
+    held = yaml.safe_load((repo_root / "params/100k.yaml").read_text())
+    held.update(values)
+    (tmp_path / "100k.yaml").write_text(yaml.safe_dump({k: v for k, v in held.items() if v is not None}))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"retreiver": "bm25"}, "unknown parameter 'retreiver'"),
+        ({"k": None}, "parameter 'k' is missing"),
+        ({"k": "five"}, "parameter 'k' is 'five'"),
+        ({"k": True}, "parameter 'k' is True"),
+        ({"k": 5.0}, "parameter 'k' is 5.0"),
+        ({"k": 0}, "parameter 'k' is 0"),
+        ({"size": "2M"}, "'2M' is no size"),
+        ({"retriever": "splade"}, "parameter 'retriever' is 'splade'"),
+        ({"budgets": [5, 5]}, "different positive integers"),
+        ({"strip_markers": "yes"}, "parameter 'strip_markers' is 'yes'"),
+        ({"protocol": "official"}, "parameter 'protocol' is 'official'"),
+    ],
+)
+def test_preflight_names_the_file_the_parameter_and_the_value(
+    repo_root: Path, tmp_path: Path, values: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        preflight(changed(repo_root, tmp_path, **values))
+    assert message in str(caught.value)
+    assert "100k.yaml" in str(caught.value)
+
+
+def test_preflight_finds_a_notebook_that_lacks_a_parameter(
+    repo_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(NOTEBOOKS, tmp_path / "notebooks")
+    path = tmp_path / "notebooks/07_retrieval_budget.ipynb"
+    path.write_text(path.read_text().replace("seed: int = 0", "sead: int = 0"))
+    monkeypatch.setattr("beamlib.report.notebooks.NOTEBOOKS", tmp_path / "notebooks")
+    with pytest.raises(UserError, match=r"07_retrieval_budget.ipynb does not know the parameter 'seed'"):
+        preflight(repo_root / "params")
+
+
+def test_broken_yaml_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "100k.yaml").write_text("size: [100K\n")
+    with pytest.raises(UserError, match="not valid YAML"):
+        preflight(tmp_path)
+    with pytest.raises(UserError, match="no parameter files"):
+        preflight(tmp_path / "nowhere")
+
+
+def test_every_protocol_can_be_chosen() -> None:
+    assert get_args(ProtocolName) == tuple(PROTOCOLS)
+
+
+def test_parameters_are_documented() -> None:
+    assert all(
+        field.description or name in ("chat_variant", "strip_markers", "errata", "retriever")
+        for name, field in RunParameters.model_fields.items()
+    )

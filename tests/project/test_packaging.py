@@ -1,0 +1,91 @@
+"""What a fresh machine gets: environment.yml, pyproject.toml and the scripts agree."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+NAMED = {
+    "jupyterlab",
+    "papermill",
+    "openai",
+    "vllm",
+    "faiss-cpu",
+    "sentence-transformers",
+    "langchain-experimental",
+    "scipy",
+    "matplotlib",
+    "seaborn",
+}
+"""The ten packages the user of this project named."""
+
+
+@pytest.fixture(scope="module")
+def project(repo_root: Path) -> dict[str, dict[str, object]]:
+    with (repo_root / "pyproject.toml").open("rb") as handle:
+        return tomllib.load(handle)
+
+
+@pytest.fixture(scope="module")
+def environment(repo_root: Path) -> dict[str, SpecifierSet]:
+    lines = yaml.safe_load((repo_root / "environment.yml").read_text())["dependencies"]
+    nested = [line for entry in lines if isinstance(entry, dict) for line in entry["pip"]]
+    plain = [line for line in lines if isinstance(line, str)]
+    found = [Requirement(line) for line in [*plain, *nested] if not line.startswith("--editable")]
+    return {requirement.name: requirement.specifier for requirement in found}
+
+
+def test_the_environment_names_the_ten_packages(environment: dict[str, SpecifierSet]) -> None:
+    assert set(environment) >= NAMED
+
+
+def test_bounds_agree(project: dict[str, dict], environment: dict[str, SpecifierSet]) -> None:  # type: ignore[type-arg]
+    extras = [line for name, lines in project["project"]["optional-dependencies"].items() for line in lines]
+    declared = {r.name: r.specifier for r in map(Requirement, [*project["project"]["dependencies"], *extras])}
+    for name in NAMED - {"vllm"}:
+        assert environment[name] == declared[name], name
+    assert environment["python"] == SpecifierSet(project["project"]["requires-python"])
+
+
+def test_the_default_install_has_no_torch_and_vllm_is_no_extra(project: dict[str, dict]) -> None:  # type: ignore[type-arg]
+    default = {Requirement(line).name for line in project["project"]["dependencies"]}
+    extras = {Requirement(line).name for ls in project["project"]["optional-dependencies"].values() for line in ls}
+    assert not default & {"torch", "sentence-transformers", "transformers", "langchain-experimental", "vllm"}
+    assert "vllm" not in extras
+    assert {"models", "dev"} <= set(project["project"]["optional-dependencies"])
+
+
+@pytest.mark.parametrize("script", ["run_all.sh", "run_tests.sh", ".ci/run", "scripts/venv.sh"])
+def test_scripts_parse_and_can_be_run(repo_root: Path, script: str) -> None:
+    subprocess.run(["bash", "-n", repo_root / script], check=True)
+    assert script == "scripts/venv.sh" or os.access(repo_root / script, os.X_OK)
+
+
+def test_ci_runs_the_readmes_test_command(repo_root: Path) -> None:
+    assert "./run_tests.sh" in (repo_root / ".ci/run").read_text()
+    assert "./run_tests.sh" in (repo_root / "README.md").read_text()
+
+
+def test_the_scripts_refuse_another_python(repo_root: Path, tmp_path: Path) -> None:
+    for name in ("run_all.sh", "pyproject.toml"):
+        (tmp_path / name).write_bytes((repo_root / name).read_bytes())
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/venv.sh").write_bytes((repo_root / "scripts/venv.sh").read_bytes())
+    done = subprocess.run(
+        ["bash", tmp_path / "run_all.sh"], env={**os.environ, "PYTHON": "/bin/false"}, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "needs Python 3.11" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_embedded_files_stay_small(repo_root: Path) -> None:
+    embedded = repo_root / "beamlib/retrieval/embedded"
+    assert sum(file.stat().st_size for file in embedded.rglob("*") if file.is_file()) <= 8_000_000
