@@ -23,7 +23,7 @@ from beamlib.retrieval.encoder import Encoder
 from beamlib.retrieval.fusion import standardised
 from beamlib.retrieval.question import (
     Wish,
-    instruction_topic,
+    instruction_topics,
     is_denial,
     is_instruction,
     is_preference,
@@ -71,7 +71,9 @@ class KeyIndex:
         self._short = standardised(-np.log1p([len(text) for text in documents]))
         self._figures = standardised(np.log1p([len(_FIGURES.findall(text)) for text in documents]))
         self._instructions = _Kind(
-            [[instruction_topic(key) for key in texts if is_instruction(key)] for texts in said], encoder, self._coverage
+            [[topic for key in texts if is_instruction(key) for topic in instruction_topics(key)] for texts in said],
+            encoder,
+            self._coverage,
         )
         # A preference or a denial is often half a sentence; what it is about stands in the rest of the message.
         self._preferences = _Kind(_whole(said, is_preference), encoder, self._coverage)

@@ -23,7 +23,7 @@ _WHETHER = re.compile(r"^\s*(?:have|did|has|had|am|was) (?:i|my|we)\b", re.IGNOR
 _PAST = re.compile(
     r"\b(?:did|have|had|was|were) (?:i|you|we)\b"
     r"|\bi (?:mention(?:ed)?|said|say|described|told|brought|bring|shared)\b"
-    r"|\b(?:across|throughout) (?:all )?(?:my|our|the|these|different|multiple)\b"
+    r"|\b(?:across|throughout) (?:all )?(?:of )?(?:my|our)\b"
     r"|\b(?:my|our) (?:sessions|requests|conversations|queries|chats)\b",
     re.IGNORECASE,
 )
@@ -32,7 +32,10 @@ _FIGURE = re.compile(
     r"|\bwhat (?:time|date|day|deadline|percentage|is the|is my|was)\b|\baverage\b",
     re.IGNORECASE,
 )
-_COUNT = re.compile(r"\bhow (?:many|much|long|old)\b|^\s*when\b|\baverage\b|\bwhat percent", re.IGNORECASE)
+_COUNT = re.compile(
+    r"\bhow (?:many|much|long|old)\b|^\s*when (?:did|does|is|was|do|will|am|are|were)\b|\baverage\b|\bwhat percent",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +80,10 @@ def is_instruction(key: str) -> bool:
     return bool(_INSTRUCTION.search(key))
 
 
-def instruction_topic(key: str) -> str:
-    """The requests to which an instruction applies, where it says so; else the whole key."""
+def instruction_topics(key: str) -> list[str]:
+    """What an instruction can be found by: the whole of it and, where it says so, the requests it applies to."""
     match = _CONDITION.search(key)
-    return match["topic"] if match else key
+    return [key, match["topic"]] if match else [key]
 
 
 def is_preference(key: str) -> bool:

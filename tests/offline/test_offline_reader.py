@@ -181,11 +181,11 @@ def test_preferences_are_named() -> None:
 
 
 def test_code_comes_along_where_an_instruction_asks_for_it() -> None:
-    rule = pair(2, "Always include a code snippet when I ask about sorting.")
+    rule = pair(2, "Always include a code snippet when I ask about filtering.")
     code = pair(
-        4, "How do I sort rows?", "Sort rows by a key:\n```lua\ntable.sort(rows, by_key)\n```\nThat sorts them."
+        4, "How do I filter rows?", "Filter rows by a key:\n```lua\nkeep(rows, by_key)\n```\nThat filters them."
     )
-    assert "```lua\ntable.sort(rows, by_key)\n```" in ask("How can I handle sorting of rows?", rule, code)
+    assert "```lua\nkeep(rows, by_key)\n```" in ask("How can I handle filtering of rows?", rule, code)
 
 
 def test_notes_and_pairs_are_read_alike() -> None:
