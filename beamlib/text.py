@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 TOKEN_COUNTER = "regex-words"
 """Name of the counter below, recorded with every result. Against cl100k on 5,732 BEAM messages it is off by 4.3 % on
@@ -12,9 +13,10 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9*#`-])|\n+")
 
 
+@lru_cache(maxsize=1024)  # the same passages are measured for every question and every variant of a memory
 def count_tokens(text: str) -> int:
     """Number of tokens in `text` by the counter named `TOKEN_COUNTER` (words and punctuation marks)."""
-    return sum(1 for _ in _TOKEN.finditer(text))
+    return len(_TOKEN.findall(text))
 
 
 def split_sentences(text: str) -> list[str]:

@@ -25,8 +25,9 @@ def key_index(keys: Keys, retriever: str = "embedded") -> Index:
 
 def document_index(documents: Sequence[str], retriever: str = "embedded") -> Index:
     """An index of documents, one per owner, for RAG; an unknown retriever is a `UserError`."""
-    keys = [[text] for text in documents]
-    return HybridIndex(keys, embedded_encoder()) if retriever == "embedded" else _plain(keys, retriever)
+    if retriever == "embedded":
+        return HybridIndex(documents, embedded_encoder())
+    return _plain([[text] for text in documents], retriever)
 
 
 def _plain(keys: Keys, retriever: str) -> Index:

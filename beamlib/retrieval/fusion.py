@@ -25,7 +25,7 @@ def reciprocal_rank(rankings: Sequence[Scores], weights: Sequence[float]) -> Sco
 def standardised(scores: Scores) -> Scores:
     """Scores shifted and scaled to mean 0 and deviation 1 over the owners; constant scores become 0."""
     wide = scores.astype(np.float64)
-    spread = wide.std()
+    spread = wide.std() if wide.size else 0.0
     return ((wide - wide.mean()) / spread if spread > 1e-9 else np.zeros_like(wide)).astype(np.float32)
 
 

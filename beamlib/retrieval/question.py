@@ -22,7 +22,7 @@ _BREADTH = re.compile(
 _WHETHER = re.compile(r"^\s*(?:have|did|has|had|am|was) (?:i|my|we)\b", re.IGNORECASE)
 _PAST = re.compile(
     r"\b(?:did|have|had|was|were) (?:i|you|we)\b"
-    r"|\bi (?:mention(?:ed)?|said|say|described|told|brought|bring|shared)\b"
+    r"|\bi (?:mention(?:ed)?|said|say|described|told|brought|bring|shared|set|chose|decided)\b"
     r"|\b(?:across|throughout) (?:all )?(?:of )?(?:my|our)\b"
     r"|\b(?:my|our) (?:sessions|requests|conversations|queries|chats)\b",
     re.IGNORECASE,

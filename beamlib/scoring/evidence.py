@@ -58,9 +58,8 @@ def evidence_table(
     """
     _known("memory", memories, MEMORIES)
     _known("retriever", retrievers, RETRIEVERS)
-    for k in ks:
-        if k < 1:
-            raise UserError(f"--k holds {k}, but a retrieval budget is 1 pair or more; leave it out.")
+    if not ks or min(ks) < 1:
+        raise UserError(f"--k is {', '.join(map(str, ks)) or 'empty'}; every retrieval budget is 1 pair or more.")
     rows = []
     for size in dict.fromkeys(sizes):
         tasks = [
@@ -103,9 +102,9 @@ def _findings(task: _Task) -> list[_Finding]:
         for retriever, index in _indexes(memory, task.retrievers, loaded.conversation).items():
             for probe in loaded.probes:
                 gold = loaded.gold[probe.id]
-                for k in dict.fromkeys(task.ks):
-                    ids = [i for pair in index.search(probe.question, k) for i in pair.message_ids]
-                    recall = evidence_recall(gold, ids)
+                pairs = index.search(probe.question, max(task.ks)) if gold.evidence else []
+                for k in dict.fromkeys(task.ks):  # a search for fewer pairs gives the first of these
+                    recall = evidence_recall(gold, [i for pair in pairs[:k] for i in pair.message_ids])
                     if recall is not None:
                         found.append((memory, retriever, k, gold.ability, recall))
     return found

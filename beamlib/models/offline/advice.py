@@ -21,6 +21,9 @@ _FITS = 0.3
 _ENOUGH = 0.4
 """Share of a question's weight that a statement must cover for there to be anything to say."""
 
+_BARE = 2
+"""A context of no more blocks was put together for this question: what it asks for or prefers holds for it."""
+
 _WORDS = 120
 _CODE_LINES = 14
 
@@ -53,7 +56,7 @@ def preferences(question: Question, search: Search) -> list[str]:
     scored = []
     for position, unit in _said(search, PREFERENCE):
         share = search.coverage(question.topic, search.blocks[position], unit)
-        if share >= 0.2:
+        if share >= 0.2 or len(search.blocks) <= _BARE:
             scored.append((-share, -position, unit.text))
     return list(dict.fromkeys(text for _, _, text in sorted(scored)))[:2]
 
@@ -103,6 +106,8 @@ def _by_facet(question: Question, search: Search) -> list[Hit]:
 def advice(question: Question, search: Search) -> str:
     """Instructions and preferences first, then what the conversation holds on the matter, in the form asked for."""
     rules = instructions(question, search)
+    if not rules and len(search.blocks) <= _BARE:
+        rules = [unit.text for _, unit in _said(search, STANDING)][:2]
     likings = preferences(question, search)
     hits = _ranked(question, search, rules)
     if not rules and not likings and (not hits or hits[0].score < _ENOUGH):

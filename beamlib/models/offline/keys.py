@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from beamlib.text import split_sentences
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_HEADING = re.compile(r"^#{1,6}\s+(.+)$|\*\*(.+?)\*\*", re.MULTILINE)
-_NUMBERING = re.compile(r"^(?:step\s*)?\d+[.):]\s*|[*_`#:]+", re.IGNORECASE)
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _FIGURE = re.compile(
     rf"(?:{_MONTHS})\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,\s*\d{{4}})?"
@@ -22,33 +20,27 @@ MOST_SENTENCES = 80
 """Sentences of one user message that become keys; only pasted documents have more."""
 MOST_CHARACTERS = 800
 """Of one key."""
-MOST_HEADINGS = 60
 
 
 def episodic_keys(variables: Mapping[str, str]) -> str:
     """Reply to the prompt `episodic_keys`, read from `variables["pair"]` ("USER: ...", then "ASSISTANT: ...").
 
     Lines: `said:` for each sentence of the user outside code, `names:` and `figures:` for the names, numbers and dates
-    in them, `reply:` for what the assistant put in headings or bold, and last `summary:` with the first sentence.
+    in them, and last `summary:` with the first sentence. The reply adds nothing: on the developers' conversations its
+    headings, or the whole of it, found no more evidence than the user's words alone.
     """
-    user, _, reply = variables["pair"].partition("USER: ")[2].partition("\nASSISTANT: ")
+    user = variables["pair"].partition("USER: ")[2].partition("\nASSISTANT: ")[0]
     text = _CODE.sub("\n", user)
     sentences = [_one_line(part) for part in split_sentences(text)[:MOST_SENTENCES]] or [_one_line(user)]
     lines = [f"said: {sentence}" for sentence in sentences]
     for label, found in (
         ("names", (name for name in _NAME.findall(text) if name not in _NO_NAME)),
         ("figures", _FIGURE.findall(text)),
-        ("reply", _headings(reply)),
     ):
         listed = "; ".join(dict.fromkeys(_one_line(item) for item in found))
         if listed:
             lines.append(f"{label}: {listed[: 4 * MOST_CHARACTERS]}")
     return "\n".join([*lines, f"summary: {sentences[0]}"])
-
-
-def _headings(reply: str) -> Iterable[str]:
-    found = _HEADING.findall(_CODE.sub("\n", reply))[:MOST_HEADINGS]
-    return (title for pair in found if (title := _NUMBERING.sub("", pair[0] or pair[1]).strip()))
 
 
 def _one_line(text: str) -> str:

@@ -1,0 +1,129 @@
+"""BM25, FAISS and fusion against brute force, and the order of hits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beamlib.errors import UserError
+from beamlib.retrieval import RETRIEVERS, document_index, embedded_encoder, key_index
+from beamlib.retrieval.base import best
+from beamlib.retrieval.dense import DenseIndex
+from beamlib.retrieval.fusion import reciprocal_rank, standardised, weighted
+from beamlib.retrieval.hybrid import HybridIndex, passages
+from beamlib.retrieval.keyed import Coverage
+from beamlib.retrieval.sparse import SparseIndex, tokenize
+
+KEYS = [
+    ["We adopted a grey cat called Momo.", "Momo eats twice a day."],
+    ["The boiler was repaired on October 14 for $320."],
+    ["I play the cello in an orchestra.", "Rehearsals are on Mondays."],
+    [],
+    ["Release 0.6.2 of the parser broke snake_case_names."],
+]
+
+
+def test_tokens_are_stemmed_and_numbers_stay_whole() -> None:
+    assert tokenize(["The boilers, repaired at 19:30 for $1,500"]) == [["boiler", "repair", "19:30", "1,500"]]
+    assert tokenize(["v0.6.2 of max_line_width", "of the and"]) == [["v0", "6.2", "max", "line", "width"], []]
+
+
+@pytest.mark.parametrize("query, owner", [("repairing boilers", 1), ("version 0.6.2", 4), ("Snake names", 4)])
+def test_bm25_finds_the_word(query: str, owner: int) -> None:
+    assert SparseIndex(KEYS).search(query, 1)[0].owner == owner
+
+
+def test_bm25_follows_its_formula() -> None:
+    documents = [["apple apple pear"], ["pear"], ["plum pear quince"]]
+    scores = SparseIndex(documents).scores("apple")
+    idf = np.log(1 + (3 - 1 + 0.5) / (1 + 0.5))
+    length = 1 - 0.75 + 0.75 * 3 / (7 / 3)
+    assert scores[0] == pytest.approx(idf * 2 / (2 + 1.5 * length), rel=1e-5)
+    assert scores[1] == scores[2] == 0
+
+
+def test_dense_is_the_best_cosine_of_any_key() -> None:
+    encoder = embedded_encoder()
+    query = encoder.encode(["my pet"])[0]
+    expected = [max((float(query @ encoder.encode([key])[0]) for key in texts), default=-1.0) for texts in KEYS]
+    np.testing.assert_allclose(DenseIndex(KEYS, encoder).scores("my pet"), expected, atol=1e-5)
+
+
+def test_hybrid_is_the_sum_of_standardised_scores() -> None:
+    encoder = embedded_encoder()
+    documents = ["\n".join(texts) for texts in KEYS]
+    sparse = SparseIndex([[text] for text in documents]).scores("boiler repair")
+    dense = DenseIndex([passages(text) for text in documents], encoder).scores("boiler repair")
+    expected = (sparse - sparse.mean()) / sparse.std() + (dense - dense.mean()) / dense.std()
+    np.testing.assert_allclose(HybridIndex(documents, encoder).scores("boiler repair"), expected, atol=1e-4)
+
+
+scores_lists = st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=12)
+
+
+@given(scores_lists)
+@settings(max_examples=50)
+def test_reciprocal_rank_by_counting(values: list[float]) -> None:
+    scores = np.array(values, dtype=np.float32)
+    ranks = [
+        1 + sum(other > value or (other == value and j < i) for j, other in enumerate(scores))
+        for i, value in enumerate(scores)
+    ]
+    expected = [2 / (60 + rank) for rank in ranks]
+    np.testing.assert_allclose(reciprocal_rank([scores], [2.0]), expected, rtol=1e-5)
+
+
+@given(scores_lists)
+@settings(max_examples=50)
+def test_hits_are_sorted_and_ties_keep_owner_order(values: list[float]) -> None:
+    hits = best(np.array(values, dtype=np.float32), len(values))
+    assert [(-hit.score, hit.owner) for hit in hits] == sorted((-hit.score, hit.owner) for hit in hits)
+
+
+def test_constant_scores_do_not_count() -> None:
+    flat, steps = np.full(3, 7, dtype=np.float32), np.array([0, 1, 5], dtype=np.float32)
+    assert not standardised(flat).any()
+    np.testing.assert_array_equal(weighted([flat, steps], [9.0, 1.0]), standardised(steps))
+
+
+def test_coverage_is_the_covered_share_of_information() -> None:
+    coverage = Coverage([["a", "b"], ["a"], ["c"]])
+    a, b = np.log(4 / 2.5), np.log(4 / 1.5)
+    np.testing.assert_allclose(coverage.scores(["a", "b"]), [1, a / (a + b), 0], rtol=1e-5)
+    assert coverage.of(["a", "b"], frozenset("a")) == pytest.approx(a / (a + b))
+    assert coverage.scores([]).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+@pytest.mark.parametrize("query", ["", "and of the", "日本語 😀", "Momo " * 50_000])
+def test_no_query_is_too_odd(retriever: str, query: str) -> None:
+    for index in (key_index(KEYS, retriever), document_index(["\n".join(texts) for texts in KEYS], retriever)):
+        hits = index.search(query, 10)
+        assert sorted(hit.owner for hit in hits) == [0, 1, 2, 3, 4]
+        assert all(np.isfinite(hit.score) for hit in hits)
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+def test_empty_indexes_and_huge_keys(retriever: str) -> None:
+    assert key_index([], retriever).search("anything", 3) == []
+    huge = key_index([["word " * 70_000], ["a cat"]], retriever)
+    assert huge.search("cat", 1)[0].owner == 1
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+def test_two_builds_give_the_same_hits(retriever: str) -> None:
+    first, second = key_index(KEYS, retriever), key_index(KEYS, retriever)
+    for query in ("When was the boiler repaired?", "music", ""):
+        assert first.search(query, 5) == second.search(query, 5)
+        assert first.search(query, 5)[:2] == first.search(query, 2)
+
+
+def test_unknown_names_and_budgets_are_refused() -> None:
+    with pytest.raises(UserError, match="splade"):
+        key_index(KEYS, "splade")
+    with pytest.raises(UserError, match="splade"):
+        document_index([], "splade")
+    with pytest.raises(UserError, match="k is 0"):
+        key_index(KEYS).search("cat", 0)

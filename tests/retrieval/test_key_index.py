@@ -1,0 +1,84 @@
+"""What the default index of episodic memory knows about questions."""
+
+from __future__ import annotations
+
+import pytest
+
+from beamlib.retrieval import embedded_encoder
+from beamlib.retrieval.keyed import WEIGHTS, KeyIndex
+from beamlib.retrieval.question import (
+    instruction_topics,
+    is_denial,
+    is_instruction,
+    is_preference,
+    read_question,
+)
+
+CHATTER = [
+    [f"I am painting the {place} this week, which colour goes with oak?"] for place in ("hall", "attic", "porch")
+]
+FILLER = [[f"Can you explain how to prune the {plant}?"] for plant in ("roses", "apple tree", "hedge", "vine", "figs")]
+
+
+@pytest.mark.parametrize(
+    "question, expected",
+    [
+        ("Have I ever rented a kiln?", "whether"),
+        ("How should I glaze the next bowl?", "request"),
+        ("How many bowls did I fire in May?", "figure"),
+        ("What colour did I say the glaze had?", ""),
+        ("Can you list the order in which I brought up the glazes? Mention ONLY and ONLY five items.", ""),
+    ],
+)
+def test_questions_are_sorted_by_wording(question: str, expected: str) -> None:
+    wish = read_question(question)
+    assert [name for name in ("whether", "request", "figure") if getattr(wish, name)] == (
+        [expected] if expected else []
+    )
+
+
+def test_framing_is_taken_off_the_topic() -> None:
+    asked = (
+        "Can you list the order in which I raised my glazes across our conversations? Mention ONLY and ONLY two items."
+    )
+    assert read_question(asked).topic == "list the order in which I raised my glazes ? ."
+
+
+def test_statements_are_told_apart() -> None:
+    rule = "instruction: Always give prices in pesos when I ask about groceries."
+    assert is_instruction(rule) and instruction_topics(rule) == [rule, "groceries."]
+    assert is_preference("I prefer trains to planes") and not is_preference(rule)
+    assert is_denial("I've never flown") and not is_denial("Never use jargon")
+
+
+def test_a_request_gets_the_instruction_and_the_preference_that_suit_it() -> None:
+    keys = [
+        *CHATTER,
+        *FILLER,
+        ["Always name the brand when I ask about wall paint."],
+        ["Always cite a law when I ask about rent."],
+    ]
+    keys += [["I prefer matt finishes for walls, can you suggest a primer?"], ["I prefer tea over coffee."]]
+    found = [
+        hit.owner for hit in KeyIndex(keys, embedded_encoder()).search("Which paint would suit my bedroom walls?", 5)
+    ]
+    assert 8 in found and 10 in found
+    assert 9 not in found and 11 not in found
+
+
+def test_a_question_whether_gets_the_denial() -> None:
+    keys = [
+        *FILLER,
+        ["I bought a kiln and fired the kiln twice, the kiln is red."],
+        *CHATTER,
+        ["I've never owned a kiln at all."],
+    ]
+    found = [hit.owner for hit in KeyIndex(keys, embedded_encoder()).search("Have I ever owned a kiln?", 2)]
+    assert found == [9, 5] or found == [5, 9]
+
+
+def test_every_signal_has_a_weight_and_one_score_per_owner() -> None:
+    signals = KeyIndex([*CHATTER, *FILLER], embedded_encoder()).signals("How many roses did I prune?")
+    assert sorted(signals) == sorted(WEIGHTS)
+    assert {len(scores) for scores in signals.values()} == {8}
+    assert signals["words"].argmax() == 3
