@@ -15,13 +15,12 @@ from beamlib.benchmark.model import SIZES, Size
 from beamlib.benchmark.sources import find_conversations, parse_size
 from beamlib.errors import UserError
 from beamlib.params import RunParameters, load_parameters
-from beamlib.report.notebooks import EVALUATION, ROOT, execute, preflight
+from beamlib.report.notebooks import EVALUATION, PUBLISHED, ROOT, execute, preflight
 from beamlib.report.page import Section, summary_rows, write_page
 from beamlib.report.text import print_rows
 from beamlib.runs.arms import arms_of, experiments
 from beamlib.runs.evaluate import evaluate
 
-PUBLISHED = "published"
 console = Console(highlight=False)
 
 

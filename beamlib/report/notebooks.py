@@ -24,6 +24,7 @@ from beamlib.runs.manifest import commit
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
+PUBLISHED = "published"
 EVALUATION = ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
 
 _TYPES = {"str": str, "int": int, "float": float, "bool": bool, "list": list}
@@ -40,7 +41,7 @@ class Workspace:
     @property
     def part(self) -> str:
         """The part of the run folder that is written to: the tier, or `published` where there is no data."""
-        return self.parameters.size.lower() if self.parameters.data else "published"
+        return self.parameters.size.lower() if self.parameters.data else PUBLISHED
 
     def save_table(self, table: ResultTable, name: str) -> ResultTable:
         """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown."""
@@ -48,10 +49,15 @@ class Workspace:
         return table
 
     def save_figure(self, figure: Figure, name: str, data: pd.DataFrame, caption: str, **inputs: Any) -> Any:
-        """Write `figure` with its values and provenance to `<run>/figures/<part>/`, and show the file written."""
-        folder = Path(self.parameters.run) / "figures" / self.part
+        """Write `figure` with its values and provenance to `<run>/figures/<part>/`, and show the file written.
+
+        A figure of published values (its name ends in `_published`) rests on no parameter and has one place for all
+        tiers.
+        """
+        published = name.endswith(PUBLISHED)
+        folder = Path(self.parameters.run) / "figures" / (PUBLISHED if published else self.part)
         # Where the run lies has no bearing on what is plotted, and would make equal figures differ.
-        settings = self.parameters.model_dump(exclude={"run", "data", "workers"})
+        settings = {} if published else self.parameters.model_dump(exclude={"run", "data", "workers"})
         self.files += save_figure(figure, name, folder, data, inputs, settings, caption)
         show: Any = Image  # has no types
         return show(filename=str(folder / f"{name}.png"), width=720, alt=caption)

@@ -38,9 +38,11 @@ def test_bad_requests_are_one_sentence(memories: list[str], retrievers: list[str
 
 
 def test_rows_and_workers(beam_data: Path) -> None:
-    arguments = (beam_data, ["500K"], ["rag"], ["bm25"], [5, 20])
-    alone = evidence_table(*arguments, workers=1, quiet=True)
-    assert alone == evidence_table(*arguments, workers=2, quiet=True)
+    alone, both = (
+        evidence_table(beam_data, ["500K"], ["rag"], ["bm25"], [5, 20], workers=workers, quiet=True)
+        for workers in (1, 2)
+    )
+    assert alone == both
     assert set(alone[0]) == {"memory", "retriever", "size", "k", "ability", "recall", "n"}
     for k in (5, 20):
         rows = {row["ability"]: row for row in alone if row["k"] == k}

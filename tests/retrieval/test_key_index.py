@@ -52,29 +52,20 @@ def test_statements_are_told_apart() -> None:
 
 
 def test_a_request_gets_the_instruction_and_the_preference_that_suit_it() -> None:
-    keys = [
-        *CHATTER,
-        *FILLER,
-        ["Always name the brand when I ask about wall paint."],
-        ["Always cite a law when I ask about rent."],
-    ]
-    keys += [["I prefer matt finishes for walls, can you suggest a primer?"], ["I prefer tea over coffee."]]
-    found = [
-        hit.owner for hit in KeyIndex(keys, embedded_encoder()).search("Which paint would suit my bedroom walls?", 5)
-    ]
-    assert 8 in found and 10 in found
-    assert 9 not in found and 11 not in found
+    keys = [[f"Which paint would suit my bedroom walls, number {number}?"] for number in range(8)]
+    keys += [["Always name the brand when I ask about decorating."], ["Always cite a law when I ask about rent."]]
+    keys += [["I prefer matt finishes on plaster, can you help me order some?"], ["I prefer tea over coffee."]]
+    index = KeyIndex(keys, embedded_encoder())
+    assert [hit.owner for hit in index.search("Which paint would suit my bedroom walls?", 5)][2:4] == [8, 10]
+    told = [hit.owner for hit in index.search("Which paint did I say would suit my bedroom walls?", 5)]
+    assert not {8, 9, 10, 11} & set(told)
 
 
 def test_a_question_whether_gets_the_denial() -> None:
-    keys = [
-        *FILLER,
-        ["I bought a kiln and fired the kiln twice, the kiln is red."],
-        *CHATTER,
-        ["I've never owned a kiln at all."],
-    ]
-    found = [hit.owner for hit in KeyIndex(keys, embedded_encoder()).search("Have I ever owned a kiln?", 2)]
-    assert found == [9, 5] or found == [5, 9]
+    keys = [*FILLER, *([f"I fired the kiln, the old kiln I own, for the {time} time."] for time in ("first", "third"))]
+    keys += [*CHATTER, ["For the exhibition in spring I need glazes; I have never had a kiln, nor space, nor time."]]
+    found = [hit.owner for hit in KeyIndex(keys, embedded_encoder()).search("Have I ever owned and fired a kiln?", 2)]
+    assert found[1] == 10 and found[0] in (5, 6)
 
 
 def test_every_signal_has_a_weight_and_one_score_per_owner() -> None:

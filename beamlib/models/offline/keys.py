@@ -14,7 +14,7 @@ _FIGURE = re.compile(
     r"|[$€£]\s?\d[\d,.]*\d|[$€£]\s?\d|\bv?\d[\d.,:]*\d(?:\s?%|[a-zA-Z]{1,3}\b)?|\b\d(?:\s?%|[a-zA-Z]{1,3}\b)?"
 )
 _NAME = re.compile(r"(?<=[a-z,;:)] )[A-Z][\w.&'-]*\w(?: [A-Z][\w.&'-]*\w)*")
-_NO_NAME = frozenset(("I", "I'm", "I've", "I'll", "I'd"))
+_NO_NAME = frozenset(("I", "I'm", "I've", "I'll", "I'd", *_MONTHS.split("|")))
 
 MOST_SENTENCES = 80
 """Sentences of one user message that become keys; only pasted documents have more."""
