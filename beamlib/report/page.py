@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,18 @@ def _table(folder: Path, path: Path) -> dict[str, Any]:
 def _figure(folder: Path, path: Path) -> dict[str, Any]:
     record = read_json(path)
     files = {suffix: _link(folder, path.with_suffix(f".{suffix}")) for suffix in ("png", "pdf", "csv", "json")}
-    return {**files, "caption": record["caption"], "alt": record["alt_text"]}
+    return {
+        **files,
+        "caption": record["caption"],
+        "alt": record["alt_text"],
+        "wide": _is_wide(path.with_suffix(".png")),
+    }
+
+
+def _is_wide(image: Path) -> bool:
+    """Whether a PNG is more than twice as wide as high: its header holds both numbers."""
+    width, height = struct.unpack(">II", image.read_bytes()[16:24])
+    return bool(width > 2 * height)
 
 
 def summary_rows(folder: Path, sizes: Sequence[str]) -> list[dict[str, Any]]:

@@ -21,7 +21,9 @@ from beamlib.runs.records import Answer
 from beamlib.scoring.evidence import evidence_recall
 from beamlib.scoring.tables import SCORE_COLUMNS, score_run, summarise
 
-RECALL = "evidence recall: share of the cited messages in the context (no model, no judge)"
+RECALL = "evidence recall: share of the cited messages shown in the context (no model, no judge)"
+NOTES = "scratchpad"
+"""The part of a recollection that speaks of messages in other words. A note on a message is not the message."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class Results:
     """One experiment of one tier.
 
     `summary` and `evidence` are long frames (`beamlib.report.tidy`) of scores and of evidence recall; `scores` and
-    `recalls` hold one row per question for each arm.
+    `recalls` hold one row per question for each arm. Evidence recall counts messages that the context shows; `noted`
+    counts those as well that only a note speaks of.
     """
 
     evaluation: Evaluation
@@ -37,6 +40,7 @@ class Results:
     evidence: pd.DataFrame
     scores: Mapping[str, pd.DataFrame]
     recalls: Mapping[str, pd.DataFrame]
+    noted: pd.DataFrame
     footer: Footer
     evidence_footer: Footer
 
@@ -56,22 +60,29 @@ def results(parameters: RunParameters, experiment: str) -> Results | None:
     scores = {name: score_run(judged, parameters.protocol) for name, judged in evaluation.judgements.items()}
     gold = {key: value for loaded in evaluation.loaded.values() for key, value in loaded.gold.items()}
     recalls = {name: recall_rows(answers, gold) for name, answers in evaluation.answers.items()}
+    noted = {name: recall_rows(answers, gold, notes=True) for name, answers in evaluation.answers.items()}
     return Results(
         evaluation=evaluation,
         summary=long_frame(scores, parameters),
         evidence=long_frame(recalls, parameters),
         scores=scores,
         recalls=recalls,
+        noted=long_frame(noted, parameters),
         footer=_footer(found, scores, parameters, parameters.protocol),
         evidence_footer=_footer(found, recalls, parameters, RECALL),
     )
 
 
-def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold]) -> pd.DataFrame:
-    """Evidence recall per question, in the shape of scores; questions that cite no message of the chat are left out."""
+def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold], *, notes: bool = False) -> pd.DataFrame:
+    """Evidence recall per question, in the shape of scores; questions that cite no message of the chat are left out.
+
+    Counted are the messages of every part but `NOTES`, or of all parts with `notes`. A memory that names no parts is
+    taken at its `message_ids`.
+    """
     rows = []
     for answer in answers:
-        recall = evidence_recall(gold[answer.probe_id], answer.message_ids)
+        shown = {i for part, ids in answer.parts.items() if notes or part != NOTES for i in ids}
+        recall = evidence_recall(gold[answer.probe_id], shown if answer.parts else answer.message_ids)
         if recall is not None:
             size = answer.conversation_id.partition("-")[0]
             ability = gold[answer.probe_id].ability

@@ -53,7 +53,7 @@ def test_statements_are_told_apart() -> None:
 
 def test_a_request_gets_the_instruction_and_the_preference_that_suit_it() -> None:
     keys = [[f"Which paint would suit my bedroom walls, number {number}?"] for number in range(8)]
-    keys += [["Always name the brand when I ask about decorating."], ["Always cite a law when I ask about rent."]]
+    keys += [["Always name the brand when I ask about decorating walls."], ["Always cite a law when I ask about rent."]]
     keys += [["I prefer matt finishes on plaster, can you help me order some?"], ["I prefer tea over coffee."]]
     index = KeyIndex(keys, embedded_encoder())
     assert [hit.owner for hit in index.search("Which paint would suit my bedroom walls?", 5)][2:4] == [8, 10]
