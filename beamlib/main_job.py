@@ -48,9 +48,8 @@ def run(job: Job) -> None:
     console.print(f"[bold]Main job[/bold] into {folder}/")
     console.print(f"  1. published tables, figures and claims: {len(EVALUATION)} notebooks, about a minute")
     for step, (size, count) in enumerate(found.items(), start=2):
-        console.print(
-            f"  {step}. {size}: {count} conversation{'s' * (count != 1)}, all memories, then {len(EVALUATION)} notebooks"
-        )
+        counted = "1 conversation" if count == 1 else f"{count} conversations"
+        console.print(f"  {step}. {size}: {counted}, all memories, then {len(EVALUATION)} notebooks")
     for line in preflight(ROOT / "params"):
         console.print(f"     parameters {line}", style="dim")
 

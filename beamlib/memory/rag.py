@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from beamlib.benchmark.model import Conversation, Pair
-from beamlib.memory.base import Recollection, passage
+from beamlib.memory.base import Passage, Recollection, passage
+from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, common_limit, shorten
 from beamlib.retrieval import Index, document_index
+from beamlib.text import count_tokens
 
 
 class Rag:
@@ -14,8 +16,15 @@ class Rag:
     turn (2, 4, 6... copies), so that the top k hold few distinct pairs.
     """
 
-    def __init__(self, k: int = 5, retriever: str = "embedded", duplicate_per_message: bool = False) -> None:
+    def __init__(
+        self,
+        k: int = 5,
+        retriever: str = "embedded",
+        duplicate_per_message: bool = False,
+        window_tokens: int = 32_768,
+    ) -> None:
         self.k = k
+        self.window_tokens = window_tokens
         self.retriever = retriever
         self.duplicate_per_message = duplicate_per_message
         self._documents: list[Pair] = []
@@ -42,5 +51,9 @@ class Rag:
         return [self._documents[hit.owner] for hit in self._index.search(question, k)]
 
     def recall(self, question: str) -> Recollection:
-        """The `k` best pairs in rank order."""
-        return Recollection.of([passage(pair) for pair in self.search(question, self.k)])
+        """The `k` best pairs in rank order; where they exceed the reader's window, the longest lose their middle."""
+        found = [passage(pair) for pair in self.search(question, self.k)]
+        limit = common_limit([count_tokens(item.text) for item in found], self.window_tokens - RESERVE_TOKENS)
+        return Recollection.of(
+            [Passage(shorten(item.text, max(limit, LEAST_TOKENS)), item.message_ids, item.part) for item in found]
+        )

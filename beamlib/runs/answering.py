@@ -74,7 +74,11 @@ def _plain_memory(arm: Arm, parameters: RunParameters, evidence: Mapping[str, tu
         case "full-context":
             return FullContext(window_tokens=parameters.full_context_window)
         case _:
-            return Rag(k=arm.k or parameters.k, retriever=arm.retriever or parameters.retriever)
+            return Rag(
+                k=arm.k or parameters.k,
+                retriever=arm.retriever or parameters.retriever,
+                window_tokens=parameters.reader_window,
+            )
 
 
 def answer_probes(probes: Sequence[Probe], memory: Memory | ModelError, reader: Model, prompt_id: str) -> list[Answer]:

@@ -1,8 +1,8 @@
 """Memories, answers and judgements for a set of conversations: resumable, two processes, one file set per arm.
 
-Each arm has a folder `<run>/<size>/<arm>/` with `answers.jsonl`, `judgements.jsonl` and `manifest.json`. The manifest is
-written last and lists the conversations that are finished, so a run killed at any instant goes on from there. Only what
-is missing, or rests on other data, parameters, prompts or code, is computed.
+Each arm has a folder `<run>/<size>/<arm>/` with `answers.jsonl`, `judgements.jsonl` and `manifest.json`. The manifest
+is written last and lists the conversations that are finished, so a run killed at any instant goes on from there. Only
+what is missing, or rests on other data, parameters, prompts or code, is computed.
 """
 
 from __future__ import annotations

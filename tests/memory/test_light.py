@@ -187,7 +187,7 @@ def test_a_pair_without_keys_is_found_by_its_users_words(bakery: Conversation, m
 def test_shows_what_it_holds(light: Light, bakery: Conversation) -> None:
     assert light.pairs == bakery.pairs
     assert len(light.keys) == len(bakery.pairs)
-    assert light.keys[0] == (f"topic: {bakery.pairs[0].user.content}", "summary: a talk")
+    assert light.keys[0] == (f"topic: {bakery.pairs[0].user.content}", "a talk")
     assert light.pad.startswith("- [messages 0-1] noted: Just so you know, the sourdough")
     assert set(light.recall(QUESTIONS[0]).message_ids) <= {message.id for message in bakery}
     assert (light.scratchpad.compressions, light.scratchpad.lines_cut) == (0, 0)

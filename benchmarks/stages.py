@@ -1,0 +1,214 @@
+"""What the benchmark measures. Imported only in child processes, each of which runs one of these functions and ends.
+
+A stage prepares what it needs, which is not timed, and hands back how much there is to do and the work itself, which
+is. Peak memory is that of the process: the package, the conversations and the preparation are in it.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from beamlib.benchmark.loading import Loaded, load
+from beamlib.benchmark.model import Probe, Size
+from beamlib.benchmark.sources import Source
+from beamlib.memory import FullContext, Light, Memory, Rag
+from beamlib.memory.episodic import EpisodicIndex
+from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
+from beamlib.models.base import Prompt, complete_all
+from beamlib.models.offline import OfflineModel
+from beamlib.params import RunParameters, load_parameters
+from beamlib.retrieval import RETRIEVERS, document_index, embedded_encoder
+from beamlib.scoring.evidence import MEMORIES, evidence_table
+from beamlib.scoring.judge import judge_answer
+
+Work = tuple[int, Callable[[], object]]
+"""How many characters or questions there are to do, and what does them."""
+
+BUDGET = 5
+"""Pairs recalled, the K of the paper's main table."""
+
+
+class Cost(NamedTuple):
+    """`amount` in the stage's unit, wall time in seconds, peak resident memory of the largest process in bytes."""
+
+    amount: int
+    seconds: float
+    peak: int
+
+
+def measure(stage: str, sources: Sequence[Source]) -> Cost:
+    """Run one of `STAGES` over `sources` and say what it cost."""
+    _warm_up()
+    return _timed(*STAGES[stage](sources))
+
+
+def measure_import() -> Cost:
+    """The memory of a process that has imported the package and loaded the encoder: what every stage starts from."""
+    return _timed(1, _warm_up)
+
+
+def measure_evaluation(size: Size, data: str, run: str, conversations: int) -> Cost:
+    """Every arm of every experiment answered and judged into the folder `run`, from which the notebooks then replay."""
+    from beamlib.runs.arms import arms_of, experiments
+    from beamlib.runs.evaluate import evaluate
+
+    parameters = _parameters(size, data=data, run=run, conversations=conversations)
+    arms = arms_of(parameters, experiments(parameters))
+    return _timed(len(arms), lambda: evaluate(parameters, arms, quiet=True))
+
+
+def measure_notebook(name: str, size: Size, data: str, run: str, conversations: int) -> Cost:
+    """One notebook, executed and rendered below `run`; the memory is that of its kernel if that is the larger one."""
+    from beamlib.report.notebooks import execute  # here, because the other stages need none of what it imports
+
+    parameters = _parameters(size, data=data, run=run, conversations=conversations)
+    return _timed(1, lambda: execute(name, parameters, Path(run) / "notebooks"))
+
+
+def evidence(folder: Path, size: Size) -> list[dict[str, Any]]:
+    """Evidence recall of each memory and retriever over the conversations of `size` in `folder`, all abilities."""
+    rows = evidence_table(folder, [size], MEMORIES, RETRIEVERS, [BUDGET], workers=1, quiet=True)
+    return [row for row in rows if row["ability"] == "all"]
+
+
+def _parameters(size: Size, **changes: Any) -> RunParameters:
+    return load_parameters(Path(__file__).parents[1] / "params" / f"{size.lower()}.yaml", **changes)
+
+
+def _timed(amount: int, work: Callable[[], object]) -> Cost:
+    started = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - started
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return Cost(amount, seconds, peak * (1 if sys.platform == "darwin" else 1024))  # macOS counts bytes, Linux KiB
+
+
+def _warm_up() -> None:
+    """Load what a process loads once (the token table, the stemmer), so that no stage's time has it."""
+    embedded_encoder().encode(["one text"])
+    for retriever in RETRIEVERS:
+        document_index(["one text", "another text"], retriever).search("text", 1)
+
+
+def _characters(loaded: Sequence[Loaded]) -> int:
+    return sum(len(message.content) for one in loaded for message in one.conversation.messages)
+
+
+def _load_all(sources: Sequence[Source]) -> list[Loaded]:
+    return [load(source) for source in sources]
+
+
+def _loading(sources: Sequence[Source]) -> Work:
+    return _characters(_load_all(sources)), lambda: _load_all(sources)
+
+
+def _embedding(sources: Sequence[Source]) -> Work:
+    loaded = _load_all(sources)
+    texts = [message.content for one in loaded for message in one.conversation.messages]
+    return _characters(loaded), lambda: embedded_encoder().encode(texts)
+
+
+def _ingesting(make: Callable[[], Memory], sources: Sequence[Source]) -> Work:
+    loaded = _load_all(sources)
+
+    def work() -> None:
+        for one in loaded:
+            make().ingest(one.conversation)
+
+    return _characters(loaded), work
+
+
+def _indexing_keys(sources: Sequence[Source]) -> Work:
+    loaded = _load_all(sources)
+
+    def work() -> None:
+        for one in loaded:
+            replies = extract(OfflineModel(), extraction_prompts("episodic_keys", one.conversation))
+            EpisodicIndex(one.conversation.pairs, episodic_keys(one.conversation, replies))
+
+    return _characters(loaded), work
+
+
+def _ingested(make: Callable[[], Memory], sources: Sequence[Source]) -> list[tuple[Loaded, Memory]]:
+    found = []
+    for source in sources:
+        loaded, memory = load(source), make()
+        memory.ingest(loaded.conversation)
+        found.append((loaded, memory))
+    return found
+
+
+def _recalling(make: Callable[[], Memory], sources: Sequence[Source]) -> Work:
+    asked = [(memory, probe) for loaded, memory in _ingested(make, sources) for probe in loaded.probes]
+    return len(asked), lambda: [memory.recall(probe.question) for memory, probe in asked]
+
+
+def _prompts(
+    make: Callable[[], Memory], prompt_id: str, sources: Sequence[Source]
+) -> list[tuple[Loaded, Probe, Prompt]]:
+    """Every question with the prompt a reader gets."""
+    return [
+        (
+            loaded,
+            probe,
+            Prompt(prompt_id, {"question": probe.question, "context": memory.recall(probe.question).context}),
+        )
+        for loaded, memory in _ingested(make, sources)
+        for probe in loaded.probes
+    ]
+
+
+def _answering(make: Callable[[], Memory], prompt_id: str, sources: Sequence[Source]) -> Work:
+    prompts = [prompt for _, _, prompt in _prompts(make, prompt_id, sources)]
+    return len(prompts), lambda: [complete_all(OfflineModel(), [prompt]) for prompt in prompts]
+
+
+def _judging(sources: Sequence[Source]) -> Work:
+    asked = _prompts(_rag("embedded"), "answer", sources)
+    model = OfflineModel()
+    texts = [complete_all(model, [prompt])[0].text for _, _, prompt in asked]
+
+    def work() -> None:
+        for (loaded, probe, _), text in zip(asked, texts, strict=True):
+            judge_answer(probe.question, text, None, loaded.gold[probe.id], model)
+
+    return len(asked), work
+
+
+def _rag(retriever: str) -> Callable[[], Memory]:
+    return lambda: Rag(k=BUDGET, retriever=retriever)
+
+
+def _light() -> Memory:
+    return Light(OfflineModel())
+
+
+def _full_context() -> Memory:
+    return FullContext(_parameters("100K").full_context_window)  # every tier has the same
+
+
+STAGES: Mapping[str, Callable[[Sequence[Source]], Work]] = {
+    "load": _loading,
+    "embed": _embedding,
+    "index pairs, bm25": partial(_ingesting, _rag("bm25")),
+    "index pairs, dense": partial(_ingesting, _rag("dense")),
+    "index pairs, embedded": partial(_ingesting, _rag("embedded")),
+    "extract and index keys": _indexing_keys,
+    "ingest, light": partial(_ingesting, _light),
+    "recall, rag bm25": partial(_recalling, _rag("bm25")),
+    "recall, rag dense": partial(_recalling, _rag("dense")),
+    "recall, rag embedded": partial(_recalling, _rag("embedded")),
+    "recall, light": partial(_recalling, _light),
+    "recall, full-context": partial(_recalling, _full_context),
+    "answer, rag": partial(_answering, _rag("embedded"), "answer"),
+    "answer, light": partial(_answering, _light, "answer"),
+    "answer, full-context": partial(_answering, _full_context, "answer_full"),
+    "judge": _judging,
+}
+"""The stages of `run.STAGES` by name. LIGHT's settings are its defaults."""
