@@ -114,13 +114,22 @@ def run_all(
     name: Annotated[str, typer.Option(help="Name of the run folder under runs/.")] = "default",
     conversations: Annotated[int, typer.Option(min=0, help="At most this many per tier; 0 for all.")] = 0,
     protocol: Annotated[str, typer.Option(help="Scoring protocol of the tables.")] = "paper",
+    memory: Annotated[str, typer.Option(help="A memory of your own beside the others, as file.py:Class.")] = "",
     download: Annotated[bool, typer.Option("--download", help="Fetch the released data first.")] = False,
 ) -> None:
     """The main job of run_all.sh."""
     from beamlib.main_job import Job, run
 
     run(
-        Job(data=data, sizes=_list(sizes), name=name, conversations=conversations, protocol=protocol, download=download)
+        Job(
+            data=data,
+            sizes=_list(sizes),
+            name=name,
+            conversations=conversations,
+            protocol=protocol,
+            memory=memory,
+            download=download,
+        )
     )
 
 

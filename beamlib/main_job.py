@@ -20,6 +20,7 @@ from beamlib.report.page import Section, summary_rows, write_page
 from beamlib.report.text import print_rows
 from beamlib.runs.arms import arms_of, experiments
 from beamlib.runs.evaluate import evaluate
+from beamlib.runs.own import own_memory
 
 console = Console(highlight=False)
 
@@ -33,6 +34,7 @@ class Job:
     name: str
     conversations: int
     protocol: str
+    memory: str
     download: bool
 
 
@@ -41,6 +43,9 @@ def run(job: Job) -> None:
     if not job.name or Path(job.name).name != job.name or job.name.startswith("."):
         raise UserError(f"--name: {job.name!r} must be a plain folder name such as 'default'.")
     wanted = [parse_size(size) for size in job.sizes]
+    own = str(Path(job.memory).absolute()) if job.memory else ""
+    if own:
+        own_memory(own)  # a mistake in it should show before anything runs
     data = _data(job, wanted)
     found = _found(data, wanted)
     os.chdir(ROOT)  # relative data folders count from where the command was given, everything else from here
@@ -55,7 +60,7 @@ def run(job: Job) -> None:
 
     sections = [_published(job, folder)]
     for size in found:
-        sections.append(_tier(job, size, str(data), folder))
+        sections.append(_tier(job, size, str(data), own, folder))
     _mirror_figures(folder, job.name)
     summary = summary_rows(folder, list(found))
     page = write_page(folder, sections, summary)
@@ -95,13 +100,14 @@ def _published(job: Job, folder: Path) -> Section:
     return Section(PUBLISHED, _notebooks(parameters, folder / "notebooks" / PUBLISHED, PUBLISHED))
 
 
-def _tier(job: Job, size: Size, data: str, folder: Path) -> Section:
+def _tier(job: Job, size: Size, data: str, own: str, folder: Path) -> Section:
     parameters = load_parameters(
         ROOT / "params" / f"{size.lower()}.yaml",
         data=data,
         run=folder.as_posix(),
         protocol=job.protocol,
         conversations=job.conversations,
+        own_memory=own,
     )
     console.print(f"\n[bold]{size}[/bold]")
     started = time.monotonic()

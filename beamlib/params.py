@@ -41,6 +41,7 @@ class RunParameters(BaseModel):
     working_pairs: int = Field(ge=0, description="z of the paper: newest pairs in working memory")
     scratchpad_threshold: int = Field(ge=100, description="tokens above which the scratchpad is compressed")
     scratchpad_target: int = Field(ge=50, description="tokens it is compressed to")
+    own_memory: str = Field(description="a memory of one's own, as file.py:Class, beside the main table's; or empty")
     protocol: ProtocolName = Field(description="scoring protocol of the headline tables")
     resamples: int = Field(ge=100, description="bootstrap resamples over conversations")
     seed: int = Field(ge=0, description="seed of every resampling")

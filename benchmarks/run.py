@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
@@ -48,7 +49,6 @@ STAGES = {
     "recall, rag dense": "questions",
     "recall, rag embedded": "questions",
     "recall, light": "questions",
-    "recall, full-context": "questions",
     "answer, rag": "questions",
     "answer, light": "questions",
     "answer, full-context": "questions",
@@ -219,79 +219,75 @@ def machine() -> Row:
     }
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "") -> Table:
-    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
-    text = [isinstance(value, str) and not value[:1].isdigit() for value in rows[0]]
-    for number, name in enumerate(columns):
-        table.add_column(name, justify="left" if text[number] or name == "tier" else "right", overflow="fold")
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> Table:
+    """`columns` that begin with `>` are numbers and stand to the right."""
+    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", box=SIMPLE)
+    for name in columns:
+        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left")
     for row in rows:
-        table.add_row(*map(str, row))
+        table.add_row(*row)
     return table
 
 
-def _tables(report: Row) -> list[Table]:
-    def plural(count: int) -> str:
-        return f"{count} conversation{'' if count == 1 else 's'}"
+def _speed_table(report: Row) -> Table:
+    amounts = {(row["size"], row["unit"]): row["amount"] for row in report["stages"]}
+    measured = [
+        f"{size}: {len(ids)} conversation(s), {amounts[size, 'characters']:,} characters, "
+        f"{amounts[size, 'questions']} questions"
+        for size, ids in report["tiers"].items()
+    ]
+    return _table(
+        "Speed and memory\n" + "\n".join(measured),
+        ("tier", "stage", ">seconds", ">per second", "", ">× base", ">peak MiB"),
+        [
+            (row["size"], row["stage"], f"{row['seconds']:.3f}", f"{row['per_second']:,.0f}", row["unit"])
+            + (f"{row['relative']:.2f}", f"{row['peak_mib']:,.0f}")
+            for row in report["stages"]
+        ],
+        f"× base: time as a multiple of that of '{BASELINES['characters']}' (per character) or '{BASELINES['questions']}' "
+        "(per question) in the same tier. A process that has only imported the package and loaded the encoder peaks at "
+        f"{report['import_peak_mib']:,.0f} MiB. Keys, notes, answers and verdicts are by the offline stand-in, not a "
+        "language model.",
+    )
 
-    stages = [
-        (
-            r["size"],
-            r["stage"],
-            f"{r['amount']:,}",
-            f"{r['seconds']:.3f}",
-            f"{r['per_second']:,.0f} {r['unit'][:4]}/s",
-            f"{r['relative']:.2f}",
-            f"{r['peak_mib']:,.0f}",
-        )
-        for r in report["stages"]
-    ]
-    comparisons = [
-        (
-            f"{r['of']['stage']} ({r['of']['size']})",
-            f"{r['to']['stage']} ({r['to']['size']})",
-            r["unit"].removesuffix("s"),
-            f"{r['ratio']:.2f}",
-        )
-        for r in report["comparisons"]
-    ]
-    tables = [
-        _table(
-            "Speed and memory: " + ", ".join(f"{size}: {plural(len(ids))}" for size, ids in report["tiers"].items()),
-            ("tier", "stage", "amount", "seconds", "speed", "× base", "peak MiB"),
-            stages,
-            "× base: time per character over that of 'index pairs, bm25', or per question over that of "
-            "'recall, rag bm25', in the same tier. A process that has only imported the package and loaded the encoder peaks at "
-            f"{report['import_peak_mib']:,.0f} MiB. "
-            "Keys, notes, answers and verdicts are by the offline stand-in, not a language model.",
-        ),
-        _table(
-            "Comparisons: time per character or question",
-            ("of", "to", "per", "ratio"),
-            comparisons,
-        ),
-        _table(
-            "Evidence recall",
-            ("tier", "memory", "retriever", "K", "recall", "questions"),
-            [
-                (r["size"], r["memory"], r["retriever"], str(r["k"]), f"{r['recall']:.3f}", str(r["n"]))
-                for r in report["evidence"]
-            ],
-            "light: the episodic index alone, its keys by the offline stand-in, not a language model.",
-        ),
-    ]
-    if report["notebooks"]:
-        tables.append(
-            _table(
-                "Notebooks",
-                ("tier", "notebook", "seconds", "× evaluation", "peak MiB"),
-                [
-                    (r["size"], r["name"], f"{r['seconds']:.1f}", f"{r['relative']:.2f}", f"{r['peak_mib']:,.0f}")
-                    for r in report["notebooks"]
-                ],
-                "evaluation: all arms answered and judged from nothing; the notebooks replay it. Peak of one process.",
-            )
-        )
-    return tables
+
+def _comparison_table(report: Row) -> Table:
+    rows = []
+    for row in report["comparisons"]:
+        of, to = row["of"], row["to"]
+        if of["size"] == to["size"]:
+            rows.append((of["size"], f"{of['stage']} / {to['stage']}", row["unit"].removesuffix("s"), row["ratio"]))
+        else:
+            rows.append((f"{of['size']} / {to['size']}", of["stage"], row["unit"].removesuffix("s"), row["ratio"]))
+    return _table(
+        "Ratios of time",
+        ("tier", "stage", "per", ">ratio"),
+        [(size, stage, unit, f"{ratio:.2f}") for size, stage, unit, ratio in rows],
+    )
+
+
+def _evidence_table(report: Row) -> Table:
+    return _table(
+        "Evidence recall",
+        ("tier", "memory", "retriever", ">K", ">recall", ">questions"),
+        [
+            (row["size"], row["memory"], row["retriever"], str(row["k"]), f"{row['recall']:.3f}", str(row["n"]))
+            for row in report["evidence"]
+        ],
+        "light: the episodic index alone, its keys by the offline stand-in, not a language model.",
+    )
+
+
+def _notebook_table(report: Row) -> Table:
+    return _table(
+        "Notebooks",
+        ("tier", "notebook", ">seconds", ">× evaluation", ">peak MiB"),
+        [
+            (row["size"], row["name"], f"{row['seconds']:.1f}", f"{row['relative']:.2f}", f"{row['peak_mib']:,.0f}")
+            for row in report["notebooks"]
+        ],
+        "evaluation: all arms answered and judged from nothing; the notebooks replay it. Peak of the largest process.",
+    )
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -311,7 +307,7 @@ def main(
     """Characters per second, peak memory and evidence recall on the same conversations; nothing is asserted."""
     console = Console(stderr=as_json)
     if data is None:
-        console.print("No data given: the built-in example stands in. It is too small for meaningful speed.")
+        console.print("No data given: the built-in example stands in, too small for meaningful speed.")
     sizes = [parse_size(name) for name in size.split(",")] if size.strip() else None
     with tempfile.TemporaryDirectory(prefix="beamlib-benchmark-") as scratch:
         shown, run = Path(scratch) / "data", Path(scratch) / "run"
@@ -333,7 +329,8 @@ def main(
         print(to_json(report, indent=2))
         return
     console.print("  ".join(f"{name} {value}" for name, value in report["machine"].items() if value is not None))
-    for table in _tables(report):
+    tables = [_speed_table(report), _comparison_table(report), _evidence_table(report)]
+    for table in [*tables, _notebook_table(report)] if notebooks else tables:
         console.print(table)
 
 

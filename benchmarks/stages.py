@@ -1,7 +1,8 @@
 """What the benchmark measures. Imported only in child processes, each of which runs one of these functions and ends.
 
 A stage prepares what it needs, which is not timed, and hands back how much there is to do and the work itself, which
-is. Peak memory is that of the process: the package, the conversations and the preparation are in it.
+is. Peak memory is that of the process: the package, the conversations and the preparation are in it. What only one
+stage needs is imported by that stage, so that it does not count against the others.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ from beamlib.models.base import Prompt, complete_all
 from beamlib.models.offline import OfflineModel
 from beamlib.params import RunParameters, load_parameters
 from beamlib.retrieval import RETRIEVERS, document_index, embedded_encoder
-from beamlib.scoring.evidence import MEMORIES, evidence_table
-from beamlib.scoring.judge import judge_answer
 
 Work = tuple[int, Callable[[], object]]
 """How many characters or questions there are to do, and what does them."""
@@ -44,12 +43,11 @@ class Cost(NamedTuple):
 
 def measure(stage: str, sources: Sequence[Source]) -> Cost:
     """Run one of `STAGES` over `sources` and say what it cost."""
-    _warm_up()
     return _timed(*STAGES[stage](sources))
 
 
 def measure_import() -> Cost:
-    """The memory of a process that has imported the package and loaded the encoder: what every stage starts from."""
+    """The memory of a process that has imported the package and loaded the encoder: what every stage but "load" starts from."""
     return _timed(1, _warm_up)
 
 
@@ -65,7 +63,7 @@ def measure_evaluation(size: Size, data: str, run: str, conversations: int) -> C
 
 def measure_notebook(name: str, size: Size, data: str, run: str, conversations: int) -> Cost:
     """One notebook, executed and rendered below `run`; the memory is that of its kernel if that is the larger one."""
-    from beamlib.report.notebooks import execute  # here, because the other stages need none of what it imports
+    from beamlib.report.notebooks import execute
 
     parameters = _parameters(size, data=data, run=run, conversations=conversations)
     return _timed(1, lambda: execute(name, parameters, Path(run) / "notebooks"))
@@ -73,6 +71,8 @@ def measure_notebook(name: str, size: Size, data: str, run: str, conversations: 
 
 def evidence(folder: Path, size: Size) -> list[dict[str, Any]]:
     """Evidence recall of each memory and retriever over the conversations of `size` in `folder`, all abilities."""
+    from beamlib.scoring.evidence import MEMORIES, evidence_table
+
     rows = evidence_table(folder, [size], MEMORIES, RETRIEVERS, [BUDGET], workers=1, quiet=True)
     return [row for row in rows if row["ability"] == "all"]
 
@@ -104,18 +104,23 @@ def _load_all(sources: Sequence[Source]) -> list[Loaded]:
     return [load(source) for source in sources]
 
 
+def _prepared(sources: Sequence[Source]) -> list[Loaded]:
+    _warm_up()
+    return _load_all(sources)
+
+
 def _loading(sources: Sequence[Source]) -> Work:
     return _characters(_load_all(sources)), lambda: _load_all(sources)
 
 
 def _embedding(sources: Sequence[Source]) -> Work:
-    loaded = _load_all(sources)
+    loaded = _prepared(sources)
     texts = [message.content for one in loaded for message in one.conversation.messages]
     return _characters(loaded), lambda: embedded_encoder().encode(texts)
 
 
 def _ingesting(make: Callable[[], Memory], sources: Sequence[Source]) -> Work:
-    loaded = _load_all(sources)
+    loaded = _prepared(sources)
 
     def work() -> None:
         for one in loaded:
@@ -125,7 +130,7 @@ def _ingesting(make: Callable[[], Memory], sources: Sequence[Source]) -> Work:
 
 
 def _indexing_keys(sources: Sequence[Source]) -> Work:
-    loaded = _load_all(sources)
+    loaded = _prepared(sources)
 
     def work() -> None:
         for one in loaded:
@@ -136,11 +141,9 @@ def _indexing_keys(sources: Sequence[Source]) -> Work:
 
 
 def _ingested(make: Callable[[], Memory], sources: Sequence[Source]) -> list[tuple[Loaded, Memory]]:
-    found = []
-    for source in sources:
-        loaded, memory = load(source), make()
+    found = [(loaded, make()) for loaded in _prepared(sources)]
+    for loaded, memory in found:
         memory.ingest(loaded.conversation)
-        found.append((loaded, memory))
     return found
 
 
@@ -170,6 +173,8 @@ def _answering(make: Callable[[], Memory], prompt_id: str, sources: Sequence[Sou
 
 
 def _judging(sources: Sequence[Source]) -> Work:
+    from beamlib.scoring.judge import judge_answer
+
     asked = _prompts(_rag("embedded"), "answer", sources)
     model = OfflineModel()
     texts = [complete_all(model, [prompt])[0].text for _, _, prompt in asked]
@@ -205,10 +210,9 @@ STAGES: Mapping[str, Callable[[Sequence[Source]], Work]] = {
     "recall, rag dense": partial(_recalling, _rag("dense")),
     "recall, rag embedded": partial(_recalling, _rag("embedded")),
     "recall, light": partial(_recalling, _light),
-    "recall, full-context": partial(_recalling, _full_context),
     "answer, rag": partial(_answering, _rag("embedded"), "answer"),
     "answer, light": partial(_answering, _light, "answer"),
     "answer, full-context": partial(_answering, _full_context, "answer_full"),
     "judge": _judging,
 }
-"""The stages of `run.STAGES` by name. LIGHT's settings are its defaults."""
+"""The stages of `run.STAGES` by name. Full context recalls what it chose when it ingested, which is not worth timing. LIGHT's settings are its defaults."""

@@ -4,6 +4,8 @@
         name = "newest"
         def ingest(self, conversation): self.last = conversation.pairs[-1]
         def recall(self, question): return Recollection.of([passage(self.last)])
+
+Saved as `mine.py`, `./run_all.sh --data FOLDER --memory mine.py:Newest` puts it beside the others in every main table.
 """
 
 from __future__ import annotations

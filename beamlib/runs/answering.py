@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from beamlib.benchmark.model import Conversation, Probe
 from beamlib.memory import FullContext, Light, LightSettings, Memory, NoMemory, Rag
@@ -10,8 +11,11 @@ from beamlib.models.base import Model, ModelError, Prompt, complete_all
 from beamlib.params import RunParameters
 from beamlib.runs.arms import Arm
 from beamlib.runs.oracle import Oracle
+from beamlib.runs.own import own_memory
 from beamlib.runs.records import Answer
 from beamlib.text import count_tokens
+
+AnyMemory = TypeVar("AnyMemory", bound=Memory)
 
 
 def light_settings(arm: Arm, parameters: RunParameters) -> LightSettings:
@@ -47,22 +51,20 @@ def ingested(
         if arm.memory == "light":
             settings = light_settings(arm, parameters)
             if read is None:
-                read = _read_light(Light(model, settings), conversation)
+                read = _read(Light(model, settings), conversation)
             elif isinstance(read, Light) and settings.retriever != read.settings.retriever:
                 read = read.variant(settings)  # another index over the same keys and notes
             yield arm, read if isinstance(read, ModelError) else read.variant(settings)
         else:
-            memory = _plain_memory(arm, parameters, evidence)
-            memory.ingest(conversation)
-            yield arm, memory
+            yield arm, _read(_plain_memory(arm, parameters, evidence), conversation)
 
 
-def _read_light(light: Light, conversation: Conversation) -> Light | ModelError:
+def _read(memory: AnyMemory, conversation: Conversation) -> AnyMemory | ModelError:
     try:
-        light.ingest(conversation)
+        memory.ingest(conversation)
     except ModelError as error:
         return error
-    return light
+    return memory
 
 
 def _plain_memory(arm: Arm, parameters: RunParameters, evidence: Mapping[str, tuple[int, ...]]) -> Memory:
@@ -71,6 +73,8 @@ def _plain_memory(arm: Arm, parameters: RunParameters, evidence: Mapping[str, tu
             return NoMemory()
         case "oracle":
             return Oracle(evidence)
+        case "own":
+            return own_memory(arm.target or "")
         case "full-context":
             return FullContext(window_tokens=parameters.full_context_window)
         case _:

@@ -9,13 +9,16 @@ from pydantic import BaseModel, ConfigDict
 
 from beamlib.params import RunParameters
 
-MemoryName = Literal["none", "oracle", "full-context", "rag", "light"]
+MemoryName = Literal["none", "oracle", "full-context", "rag", "light", "own"]
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
 COMPONENTS: tuple[Component, ...] = ("retrieval", "scratchpad", "working-memory", "noise-filter")
 
 
 class Arm(BaseModel):
-    """One memory with its settings. `retriever` and `k` are None where the memory retrieves nothing."""
+    """One memory with its settings. `retriever` and `k` are None where the memory retrieves nothing.
+
+    `target` is the `file.py:Class` of a memory that is not part of this package.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -23,11 +26,14 @@ class Arm(BaseModel):
     retriever: str | None = None
     k: int | None = None
     without: Component | None = None
+    target: str | None = None
 
     @property
     def name(self) -> str:
         """Names the arm's folder and its column, for example `light-embedded-k5-without-scratchpad`."""
         parts: list[str] = [self.memory]
+        if self.target is not None:
+            parts.append(self.target.rpartition(":")[2])
         if self.retriever is not None:
             parts += [self.retriever, f"k{self.k}"]
         if self.without is not None:
@@ -48,6 +54,7 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
             Arm(memory="full-context"),
             Arm(memory="rag", retriever=parameters.retriever, k=parameters.k),
             _light(parameters),
+            *((Arm(memory="own", target=parameters.own_memory),) if parameters.own_memory else ()),
             Arm(memory="oracle"),
         ),
         "budget": tuple(_light(parameters, k=k) for k in parameters.budgets),

@@ -17,6 +17,7 @@ from beamlib.files import read_json, sha256, sha256_of_file, to_json, write_json
 from beamlib.models.prompts import prompt_file
 from beamlib.params import RunParameters
 from beamlib.runs.arms import Arm
+from beamlib.runs.own import own_memory_hash
 from beamlib.text import TOKEN_COUNTER
 
 PACKAGE = Path(beamlib.__file__).parent
@@ -128,6 +129,7 @@ def answers_key(arm: Arm, parameters: RunParameters, reader: str) -> str:
         "reader": reader,
         "prompts": {name: prompt_file(name).sha256 for name in _ANSWER_PROMPTS},
         "code": code_hash(_ANSWER_CODE),
+        "own": own_memory_hash(arm.target) if arm.target else None,
     }
     return sha256(to_json(values))
 

@@ -107,6 +107,7 @@ def test_data_check_and_claims_as_text_and_json(example: Path) -> None:
         (["run-all", "--data", "EXAMPLE", "--sizes", "1m"], "1M"),
         (["run-all", "--name", "../x"], "--name"),
         (["run-all", "--protocol", "official"], "'official'"),
+        (["run-all", "--memory", "mine"], "file.py:Class"),
         (["preflight", "nowhere"], "nowhere"),
         (["data", "download", "x", "--sizes", "7k"], "'7k'"),
     ],
