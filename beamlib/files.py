@@ -4,18 +4,40 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from beamlib.errors import UserError
 
 
 def write_bytes(path: Path, data: bytes) -> Path:
-    """Write `data` to `path` in one step: readers see the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write `data` to `path` in one step: readers see the old file or the new one, never a part.
+
+    A folder that cannot be written to, or a full disk, is a `UserError`.
+    """
+    try:
+        _replace(make_folder(path.parent) / path.name, data)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}); free the place, then run again.") from None
+    return path
+
+
+def make_folder(path: Path) -> Path:
+    """Make the folder `path` where it is not there; a file in its place, or no permission, is a `UserError`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{path}: the folder cannot be made ({error.strerror}); choose another place or make way for it."
+        ) from None
+    return path
+
+
+def _replace(path: Path, data: bytes) -> None:
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as handle:
@@ -27,7 +49,6 @@ def write_bytes(path: Path, data: bytes) -> Path:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    return path
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -51,8 +72,10 @@ def write_jsonl(path: Path, rows: Iterable[Any]) -> Path:
 
 
 def read_text(path: Path) -> str:
-    """The text of a UTF-8 file; a missing or undecodable one is a `UserError`."""
+    """The text of a UTF-8 file; a missing or undecodable one is a `UserError`, and so is what is no file (a pipe)."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise UserError(f"{path}: not a regular file; replace it by one.")  # reading a pipe would wait for ever
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"{path}: the file does not exist.") from None
@@ -62,30 +85,67 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
-def read_json(path: Path) -> Any:
-    """The value of a JSON file; broken or truncated JSON is a `UserError` that names line and column."""
+def parse_json(text: str) -> Any:
+    """The value of a JSON text, strictly: `ValueError` says what is wrong, and where if that is known.
+
+    Refused are broken JSON, a key that occurs twice in one object (which value was meant?), NaN and Infinity, numbers
+    beyond a float or of thousands of digits, and nesting that Python cannot follow.
+    """
     try:
-        return json.loads(read_text(path))
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
-        raise UserError(
-            f"{path}: not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); "
-            "the file is damaged or truncated, fetch it again."
-        ) from None
+        problem = f"line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}): damaged or truncated"
     except RecursionError:
-        raise UserError(f"{path}: JSON nested too deeply to be one of ours; fetch the file again.") from None
+        problem = "JSON nested too deeply"
+    except _Refused as error:
+        problem = str(error)
+    except ValueError:  # Python's bound on the digits of a whole number
+        problem = "holds a number too long"
+    raise ValueError(problem)
+
+
+class _Refused(ValueError):
+    """Valid to Python's parser, not to ours."""
+
+
+def _unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(items)
+    if len(value) != len(items):
+        keys = [key for key, _ in items]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise _Refused(f"the key `{repeated[:60]!r}` occurs twice in one object")
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise _Refused(f"`{name}` is not a JSON value")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise _Refused(f"`{text[:60]}` is beyond any number that can be kept")
+    return value
+
+
+def read_json(path: Path) -> Any:
+    """The value of a JSON file, by `parse_json`; what it refuses is a `UserError`."""
+    try:
+        return parse_json(read_text(path))
+    except ValueError as error:
+        raise UserError(f"{path}: {error}; restore the file, or delete it and run again.") from None
 
 
 def read_jsonl(path: Path) -> list[Any]:
-    """The values of a JSON-lines file; a broken line is a `UserError` that names it."""
+    """The values of a JSON-lines file, each by `parse_json`; a line that it refuses is a `UserError` that names it."""
     rows = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError as error:
-                raise UserError(
-                    f"{path}: line {number} is not valid JSON ({error.msg}); delete the file and run again."
-                ) from None
+                rows.append(parse_json(line))
+            except ValueError as error:
+                problem = str(error).removeprefix("line 1, ")
+                raise UserError(f"{path}: line {number}: {problem}; delete the file and run again.") from None
     return rows
 
 

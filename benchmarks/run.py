@@ -238,14 +238,20 @@ def _speed_table(report: Row) -> Table:
     ]
     return _table(
         "Speed and memory\n" + "\n".join(measured),
-        ("tier", "stage", ">seconds", ">per second", "", ">× base", ">peak MiB"),
+        ("tier", "stage", ">seconds", ">speed", ">× base", ">peak MiB"),
         [
-            (row["size"], row["stage"], f"{row['seconds']:.3f}", f"{row['per_second']:,.0f}", row["unit"])
-            + (f"{row['relative']:.2f}", f"{row['peak_mib']:,.0f}")
+            (
+                row["size"],
+                row["stage"],
+                f"{row['seconds']:.3f}",
+                f"{row['per_second']:,.0f} {'char' if row['unit'] == 'characters' else 'q'}/s",
+                f"{row['relative']:.2f}",
+                f"{row['peak_mib']:,.0f}",
+            )
             for row in report["stages"]
         ],
-        f"× base: time as a multiple of that of '{BASELINES['characters']}' (per character) or '{BASELINES['questions']}' "
-        "(per question) in the same tier. A process that has only imported the package and loaded the encoder peaks at "
+        f"× base: time per character over that of '{BASELINES['characters']}', time per question over that of "
+        f"'{BASELINES['questions']}', in the same tier. A process that has only imported the package and loaded the encoder peaks at "
         f"{report['import_peak_mib']:,.0f} MiB. Keys, notes, answers and verdicts are by the offline stand-in, not a "
         "language model.",
     )

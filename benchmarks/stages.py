@@ -47,7 +47,7 @@ def measure(stage: str, sources: Sequence[Source]) -> Cost:
 
 
 def measure_import() -> Cost:
-    """The memory of a process that has imported the package and loaded the encoder: what every stage but "load" starts from."""
+    """What a process needs that has imported the package and loaded the encoder: every stage but "load" has that."""
     return _timed(1, _warm_up)
 
 
@@ -215,4 +215,7 @@ STAGES: Mapping[str, Callable[[Sequence[Source]], Work]] = {
     "answer, full-context": partial(_answering, _full_context, "answer_full"),
     "judge": _judging,
 }
-"""The stages of `run.STAGES` by name. Full context recalls what it chose when it ingested, which is not worth timing. LIGHT's settings are its defaults."""
+"""The stages of `run.STAGES` by name. LIGHT's settings are its defaults.
+
+That full context recalls is left out: it has chosen at ingestion what it shows.
+"""

@@ -66,7 +66,10 @@ def load(source: Source, treatment: Treatment = PAPER) -> Loaded:
         sha256=content_hash(seed, batches),
         removed=parser.removed_by_variant(),
     )
-    probes, gold = parse_questions(parts.questions, source.id, range(parser.next_id), parts.questions_log)
+    try:
+        probes, gold = parse_questions(parts.questions, source.id, range(parser.next_id), parts.questions_log)
+    except RecursionError:
+        parts.questions_log.fail("", "nested too deeply to be twenty questions")
     flagged = () if treatment.errata == "none" else flagged_probes(probes)
     if treatment.errata == "drop":
         probes = tuple(probe for probe in probes if probe.id not in flagged)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from beamlib import files
 from beamlib.errors import UserError
-from beamlib.files import read_text
 
 REFETCH = "fetch the data again"
 _NAMES = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
@@ -44,7 +43,10 @@ class Log:
 
 def show(value: Any) -> str:
     """A value short enough for a sentence."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        return f"a deeply nested {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -83,34 +85,18 @@ def check_text(text: str, key: str, log: Log, where: str) -> str:
 
 
 def parse_json(text: str, log: Log) -> Any:
-    """The value of a JSON text. Broken JSON, NaN, numbers without bound and repeated keys are a `UserError`."""
-
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(items)
-        if len(value) != len(items):
-            keys = [key for key, _ in items]
-            repeated = next(key for key in keys if keys.count(key) > 1)
-            log.fail("", f"the key `{show(repeated)}` occurs twice in one object")
-        return value
-
-    def constant(name: str) -> NoReturn:
-        log.fail("", f"`{name}` is not a JSON value")
-
+    """The value of a JSON text, by `beamlib.files.parse_json`: what that refuses is a `UserError`."""
     if text.startswith("\ufeff"):
         log.note("byte_order_mark", "", "the file begins with a byte order mark; skipped")
         text = text[1:]
     if not text.strip():
         log.fail("", "the file is empty")
     try:
-        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
-    except json.JSONDecodeError as error:
-        log.fail(f"line {error.lineno}, column {error.colno}", f"not valid JSON ({error.msg}): damaged or truncated")
-    except RecursionError:
-        log.fail("", "JSON nested too deeply to be BEAM data")
-    except ValueError:
-        log.fail("", "holds a number too long to be BEAM data")
+        return files.parse_json(text)
+    except ValueError as error:
+        log.fail("", str(error))
 
 
 def read_json_file(path: Path, log: Log) -> Any:
     """`parse_json` of a file's text; a missing or undecodable file is a `UserError`."""
-    return parse_json(read_text(path), log)
+    return parse_json(files.read_text(path), log)

@@ -40,11 +40,11 @@ def ingested(
     parameters: RunParameters,
     model: Model,
     evidence: Mapping[str, tuple[int, ...]],
-) -> Iterator[tuple[Arm, Memory | ModelError]]:
+) -> Iterator[tuple[Arm, Memory | Oracle | ModelError]]:
     """Each arm with its memory, conversation read; a failed reading comes as the `ModelError` it raised.
 
     All variants of LIGHT share one reading, which is most of their cost: they differ only in what they recall.
-    `evidence` maps a question to the message ids it cites, for the oracle alone.
+    `evidence` maps a probe's id to the message ids it cites, for the oracle alone.
     """
     read: Light | ModelError | None = None
     for arm in arms:
@@ -67,7 +67,7 @@ def _read(memory: AnyMemory, conversation: Conversation) -> AnyMemory | ModelErr
     return memory
 
 
-def _plain_memory(arm: Arm, parameters: RunParameters, evidence: Mapping[str, tuple[int, ...]]) -> Memory:
+def _plain_memory(arm: Arm, parameters: RunParameters, evidence: Mapping[str, tuple[int, ...]]) -> Memory | Oracle:
     match arm.memory:
         case "none":
             return NoMemory()
@@ -85,7 +85,9 @@ def _plain_memory(arm: Arm, parameters: RunParameters, evidence: Mapping[str, tu
             )
 
 
-def answer_probes(probes: Sequence[Probe], memory: Memory | ModelError, reader: Model, prompt_id: str) -> list[Answer]:
+def answer_probes(
+    probes: Sequence[Probe], memory: Memory | Oracle | ModelError, reader: Model, prompt_id: str
+) -> list[Answer]:
     """Ask `reader` every probe over what `memory` recalls, by the prompt `answer` or `answer_full`.
 
     A memory that could not be built, or a call that failed, gives unscored answers with the reason.
@@ -95,7 +97,7 @@ def answer_probes(probes: Sequence[Probe], memory: Memory | ModelError, reader: 
     answers = []
     for probe in probes:
         try:
-            recollection = memory.recall(probe.question)
+            recollection = memory.recall_for(probe) if isinstance(memory, Oracle) else memory.recall(probe.question)
             prompt = Prompt(prompt_id, {"question": probe.question, "context": recollection.context})
             text = complete_all(reader, [prompt])[0].text
         except ModelError as error:

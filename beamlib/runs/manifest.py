@@ -57,7 +57,11 @@ class ConversationRecord(BaseModel):
 
 
 class Manifest(BaseModel):
-    """One arm's `manifest.json`. Loading one without any of these fields fails."""
+    """One arm's `manifest.json`. Loading one without any of these fields fails.
+
+    `answers_sha256` and `judgements_sha256` hash the records of each conversation: records that do not agree (a line
+    lost or edited, a file of another moment) are not this run's.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -77,6 +81,8 @@ class Manifest(BaseModel):
     commit: str
     answers_key: str
     judgements_key: str
+    answers_sha256: dict[str, str]
+    judgements_sha256: dict[str, str]
 
 
 @cache
@@ -115,9 +121,10 @@ def data_revision(source: Source) -> str:
         return "local folder in the released layout"
     for folder in source.path.parents[:2]:
         if (folder / "manifest.json").is_file():
-            for name, entry in read_json(folder / "manifest.json").items():
-                if folder / name == source.path:
-                    return f"{entry['repository']} at {entry['revision']}"
+            listed = read_json(folder / "manifest.json")
+            entry = listed.get(source.path.relative_to(folder).as_posix()) if isinstance(listed, dict) else None
+            if isinstance(entry, dict) and {"repository", "revision"} <= entry.keys():
+                return f"{entry['repository']} at {entry['revision']}"
     return "parquet files without a manifest"
 
 
@@ -145,6 +152,11 @@ def combined_hash(hashes: Mapping[str, str]) -> str:
     return sha256(to_json(dict(hashes)))
 
 
+def records_hash(records: Iterable[BaseModel]) -> str:
+    """Hash of one conversation's answers or judgements, as they stand on file."""
+    return sha256("".join(to_json(record.model_dump(mode="json")) + "\n" for record in records))
+
+
 def build(
     arm: Arm,
     parameters: RunParameters,
@@ -153,8 +165,10 @@ def build(
     reader: str,
     judge: str,
     data_revision: str,
+    answers_sha256: Mapping[str, str],
+    judgements_sha256: Mapping[str, str],
 ) -> Manifest:
-    """The manifest of `arm` over the finished `conversations`."""
+    """The manifest of `arm` over the finished `conversations`; the hashes of their records are by `records_hash`."""
     answers = answers_key(arm, parameters, reader)
     ordered = dict(sorted(conversations.items()))
     return Manifest(
@@ -173,17 +187,22 @@ def build(
         commit=commit(),
         answers_key=answers,
         judgements_key=judgements_key(answers, judge),
+        answers_sha256=dict(answers_sha256),
+        judgements_sha256=dict(judgements_sha256),
     )
 
 
 def restrict(manifest: Manifest, ids: Iterable[str]) -> Manifest:
     """The manifest of a part of a run: the hashes cover only the conversations named."""
-    kept = {key: record for key, record in manifest.conversations.items() if key in set(ids)}
+    names = set(ids)
+    kept = {key: record for key, record in manifest.conversations.items() if key in names}
     return manifest.model_copy(
         update={
             "conversations": kept,
             "data_sha256": combined_hash({key: record.sha256 for key, record in kept.items()}),
             "question_set_sha256": combined_hash({key: record.questions_sha256 for key, record in kept.items()}),
+            "answers_sha256": {key: value for key, value in manifest.answers_sha256.items() if key in names},
+            "judgements_sha256": {key: value for key, value in manifest.judgements_sha256.items() if key in names},
         }
     )
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from beamlib.benchmark.model import Conversation, Pair
+from beamlib.benchmark.model import Conversation, Pair, Probe
 from beamlib.memory.base import Recollection, passage
 
 
 class Oracle:
     """Recalls the pairs that hold the cited messages, in conversation order, as the part "evidence".
 
-    `evidence` maps a question's text to message ids of the conversation. A question it does not name, or that cites
-    nothing (abstention), gives an empty recollection.
+    `evidence` maps a probe's id to message ids of the conversation. A probe it does not name, or that cites nothing
+    (abstention), gives an empty recollection. It goes by id and not by wording, unlike a memory, because two probes of
+    a conversation may ask the same and rest on different messages.
     """
 
     name = "oracle"
@@ -29,11 +30,11 @@ class Oracle:
         """Note which pair each message belongs to."""
         self._pair_of = {i: pair for pair in conversation.pairs for i in pair.message_ids}
 
-    def recall(self, question: str) -> Recollection:
-        """The evidence for `question`; `ValueError` if it cites a message that the conversation does not have."""
+    def recall_for(self, probe: Probe) -> Recollection:
+        """The evidence for `probe`; `ValueError` if it cites a message that the conversation does not have."""
         if self._pair_of is None:
-            raise RuntimeError("Oracle.recall was called before ingest")
-        cited = sorted(set(self._evidence.get(question, ())))
+            raise RuntimeError("Oracle.recall_for was called before ingest")
+        cited = sorted(set(self._evidence.get(probe.id, ())))
         missing = [i for i in cited if i not in self._pair_of]
         if missing:
             raise ValueError(f"evidence cites messages {missing}, which the conversation does not have")
