@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -79,7 +80,7 @@ def evidence(
 def score(
     run: Annotated[Path, typer.Argument(help="A run folder, or one arm's folder in it.")],
     protocol: Annotated[str, typer.Option(help="Scoring protocol.")] = "paper",
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Score the stored judgements of RUN by a protocol, with intervals; no call is made."""
@@ -134,15 +135,25 @@ def run_all(
 
 
 def main() -> None:
-    """Entry point: turns a `UserError` into one line and exit code 2."""
+    """Entry point: turns a `UserError`, and a file system that refuses, into one line and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a file name need not be text, nor the terminal Unicode
     try:
         app()
     except UserError as error:
         print(f"beamlib: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        print("beamlib: interrupted; the same command goes on where this one stopped.", file=sys.stderr)
-        raise SystemExit(130) from None
+    except OSError as error:  # a full disk, a path too long: the user's to mend, and a traceback shows nothing of it
+        if error.errno is None:
+            raise
+        place = error.filename if error.filename is not None else "the file system"
+        print(f"beamlib: {place}: {error.strerror}; mend that, then run again.", file=sys.stderr)
+        raise SystemExit(2) from None
+    except SystemExit as ended:
+        if ended.code == 130:  # how Typer ends an interrupted command
+            print("beamlib: interrupted; the same command goes on where this one stopped.", file=sys.stderr)
+        raise
 
 
 if __name__ == "__main__":

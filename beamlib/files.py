@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+import yaml
+
 from beamlib.errors import UserError
 
 
@@ -147,6 +149,26 @@ def read_jsonl(path: Path) -> list[Any]:
                 problem = str(error).removeprefix("line 1, ")
                 raise UserError(f"{path}: line {number}: {problem}; delete the file and run again.") from None
     return rows
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Refuses a key that occurs twice, where PyYAML takes the last one without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        if len(mapping) != len(node.value):
+            raise yaml.constructor.ConstructorError(None, None, "a key occurs twice", node.start_mark)
+        return mapping
+
+
+def parse_yaml(text: str, path: Path) -> Any:
+    """The value of a YAML text that was read from `path`, strictly; what is wrong with it is a `UserError`."""
+    try:
+        return yaml.load(text, Loader=_StrictLoader)  # a SafeLoader: plain values, nothing is ever built or run
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())}); correct it.") from None
+    except (ValueError, RecursionError) as error:  # thousands of digits, a date that is none, deep nesting
+        raise UserError(f"{path}: holds a value that cannot be read ({str(error)[:80]}); correct it.") from None
 
 
 def sha256(data: bytes | str) -> str:

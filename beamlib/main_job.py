@@ -40,7 +40,7 @@ class Job:
 
 def run(job: Job) -> None:
     """Do the job: check the parameters, run the published part, then each tier; end with the page and a summary."""
-    if not job.name or Path(job.name).name != job.name or job.name.startswith("."):
+    if not job.name or Path(job.name).name != job.name or job.name.startswith(".") or not job.name.isprintable():
         raise UserError(f"--name: {job.name!r} must be a plain folder name such as 'default'.")
     wanted = [parse_size(size) for size in job.sizes]
     own = str(Path(job.memory).absolute()) if job.memory else ""
@@ -76,6 +76,8 @@ def _data(job: Job, wanted: Sequence[Size]) -> Path | None:
 
         return download((job.data or ROOT / "data").absolute(), wanted or SIZES)
     if job.data is not None:
+        if not str(job.data).isprintable():  # the path goes into notebooks, which are text
+            raise UserError(f"--data: {str(job.data)!r} holds characters that no text can carry; rename the folder.")
         return job.data.absolute()
     if wanted:
         raise UserError("--sizes: there is no data to choose from; name a folder with --data, or add --download.")

@@ -5,18 +5,18 @@ The same flat names are the parameters of notebooks 05 to 09; `beamlib.report.no
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from beamlib.benchmark.model import Size
 from beamlib.benchmark.sources import parse_size
 from beamlib.benchmark.treatment import Treatment
 from beamlib.errors import UserError
-from beamlib.files import read_text
+from beamlib.files import parse_yaml, read_text
 
 ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
 
@@ -79,15 +79,12 @@ def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
         if first["type"] == "extra_forbidden":
             known = ", ".join(RunParameters.model_fields)
             raise UserError(f"{origin}: unknown parameter '{name}'; the known ones are {known}.") from None
-        raise UserError(f"{origin}: parameter '{name}' is {first['input']!r}: {first['msg']}.") from None
+        raise UserError(f"{origin}: parameter '{name}' is {reprlib.repr(first['input'])}: {first['msg']}.") from None
 
 
 def load_parameters(path: Path, **overrides: Any) -> RunParameters:
     """Read a YAML file of parameters; keyword arguments replace single values."""
-    try:
-        values = yaml.safe_load(read_text(path))
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())}); correct it.") from None
+    values = parse_yaml(read_text(path), path)
     if not isinstance(values, dict):
         raise UserError(f"{path}: a parameter file is a list of 'name: value' lines; this one holds something else.")
     found = parse_parameters(values, str(path))

@@ -19,6 +19,11 @@ def count_tokens(text: str) -> int:
     return len(_TOKEN.findall(text))
 
 
+def token_spans(text: str) -> list[tuple[int, int]]:
+    """Where each token of `text` begins and ends, by the same counter."""
+    return [found.span() for found in _TOKEN.finditer(text)]
+
+
 def split_sentences(text: str) -> list[str]:
     """Sentences of `text` in order, stripped, none empty. Line breaks end a sentence."""
     return [part for piece in _SENTENCE_END.split(text) if (part := piece.strip())]

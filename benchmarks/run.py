@@ -251,9 +251,9 @@ def _speed_table(report: Row) -> Table:
             for row in report["stages"]
         ],
         f"× base: time per character over that of '{BASELINES['characters']}', time per question over that of "
-        f"'{BASELINES['questions']}', in the same tier. A process that has only imported the package and loaded the encoder peaks at "
-        f"{report['import_peak_mib']:,.0f} MiB. Keys, notes, answers and verdicts are by the offline stand-in, not a "
-        "language model.",
+        f"'{BASELINES['questions']}', in the same tier. A process that has only imported the package and loaded the "
+        f"encoder peaks at {report['import_peak_mib']:,.0f} MiB. Keys, notes, answers and verdicts are by the offline "
+        "stand-in, not a language model.",
     )
 
 

@@ -16,7 +16,7 @@ from beamlib.benchmark.loading import Loaded, load
 from beamlib.benchmark.markers import VARIANTS, split_marker
 from beamlib.benchmark.model import SIZES, ChatVariant, Size
 from beamlib.benchmark.reading import Anomaly, Log, is_a, need, need_text, read_json_file, show
-from beamlib.benchmark.sources import CHAT, CUT_CHAT, Source, plan_folders, scan
+from beamlib.benchmark.sources import CHAT, CUT_CHAT, Source, plan_folders, present, scan
 from beamlib.benchmark.statistics import AbilityCounts, ChatCounts, ChatTally, QuestionTally
 from beamlib.benchmark.treatment import Treatment
 from beamlib.errors import UserError
@@ -121,7 +121,7 @@ class _Collected:
         """Count the markers of the main questions as they were before answering (1.3)."""
         for path in _user_message_files(source):
             log = Log(f"{source.size}/{source.number}/{path.relative_to(source.path).as_posix()}", str(path))
-            if path.is_file():
+            if present(path):
                 self.markers.update(_marker_variants(path, log))
             else:
                 log.note("file_missing", "", f"{USER_MESSAGES} is not there; only this check reads it")
@@ -145,10 +145,10 @@ class _Collected:
 
 def _variants(source: Source) -> list[ChatVariant]:
     """The chats to count, the evaluated one last."""
-    cut = source.kind == "released" and (source.path / CUT_CHAT).is_file()
-    whole = not cut or (source.path / CHAT).is_file() or bool(plan_folders(source.path))
-    present: dict[ChatVariant, bool] = {"full": whole, "truncated": cut}
-    return [variant for variant, there in present.items() if there]
+    cut = source.kind == "released" and present(source.path / CUT_CHAT)
+    whole = not cut or present(source.path / CHAT) or bool(plan_folders(source.path))
+    held: dict[ChatVariant, bool] = {"full": whole, "truncated": cut}
+    return [variant for variant, there in held.items() if there]
 
 
 def _user_message_files(source: Source) -> list[Path]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -14,6 +15,9 @@ from beamlib.benchmark.model import Probe
 from beamlib.errors import UserError
 from beamlib.files import read_text, sha256
 
+Kind = Literal["answer", "rubric", "evidence"]
+SPOILS_SCORE: frozenset[Kind] = frozenset({"answer", "rubric"})
+"""Kinds of defect for which a right answer can score low; the third only misleads evidence recall."""
 ERRATA_FILE = Path(__file__).with_name("errata.json")
 
 
@@ -21,13 +25,15 @@ class Erratum(BaseModel):
     """One defective question.
 
     `question_sha256` is the hash of the question's text: the erratum speaks of that question only, so that other data
-    under the same ids is not touched. `message_ids` are the messages that show the defect.
+    under the same ids is not touched. `kind` says what is wrong: the expected answer (or the question itself), only the
+    rubric, or only the cited messages. `message_ids` are the messages that show the defect.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     question_id: str = Field(pattern=r"^(100K|500K|1M|10M)-[1-9][0-9]*-q[0-9]{2}$")
     ability: Ability
+    kind: Kind
     question_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     defect: str = Field(min_length=20)
     message_ids: tuple[int, ...] = ()
@@ -55,7 +61,7 @@ def load_errata(path: Path = ERRATA_FILE) -> Errata:
         raise UserError(f"{path}: {where}: {first['msg']}; correct the entry.") from None
 
 
-def flagged_probes(probes: Sequence[Probe]) -> tuple[str, ...]:
-    """Ids of the probes that an erratum names, in probe order."""
-    hashes = {entry.question_id: entry.question_sha256 for entry in load_errata().entries}
+def flagged_probes(probes: Sequence[Probe], kinds: Container[Kind] = get_args(Kind)) -> tuple[str, ...]:
+    """Ids of the probes that an erratum of one of `kinds` names, in probe order."""
+    hashes = {entry.question_id: entry.question_sha256 for entry in load_errata().entries if entry.kind in kinds}
     return tuple(probe.id for probe in probes if probe.id in hashes and hashes[probe.id] == sha256(probe.question))

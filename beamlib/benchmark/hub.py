@@ -178,8 +178,10 @@ def read_hub(source: Source, wanted: ChatVariant) -> Parts:
 def conversation_numbers(path: Path) -> list[str]:
     """The column `conversation_id` of a parquet file: directory numbers as text, in row order."""
     try:
-        numbers: list[str] = pq.read_table(path, columns=["conversation_id"]).column("conversation_id").to_pylist()
-    except (pa.ArrowException, OSError, KeyError) as error:
+        numbers: list[str] = (
+            pq.read_table(path, columns=["conversation_id"], partitioning=None).column("conversation_id").to_pylist()
+        )
+    except (pa.ArrowException, OSError, KeyError, ValueError, OverflowError) as error:
         raise UserError(
             f"{path}: not a readable parquet file with a column `conversation_id` ({_line(error)}); download it again."
         ) from None
@@ -214,7 +216,7 @@ def read_row(path: Path, row: int) -> dict[str, Any]:
                             values: dict[str, Any] = batch.to_pylist()[0]
                             return values
                 first += rows
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # such as text that is not UTF-8
         raise UserError(f"{path}: row {row} cannot be read ({_line(error)}); download the file again.") from None
     raise UserError(f"{path}: there is no row {row}; look for conversations again.")
 
@@ -226,7 +228,9 @@ def parse_literal(text: Any, log: Log) -> Any:
     if len(text) > LITERAL_LIMIT:
         log.fail("", f"{len(text)} characters are too many to be 20 questions")
     try:
-        value = ast.literal_eval(text.strip())
+        tree = ast.parse(text.strip(), mode="eval")
+        _refuse_repeated_keys(tree, log)
+        value = ast.literal_eval(tree)
         _refuse_infinite(value, log)
     except (SyntaxError, ValueError, TypeError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
@@ -234,6 +238,15 @@ def parse_literal(text: Any, log: Log) -> Any:
     except (RecursionError, MemoryError):
         log.fail("", "nested too deeply to be 20 questions")
     return value
+
+
+def _refuse_repeated_keys(tree: ast.AST, log: Log) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+            repeated = [key for number, key in enumerate(keys) if key in keys[:number]]
+            if repeated:
+                log.fail("", f"the key `{show(repeated[0])}` occurs twice in one object")
 
 
 def _refuse_infinite(value: Any, log: Log) -> None:

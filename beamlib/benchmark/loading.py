@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from beamlib.benchmark.chat import ChatParser
-from beamlib.benchmark.errata import flagged_probes
+from beamlib.benchmark.errata import SPOILS_SCORE, flagged_probes
 from beamlib.benchmark.gold import Gold
 from beamlib.benchmark.hub import read_hub
 from beamlib.benchmark.model import Batch, Conversation, Message, Probe, Seed
@@ -29,8 +29,8 @@ class Loaded:
     """A conversation under one treatment, with its questions.
 
     `probes` are in file order, `gold` is by probe id. `anomalies` lists everything odd that was handled. `flagged` are
-    the probes that `errata.json` names: present under `flag`, removed from `probes` and `gold` under `drop`, and not
-    looked for under `none`.
+    the probes that `errata.json` names: present under `flag`; under `drop` removed from `probes` and `gold` where
+    answer or rubric are wrong, not where only the cited messages are; not looked for under `none`.
     """
 
     conversation: Conversation
@@ -72,7 +72,8 @@ def load(source: Source, treatment: Treatment = PAPER) -> Loaded:
         parts.questions_log.fail("", "nested too deeply to be twenty questions")
     flagged = () if treatment.errata == "none" else flagged_probes(probes)
     if treatment.errata == "drop":
-        probes = tuple(probe for probe in probes if probe.id not in flagged)
+        spoilt = flagged_probes(probes, SPOILS_SCORE)
+        probes = tuple(probe for probe in probes if probe.id not in spoilt)
         gold = {probe.id: gold[probe.id] for probe in probes}
     return Loaded(conversation, probes, gold, parts.anomalies(), flagged)
 

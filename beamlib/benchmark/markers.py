@@ -29,7 +29,7 @@ STRAY = "stray"
 surplus ones of main questions that carry more than one."""
 VARIANTS = ("i,j", "i,N/A", "i,", "i,(remark)", "i,j+text", "i,j,k", "i,label", "i,j)", "i,j) label", "other")
 
-_BATCH = re.compile(r"\s*([0-9]{1,4})[ \t]*,")
+_MARKER = re.compile(r"->->\s*([0-9]{1,4})[ \t]*,")
 _BULLETS = re.compile(r"[ \t]*([0-9]{1,4}(?:[ \t]*,[ \t]*[0-9]{1,4})*)(?![0-9])")
 _NOT_APPLICABLE = re.compile(r"[ \t]*n/a\b[ \t]*", re.IGNORECASE)
 _STRAY = re.compile(
@@ -41,14 +41,14 @@ _STRAY = re.compile(
 def split_marker(text: str) -> tuple[str, Marker | None]:
     """Split a main question into its content and its marker.
 
-    The content keeps everything that may have been said by the user: what stood before the last arrow, and what the
+    The content keeps everything that may have been said by the user: what stood before the last marker, and what the
     table above lets stay. No arrow, or none followed by `number,`, gives the text unchanged and None.
     """
-    before, arrow, after = text.rpartition(ARROW)
-    batch = _BATCH.match(after) if arrow else None
-    if batch is None:
+    found = list(_MARKER.finditer(text)) if ARROW in text else []
+    if not found:
         return text, None
-    before, number, rest = before.rstrip(), int(batch[1]), after[batch.end() :]
+    last = found[-1]
+    before, number, rest = text[: last.start()].rstrip(), int(last[1]), text[last.end() :]
     bullets = _BULLETS.match(rest)
     if bullets is not None:
         return _with_bullets(before, number, tuple(int(part) for part in bullets[1].split(",")), rest[bullets.end() :])

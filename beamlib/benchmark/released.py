@@ -10,7 +10,7 @@ from typing import Any
 
 from beamlib.benchmark.model import ChatVariant
 from beamlib.benchmark.reading import Anomaly, Log, is_a, read_json_file, show
-from beamlib.benchmark.sources import CHAT, CUT_CHAT, QUESTIONS, Source, plan_folders
+from beamlib.benchmark.sources import CHAT, CUT_CHAT, QUESTIONS, Source, plan_folders, present
 from beamlib.errors import UserError
 from beamlib.files import read_text
 
@@ -79,7 +79,7 @@ def _log(source: Source, name: str) -> Log:
 
 def _pick(source: Source, wanted: ChatVariant, log: Log) -> tuple[ChatVariant, Log]:
     """Which chat file to read. The released evaluation takes the cut one where there is one."""
-    whole, cut = (source.path / CHAT).is_file(), (source.path / CUT_CHAT).is_file()
+    whole, cut = present(source.path / CHAT), present(source.path / CUT_CHAT)
     if wanted == "truncated" and cut:
         return "truncated", _log(source, CUT_CHAT)
     if not whole:
@@ -88,7 +88,7 @@ def _pick(source: Source, wanted: ChatVariant, log: Log) -> tuple[ChatVariant, L
                 f"{source.path}: there is only {CUT_CHAT}, no {CHAT}; fetch it or use chat_variant truncated."
             )
         raise UserError(f"{source.path}: neither {CHAT} nor {CUT_CHAT} is there; fetch one or remove the folder.")
-    if wanted == "truncated" and (source.path / "plan_new_trunecated.txt").is_file():
+    if wanted == "truncated" and present(source.path / "plan_new_trunecated.txt"):
         log.note(
             "truncated_chat_missing", "", f"the plan was cut but {CUT_CHAT} is not there; the full chat is used instead"
         )
@@ -100,10 +100,16 @@ def _ten_million(
 ) -> tuple[ChatVariant, Iterator[PlanValue]]:
     """Plans of a 10M conversation: from a combined file if there is one, else from the folders of its plans."""
     folder = source.path
-    if wanted == "truncated" and (folder / CUT_CHAT).is_file():
+    if wanted == "truncated" and present(folder / CUT_CHAT):
         return "truncated", _combined(_log(source, CUT_CHAT), logs, None)
     cutoff = _cutoff(source) if wanted == "truncated" else None
-    if (folder / CHAT).is_file():
+    if wanted == "truncated" and cutoff is None:
+        log.note(
+            "truncated_chat_missing",
+            "",
+            f"neither {CUT_CHAT} nor plan_cutoff.txt is there; the full chat is used",
+        )
+    if present(folder / CHAT):
         file = _log(source, CHAT)
         keep = _keep(cutoff, PLANS, log)
         return ("full" if keep is None else "truncated"), _combined(file, logs, keep)
@@ -138,7 +144,7 @@ def _keep(cutoff: int | None, present: int, log: Log) -> int | None:
 
 def _cutoff(source: Source) -> int | None:
     path = source.path / "plan_cutoff.txt"
-    if not path.is_file():
+    if not present(path):
         return None
     text = read_text(path).strip()
     if not re.fullmatch("[1-9]|10", text):

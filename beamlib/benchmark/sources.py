@@ -18,7 +18,7 @@ EXPECTED = (
 )
 NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 """The name of a conversation folder."""
-_PLAN = re.compile(r"plan-([0-9]{1,3})")
+_PLAN = re.compile(r"plan-(0|[1-9][0-9]{0,2})")
 _PARQUET = re.compile(r"(?P<split>[0-9]+[KkMm])-[0-9]+-of-[0-9]+\.parquet")
 
 
@@ -69,7 +69,7 @@ def scan(folder: Path) -> tuple[list[Source], list[str]]:
 
     Only a folder without any conversation or problem is a `UserError`.
     """
-    if not folder.is_dir():
+    if not _is_folder(folder):
         raise UserError(f"{folder}: not a folder; {EXPECTED}.")
     found, problems = _released(folder.absolute())
     if not found and not problems:
@@ -89,9 +89,20 @@ def plan_folders(folder: Path) -> dict[int, Path]:
     found = {
         int(match[1]): path
         for path in _subfolders(folder)
-        if (match := _PLAN.fullmatch(path.name)) and (path / CHAT).is_file()
+        if (match := _PLAN.fullmatch(path.name)) and present(path / CHAT)
     }
     return dict(sorted(found.items()))
+
+
+def present(path: Path) -> bool:
+    """Whether there is something at `path`, be it a broken link: what is there and unreadable is not passed over."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise UserError(f"{path}: cannot be looked at ({error.strerror}); check path and permissions.") from None
+    return True
 
 
 def _tier(name: str) -> Size | None:
@@ -99,14 +110,22 @@ def _tier(name: str) -> Size | None:
 
 
 def _subfolders(folder: Path) -> list[Path]:
+    return [path for path in _entries(folder) if _is_folder(path)]
+
+
+def _is_folder(path: Path) -> bool:
+    return present(path) and path.is_dir()
+
+
+def _entries(folder: Path) -> list[Path]:
     try:
-        return sorted(path for path in folder.iterdir() if path.is_dir())
+        return sorted(folder.iterdir())
     except OSError as error:
         raise UserError(f"{folder}: cannot be listed ({error.strerror}); check its permissions.") from None
 
 
 def _looks_like_conversation(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in (CHAT, CUT_CHAT, QUESTIONS)) or bool(plan_folders(folder))
+    return any(present(folder / name) for name in (CHAT, CUT_CHAT, QUESTIONS)) or bool(plan_folders(folder))
 
 
 def _released(folder: Path) -> tuple[list[Source], list[str]]:
@@ -120,10 +139,16 @@ def _released(folder: Path) -> tuple[list[Source], list[str]]:
     own = _tier(folder.name)
     tiers = [(folder, own)] if own is not None else []
     for base in (folder, folder / "chats"):
-        if base.is_dir():
+        if _is_folder(base):
             tiers += [(path, size) for path in _subfolders(base) if (size := _tier(path.name)) is not None]
-    found, problems = [], []
+    found: list[Source] = []
+    problems: list[str] = []
     for tier, size in tiers:
+        problems += [
+            f"{path}: not a folder, although it is named like a conversation; restore it or remove it."
+            for path in _entries(tier)
+            if NUMBER.fullmatch(path.name) and not _is_folder(path)
+        ]
         for path in _subfolders(tier):
             if NUMBER.fullmatch(path.name):
                 found.append(Source(f"{size}-{path.name}", size, path, "released"))

@@ -6,10 +6,9 @@ counted once per piece and then summed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from beamlib.text import count_tokens
+from beamlib.text import count_tokens, token_spans
 
 RESERVE_TOKENS = 3_000
 """Tokens of a reader's window that a memory leaves free for the instructions, the question and the answer. Also covers
@@ -19,7 +18,6 @@ LEAST_TOKENS = 64
 """No passage is ever shortened below this: room for its header, the mark and some words on either side."""
 
 _MARK_TOKENS = 8
-_WORD = re.compile(r"\S+")
 
 
 def shorten(text: str, tokens: int) -> str:
@@ -29,36 +27,12 @@ def shorten(text: str, tokens: int) -> str:
     """
     if tokens < LEAST_TOKENS:
         raise ValueError(f"cannot shorten a text to {tokens} tokens, fewer than {LEAST_TOKENS}")
-    size = count_tokens(text)
-    if size <= tokens:
+    if count_tokens(text) <= tokens:
         return text
-    words = [(found.start(), found.end()) for found in _WORD.finditer(text)]
+    spans = token_spans(text)
     room = tokens - _MARK_TOKENS
-    head = text[: _end_of_head(text, words, room // 2)]
-    tail = text[_start_of_tail(text, words, room - room // 2) :]
-    missing = size - count_tokens(head) - count_tokens(tail)
-    return f"{head}\n[… {missing} tokens left out …]\n{tail}"
-
-
-def _end_of_head(text: str, words: Sequence[tuple[int, int]], room: int) -> int:
-    end = 0
-    for start, stop in words:
-        size = count_tokens(text[start:stop])
-        if size > room:
-            # A word of many tokens (a URL, a table row): every token is at least one character long.
-            return start + room
-        end, room = stop, room - size
-    return end
-
-
-def _start_of_tail(text: str, words: Sequence[tuple[int, int]], room: int) -> int:
-    begin = len(text)
-    for start, stop in reversed(words):
-        size = count_tokens(text[start:stop])
-        if size > room:
-            return stop - room
-        begin, room = start, room - size
-    return begin
+    head, tail = text[: spans[room // 2 - 1][1]], text[spans[len(spans) - (room - room // 2)][0] :]
+    return f"{head}\n[… {len(spans) - room} tokens left out …]\n{tail}"
 
 
 def newest_that_fit(sizes: Sequence[int], tokens: int) -> int:

@@ -6,16 +6,17 @@ missing or an unknown variable is an error, so that a prompt can never go out wi
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import jinja2
-import yaml
+import jinja2.meta
 
 from beamlib.errors import UserError
-from beamlib.files import read_text, sha256
+from beamlib.files import parse_yaml, read_text, sha256
 
 PROMPTS = Path(__file__).resolve().parents[2] / "prompts"
 
@@ -24,7 +25,7 @@ _ENVIRONMENT = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailin
 
 @dataclass(frozen=True)
 class PromptFile:
-    """A parsed prompt file. `sha256` is of its bytes and goes into manifests."""
+    """A parsed prompt file. `sha256` is of its text and goes into manifests."""
 
     id: str
     listing: str
@@ -44,22 +45,34 @@ def prompt_file(prompt_id: str) -> PromptFile:
     header, closing, body = rest.partition("\n---\n")
     if not separator or not closing:
         raise UserError(f"{path}: a prompt file starts with a header between two '---' lines; add one.")
-    try:
-        fields = yaml.safe_load(header)
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: the header is not valid YAML ({' '.join(str(error).split())}); correct it.") from None
+    fields = parse_yaml(header, path)
     missing = {"listing", "role", "variables", "output"} - set(fields if isinstance(fields, dict) else ())
     if missing:
         raise UserError(f"{path}: the header lacks {', '.join(sorted(missing))}; add it.")
+    variables = fields["variables"]
+    if not isinstance(variables, list) or not all(isinstance(name, str) for name in variables):
+        raise UserError(f"{path}: 'variables' is {reprlib.repr(variables)} where a list of names belongs; correct it.")
+    _check_template(path, body, set(variables))
     return PromptFile(
         prompt_id,
         str(fields["listing"]),
-        fields["role"],
-        tuple(fields["variables"]),
+        str(fields["role"]),
+        tuple(variables),
         str(fields["output"]),
         body.strip(),
         sha256(source),
     )
+
+
+def _check_template(path: Path, body: str, declared: set[str]) -> None:
+    try:
+        used = jinja2.meta.find_undeclared_variables(_ENVIRONMENT.parse(body))
+    except jinja2.TemplateSyntaxError as error:
+        raise UserError(f"{path}: the text is not a valid template ({error.message}); correct it.") from None
+    if used != declared:
+        raise UserError(
+            f"{path}: the header declares the variables {sorted(declared)}, the text uses {sorted(used)}; correct one."
+        )
 
 
 @cache

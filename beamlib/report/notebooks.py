@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 from IPython.display import Image
 from matplotlib.figure import Figure
 
 from beamlib.errors import UserError
-from beamlib.files import read_text, sha256_of_file, write_text
+from beamlib.files import make_folder, parse_yaml, read_text, sha256_of_file, write_text
 from beamlib.params import RunParameters, load_parameters, parse_parameters
 from beamlib.report.figures import save_figure
 from beamlib.report.tables import ResultTable
@@ -100,7 +99,7 @@ def preflight(folder: Path) -> list[str]:
     accepted = {notebook.name: papermill.inspect_notebook(str(notebook)) for notebook in notebooks}
     for file in files:
         load_parameters(file)
-        values = yaml.safe_load(read_text(file))
+        values = parse_yaml(read_text(file), file)
         for notebook, parameters in accepted.items():
             _compare(file, values, notebook, parameters)
     return [f"{file.name}: agrees with {len(notebooks)} notebooks" for file in files]
@@ -122,7 +121,7 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     target = folder / f"{name}.ipynb"
     source = NOTEBOOKS / f"{name}.ipynb"
     try:

@@ -15,7 +15,7 @@ from beamlib.params import RunParameters
 from beamlib.report.tables import Footer, ensure_comparable, footer
 from beamlib.runs import manifest as manifests
 from beamlib.runs.arms import experiments
-from beamlib.runs.evaluate import Evaluation, evaluate, read_judgements
+from beamlib.runs.evaluate import Evaluation, evaluate, stored_judgements
 from beamlib.runs.manifest import Manifest
 from beamlib.runs.records import Answer
 from beamlib.scoring.evidence import evidence_recall
@@ -116,13 +116,15 @@ def _footer(
 
 def score_folders(run: Path, protocol: str, seed: int = 0) -> list[dict[str, Any]]:
     """Score every arm found at or below `run`; a row per arm, size and ability, None where there is no interval."""
-    folders = sorted(path.parent for path in run.rglob("manifest.json")) if run.is_dir() else []
+    # A folder with judgements and no manifest was not finished: reading it says so, where passing over it would not.
+    names = ("manifest.json", "judgements.jsonl")
+    folders = sorted({path.parent for name in names for path in run.rglob(name)}) if run.is_dir() else []
     if not folders:
         raise UserError(f"{run}: no manifest.json in it or below; name a run folder that run_all.sh wrote.")
     rows: list[dict[str, Any]] = []
     for folder in folders:
         found = manifests.read(folder)
-        summary = summarise(score_run(read_judgements(folder), protocol), seed=seed)
+        summary = summarise(score_run(stored_judgements(folder), protocol), seed=seed)
         for row in summary.to_dict("records"):
             fixed = {"arm": found.arm, "protocol": protocol, "judge": found.judge, "reader": found.reader}
             values = {

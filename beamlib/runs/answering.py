@@ -15,7 +15,7 @@ from beamlib.runs.own import own_memory
 from beamlib.runs.records import Answer
 from beamlib.text import count_tokens
 
-AnyMemory = TypeVar("AnyMemory", bound=Memory)
+AnyMemory = TypeVar("AnyMemory", bound=Memory | Oracle)
 
 
 def light_settings(arm: Arm, parameters: RunParameters) -> LightSettings:

@@ -1,15 +1,15 @@
 """Memories, answers and judgements for a set of conversations: resumable, two processes, one file set per arm.
 
 Each arm has a folder `<run>/<size>/<arm>/` with `answers.jsonl`, `judgements.jsonl` and `manifest.json`. The manifest
-is written last and lists the conversations that are finished, so a run killed at any instant goes on from there. Only
-what is missing, or rests on other data, parameters, prompts or code, is computed.
+is written last and lists the conversations that are finished with a hash of their records, so a run killed at any
+instant goes on from there. Only what is missing, was changed, or rests on other data, parameters, prompts or code, is
+computed.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -20,10 +20,11 @@ from tqdm import tqdm
 from beamlib.benchmark.loading import Loaded, load
 from beamlib.benchmark.sources import Source, find_conversations
 from beamlib.errors import UserError
-from beamlib.files import read_jsonl, sha256, to_json, write_jsonl
+from beamlib.files import make_folder, read_jsonl, sha256, to_json, write_jsonl
 from beamlib.models.base import Model
 from beamlib.models.offline import OfflineModel
 from beamlib.params import RunParameters
+from beamlib.processes import process_pool
 from beamlib.runs import manifest as manifests
 from beamlib.runs.answering import answer_probes, ingested
 from beamlib.runs.arms import Arm
@@ -33,6 +34,7 @@ from beamlib.scoring.judge import judge_answer
 from beamlib.scoring.records import Judgement
 
 Record = TypeVar("Record", bound=BaseModel)
+Kept = TypeVar("Kept", Answer, Judgement)
 
 
 @dataclass
@@ -102,9 +104,12 @@ def record_of(loaded: Loaded) -> ConversationRecord:
 
 
 def _on_file(folder: Path, arm: Arm, parameters: RunParameters, reader: str, judge: str) -> ArmResults:
-    """What is on file for `arm` and still valid; answers outlive a change of judge."""
+    """What is on file for `arm` and still valid; answers outlive a change of judge.
+
+    Records that are gone, or are not those that the manifest vouches for, count as not computed.
+    """
     results = ArmResults(arm, folder)
-    if not (folder / "manifest.json").exists():
+    if not all((folder / name).exists() for name in ("manifest.json", "answers.jsonl")):
         return results
     try:
         found = manifests.read(folder)
@@ -114,14 +119,32 @@ def _on_file(folder: Path, arm: Arm, parameters: RunParameters, reader: str, jud
     if found.answers_key != answers:
         return results
     results.records = dict(found.conversations)
-    for answer in read_answers(folder):
-        if answer.conversation_id in results.records:
-            results.answers.setdefault(answer.conversation_id, []).append(answer)
-    if found.judgements_key == manifests.judgements_key(answers, judge):
-        for judgement in read_judgements(folder):
-            if judgement.conversation_id in results.records:
-                results.judgements.setdefault(judgement.conversation_id, []).append(judgement)
+    results.answers = _vouched(read_answers(folder), found.answers_sha256)
+    if found.judgements_key == manifests.judgements_key(answers, judge) and (folder / "judgements.jsonl").exists():
+        results.judgements = _vouched(read_judgements(folder), found.judgements_sha256)
     return results
+
+
+def _vouched(records: Sequence[Kept], hashes: Mapping[str, str]) -> dict[str, list[Kept]]:
+    """The records by conversation, where they are what the manifest's `hashes` say."""
+    groups: dict[str, list[Kept]] = {key: [] for key in hashes}
+    for record in records:
+        if record.conversation_id in groups:
+            groups[record.conversation_id].append(record)
+    return {key: group for key, group in groups.items() if manifests.records_hash(group) == hashes[key]}
+
+
+def stored_judgements(folder: Path) -> list[Judgement]:
+    """The judgements of an arm's folder that its manifest vouches for; `UserError` where one is gone or changed."""
+    hashes = manifests.read(folder).judgements_sha256
+    held = _vouched(read_judgements(folder), hashes)
+    for key in hashes:
+        if key not in held:
+            raise UserError(
+                f"{folder / 'judgements.jsonl'}: the records of {key} are not those that manifest.json vouches for; "
+                "run the evaluation again, which computes them anew."
+            )
+    return [judgement for key in sorted(held) for judgement in held[key]]
 
 
 def _missing(
@@ -152,33 +175,29 @@ def _compute(
     quiet: bool,
 ) -> None:
     reader, judge = models()
-    workers = min(parameters.workers, len(tasks))
-    # "spawn": a forked child would inherit the threads of FAISS and of our event loop in an unusable state.
-    context = multiprocessing.get_context("spawn")
+    for held in results.values():
+        make_folder(held.folder)  # a place that cannot be written to shows now and not after the work
+    revisions = {task.source.id: manifests.data_revision(task.source) for task in tasks}
     with (
-        ProcessPoolExecutor(workers, mp_context=context) as pool,
+        process_pool(min(parameters.workers, len(tasks))) as pool,
         tqdm(total=len(tasks), desc=f"{parameters.size}: answering and judging", unit="conv", disable=quiet) as bar,
     ):
         futures = {pool.submit(_work, task): task.source for task in tasks}
-        try:
-            for future in as_completed(futures):
-                source = futures[future]
-                for name, (answers, judgements) in future.result().items():
-                    held = results[name]
-                    held.answers[source.id], held.judgements[source.id] = answers, judgements
-                    held.records[source.id] = records[source.id]
-                    _write(held, parameters, reader.name, judge.name, manifests.data_revision(source))
-                bar.update()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        for future in as_completed(futures):
+            source = futures[future]
+            for name, (answers, judgements) in future.result().items():
+                held = results[name]
+                held.answers[source.id], held.judgements[source.id] = answers, judgements
+                held.records[source.id] = records[source.id]
+                _write(held, parameters, reader.name, judge.name, revisions[source.id])
+            bar.update()
 
 
 def _work(task: _Task) -> dict[str, tuple[list[Answer], list[Judgement]]]:
     """One conversation in a process of its own."""
     loaded = load(task.source, task.parameters.treatment)
     reader, judge = models()
-    evidence = {probe.question: loaded.gold[probe.id].evidence for probe in loaded.probes}
+    evidence = {probe.id: loaded.gold[probe.id].evidence for probe in loaded.probes}
     answers = {name: list(kept) for name, kept in task.answered.items()}
     unanswered = [arm for arm in task.arms if arm.name not in answers]
     for arm, memory in ingested(unanswered, loaded.conversation, task.parameters, reader, evidence):
@@ -201,7 +220,14 @@ def _write(held: ArmResults, parameters: RunParameters, reader: str, judge: str,
     write_jsonl(held.folder / "judgements.jsonl", (record.model_dump(mode="json") for record in judgements))
     conversations = {key: held.records[key] for key in held.answers}
     found = manifests.build(
-        held.arm, parameters, conversations, reader=reader, judge=judge, data_revision=data_revision
+        held.arm,
+        parameters,
+        conversations,
+        reader=reader,
+        judge=judge,
+        data_revision=data_revision,
+        answers_sha256={key: manifests.records_hash(held.answers[key]) for key in sorted(held.answers)},
+        judgements_sha256={key: manifests.records_hash(held.judgements[key]) for key in sorted(held.judgements)},
     )
     manifests.write(held.folder, found)
 

@@ -154,7 +154,8 @@ def combined_hash(hashes: Mapping[str, str]) -> str:
 
 def records_hash(records: Iterable[BaseModel]) -> str:
     """Hash of one conversation's answers or judgements, as they stand on file."""
-    return sha256("".join(to_json(record.model_dump(mode="json")) + "\n" for record in records))
+    lines = "".join(to_json(record.model_dump(mode="json")) + "\n" for record in records)
+    return sha256(lines.encode("utf-8", "surrogatepass"))  # a damaged file may hold half a character
 
 
 def build(
@@ -210,8 +211,10 @@ def restrict(manifest: Manifest, ids: Iterable[str]) -> Manifest:
 def read(folder: Path) -> Manifest:
     """The manifest of an arm's folder."""
     path = folder / "manifest.json"
+    value = read_json(path)
+    stated = value.pop("sha256", None) if isinstance(value, dict) else None
     try:
-        return Manifest.model_validate(read_json(path))
+        found = Manifest.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
@@ -219,8 +222,15 @@ def read(folder: Path) -> Manifest:
             f"{path}: field '{name}': {first['msg']}; the file was not written by this version, "
             "delete the folder and run again."
         ) from None
+    if stated != sha256(to_json(value).encode("utf-8", "surrogatepass")):
+        raise UserError(f"{path}: it was changed after it was written; delete the folder and run again.")
+    return found
 
 
 def write(folder: Path, manifest: Manifest) -> None:
-    """Write `manifest.json`: last of an arm's files, so that its existence vouches for the others."""
-    write_json(folder / "manifest.json", manifest.model_dump(mode="json"))
+    """Write `manifest.json`: last of an arm's files, so that its existence vouches for the others.
+
+    The field `sha256`, known to `read` and `write` alone, hashes all other fields.
+    """
+    value = manifest.model_dump(mode="json")
+    write_json(folder / "manifest.json", {**value, "sha256": sha256(to_json(value))})

@@ -72,6 +72,10 @@ class _Guarded:
             raise ModelError(f"{self.name}: recall raised {type(error).__name__}: {error}") from error
         if not isinstance(found, Recollection):
             raise ModelError(f"{self.name}: recall returned {type(found).__name__}, not a Recollection")
+        try:
+            found.context.encode("utf-8")
+        except (AttributeError, UnicodeEncodeError) as error:
+            raise ModelError(f"{self.name}: recall returned a context that is not text ({error})") from error
         unknown = set(found.message_ids).union(*found.parts.values()) - self._ids
         if unknown:
             raise ModelError(f"{self.name}: recall names message {min(unknown)}, which the conversation does not have")

@@ -51,7 +51,12 @@ class Alignment(BaseModel):
 
 
 class Judgement(BaseModel):
-    """All verdicts on one answer. `unscored` carries the reason when there was no answer to judge."""
+    """All verdicts on one answer.
+
+    `unscored` carries the reason when there was no answer to judge, and then there are no verdicts. It also carries the
+    reason when the events of an answer could not be aligned: the verdicts stay then, beside it, for the protocols that
+    need no alignment.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -140,7 +140,8 @@ def test_flag_lists_and_drop_removes(beam_data: Path) -> None:
     assert flagged.flagged == dropped.flagged == ("100K-1-q03", "100K-1-q10", "100K-1-q18")
     assert ignored.flagged == ()
     assert len(flagged.probes) == len(ignored.probes) == 20
-    assert [p.id for p in dropped.probes] == [p.id for p in flagged.probes if p.id not in flagged.flagged]
+    # q03 and q10 only cite the wrong messages, so what they ask and expect still counts
+    assert [p.id for p in dropped.probes] == [p.id for p in flagged.probes if p.id != "100K-1-q18"]
     assert set(dropped.gold) == {p.id for p in dropped.probes}
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from beamlib.benchmark.model import Conversation
+from beamlib.benchmark.model import Conversation, Probe
 from beamlib.memory.base import Recollection, passage
 from beamlib.memory.simple import NoMemory
 from beamlib.runs.oracle import Oracle
@@ -17,23 +17,27 @@ def test_none_recalls_nothing(bakery: Conversation) -> None:
     assert memory.recall("What is the starter called?") == Recollection("")
 
 
+def asked(probe_id: str) -> Probe:
+    return Probe(probe_id, "100K-1", "the wording does not matter")
+
+
 def test_oracle_recalls_the_cited_pairs_in_conversation_order(bakery: Conversation) -> None:
     memory = Oracle({"when?": (9, 2, 8), "who?": ()})
     memory.ingest(bakery)
-    recollection = memory.recall("when?")
+    recollection = memory.recall_for(asked("when?"))
     assert recollection.message_ids == (2, 3, 8, 9)
     assert recollection.parts == {"evidence": (2, 3, 8, 9)}
     assert recollection.context == "\n\n".join(passage(bakery.pairs[i]).text for i in (1, 4))
-    assert memory.recall("who?") == memory.recall("a question it does not know") == Recollection("")
+    assert memory.recall_for(asked("who?")) == memory.recall_for(asked("not named")) == Recollection("")
 
 
 def test_oracle_refuses_evidence_that_is_not_there(bakery: Conversation) -> None:
     memory = Oracle({"when?": (2, 400)})
     with pytest.raises(RuntimeError, match="before ingest"):
-        memory.recall("when?")
+        memory.recall_for(asked("when?"))
     memory.ingest(bakery)
     with pytest.raises(ValueError, match=r"messages \[400\]"):
-        memory.recall("when?")
+        memory.recall_for(asked("when?"))
 
 
 @pytest.mark.parametrize("area", ["memory", "retrieval", "models"])

@@ -70,7 +70,7 @@ def leaks(recorder: Recorder) -> list[str]:
 def test_no_arm_shows_gold_to_a_model(poisoned: Loaded, repo_root: Path) -> None:
     parameters = load_parameters(repo_root / "params/100k.yaml")
     arms = arms_of(parameters, experiments(parameters))
-    evidence = {probe.question: poisoned.gold[probe.id].evidence for probe in poisoned.probes}
+    evidence = {probe.id: poisoned.gold[probe.id].evidence for probe in poisoned.probes}
     recorder = Recorder()
     for arm, memory in ingested(arms, poisoned.conversation, parameters, recorder, evidence):
         answers = answer_probes(poisoned.probes, memory, recorder, "answer")

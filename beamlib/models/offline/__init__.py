@@ -35,12 +35,6 @@ REPLIES: Mapping[str, Callable[[Mapping[str, str]], str]] = {
 
 
 @lru_cache(maxsize=64)
-def _tokens(text: str) -> int:
-    # The same context comes back with twenty questions; counting 600 KB afresh would cost more than answering.
-    return count_tokens(text)
-
-
-@lru_cache(maxsize=64)
 def _frame_tokens(prompt_id: str) -> int:
     return count_tokens(prompt_file(prompt_id).template)
 
@@ -63,5 +57,5 @@ class OfflineModel:
             text = reply(prompt.variables)
         except KeyError as error:
             raise ModelError(f"prompt '{prompt.id}' needs the variable {error} and was not given it") from error
-        size = _frame_tokens(prompt.id) + sum(_tokens(value) for value in prompt.variables.values())
+        size = _frame_tokens(prompt.id) + sum(count_tokens(value) for value in prompt.variables.values())
         return Completion(text, Usage(size, count_tokens(text)))

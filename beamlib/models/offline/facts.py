@@ -176,14 +176,16 @@ def find_numbers(text: str) -> tuple[Number, ...]:
     return tuple(sorted(found, key=lambda number: number.start))
 
 
+_COUNT_ASKED = re.compile(
+    r"\b(\d{1,2}|" + "|".join(sorted(NUMBER_WORDS, key=len, reverse=True)) + r")\s+(?:\w+\s+)?"
+    r"(?:items?|aspects?|things?|events?|topics?|points?|steps?|stages?)\b",
+    re.IGNORECASE,
+)
+
+
 def count_asked(text: str) -> int | None:
     """The n of "five items", "5 items" or "10 aspects" in a question; None where it asks for no number of them."""
-    match = re.search(
-        r"\b(\d{1,2}|" + "|".join(sorted(NUMBER_WORDS, key=len, reverse=True)) + r")\s+(?:\w+\s+)?"
-        r"(?:items?|aspects?|things?|events?|topics?|points?|steps?|stages?)\b",
-        text,
-        re.IGNORECASE,
-    )
+    match = _COUNT_ASKED.search(text)
     if match is None:
         return None
     word = match[1].lower()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from beamlib.models.offline.facts import count_asked, stem, stems
 
@@ -104,6 +105,7 @@ def kind_of(text: str) -> Kind:
     return Kind.LOOKUP
 
 
+@lru_cache(maxsize=256)  # the filter reads the same question again for every chunk
 def read_question(text: str) -> Question:
     """Take a question apart."""
     text = text.strip()

@@ -1,0 +1,95 @@
+"""What lies where a file or folder of the data should be: never a hang, never passed over without a word."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fixtures_release import write_conversation
+
+from beamlib.benchmark.hub import conversation_numbers, parse_literal
+from beamlib.benchmark.loading import load
+from beamlib.benchmark.reading import Log, parse_json, show
+from beamlib.benchmark.sources import Source, find_conversations
+from beamlib.errors import UserError
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    return Source("100K-1", "100K", write_conversation(tmp_path / "100K" / "1"), "released")
+
+
+@pytest.mark.parametrize("file", ["chat.json", "topic.json", "probing_questions/probing_questions.json"])
+def test_a_pipe_is_refused_and_not_waited_for(source: Source, file: str) -> None:
+    (source.path / file).unlink()
+    os.mkfifo(source.path / file)
+    with pytest.raises(UserError, match="not a regular file"):
+        load(source)
+
+
+@pytest.mark.parametrize("kind", ["folder", "dangling", "loop"])
+def test_a_cut_chat_that_cannot_be_read_is_not_replaced_by_the_full_one(source: Source, kind: str) -> None:
+    path = source.path / "chat_trunecated.json"
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("nowhere" if kind == "dangling" else path.name)
+    with pytest.raises(UserError, match=r"chat_trunecated\.json"):
+        load(source)
+
+
+def test_a_ten_million_conversation_without_its_cut_says_so(source: Source, tmp_path: Path) -> None:
+    folder = tmp_path / "10M" / "1"
+    (folder / "plan-0").mkdir(parents=True)
+    for name in ("topic.json", "probing_questions"):
+        (source.path / name).rename(folder / name)
+    (source.path / "chat.json").rename(folder / "plan-0" / "chat.json")
+    ten = Source("10M-1", "10M", folder, "released")
+    assert "truncated_chat_missing" in {anomaly.kind for anomaly in load(ten).anomalies}
+    (folder / "plan_cutoff.txt").symlink_to("nowhere")
+    with pytest.raises(UserError, match=r"plan_cutoff\.txt"):
+        load(ten)
+
+
+@pytest.mark.parametrize("kind", ["file", "dangling"])
+def test_a_conversation_that_is_no_folder_is_told(source: Source, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "100K" / "2"
+    if kind == "file":
+        path.write_text("not a folder")
+    else:
+        path.symlink_to("nowhere")
+    with pytest.raises(UserError, match="named like a conversation"):
+        find_conversations(tmp_path)
+
+
+def test_a_path_too_long_is_one_sentence() -> None:
+    with pytest.raises(UserError, match="cannot be looked at"):
+        find_conversations(Path("a" * 300))
+
+
+def test_numbers_beyond_a_float_and_deep_nesting_are_refused() -> None:
+    log = Log("x.json", "x.json")
+    with pytest.raises(UserError, match="beyond any number"):
+        parse_json('{"a": 1e999}', log)
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    assert show(deep) == "a deeply nested list"
+
+
+def test_a_key_that_occurs_twice_in_a_literal_is_refused() -> None:
+    log = Log("questions", "questions")
+    assert parse_literal("{'a': {'b': 1}, 'b': 2}", log) == {"a": {"b": 1}, "b": 2}
+    with pytest.raises(UserError, match="occurs twice"):
+        parse_literal("{'a': {'b': 1, 'b': 2}}", log)
+
+
+def test_parquet_text_that_is_not_utf8_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "100K-00000-of-00001.parquet"
+    raw = pa.array([b"\xff\xfe"], pa.binary())
+    pq.write_table(pa.table({"conversation_id": pa.Array.from_buffers(pa.string(), 1, raw.buffers())}), path)
+    with pytest.raises(UserError, match="not a readable parquet file"):
+        conversation_numbers(path)

@@ -1,0 +1,106 @@
+"""Our own JSON, YAML and prompt files: a value that could be meant in two ways is refused."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from beamlib import cli
+from beamlib.errors import UserError
+from beamlib.files import read_json, read_jsonl
+from beamlib.models import prompts
+from beamlib.params import load_parameters
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": 1, "a": 2}', "occurs twice"),
+        ("[NaN]", "`NaN`"),
+        ("[-Infinity]", "`-Infinity`"),
+        ("[1e999]", "beyond any number"),
+        ("[" + "9" * 5000 + "]", "a number too long"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[1,", "not valid JSON"),
+    ],
+)
+def test_json_is_read_strictly(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message) as one:
+        read_json(path)
+    path.write_text(f"1\n{text}\n")
+    with pytest.raises(UserError, match=f"line 2.*{message}"):
+        read_jsonl(path)
+    assert "\n" not in str(one.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("k: 9\n", "a key occurs twice"),
+        ("extra: " + "9" * 5000, "cannot be read"),
+        ("extra: 2024-13-45", "cannot be read"),
+        ("extra: " + "[" * 5000, "(not valid YAML|cannot be read)"),
+    ],
+)
+def test_parameters_are_read_strictly(line: str, message: str, tmp_path: Path, repo_root: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text((repo_root / "params/100k.yaml").read_text() + line)
+    with pytest.raises(UserError, match=message):
+        load_parameters(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("variables:", "variables: 5 #", "'variables' is 5"),
+        ("variables:", "variables: null #", "'variables' is None"),
+        ("{{ question }}", "{{ query }}", "the text uses"),
+        ("{{ question }}", "{{ question", "not a valid template"),
+        ("role:", "listing:", "a key occurs twice"),
+    ],
+)
+def test_a_broken_prompt_file_is_one_sentence(
+    old: str, new: str, message: str, tmp_path: Path, repo_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (repo_root / "prompts/answer.md").read_text()
+    assert old in text
+    (tmp_path / "answer.md").write_text(text.replace(old, new))
+    monkeypatch.setattr(prompts, "PROMPTS", tmp_path)
+    with pytest.raises(UserError, match=message):
+        prompts.prompt_file.__wrapped__("answer")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (OSError(28, "No space left on device", "x.pdf"), 2, "x.pdf: No space left on device"),
+        (KeyboardInterrupt(), 130, "the same command goes on"),
+    ],
+)
+def test_how_a_command_ends(
+    error: BaseException, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("beamlib.report.claims.audit", fail)
+    monkeypatch.setattr("sys.argv", ["beamlib", "claims"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == code
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_name_that_is_no_text_can_be_printed(tmp_path: Path, repo_root: Path) -> None:
+    shutil.copytree(repo_root / "beamlib/benchmark/example/100K/1", tmp_path / "100K/1")
+    (tmp_path / "100K/1" / b"\xff.pickle".decode(errors="surrogateescape")).write_bytes(b"x")
+    command = [sys.executable, "-m", "beamlib.cli", "data", "check", str(tmp_path), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "udcff.pickle" in done.stdout
