@@ -81,13 +81,14 @@ def score(
     run: Annotated[Path, typer.Argument(help="A run folder, or one arm's folder in it.")],
     protocol: Annotated[str, typer.Option(help="Scoring protocol.")] = "paper",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
+    as_is: Annotated[bool, typer.Option("--as-is", help="Score judgements that no manifest vouches for.")] = False,
     as_json: Json = False,
 ) -> None:
     """Score the stored judgements of RUN by a protocol, with intervals; no call is made."""
     from beamlib.report.results import score_folders
     from beamlib.report.text import print_rows
 
-    print_rows(score_folders(run, protocol, seed=seed), as_json=as_json)
+    print_rows(score_folders(run, protocol, seed=seed, as_is=as_is), as_json=as_json)
 
 
 @app.command()

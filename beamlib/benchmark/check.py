@@ -16,7 +16,7 @@ from beamlib.benchmark.loading import Loaded, load
 from beamlib.benchmark.markers import VARIANTS, split_marker
 from beamlib.benchmark.model import SIZES, ChatVariant, Size
 from beamlib.benchmark.reading import Anomaly, Log, is_a, need, need_text, read_json_file, show
-from beamlib.benchmark.sources import CHAT, CUT_CHAT, Source, plan_folders, present, scan
+from beamlib.benchmark.sources import CHAT, CUT_CHAT, CUTOFF, Source, plan_folders, present, scan
 from beamlib.benchmark.statistics import AbilityCounts, ChatCounts, ChatTally, QuestionTally
 from beamlib.benchmark.treatment import Treatment
 from beamlib.errors import UserError
@@ -108,9 +108,12 @@ class _Collected:
     def add(self, source: Source, notes: list[Anomaly]) -> None:
         """Load a conversation in each variant it has; questions are counted against the evaluated (cut) one."""
         loaded: Loaded | None = None
+        counted: set[ChatVariant] = set()
         for variant in _variants(source):
             loaded = load(source, Treatment(variant, strip_markers=False, errata="flag"))
-            self.chats[loaded.conversation.variant].add(loaded.conversation)
+            if loaded.conversation.variant not in counted:  # a cut that cuts nothing off gives the full chat again
+                self.chats[loaded.conversation.variant].add(loaded.conversation)
+            counted.add(loaded.conversation.variant)
             notes += loaded.anomalies
         if loaded is not None:
             self.ids.append(source.id)
@@ -145,8 +148,11 @@ class _Collected:
 
 def _variants(source: Source) -> list[ChatVariant]:
     """The chats to count, the evaluated one last."""
-    cut = source.kind == "released" and present(source.path / CUT_CHAT)
-    whole = not cut or present(source.path / CHAT) or bool(plan_folders(source.path))
+    if source.kind == "hub":
+        return ["full"]
+    own = present(source.path / CUT_CHAT)
+    cut = own or (source.size == "10M" and present(source.path / CUTOFF))
+    whole = not own or present(source.path / CHAT) or bool(plan_folders(source.path))
     held: dict[ChatVariant, bool] = {"full": whole, "truncated": cut}
     return [variant for variant, there in held.items() if there]
 

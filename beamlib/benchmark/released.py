@@ -10,7 +10,7 @@ from typing import Any
 
 from beamlib.benchmark.model import ChatVariant
 from beamlib.benchmark.reading import Anomaly, Log, is_a, read_json_file, show
-from beamlib.benchmark.sources import CHAT, CUT_CHAT, QUESTIONS, Source, plan_folders, present
+from beamlib.benchmark.sources import CHAT, CUT_CHAT, CUTOFF, QUESTIONS, Source, plan_folders, present
 from beamlib.errors import UserError
 from beamlib.files import read_text
 
@@ -107,7 +107,7 @@ def _ten_million(
         log.note(
             "truncated_chat_missing",
             "",
-            f"neither {CUT_CHAT} nor plan_cutoff.txt is there; the full chat is used",
+            f"neither {CUT_CHAT} nor {CUTOFF} is there; the full chat is used",
         )
     if present(folder / CHAT):
         file = _log(source, CHAT)
@@ -136,14 +136,14 @@ def _keep(cutoff: int | None, present: int, log: Log) -> int | None:
     log.note(
         "cut_by_plan",
         "",
-        f"no {CUT_CHAT}: the first {cutoff} plans are read whole, as plan_cutoff.txt says; "
+        f"no {CUT_CHAT}: the first {cutoff} plans are read whole, as {CUTOFF} says; "
         "the released cut also shortens the last of them",
     )
     return cutoff
 
 
 def _cutoff(source: Source) -> int | None:
-    path = source.path / "plan_cutoff.txt"
+    path = source.path / CUTOFF
     if not present(path):
         return None
     text = read_text(path).strip()

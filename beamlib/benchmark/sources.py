@@ -12,6 +12,8 @@ from beamlib.benchmark.model import SIZES, Size
 from beamlib.errors import UserError
 
 CHAT, CUT_CHAT, QUESTIONS = "chat.json", "chat_trunecated.json", "probing_questions/probing_questions.json"
+CUTOFF = "plan_cutoff.txt"
+"""In a 10M conversation: how many of its plans the evaluation read."""
 EXPECTED = (
     "expected a folder laid out like the released chats/ (100K/1/chat.json, ...), one of its tiers, one conversation, "
     "or parquet files of the hub datasets (100K-00000-of-00001.parquet, ...)"

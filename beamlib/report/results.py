@@ -15,7 +15,7 @@ from beamlib.params import RunParameters
 from beamlib.report.tables import Footer, ensure_comparable, footer
 from beamlib.runs import manifest as manifests
 from beamlib.runs.arms import experiments
-from beamlib.runs.evaluate import Evaluation, evaluate, stored_judgements
+from beamlib.runs.evaluate import Evaluation, evaluate, read_judgements, stored_judgements
 from beamlib.runs.manifest import Manifest
 from beamlib.runs.records import Answer
 from beamlib.scoring.evidence import evidence_recall
@@ -114,21 +114,33 @@ def _footer(
     )
 
 
-def score_folders(run: Path, protocol: str, seed: int = 0) -> list[dict[str, Any]]:
-    """Score every arm found at or below `run`; a row per arm, size and ability, None where there is no interval."""
+def score_folders(run: Path, protocol: str, seed: int = 0, *, as_is: bool = False) -> list[dict[str, Any]]:
+    """Score every arm found at or below `run`; a row per arm, size and ability, None where there is no interval.
+
+    Judgements that no manifest vouches for (changed by hand, made elsewhere) are a `UserError`, unless `as_is`: then
+    `judgements.jsonl` is scored as it stands, and the rows say so in `vouched`.
+    """
     # A folder with judgements and no manifest was not finished: reading it says so, where passing over it would not.
     names = ("manifest.json", "judgements.jsonl")
     folders = sorted({path.parent for name in names for path in run.rglob(name)}) if run.is_dir() else []
     if not folders:
         raise UserError(f"{run}: no manifest.json in it or below; name a run folder that run_all.sh wrote.")
-    rows: list[dict[str, Any]] = []
-    for folder in folders:
+    return [row for folder in folders for row in _score_folder(folder, protocol, seed, as_is)]
+
+
+def _score_folder(folder: Path, protocol: str, seed: int, as_is: bool) -> list[dict[str, Any]]:
+    if as_is:
+        judgements = read_judgements(folder)
+        fixed: dict[str, Any] = {"arm": folder.name, "protocol": protocol, "judge": None, "reader": None}
+    else:
         found = manifests.read(folder)
-        summary = summarise(score_run(stored_judgements(folder), protocol), seed=seed)
-        for row in summary.to_dict("records"):
-            fixed = {"arm": found.arm, "protocol": protocol, "judge": found.judge, "reader": found.reader}
-            values = {
-                str(key): None if isinstance(value, float) and value != value else value for key, value in row.items()
-            }
-            rows.append({**fixed, **values})
+        judgements = stored_judgements(folder)
+        fixed = {"arm": found.arm, "protocol": protocol, "judge": found.judge, "reader": found.reader}
+    summary = summarise(score_run(judgements, protocol), seed=seed)
+    rows = []
+    for row in summary.to_dict("records"):
+        values = {
+            str(key): None if isinstance(value, float) and value != value else value for key, value in row.items()
+        }
+        rows.append({**fixed, **values, "vouched": not as_is})
     return rows

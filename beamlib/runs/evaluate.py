@@ -142,7 +142,7 @@ def stored_judgements(folder: Path) -> list[Judgement]:
         if key not in held:
             raise UserError(
                 f"{folder / 'judgements.jsonl'}: the records of {key} are not those that manifest.json vouches for; "
-                "run the evaluation again, which computes them anew."
+                "run the evaluation again, which computes them anew, or score them as they stand with --as-is."
             )
     return [judgement for key in sorted(held) for judgement in held[key]]
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from fixtures_release import write_conversation
 
+from beamlib.benchmark.check import check_folder
 from beamlib.benchmark.hub import conversation_numbers, parse_literal
 from beamlib.benchmark.loading import load
 from beamlib.benchmark.reading import Log, parse_json, show
@@ -52,6 +53,11 @@ def test_a_ten_million_conversation_without_its_cut_says_so(source: Source, tmp_
     (folder / "plan_cutoff.txt").symlink_to("nowhere")
     with pytest.raises(UserError, match=r"plan_cutoff\.txt"):
         load(ten)
+    assert "plan_cutoff.txt" in check_folder(tmp_path).errors[-1]
+    (folder / "plan_cutoff.txt").unlink()
+    (folder / "plan_cutoff.txt").write_text("1")  # one plan is there: nothing is cut off
+    (tier,) = (tier for tier in check_folder(tmp_path).tiers if tier.size == "10M")
+    assert {name: counts.conversations for name, counts in tier.chats.items()} == {"full": 1}
 
 
 @pytest.mark.parametrize("kind", ["file", "dangling"])

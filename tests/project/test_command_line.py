@@ -27,11 +27,11 @@ def example(repo_root: Path) -> Path:
 @pytest.fixture(scope="module")
 def run(repo_root: Path, example: Path) -> Path:
     """The whole main job on the built-in example."""
-    folder = repo_root / "runs" / "test-command-line"
+    folder = repo_root / "runs" / f"test-{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
     done = beamlib("run-all", "--data", example, "--name", folder.name)
     assert done.returncode == 0, done.stderr
-    assert "Open runs/test-command-line/index.html" in done.stdout
+    assert f"Open runs/{folder.name}/index.html" in done.stdout
     yield folder
     shutil.rmtree(folder)
     shutil.rmtree(repo_root / "figures" / folder.name)
@@ -73,6 +73,20 @@ def test_score(run: Path, protocol: str) -> None:
     assert len(rows) == 11
     assert all(row["protocol"] == protocol and row["arm"] == "oracle" for row in rows)
     assert all(0 <= row["mean"] <= 1 and row["low"] is None for row in rows)  # one conversation has no interval
+
+
+def test_judgements_made_elsewhere_are_scored_only_when_asked(run: Path, tmp_path: Path) -> None:
+    lines = (run / "100k/none/judgements.jsonl").read_text().replace('"score": 0.0', '"score": 1.0')
+    (tmp_path / "judgements.jsonl").write_text(lines)
+    refused = beamlib("score", tmp_path, "--json")
+    assert refused.returncode == 2 and "manifest.json" in refused.stderr
+    (tmp_path / "manifest.json").write_bytes((run / "100k/none/manifest.json").read_bytes())
+    refused = beamlib("score", tmp_path, "--json")
+    assert refused.returncode == 2 and "--as-is" in refused.stderr
+    done = beamlib("score", tmp_path, "--as-is", "--protocol", "nugget-mean", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[-1]["mean"] == 1
+    assert not any(row["vouched"] for row in json.loads(done.stdout))
 
 
 def test_evidence(example: Path) -> None:
