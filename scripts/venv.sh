@@ -16,8 +16,9 @@ ensure_venv() {
     if [ -e "$stamp-dev" ] || { [ -z "$extras" ] && [ -e "$stamp-main" ]; }; then
         return
     fi
+    # --no-compile: modules are compiled as they are first imported, which spares most of them and half the time.
     echo "Installing beamlib$extras and its dependencies into .venv (about a minute)"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".$extras" 2>&1 |
+    .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable ".$extras" 2>&1 |
         { grep -v "is ignored: it is neither a file nor a directory" || true; }
     touch "$stamp-$([ -n "$extras" ] && echo dev || echo main)"
 }
