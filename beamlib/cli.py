@@ -146,10 +146,9 @@ def main() -> None:
         print(f"beamlib: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except OSError as error:  # a full disk, a path too long: the user's to mend, and a traceback shows nothing of it
-        if error.errno is None:
-            raise
         place = error.filename if error.filename is not None else "the file system"
-        print(f"beamlib: {place}: {error.strerror}; mend that, then run again.", file=sys.stderr)
+        # Papermill raises some of its own, with a text and no number.
+        print(f"beamlib: {place}: {error.strerror or error}; mend that, then run again.", file=sys.stderr)
         raise SystemExit(2) from None
     except SystemExit as ended:
         if ended.code == 130:  # how Typer ends an interrupted command

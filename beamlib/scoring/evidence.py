@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
 from beamlib.memory.rag import Rag
 from beamlib.models.offline import OfflineModel
+from beamlib.processes import process_pool
 from beamlib.retrieval import RETRIEVERS
 
 MEMORIES = ("light", "rag")
@@ -88,9 +87,7 @@ class _Task:
 def _run(tasks: Sequence[_Task], workers: int, label: str, quiet: bool) -> list[list[_Finding]]:
     if min(workers, len(tasks)) < 2:
         return [_findings(task) for task in tqdm(tasks, desc=label, unit="conv", disable=quiet)]
-    # "spawn": a forked child would inherit the threads of FAISS and of our event loop in an unusable state.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(tasks)), mp_context=context) as pool:
+    with process_pool(min(workers, len(tasks))) as pool:
         return list(tqdm(pool.map(_findings, tasks), total=len(tasks), desc=label, unit="conv", disable=quiet))
 
 

@@ -80,6 +80,7 @@ def test_a_broken_prompt_file_is_one_sentence(
     ("error", "code", "message"),
     [
         (OSError(28, "No space left on device", "x.pdf"), 2, "x.pdf: No space left on device"),
+        (FileNotFoundError("output folder x is gone"), 2, "the file system: output folder x is gone"),
         (KeyboardInterrupt(), 130, "the same command goes on"),
     ],
 )
