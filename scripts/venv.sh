@@ -1,6 +1,9 @@
 # Sourced by run_all.sh and run_tests.sh: makes .venv and installs this package into it, only when something is missing.
 # ensure_venv EXTRAS   with EXTRAS "" (what the main job needs) or "[dev]" (what the tests need as well)
 
+# Nothing is compiled at install (see below), so what is imported has to stay compiled, whatever the caller's setting.
+unset PYTHONDONTWRITEBYTECODE
+
 ensure_venv() {
     local extras="$1" python="${PYTHON:-python3}" stamp
     if [ ! -x .venv/bin/python ]; then
