@@ -73,9 +73,9 @@ def scan(folder: Path) -> tuple[list[Source], list[str]]:
     """
     if not _is_folder(folder):
         raise UserError(f"{folder}: not a folder; {EXPECTED}.")
-    found, problems = _released(folder.absolute())
-    if not found and not problems:
-        found, problems = _parquet(folder.absolute())
+    parts = [_released(folder.absolute()), _parquet(folder.absolute())]  # a folder may hold both
+    found = [source for sources, _ in parts for source in sources]
+    problems = [problem for _, told in parts for problem in told]
     if not found and not problems:
         raise UserError(f"{folder}: no conversation found; {EXPECTED}.")
     first: dict[str, Source] = {}

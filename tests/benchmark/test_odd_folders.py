@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -99,3 +100,10 @@ def test_parquet_text_that_is_not_utf8_is_one_sentence(tmp_path: Path) -> None:
     pq.write_table(pa.table({"conversation_id": pa.Array.from_buffers(pa.string(), 1, raw.buffers())}), path)
     with pytest.raises(UserError, match="not a readable parquet file"):
         conversation_numbers(path)
+
+
+def test_chats_and_parquet_files_together_are_both_seen(repo_root: Path, tmp_path: Path) -> None:
+    shutil.copytree(repo_root / "beamlib/benchmark/example/100K", tmp_path / "100K")
+    (tmp_path / "500K-00000-of-00001.parquet").write_bytes(b"not parquet")
+    with pytest.raises(UserError, match=r"500K-00000-of-00001\.parquet: not a readable parquet file"):
+        find_conversations(tmp_path)
