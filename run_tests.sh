@@ -2,10 +2,16 @@
 # All checks: style, types, tests. Arguments go to pytest: ./run_tests.sh tests/scoring -k tau
 #
 # Tests that need real conversations look for BEAM_DATA, else ../shared/data/beam, else skip and say so.
+# --vllm adds the tests against a real vLLM server on this machine; scripts/vllm_env.sh makes its environment (2 GB).
 set -euo pipefail
 cd "$(dirname "$0")"
 source scripts/venv.sh
 ensure_venv "[dev]"
+for argument in "$@"; do
+    if [ "$argument" = --vllm ]; then
+        bash scripts/vllm_env.sh
+    fi
+done
 export HF_HUB_OFFLINE=1 # a test must never wait for a network
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .

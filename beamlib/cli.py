@@ -16,6 +16,9 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 data_app = typer.Typer(no_args_is_help=True, help="Look at BEAM conversations, or fetch them.")
 app.add_typer(data_app, name="data")
 
+calls_app = typer.Typer(no_args_is_help=True, help="Publish the stored model calls of a run, or check them.")
+app.add_typer(calls_app, name="calls")
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Data = Annotated[Path, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")]
 
@@ -109,6 +112,84 @@ def preflight(params: Annotated[Path, typer.Argument(help="Folder of parameter f
         print(line)
 
 
+Models = Annotated[Path | None, typer.Option("--models", help="Models file, for example params/models.yaml.")]
+BaseUrl = Annotated[str, typer.Option("--base-url", help="One endpoint for every role, instead of a models file.")]
+Model = Annotated[str, typer.Option("--model", help="With --base-url: the model's name there.")]
+KeyVariable = Annotated[str, typer.Option("--key-variable", help="With --base-url: environment variable of the key.")]
+Window = Annotated[int, typer.Option("--context-window", min=1000, help="With --base-url: tokens the model accepts.")]
+Prompts = Annotated[Path | None, typer.Option("--prompts", help="Folder whose prompt files override ours.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, as name=value; may be repeated.")]
+
+
+def _settings(items: list[str] | None) -> dict[str, object]:
+    from beamlib.files import parse_yaml
+
+    found: dict[str, object] = {}
+    for item in items or []:
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            raise UserError(f"--set: {item!r} is not of the form name=value, for example variant=released.")
+        found[name.strip()] = parse_yaml(value, Path(f"--set {name.strip()}"))
+    return found
+
+
+@app.command("estimate")
+def estimate_cost(
+    params: Annotated[Path, typer.Argument(help="Parameter file, for example params/100k.yaml.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of the run folder under runs/.")] = "default",
+    models: Models = None,
+    backbone: Annotated[str, typer.Option(help="Which reader of the models file; by default its first.")] = "",
+    base_url: BaseUrl = "",
+    model: Model = "",
+    key_variable: KeyVariable = "",
+    context_window: Window = 131_072,
+    prompts: Prompts = None,
+    conversations: Annotated[int | None, typer.Option(min=0, help="At most this many; 0 for all.")] = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """What a run would call, and what that costs; nothing is called.
+
+    Where PARAMS names no models file, models.yaml beside it is taken.
+    """
+    from beamlib.main_job import Endpoints, estimate_lines
+
+    endpoints = Endpoints(models, base_url, model, key_variable, context_window)
+    overrides = {**_settings(settings), **({} if conversations is None else {"conversations": conversations})}
+    found = estimate_lines(params, data, name, endpoints, backbone, prompts, overrides)
+    print(to_json(found.model_dump(mode="json"), indent=2) if as_json else found.render())
+
+
+@calls_app.command("export")
+def calls_export(run: Path, archive: Path) -> None:
+    """Write the stored calls of RUN, with its answers and judgements, into ARCHIVE (.tar.zst) with a list of hashes."""
+    from beamlib.runs.publish import publish
+
+    print(publish(run, archive))
+
+
+@calls_app.command("import")
+def calls_import(archive: Path, run: Path) -> None:
+    """Check ARCHIVE and merge its calls into the run folder RUN, so that it can be replayed."""
+    from beamlib.models.archive import import_calls
+
+    print(import_calls(archive, run))
+
+
+@calls_app.command("verify")
+def calls_verify(
+    archive: Path,
+    data: Annotated[Path | None, typer.Option("--data", envvar="BEAM_DATA", help="Replay it on these too.")] = None,
+) -> None:
+    """Check every hash in ARCHIVE; with --data, replay it without any call and compare answers and judgements."""
+    from beamlib.runs.publish import verify
+
+    print(verify(archive, data))
+
+
 @app.command("run-all")
 def run_all(
     data: Annotated[Path | None, typer.Option(envvar="BEAM_DATA", help="Folder of BEAM conversations.")] = None,
@@ -118,9 +199,19 @@ def run_all(
     protocol: Annotated[str, typer.Option(help="Scoring protocol of the tables.")] = "paper",
     memory: Annotated[str, typer.Option(help="A memory of your own beside the others, as file.py:Class.")] = "",
     download: Annotated[bool, typer.Option("--download", help="Fetch the released data first.")] = False,
+    models: Models = None,
+    backbones: Annotated[str, typer.Option(help="Readers of the models file; by default its first.")] = "",
+    base_url: BaseUrl = "",
+    model: Model = "",
+    key_variable: KeyVariable = "",
+    context_window: Window = 131_072,
+    calls: Annotated[str, typer.Option(help="replay, record or refresh.")] = "record",
+    prompts: Prompts = None,
+    settings: Settings = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")] = False,
 ) -> None:
     """The main job of run_all.sh."""
-    from beamlib.main_job import Job, run
+    from beamlib.main_job import Endpoints, Job, run
 
     run(
         Job(
@@ -131,6 +222,12 @@ def run_all(
             protocol=protocol,
             memory=memory,
             download=download,
+            endpoints=Endpoints(models, base_url, model, key_variable, context_window),
+            backbones=_list(backbones),
+            calls=calls,
+            prompts=prompts,
+            settings=_settings(settings),
+            yes=yes,
         )
     )
 

@@ -3,31 +3,83 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import typer
+import yaml
 from rich.console import Console
 
 from beamlib.benchmark.model import SIZES, Size
 from beamlib.benchmark.sources import find_conversations, parse_size
 from beamlib.errors import UserError
+from beamlib.files import write_text
+from beamlib.models.client import EndpointModel
+from beamlib.models.endpoints import load_models, parse_models
+from beamlib.models.prompts import check_overrides
 from beamlib.params import RunParameters, load_parameters
-from beamlib.report.notebooks import EVALUATION, PUBLISHED, ROOT, execute, preflight
+from beamlib.report.costs import save_costs
+from beamlib.report.notebooks import EVALUATION, MODELS, PUBLISHED, ROOT, execute, preflight
 from beamlib.report.page import Section, summary_rows, write_page
 from beamlib.report.text import print_rows
 from beamlib.runs.arms import arms_of, experiments
+from beamlib.runs.calling import endpoints, models_file, part_of, resolved
+from beamlib.runs.estimate import estimate, save
 from beamlib.runs.evaluate import evaluate
 from beamlib.runs.own import own_memory
+from beamlib.runs.publish import keep_settings
+from beamlib.runs.spending import Estimate
 
 console = Console(highlight=False)
 
 
 @dataclass(frozen=True)
+class Endpoints:
+    """Where models are served: a models file, or one endpoint (`base_url`, `model`) for every role, or neither."""
+
+    file: Path | None = None
+    base_url: str = ""
+    model: str = ""
+    key_variable: str = ""
+    context_window: int = 131_072
+
+    def path(self, folder: Path) -> str:
+        """The models file, empty for the offline stand-in; one endpoint is written down as `<folder>/models.yaml`."""
+        if self.file is not None and self.base_url:
+            raise UserError("--models and --base-url exclude one another; give one.")
+        if self.file is not None:
+            load_models(self.file)
+            return str(self.file.absolute())
+        if not self.base_url:
+            if self.model:
+                raise UserError("--model: name the endpoint that serves it with --base-url.")
+            return ""
+        if not self.model:
+            raise UserError("--base-url: name the model that is served there with --model.")
+        endpoint = {"model": self.model, "base_url": self.base_url, "context_window": self.context_window}
+        endpoint |= {"key_variable": self.key_variable} if self.key_variable else {}
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.model.rpartition("/")[2]).strip("-._") or "model"
+        roles = {"memory": {"max_output_tokens": 2_048}, "compressor": {"max_output_tokens": 20_000}}
+        values = {role: {**endpoint, **roles.get(role, {})} for role in ("memory", "compressor", "judge", "aligner")}
+        values = {"readers": {name: endpoint}, **values}
+        parse_models(values, "--base-url")
+        text = "# Written by --base-url: one endpoint in every role.\n" + yaml.safe_dump(values, sort_keys=False)
+        return str(write_text(folder / MODELS, text).absolute())
+
+
+@dataclass(frozen=True)
 class Job:
-    """What `run_all.sh` was asked for. `sizes` are names of tiers; empty means all that are found."""
+    """What `run_all.sh` was asked for.
+
+    `sizes` are names of tiers; empty means all that are found. `backbones` are the readers of the models file to run,
+    empty for its first. `settings` replaces single parameters.
+    """
 
     data: Path | None
     sizes: Sequence[str]
@@ -36,6 +88,12 @@ class Job:
     protocol: str
     memory: str
     download: bool
+    endpoints: Endpoints = field(default_factory=Endpoints)
+    backbones: Sequence[str] = ()
+    calls: str = "record"
+    prompts: Path | None = None
+    yes: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run(job: Job) -> None:
@@ -43,31 +101,117 @@ def run(job: Job) -> None:
     if not job.name or Path(job.name).name != job.name or job.name.startswith(".") or not job.name.isprintable():
         raise UserError(f"--name: {job.name!r} must be a plain folder name such as 'default'.")
     wanted = [parse_size(size) for size in job.sizes]
-    own = str(Path(job.memory).absolute()) if job.memory else ""
-    if own:
-        own_memory(own)  # a mistake in it should show before anything runs
+    folder = Path("runs") / job.name
+    places = {
+        "own_memory": str(Path(job.memory).absolute()) if job.memory else "",
+        "prompts": str(job.prompts.absolute()) if job.prompts else "",
+        "models": job.endpoints.path(ROOT / folder),
+    }
+    if job.prompts:
+        check_overrides(job.prompts)
+    if job.backbones and not places["models"]:
+        raise UserError("--backbones: name the models file that holds them with --models.")
+    if places["own_memory"]:
+        own_memory(places["own_memory"])  # a mistake in it should show before anything runs
     data = _data(job, wanted)
     found = _found(data, wanted)
-    os.chdir(ROOT)  # relative data folders count from where the command was given, everything else from here
-    folder = Path("runs") / job.name
+    os.chdir(ROOT)  # relative paths count from where the command was given, everything else from here
+    runs = [one for size in found for one in _parameters(job, size, str(data), places, folder)]
     console.print(f"[bold]Main job[/bold] into {folder}/")
     console.print(f"  1. published tables, figures and claims: {len(EVALUATION)} notebooks, about a minute")
-    for step, (size, count) in enumerate(found.items(), start=2):
+    for step, parameters in enumerate(runs, start=2):
+        count = found[parameters.size]
         counted = "1 conversation" if count == 1 else f"{count} conversations"
-        console.print(f"  {step}. {size}: {counted}, all memories, then {len(EVALUATION)} notebooks")
+        console.print(f"  {step}. {_label(parameters)}: {counted}, all memories, then {len(EVALUATION)} notebooks")
     for line in preflight(ROOT / "params"):
         console.print(f"     parameters {line}", style="dim")
+    _confirm(job, runs)
 
     sections = [_published(job, folder)]
-    for size in found:
-        sections.append(_tier(job, size, str(data), own, folder))
+    for parameters in runs:
+        sections.append(_tier(parameters, folder))
     _mirror_figures(folder, job.name)
-    summary = summary_rows(folder, list(found))
-    page = write_page(folder, sections, summary)
+    summary = summary_rows(folder, {_label(one): part_of(one) for one in runs}, offline=not places["models"])
+    page = write_page(folder, sections, summary, offline=not places["models"])
     console.print()
     if summary:
         print_rows(summary, as_json=False)
     console.print(f"[bold]Open[/bold] {page}  (tables in {folder}/tables, figures in {folder}/figures and figures/)")
+
+
+def _parameters(job: Job, size: Size, data: str, places: Mapping[str, str], folder: Path) -> list[RunParameters]:
+    """The parameters of a tier, once per backbone."""
+    names = list(job.backbones) or [""]
+    return [
+        load_parameters(
+            ROOT / "params" / f"{size.lower()}.yaml",
+            **{
+                **job.settings,
+                **places,
+                "data": data,
+                "run": folder.as_posix(),
+                "protocol": job.protocol,
+                "conversations": job.conversations,
+                "backbone": backbone,
+                "calls": job.calls,
+                "confirm_cost": bool(places["models"]),
+            },
+        )
+        for backbone in names
+    ]
+
+
+def _label(parameters: RunParameters) -> str:
+    found = models_file(parameters)
+    return f"{parameters.size} · {parameters.backbone or next(iter(found.readers))}" if found else parameters.size
+
+
+def estimate_lines(
+    params: Path,
+    data: Path | None,
+    name: str,
+    endpoints: Endpoints,
+    backbone: str,
+    prompts: Path | None,
+    settings: Mapping[str, Any],
+) -> Estimate:
+    """What a run by `params` would call, for `beamlib estimate`; nothing is called."""
+    found = load_parameters(params, **settings)
+    beside = params.parent / MODELS
+    models = endpoints.path(ROOT / "runs" / name)
+    models = models or found.models or (str(beside.absolute()) if beside.exists() else "")
+    changes: dict[str, Any] = {"run": f"runs/{name}", "models": models, "backbone": backbone or found.backbone}
+    changes |= {"data": str(data.absolute())} if data else {}
+    changes |= {"prompts": str(prompts.absolute())} if prompts else {}
+    found = load_parameters(params, **{**settings, **changes})
+    if not found.data:
+        raise UserError(f"{params}: it names no data; give a folder of conversations with --data.")
+    os.chdir(ROOT)
+    return estimate(found, arms_of(found, experiments(found)))
+
+
+def _confirm(job: Job, runs: Sequence[RunParameters]) -> None:
+    """Say what all runs will call and cost, before the first call; without a yes nothing is spent."""
+    pending = 0
+    for parameters in runs:
+        if not parameters.models or parameters.calls == "replay":
+            return
+        found = estimate(parameters, arms_of(parameters, experiments(parameters)))
+        save(found, parameters)
+        pending += found.pending
+        console.print(f"\n[bold]Estimate, {_label(parameters)}[/bold]")
+        print(found.render())  # wide: the console would break its lines
+    if not pending:
+        return
+    for parameters in runs:  # a key that is not there should show now and not when the first call is made
+        for role, endpoint in endpoints(parameters).items():
+            EndpointModel(role, endpoint).ready()
+    if job.yes:
+        return
+    if not sys.stdin.isatty():
+        raise UserError("nothing was called: add --yes to spend what the estimate above says.")
+    if not typer.confirm("Make these calls?"):
+        raise UserError("nothing was called.")
 
 
 def _data(job: Job, wanted: Sequence[Size]) -> Path | None:
@@ -102,20 +246,20 @@ def _published(job: Job, folder: Path) -> Section:
     return Section(PUBLISHED, _notebooks(parameters, folder / "notebooks" / PUBLISHED, PUBLISHED))
 
 
-def _tier(job: Job, size: Size, data: str, own: str, folder: Path) -> Section:
-    parameters = load_parameters(
-        ROOT / "params" / f"{size.lower()}.yaml",
-        data=data,
-        run=folder.as_posix(),
-        protocol=job.protocol,
-        conversations=job.conversations,
-        own_memory=own,
-    )
-    console.print(f"\n[bold]{size}[/bold]")
+def _tier(parameters: RunParameters, folder: Path) -> Section:
+    label, part = _label(parameters), part_of(parameters)
+    console.print(f"\n[bold]{label}[/bold]")
     started = time.monotonic()
     evaluate(parameters, arms_of(parameters, experiments(parameters)))
+    if parameters.models:
+        keep_settings(resolved(parameters))
+        save_costs(parameters)
     console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
-    return Section(size, _notebooks(parameters, folder / "notebooks" / size.lower(), size))
+    # The notebooks show what was computed: they must not call anything of their own.
+    shown = (
+        parameters.model_copy(update={"calls": "replay", "confirm_cost": False}) if parameters.models else parameters
+    )
+    return Section(part, _notebooks(shown, folder / "notebooks" / part, label), label)
 
 
 def _notebooks(parameters: RunParameters, folder: Path, label: str) -> list[Path]:

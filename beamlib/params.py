@@ -18,6 +18,20 @@ from beamlib.benchmark.treatment import Treatment
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text
 
+RELEASED_FLAGS: Mapping[str, str] = {
+    "duplicate_per_message": "M1: RAG and working memory hold every pair once per message of its turn",
+    "oldest_working_memory": "M2: working memory is the last 100 such entries, filled oldest first",
+    "character_budgets": "M2: contexts are packed by characters // 3.5 under 14,000 (LIGHT) or 29,000 (RAG)",
+    "plan_blind_ids": "M3: a retrieved key brings the same-numbered pairs of every plan (10M)",
+    "one_vector_per_pair": "M7: all keys of a pair are embedded as one text",
+    "questions_accumulate": "M9: earlier questions stay in the long-context prompt",
+    "long_context_prompt": "M10: the long-context prompt asks for the answer alone, without a rule for what is absent",
+    "keep_markers": "M11: plan coordinates stay in the text",
+    "exact_yes": "M14: the noise filter keeps a chunk only for the bare word yes",
+}
+"""Behaviours of the released code that can be switched on one by one, with their number in the reference (M12, the
+history an extraction sees, is the released rule in both variants)."""
+
 ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
 
 
@@ -35,13 +49,27 @@ class RunParameters(BaseModel):
     errata: Literal["none", "flag", "drop"]
     reader_window: int = Field(ge=2_000, description="tokens a reader with RAG or LIGHT accepts")
     full_context_window: int = Field(ge=2_000, description="tokens a long-context reader accepts")
-    retriever: Literal["embedded", "dense", "bm25"]
+    token_counter: Literal["auto", "regex-words", "cl100k"] = Field(description="counter of every token budget")
+    variant: Literal["paper", "released"] = Field(description="LIGHT and baselines as described, or as released")
+    released: list[str] = Field(description="single behaviours of the released code, by name, on top of the variant")
+    retriever: Literal["embedded", "dense", "bm25", "splade"]
+    retrievers: list[str] = Field(min_length=1, description="retrievers compared in notebook 08")
+    encoder: str = Field(description="dense vectors: embedded, or a sentence-transformers model by name or folder")
+    splade: str = Field(description="sparse vectors of the retriever splade: a SparseEncoder by name or folder")
     k: int = Field(ge=1, description="retrieval budget: pairs recalled")
     budgets: list[int] = Field(min_length=1, description="retrieval budgets compared in notebook 07")
     working_pairs: int = Field(ge=0, description="z of the paper: newest pairs in working memory")
     scratchpad_threshold: int = Field(ge=100, description="tokens above which the scratchpad is compressed")
     scratchpad_target: int = Field(ge=50, description="tokens it is compressed to")
     own_memory: str = Field(description="a memory of one's own, as file.py:Class, beside the main table's; or empty")
+    models: str = Field(description="models file with the roles' endpoints; empty for the offline stand-in")
+    backbone: str = Field(description="which reader of the models file; empty for the first")
+    calls: Literal["replay", "record", "refresh"] = Field(description="what to do about calls that are not stored")
+    confirm_cost: bool = Field(description="nothing is called before this is true")
+    prompts: str = Field(description="folder whose prompt files override those of prompts/; or empty")
+    question_in_prompt: bool = Field(description="whether the judge sees the question (the released code forgets it)")
+    judge_repeats: int = Field(ge=1, description="how often every verdict is asked for, to see its spread")
+    alignment: Literal["greedy", "batched"] = Field(description="event ordering: call by call as released, or one call")
     protocol: ProtocolName = Field(description="scoring protocol of the headline tables")
     resamples: int = Field(ge=100, description="bootstrap resamples over conversations")
     seed: int = Field(ge=0, description="seed of every resampling")
@@ -59,10 +87,33 @@ class RunParameters(BaseModel):
             raise ValueError("budgets must be different positive integers")
         return value
 
+    @field_validator("retrievers")
+    @classmethod
+    def _known_retrievers(cls, value: list[str]) -> list[str]:
+        known = ("embedded", "dense", "bm25", "splade")
+        if any(name not in known for name in value) or len(set(value)) != len(value):
+            raise ValueError(f"retrievers must be different ones of {', '.join(known)}")
+        return value
+
+    @field_validator("released")
+    @classmethod
+    def _known_flags(cls, value: list[str]) -> list[str]:
+        for name in value:
+            if name not in RELEASED_FLAGS:
+                raise ValueError(
+                    f"{name!r:.80} is no released behaviour; the known ones are {', '.join(RELEASED_FLAGS)}"
+                )
+        return value
+
+    @property
+    def flags(self) -> frozenset[str]:
+        """The released behaviours that are on."""
+        return frozenset(RELEASED_FLAGS if self.variant == "released" else self.released)
+
     @property
     def treatment(self) -> Treatment:
         """The data treatment, as the loader takes it."""
-        return Treatment(self.chat_variant, self.strip_markers, self.errata)
+        return Treatment(self.chat_variant, self.strip_markers and "keep_markers" not in self.flags, self.errata)
 
 
 def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:

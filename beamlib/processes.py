@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from typing import NoReturn
 
 from beamlib.errors import UserError
+from beamlib.models.base import land
 
 
 @contextmanager
@@ -38,10 +40,20 @@ def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         ) from None
 
 
+PATIENCE = 10.0
+"""Seconds that calls in flight get to arrive when a run is ended: they have been paid for."""
+
+
 def _begin_worker() -> None:
+    signal.signal(signal.SIGTERM, _end)
     # Ctrl-C reaches every process of a terminal: the parent alone answers it, or each worker prints a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end(*_: object) -> NoReturn:
+    land(PATIENCE)
+    os._exit(1)
 
 
 def _end_with_parent() -> None:

@@ -24,7 +24,7 @@ from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
 from beamlib.models.base import Prompt, complete_all
 from beamlib.models.offline import OfflineModel
 from beamlib.params import RunParameters, load_parameters
-from beamlib.retrieval import RETRIEVERS, document_index, embedded_encoder
+from beamlib.retrieval import SHIPPED, document_index, embedded_encoder
 
 Work = tuple[int, Callable[[], object]]
 """How many characters or questions there are to do, and what does them."""
@@ -73,7 +73,7 @@ def evidence(folder: Path, size: Size) -> list[dict[str, Any]]:
     """Evidence recall of each memory and retriever over the conversations of `size` in `folder`, all abilities."""
     from beamlib.scoring.evidence import MEMORIES, evidence_table
 
-    rows = evidence_table(folder, [size], MEMORIES, RETRIEVERS, [BUDGET], workers=1, quiet=True)
+    rows = evidence_table(folder, [size], MEMORIES, SHIPPED, [BUDGET], workers=1, quiet=True)
     return [row for row in rows if row["ability"] == "all"]
 
 
@@ -92,7 +92,7 @@ def _timed(amount: int, work: Callable[[], object]) -> Cost:
 def _warm_up() -> None:
     """Load what a process loads once (the token table, the stemmer), so that no stage's time has it."""
     embedded_encoder().encode(["one text"])
-    for retriever in RETRIEVERS:
+    for retriever in SHIPPED:
         document_index(["one text", "another text"], retriever).search("text", 1)
 
 

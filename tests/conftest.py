@@ -6,6 +6,17 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The machines that run this are shared: how long an example takes says nothing about it.
+settings.register_profile("shared", deadline=None)
+settings.load_profile("shared")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--vllm`, which `run_tests.sh` passes on."""
+    parser.addoption("--vllm", action="store_true", help="also run the tests against a real vLLM server")
+
 
 pytest_plugins = ["fixtures_release"]
 

@@ -31,12 +31,14 @@ class Recollection:
     """What a memory hands to the reader.
 
     `context` is the text the reader sees, `message_ids` the messages surfaced in it (in order of appearance, without
-    repeats), `parts` the ids surfaced by each part of the memory, by name.
+    repeats), `parts` the ids surfaced by each part of the memory, by name. `gaps` counts the calls of the memory that
+    gave nothing usable: what rests on them is missing here, and tables say so.
     """
 
     context: str
     message_ids: tuple[int, ...] = ()
     parts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    gaps: int = 0
 
     @classmethod
     def of(cls, passages: Sequence[Passage]) -> Recollection:

@@ -1,7 +1,7 @@
 """Fitting text into a number of tokens: what to keep whole, what to shorten, and how to say so.
 
-All counts are by `beamlib.text.count_tokens`. That counter adds up over pieces joined by white space, so sizes are
-counted once per piece and then summed.
+All counts are by the active counter of `beamlib.text`. Sizes are counted once per piece and then summed. A counter of
+real tokens does not quite add up over pieces, so every piece of a context is charged `JOINT_TOKENS` more.
 """
 
 from __future__ import annotations
@@ -12,12 +12,18 @@ from beamlib.text import count_tokens, token_spans
 
 RESERVE_TOKENS = 3_000
 """Tokens of a reader's window that a memory leaves free for the instructions, the question and the answer. Also covers
-the counter's error: on single messages it may be 5 % below a real tokenizer."""
+the counter's error: on single messages the default one may be 5 % below a real tokenizer."""
 
 LEAST_TOKENS = 64
 """No passage is ever shortened below this: room for its header, the mark and some words on either side."""
 
-_MARK_TOKENS = 8
+JOINT_TOKENS = 2
+"""Charged for the blank line between two passages, and for tokens that are cut differently where they meet."""
+
+
+def passage_tokens(text: str) -> int:
+    """What `text` takes up in a context: its tokens and its joint."""
+    return count_tokens(text) + JOINT_TOKENS
 
 
 def shorten(text: str, tokens: int) -> str:
@@ -30,9 +36,14 @@ def shorten(text: str, tokens: int) -> str:
     if count_tokens(text) <= tokens:
         return text
     spans = token_spans(text)
-    room = tokens - _MARK_TOKENS
-    head, tail = text[: spans[room // 2 - 1][1]], text[spans[len(spans) - (room - room // 2)][0] :]
-    return f"{head}\n[… {len(spans) - room} tokens left out …]\n{tail}"
+    room = max(min(tokens, len(spans)) - count_tokens(_mark(len(spans))), 2)
+    while True:
+        head, tail = text[: spans[room // 2 - 1][1]], text[spans[len(spans) - (room - room // 2)][0] :]
+        short = f"{head}{_mark(len(spans) - room)}{tail}"
+        excess = count_tokens(short) - tokens
+        if excess <= 0 or room == 2:
+            return short
+        room = max(room - excess, 2)  # the pieces on either side of the mark may count more than they did inside
 
 
 def newest_that_fit(sizes: Sequence[int], tokens: int) -> int:
@@ -56,3 +67,7 @@ def common_limit(sizes: Sequence[int], tokens: int) -> int:
             return share
         left -= size
     return max(sizes, default=tokens)
+
+
+def _mark(left_out: int) -> str:
+    return f"\n[… {left_out} tokens left out …]\n"

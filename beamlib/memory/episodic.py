@@ -7,24 +7,34 @@ from collections.abc import Sequence
 
 from beamlib.benchmark.model import Pair
 from beamlib.errors import UserError
-from beamlib.retrieval import Keys, key_index
+from beamlib.retrieval import Encoders, Keys, key_index
 
 _LABEL = re.compile(r"^(?:said|summary):\s*", re.IGNORECASE)
+_DEFAULT = Encoders()
 
 
 class EpisodicIndex:
     """An index whose keys are a model's and whose values are the original pairs.
 
     `keys[i]` are the keys of `pairs[i]`, the lines of the model's reply. The number of pairs wanted
-    is given with each search, so one index serves every retrieval budget.
+    is given with each search, so one index serves every retrieval budget. `one_vector` joins the keys of a pair, so
+    that they are embedded as one text: the released index has the whole reply as one (M7 of the reference).
     """
 
-    def __init__(self, pairs: Sequence[Pair], keys: Keys, retriever: str = "embedded") -> None:
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        keys: Keys,
+        retriever: str = "embedded",
+        encoders: Encoders = _DEFAULT,
+        *,
+        one_vector: bool = False,
+    ) -> None:
         if len(pairs) != len(keys):
             raise UserError(f"an episodic index got keys for {len(keys)} pairs but {len(pairs)} pairs; give one each.")
         self.pairs = tuple(pairs)
         self.retriever = retriever
-        self._index = key_index(keys, retriever)
+        self._index = key_index([["\n".join(texts)] for texts in keys] if one_vector else keys, retriever, encoders)
 
     def search(self, question: str, k: int) -> list[Pair]:
         """The `k` pairs whose keys suit the question best, best first."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from beamlib.benchmark.model import Conversation, Pair
 from beamlib.memory.base import passage
 from beamlib.memory.budget import shorten
+from beamlib.memory.calls import replies_to, with_gaps
 from beamlib.memory.episodic import read_keys
-from beamlib.models.base import Completion, Model, ModelError, Prompt, complete_all
+from beamlib.models.base import Model, Prompt, attempt_all
 from beamlib.text import count_tokens
 
 INPUT_TOKENS = 25_000
@@ -27,8 +29,13 @@ _LIST_MARK = re.compile(r"^\s*(?:[-*•]\s+)?")
 
 def header(pair: Pair) -> str:
     """The first line of `passage(pair)`: the mark by which notes say where they come from."""
+    return f"[{about(pair)}]"
+
+
+def about(pair: Pair) -> str:
+    """What a call on `pair` concerns, in messages to the user."""
     first, last = pair.message_ids
-    return f"[messages {first}-{last}]"
+    return f"messages {first}-{last}"
 
 
 def extraction_prompts(prompt_id: str, conversation: Conversation) -> list[Prompt]:
@@ -43,13 +50,28 @@ def extraction_prompts(prompt_id: str, conversation: Conversation) -> list[Promp
         history = "\n\n".join(texts[earlier.user.id] for earlier in before)
         if sum(sizes[earlier.user.id] for earlier in before) > INPUT_TOKENS - size:
             history = shorten(history, INPUT_TOKENS - size)
-        prompts.append(Prompt(prompt_id, {"history": history, "pair": text}))
+        prompts.append(Prompt(prompt_id, {"history": history, "pair": text}, about=about(pair)))
     return prompts
 
 
 def extract(model: Model, prompts: Sequence[Prompt]) -> list[str]:
-    """The replies to extraction prompts, in order, all asked at once; `ModelError` says which pair's call failed."""
-    return [completion.text for completion in complete_all(_NamesThePair(model), prompts)]
+    """The replies to extraction prompts, in order, all asked at once.
+
+    Raises `ModelError` if a call failed: it says which pair's and keeps the outcome.
+    """
+    return replies_to(model, prompts)
+
+
+def read_pairs(model: Model, conversation: Conversation) -> tuple[list[str], list[str], int]:
+    """Every pair's replies to `episodic_keys` and to `scratchpad_notes`; no call waits for another.
+
+    Both calls about a pair stand together. The third value counts gaps: calls that failed for good, whose reply is
+    empty. Raises `ModelError` where calls may yet succeed, or too many failed.
+    """
+    keys = extraction_prompts("episodic_keys", conversation)
+    prompts = [asked for prompt in keys for asked in (prompt, replace(prompt, id="scratchpad_notes"))]
+    texts, gaps = with_gaps(prompts, attempt_all(model, prompts))
+    return texts[::2], texts[1::2], gaps
 
 
 def episodic_keys(conversation: Conversation, replies: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -76,21 +98,3 @@ def _with_history(conversation: Conversation) -> Iterator[tuple[Pair, Sequence[P
             for position, pair in enumerate(turn.pairs):
                 yield pair, turn.pairs[:position] if position else turn_before
             turn_before = turn.pairs
-
-
-class _NamesThePair:
-    """Wraps a model so that a failure among thousands of concurrent calls can be traced to its pair."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    async def complete(self, prompt: Prompt) -> Completion:
-        try:
-            return await self._model.complete(prompt)
-        except ModelError as error:
-            where = prompt.variables["pair"].partition("\n")[0]
-            raise ModelError(f"{prompt.id} for {where}: {error}") from error

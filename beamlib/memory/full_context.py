@@ -10,8 +10,9 @@ from __future__ import annotations
 from beamlib.benchmark.model import Conversation
 from beamlib.errors import UserError
 from beamlib.memory.base import Passage, Recollection, passage
-from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, newest_that_fit, shorten
-from beamlib.text import count_tokens
+from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, newest_that_fit, passage_tokens, shorten
+
+_LEAST = LEAST_TOKENS + JOINT_TOKENS
 
 
 class FullContext:
@@ -24,21 +25,21 @@ class FullContext:
 
     def __init__(self, window_tokens: int, reserve_tokens: int = RESERVE_TOKENS) -> None:
         self._tokens = window_tokens - reserve_tokens
-        if self._tokens < LEAST_TOKENS:
+        if self._tokens < _LEAST:
             raise UserError(
                 f"full_context: a window of {window_tokens} tokens less a reserve of {reserve_tokens} leaves "
-                f"{self._tokens}; give a window of at least {reserve_tokens + LEAST_TOKENS}."
+                f"{self._tokens}; give a window of at least {reserve_tokens + _LEAST}."
             )
         self._recollection: Recollection | None = None
 
     def ingest(self, conversation: Conversation) -> None:
         """Choose the part that fits; it is the same for every question."""
         passages = [passage(pair, part="history") for pair in conversation.pairs]
-        start = newest_that_fit([count_tokens(item.text) for item in passages], self._tokens)
+        start = newest_that_fit([passage_tokens(item.text) for item in passages], self._tokens)
         shown = passages[start:]
         if passages and not shown:
             newest = passages[-1]
-            shown = [Passage(shorten(newest.text, self._tokens), newest.message_ids, newest.part)]
+            shown = [Passage(shorten(newest.text, self._tokens - JOINT_TOKENS), newest.message_ids, newest.part)]
         self._recollection = Recollection.of(shown)
 
     def recall(self, question: str) -> Recollection:

@@ -1,24 +1,44 @@
 """LIGHT (paper section 3): episodic memory, working memory and a filtered scratchpad.
 
-Reading a conversation costs two model calls per pair (keys, notes) and the compressor's; recalling costs one call per
-chunk of the scratchpad. What is extracted serves every number of retrieved pairs, every ablation and every retriever:
-`Light.variant` makes those without reading again.
+Reading a conversation costs two model calls per pair (keys, notes), none of which waits for another, and the
+compressor's, one after the other; recalling costs one call per chunk of the scratchpad and question, all at once. What
+is extracted serves every number of retrieved pairs, every ablation and every retriever: `Light.variant` makes those
+without reading again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import PurePath
 
 from beamlib.benchmark.model import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.memory.base import Passage, Recollection, passage
-from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, common_limit, shorten
+from beamlib.memory.budget import (
+    JOINT_TOKENS,
+    LEAST_TOKENS,
+    RESERVE_TOKENS,
+    common_limit,
+    passage_tokens,
+    shorten,
+)
 from beamlib.memory.episodic import EpisodicIndex
-from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
+from beamlib.memory.extraction import episodic_keys, read_pairs
+from beamlib.memory.released import (
+    LIGHT_ESTIMATE,
+    LIGHT_FLAGS,
+    WORKING_ENTRIES,
+    check_flags,
+    entries,
+    flags_name,
+    namesakes,
+    pack,
+)
 from beamlib.memory.scratchpad import Chunk, Scratchpad, build_scratchpad, relevant_chunks, scratchpad_passages
-from beamlib.memory.working import working_memory
-from beamlib.models.base import Model, Prompt
-from beamlib.retrieval.encoder import embedded_encoder
+from beamlib.memory.working import newest_pairs, working_memory
+from beamlib.models.base import Model, ModelError
+from beamlib.retrieval import Encoders, dense_encoder
 from beamlib.text import count_tokens
 
 _SWITCHES = {
@@ -27,7 +47,8 @@ _SWITCHES = {
     "use_scratchpad": "scratchpad",
     "use_filter": "noise-filter",
 }
-_READING = ("scratchpad_threshold", "scratchpad_target", "chunk_percentile", "chunk_buffer")
+_READING = ("scratchpad_threshold", "scratchpad_target", "chunk_percentile", "chunk_buffer", "encoder")
+_ENCODERS = Encoders()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +57,24 @@ class LightSettings:
 
     Fixed (sections 3.2, 4.1): `scratchpad_threshold` and `scratchpad_target` in tokens, the chunker's percentile and
     buffer, a `reader_window` of 32K tokens. `k` is the base of Table 9 (M16 of the reference). Open: `working_pairs`
-    (z); about four distinct pairs is what the released code's budget lets in. The shares divide the window less
-    `RESERVE_TOKENS`: at most `episodic_share` for the retrieved pairs (sixteen of the median length of 1,000 tokens),
-    `working_share` for the newest (four of them fit in nearly every conversation); the scratchpad gets all that is
-    left. The `use_` switches are the ablations of Table 8.
+    (z); about four distinct pairs is what the released code's budget lets in. `budget` says how the window is divided.
+    The `use_` switches are the ablations of Table 8. `encoder` makes the chunker's vectors and those of the retriever
+    `dense`, `splade` those of `splade` (see `beamlib.retrieval.Encoders`).
+
+    `released` switches on behaviours of the released code, by the names of `beamlib.memory.released.LIGHT_FLAGS`:
+
+    - `duplicate_per_message` (M1): working memory counts every pair once per message of its turn and shows the copies.
+    - `oldest_working_memory` (M2): it is filled oldest first from the last 100 entries, whatever `working_pairs` is,
+      and repeats what was retrieved.
+    - `character_budgets` (M2): retrieved pairs in rank order, then working memory, each pair whole, while their
+      characters // 3.5 stay under 14,000; one that does not fit is skipped. The shares are not used, but `budget`
+      still bounds both together.
+    - `plan_blind_ids` (M3): each retrieved pair brings the pairs of its place in every plan, in the conversation's
+      order (the released order is random) and each group once.
+    - `one_vector_per_pair` (M7): all keys of a pair are embedded as one text.
+    - `exact_yes` (M14): the filter keeps a chunk only for the bare word yes.
+
+    `beamlib.memory.released` says what no flag reproduces.
     """
 
     k: int = 5
@@ -50,16 +85,21 @@ class LightSettings:
     use_filter: bool = True
     working_pairs: int = 4
     reader_window: int = 32_768
+    reserve_tokens: int = RESERVE_TOKENS
     episodic_share: float = 0.55
     working_share: float = 0.2
     scratchpad_threshold: int = 30_000
     scratchpad_target: int = 15_000
     chunk_percentile: float = 80.0
     chunk_buffer: int = 1
+    encoder: str = _ENCODERS.dense
+    splade: str = _ENCODERS.splade
+    released: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         _require(self.k >= 1, "k", self.k, "at least 1")
         _require(self.working_pairs >= 0, "working_pairs", self.working_pairs, "0 or more")
+        _require(self.reserve_tokens >= 0, "reserve_tokens", self.reserve_tokens, "0 or more")
         _require(0 < self.episodic_share < 1, "episodic_share", self.episodic_share, "between 0 and 1")
         rest = 1 - self.episodic_share
         _require(0 < self.working_share < rest, "working_share", self.working_share, f"between 0 and {rest:g}")
@@ -70,11 +110,30 @@ class LightSettings:
         _require(threshold > target, "scratchpad_threshold", threshold, f"above scratchpad_target ({target})")
         _require(0 <= self.chunk_percentile <= 100, "chunk_percentile", self.chunk_percentile, "between 0 and 100")
         _require(self.chunk_buffer >= 0, "chunk_buffer", self.chunk_buffer, "0 or more")
+        check_flags(self.released, LIGHT_FLAGS, "LIGHT settings")
 
     @property
     def context_tokens(self) -> int:
         """Tokens that all parts may have together."""
-        return self.reader_window - RESERVE_TOKENS
+        return self.reader_window - self.reserve_tokens
+
+    @property
+    def budget(self) -> dict[str, int]:
+        """Tokens of the window by part: `episodic`, `working`, `scratchpad`, and `reserve` for what is no memory.
+
+        They add up to `reader_window`; the joints between passages are charged to their parts. By default sixteen
+        retrieved pairs of the median length (1,000 tokens) fit whole, and four of the newest in nearly every
+        conversation. The scratchpad also gets whatever the other two leave.
+        """
+        episodic = int(self.context_tokens * self.episodic_share)
+        working = int(self.context_tokens * self.working_share)
+        scratchpad = self.context_tokens - episodic - working
+        return {"episodic": episodic, "working": working, "scratchpad": scratchpad, "reserve": self.reserve_tokens}
+
+    @property
+    def encoders(self) -> Encoders:
+        """The models of the retrievers."""
+        return Encoders(self.encoder, self.splade)
 
     @property
     def name(self) -> str:
@@ -84,9 +143,9 @@ class LightSettings:
             value = getattr(self, item.name)
             if item.name in _SWITCHES and not value:
                 parts += ["without", _SWITCHES[item.name]]
-            elif item.name not in ("k", "retriever") and value != item.default:
-                parts += [item.name.replace("_", "-"), f"{value:g}"]
-        return "-".join(parts)
+            elif item.name not in ("k", "retriever", "released") and value != item.default:
+                parts += [item.name.replace("_", "-"), PurePath(value).name if isinstance(value, str) else f"{value:g}"]
+        return "-".join([*parts, *flags_name(self.released, LIGHT_FLAGS)])
 
 
 def _require(holds: bool, field: str, value: object, wanted: str) -> None:
@@ -102,13 +161,15 @@ class _Reading:
     keys: tuple[tuple[str, ...], ...]
     scratchpad: Scratchpad
     index: EpisodicIndex
+    gaps: int = 0
 
 
 class Light:
-    """The memory of the paper. `model` extracts keys, takes and compresses notes, and filters them."""
+    """The memory of the paper. `model` extracts keys, takes notes and filters them; `compressor` compresses them."""
 
-    def __init__(self, model: Model, settings: LightSettings | None = None) -> None:
+    def __init__(self, model: Model, settings: LightSettings | None = None, *, compressor: Model | None = None) -> None:
         self._model = model
+        self._compressor = model if compressor is None else compressor
         self.settings = settings or LightSettings()
         self._read: _Reading | None = None
 
@@ -119,24 +180,23 @@ class Light:
     def ingest(self, conversation: Conversation) -> None:
         """Extract keys and notes from every pair, and build index, scratchpad and chunks from them.
 
-        Raises `ModelError` naming the pair whose call failed; nothing is recalled from a half-read conversation.
+        A pair whose call failed for good is found by its user's words, or has no notes; `Recollection.gaps` counts such
+        calls. Raises `ModelError` naming a pair where calls may yet succeed, or too many failed.
         """
         self._read = None
-        prompts = extraction_prompts("episodic_keys", conversation)
-        keys = episodic_keys(conversation, extract(self._model, prompts))
-        notes = extract(self._model, [Prompt("scratchpad_notes", prompt.variables) for prompt in prompts])
+        key_replies, notes, gaps = read_pairs(self._model, conversation)
+        keys = episodic_keys(conversation, key_replies)
         scratchpad = build_scratchpad(
-            self._model,
+            self._compressor,
             conversation,
             notes,
-            embedded_encoder(),
+            dense_encoder(self.settings.encoder),
             threshold=self.settings.scratchpad_threshold,
             target=self.settings.scratchpad_target,
             percentile=self.settings.chunk_percentile,
             buffer=self.settings.chunk_buffer,
         )
-        index = EpisodicIndex(conversation.pairs, keys, retriever=self.settings.retriever)
-        self._read = _Reading(conversation, keys, scratchpad, index)
+        self._read = _Reading(conversation, keys, scratchpad, _index(conversation, keys, self.settings), gaps)
 
     def variant(self, settings: LightSettings) -> Light:
         """The same reading under other settings: other `k`, budgets, switches, or retriever (only the index is new).
@@ -148,10 +208,9 @@ class Light:
             ours, theirs = getattr(self.settings, field), getattr(settings, field)
             if ours != theirs:
                 raise ValueError(f"cannot share a reading made with {field}={ours} where {field} is {theirs}")
-        if settings.retriever != self.settings.retriever:
-            index = EpisodicIndex(read.conversation.pairs, read.keys, retriever=settings.retriever)
-            read = replace(read, index=index)
-        other = Light(self._model, settings)
+        if _index_settings(settings) != _index_settings(self.settings):
+            read = replace(read, index=_index(read.conversation, read.keys, settings))
+        other = Light(self._model, settings, compressor=self._compressor)
         other._read = read
         return other
 
@@ -160,23 +219,64 @@ class Light:
 
         The parts are called "episodic", "working" and "scratchpad". Raises `ModelError` if a filter call fails.
         """
-        read, settings = self._reading(), self.settings
-        passages = self._episodic(question) if settings.use_retrieval else []
-        if settings.use_working:
-            shown = [i for item in passages for i in item.message_ids]
-            tokens = int(settings.context_tokens * settings.working_share)
-            passages += working_memory(read.conversation.pairs, settings.working_pairs, tokens, shown)
-        if settings.use_scratchpad:
-            chunks: list[Chunk] = list(self.chunks)
-            if settings.use_filter:
-                chunks = relevant_chunks(self._model, question, chunks)
-            left = settings.context_tokens - sum(count_tokens(item.text) for item in passages)
+        found = self.recall_all([question])[0]
+        if isinstance(found, ModelError):
+            raise found
+        return found
+
+    def recall_all(self, questions: Sequence[str]) -> list[Recollection | ModelError]:
+        """`recall` for every question, in order, with all filter calls out at once; a failed one fails its question."""
+        kept: Sequence[tuple[Sequence[Chunk], int] | ModelError] = [(self.chunks, 0)] * len(questions)
+        if self.settings.use_scratchpad and self.settings.use_filter:
+            exact = "exact_yes" in self.settings.released
+            kept = relevant_chunks(self._model, questions, self.chunks, exact=exact)
+        return [
+            found if isinstance(found, ModelError) else self._recollection(question, *found)
+            for question, found in zip(questions, kept, strict=True)
+        ]
+
+    def _recollection(self, question: str, chunks: Sequence[Chunk], gaps: int) -> Recollection:
+        passages = self._packed(question) if "character_budgets" in self.settings.released else self._shared(question)
+        if self.settings.use_scratchpad:
+            left = self.settings.context_tokens - sum(passage_tokens(item.text) for item in passages)
             passages += scratchpad_passages(chunks, left)
-        return Recollection.of(passages)
+        return replace(Recollection.of(passages), gaps=self._reading().gaps + gaps)
+
+    def _shared(self, question: str) -> list[Passage]:
+        """Retrieved pairs and working memory, each within its own share."""
+        settings, tokens = self.settings, self.settings.budget["working"]
+        found = self._episodic(question) if settings.use_retrieval else []
+        if not settings.use_working:
+            return found
+        pairs = entries(self._reading().conversation, settings.released)
+        if "oldest_working_memory" in settings.released:
+            return found + pack([passage(pair, "working") for pair in pairs[-WORKING_ENTRIES:]], tokens)
+        shown = [i for item in found for i in item.message_ids]
+        return found + working_memory(pairs, settings.working_pairs, tokens, shown)
+
+    def _packed(self, question: str) -> list[Passage]:
+        """Retrieved pairs and working memory as the released code packs them."""
+        settings = self.settings
+        found = [passage(pair, "episodic") for pair in self.retrieved(question)] if settings.use_retrieval else []
+        if settings.use_working:
+            pairs = entries(self._reading().conversation, settings.released)
+            if "oldest_working_memory" in settings.released:
+                found += newest_pairs(pairs, WORKING_ENTRIES)
+            else:
+                found += newest_pairs(pairs, settings.working_pairs, [i for item in found for i in item.message_ids])
+        return pack(found, settings.budget["episodic"] + settings.budget["working"], LIGHT_ESTIMATE)
 
     def retrieved(self, question: str, k: int | None = None) -> list[Pair]:
-        """The `k` pairs (by default the settings') whose keys are nearest to the question, nearest first."""
-        return self._reading().index.search(question, k or self.settings.k)
+        """The `k` pairs (by default the settings') whose keys are nearest to the question, nearest first.
+
+        With `plan_blind_ids` each brings its namesakes of other plans, so that there are more than `k`.
+        """
+        read = self._reading()
+        found = read.index.search(question, k or self.settings.k)
+        if "plan_blind_ids" not in self.settings.released:
+            return found
+        groups = namesakes(read.conversation)
+        return list({pair.user.id: pair for hit in found for pair in groups[hit.user.id]}.values())
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -204,13 +304,24 @@ class Light:
         return self._reading().scratchpad
 
     def _episodic(self, question: str) -> list[Passage]:
-        # All k pairs are shown. Where they do not fit, the longest lose their middle, not the last their place.
+        # All k pairs are shown. Where they do not fit, the longest lose their middle, not the last their place. Only
+        # namesakes of other plans can be too many even for that.
+        tokens = self.settings.budget["episodic"]
         found = [passage(pair, part="episodic") for pair in self.retrieved(question)]
-        sizes = [count_tokens(item.text) for item in found]
-        limit = common_limit(sizes, int(self.settings.context_tokens * self.settings.episodic_share))
+        found = found[: tokens // (LEAST_TOKENS + JOINT_TOKENS)]
+        limit = common_limit([count_tokens(item.text) for item in found], tokens - JOINT_TOKENS * len(found))
         return [Passage(shorten(item.text, max(limit, LEAST_TOKENS)), item.message_ids, item.part) for item in found]
 
     def _reading(self) -> _Reading:
         if self._read is None:
             raise RuntimeError("Light has read no conversation yet: call ingest first")
         return self._read
+
+
+def _index_settings(settings: LightSettings) -> tuple[str, Encoders, bool]:
+    return settings.retriever, settings.encoders, "one_vector_per_pair" in settings.released
+
+
+def _index(conversation: Conversation, keys: Sequence[Sequence[str]], settings: LightSettings) -> EpisodicIndex:
+    retriever, encoders, one_vector = _index_settings(settings)
+    return EpisodicIndex(conversation.pairs, keys, retriever, encoders, one_vector=one_vector)

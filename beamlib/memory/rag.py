@@ -2,48 +2,73 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from beamlib.benchmark.model import Conversation, Pair
+from beamlib.errors import UserError
 from beamlib.memory.base import Passage, Recollection, passage
-from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, common_limit, shorten
-from beamlib.retrieval import Index, document_index
+from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, common_limit, shorten
+from beamlib.memory.released import RAG_ESTIMATE, RAG_FLAGS, check_flags, entries, flags_name, pack
+from beamlib.retrieval import Encoders, Index, document_index
 from beamlib.text import count_tokens
+
+_DEFAULT = Encoders()
 
 
 class Rag:
-    """Recalls the `k` pairs whose text suits the question best, best first.
+    """Recalls the `k` pairs whose text suits the question best, best first, in `window_tokens - reserve_tokens`.
 
-    `duplicate_per_message` reproduces the released index, which holds every pair of a turn once per *message* of that
-    turn (2, 4, 6... copies), so that the top k hold few distinct pairs.
+    `encoder` and `splade` name the models of the retrievers `dense` and `splade`. `released` switches on behaviours of
+    the released code (`beamlib.memory.released.RAG_FLAGS`): `duplicate_per_message` (M1) indexes every pair of a turn
+    once per *message* of that turn (2, 4, 6... copies), so that the top k hold few distinct pairs and show some of them
+    repeatedly; `character_budgets` packs whole pairs in rank order under 29,000 estimated tokens. That only the first
+    512 tokens of a pair are embedded (M7) is a property of the released encoder: `dense` with that model has it.
     """
 
     def __init__(
         self,
         k: int = 5,
         retriever: str = "embedded",
-        duplicate_per_message: bool = False,
         window_tokens: int = 32_768,
+        *,
+        reserve_tokens: int = RESERVE_TOKENS,
+        encoder: str = _DEFAULT.dense,
+        splade: str = _DEFAULT.splade,
+        released: frozenset[str] = frozenset(),
     ) -> None:
+        check_flags(released, RAG_FLAGS, "RAG settings")
         self.k = k
-        self.window_tokens = window_tokens
         self.retriever = retriever
-        self.duplicate_per_message = duplicate_per_message
+        self.window_tokens = window_tokens
+        self.released = released
+        self._encoders = Encoders(encoder, splade)
+        self._tokens = window_tokens - reserve_tokens
+        least = k * (LEAST_TOKENS + JOINT_TOKENS)
+        if k < 1 or self._tokens < least:
+            raise UserError(
+                f"RAG settings: k is {k} in a window of {window_tokens} tokens less a reserve of {reserve_tokens}; "
+                f"give a k of at least 1 and a window of at least {reserve_tokens + max(least, 0)}."
+            )
         self._documents: list[Pair] = []
-        self._index: Index = document_index([], retriever)
+        self._index: Index = document_index([], "bm25")
 
     @property
     def name(self) -> str:
-        return f"rag-{self.retriever}-k{self.k}" + ("-duplicates" if self.duplicate_per_message else "")
+        """`rag-<retriever>-k<k>`, then the models and flags that are not the defaults."""
+        models = [
+            PurePath(name).name
+            for name, default in ((self._encoders.dense, _DEFAULT.dense), (self._encoders.splade, _DEFAULT.splade))
+            if name != default
+        ]
+        return "-".join(["rag", self.retriever, f"k{self.k}", *models, *flags_name(self.released, RAG_FLAGS)])
 
     def ingest(self, conversation: Conversation) -> None:
         """Index the conversation's pairs, replacing what was indexed before."""
-        self._documents = [
-            pair
-            for turn in conversation.turns
-            for pair in turn.pairs
-            for _ in range(len(turn.messages) if self.duplicate_per_message else 1)
-        ]
+        self._documents = entries(conversation, self.released)
         self._index = document_index(
-            [f"{pair.user.content}\n{pair.assistant.content}" for pair in self._documents], self.retriever
+            [f"{pair.user.content}\n{pair.assistant.content}" for pair in self._documents],
+            self.retriever,
+            self._encoders,
         )
 
     def search(self, question: str, k: int) -> list[Pair]:
@@ -53,7 +78,9 @@ class Rag:
     def recall(self, question: str) -> Recollection:
         """The `k` best pairs in rank order; where they exceed the reader's window, the longest lose their middle."""
         found = [passage(pair) for pair in self.search(question, self.k)]
-        limit = common_limit([count_tokens(item.text) for item in found], self.window_tokens - RESERVE_TOKENS)
+        if "character_budgets" in self.released:
+            return Recollection.of(pack(found, self._tokens, RAG_ESTIMATE))
+        limit = common_limit([count_tokens(item.text) for item in found], self._tokens - JOINT_TOKENS * len(found))
         return Recollection.of(
             [Passage(shorten(item.text, max(limit, LEAST_TOKENS)), item.message_ids, item.part) for item in found]
         )

@@ -1,32 +1,40 @@
 """The scratchpad (paper section 3.2): notes on every pair, merged in order, compressed when long, filtered by question.
 
-Every note is a line `- [messages a-b] text`. The header survives merging and compression as text, and from it come
-the message ids that a recollection reports. Ids that the conversation does not have are ignored: a compressing model
-may garble a header.
+Every note is a line `- [messages a-b] text.` that ends with a full stop, question or exclamation mark: one is put there
+where the model left it out, so that a note is a sentence to the chunker. The header survives merging and compression as
+text, and from it come the message ids that a recollection reports. Ids that the conversation does not have are ignored:
+a compressing model may garble a header.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from beamlib.benchmark.model import Conversation
 from beamlib.memory.base import Passage
-from beamlib.memory.budget import newest_that_fit, shorten
-from beamlib.memory.chunking import chunk_bounds, sentences_of
+from beamlib.memory.budget import JOINT_TOKENS, newest_that_fit, passage_tokens, shorten
+from beamlib.memory.calls import replies_to, with_gaps
+from beamlib.memory.chunking import semantic_chunks, sentences_of
 from beamlib.memory.extraction import header, lines_of
-from beamlib.models.base import Model, ModelError, Prompt, complete_all
+from beamlib.models.base import Model, ModelError, Outcome, Prompt, attempt_all
 from beamlib.retrieval.encoder import Encoder
 from beamlib.text import count_tokens
+
+TARGET_SLACK = 1.1
+"""Nobody hits a number of tokens exactly: up to this much above the target is not worth another call."""
 
 COMPRESSION_ROUNDS = 3
 """How often a compressor that stays above its target is asked again before the oldest lines are cut."""
 
 _HEADER = re.compile(r"\[messages (\d+)-(\d+)\]")
-_LEADING_HEADERS = re.compile(r"(?:\[messages \d+-\d+\][\s,;:]*)*")
+_LEADING_HEADERS = re.compile(r"(?:\[messages \d+-\d+\]|[\s,;:])*")
+_SEPARATORS = re.compile(r"[\s,;:]+$")
 _YES = re.compile(r"\W*yes\b", re.IGNORECASE)
+_ABOUT_CHARACTERS = 80
 _HEADING = "SCRATCHPAD"
 
 
@@ -66,48 +74,52 @@ class _Pad:
     compressions: int = 0
     lines_cut: int = 0
 
-    def add(self, lines: Sequence[str]) -> None:
+    def add(self, lines: Sequence[str], upto: str) -> None:
+        """Put `lines` at the end; `upto` is the range of messages that the pad now covers."""
         sizes = [count_tokens(line) for line in lines]
         self.lines += lines
         self.sizes += sizes
         self.tokens += sum(sizes)
         if self.tokens > self.threshold:
-            self._compress()
+            self._compress(upto)
 
-    def _compress(self) -> None:
+    def _compress(self, upto: str) -> None:
         for _ in range(COMPRESSION_ROUNDS):
             before = self.tokens
-            self._replace_by_reply()
-            if self.tokens <= self.target:
+            self._replace_by_reply(upto)
+            if self.tokens <= self.target * TARGET_SLACK:
                 return
             if self.tokens >= before:
                 break
         self._cut_oldest()
 
-    def _replace_by_reply(self) -> None:
+    def _replace_by_reply(self, upto: str) -> None:
         variables = {"notes": "\n".join(self.lines), "target_tokens": str(self.target)}
-        reply = complete_all(self.model, [Prompt("scratchpad_compress", variables)])[0].text
-        lines = [f"- {line}" for line in lines_of(reply)]
+        reply = replies_to(self.model, [Prompt("scratchpad_compress", variables, about=upto)])[0]
+        lines = [f"- {closed}" for line in lines_of(reply) if (closed := _closed(line))]
         if not lines:
-            raise ModelError(f"scratchpad_compress: an empty reply to notes of {self.tokens} tokens")
+            raise ModelError(f"scratchpad_compress for {upto}: no note in the reply", Outcome.EMPTY)
         self.lines = lines
         self.sizes = [count_tokens(line) for line in lines]
         self.tokens = sum(self.sizes)
         self.compressions += 1
 
     def _cut_oldest(self) -> None:
-        start = newest_that_fit(self.sizes, self.target)
+        """Cut lines until the rest fits, those on the oldest messages first: a compressed pad is grouped by subject."""
+        by_age = sorted(range(len(self.lines)), key=lambda place: (_newest_message(self.lines[place]), place))
+        start = newest_that_fit([self.sizes[place] for place in by_age], self.target)
         if start == len(self.lines):  # one endless line
             start -= 1
-            self.lines[start] = shorten(self.lines[start], self.target).replace("\n", " ")
-            self.sizes[start] = count_tokens(self.lines[start])
+            self.lines[by_age[start]] = shorten(self.lines[by_age[start]], self.target).replace("\n", " ")
+            self.sizes[by_age[start]] = count_tokens(self.lines[by_age[start]])
+        kept = sorted(by_age[start:])
         self.lines_cut += start
-        self.lines, self.sizes = self.lines[start:], self.sizes[start:]
+        self.lines, self.sizes = [self.lines[place] for place in kept], [self.sizes[place] for place in kept]
         self.tokens = sum(self.sizes)
 
 
 def build_scratchpad(
-    model: Model,
+    compressor: Model,
     conversation: Conversation,
     notes: Sequence[str],
     encoder: Encoder,
@@ -117,48 +129,77 @@ def build_scratchpad(
     percentile: float,
     buffer: int,
 ) -> Scratchpad:
-    """Merge the notes of each pair in order, let `model` compress them whenever they exceed `threshold`, then chunk.
+    """Merge each pair's notes in order, let `compressor` rewrite them whenever they exceed `threshold`, then chunk.
 
     `notes` has one reply to `scratchpad_notes` per pair; `threshold` and `target` are tokens. Raises `ModelError` if
     the compressor fails or returns nothing.
     """
-    pad = _Pad(model, threshold, target)
+    pad = _Pad(compressor, threshold, target)
     for pair, reply in zip(conversation.pairs, notes, strict=True):
         # Whatever header the model gave a line, its pair's own is known.
-        pad.add([f"- {header(pair)} {note}" for line in lines_of(reply) if (note := _without_headers(line))])
+        lines = [f"- {header(pair)} {note}" for line in lines_of(reply) if (note := _without_headers(_closed(line)))]
+        upto = f"messages {conversation.pairs[0].user.id}-{pair.assistant.id}"
+        pad.add(lines, upto)
     ids = sorted(message.id for message in conversation.messages)
     chunks = tuple(_chunks(pad.lines, encoder, percentile, buffer, ids))
     return Scratchpad("\n".join(pad.lines), chunks, pad.compressions, pad.lines_cut)
 
 
-def relevant_chunks(model: Model, question: str, chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks that the model wants kept for `question`, in order; all are asked about at once.
+def relevant_chunks(
+    model: Model, questions: Sequence[str], chunks: Sequence[Chunk], *, exact: bool = False
+) -> list[tuple[list[Chunk], int] | ModelError]:
+    """For each question the chunks that the model wants kept, in order, or the `ModelError` of a call about it.
 
-    Any reply that begins with the word yes keeps a chunk. The released code wants the bare word, so that "Yes." loses
-    it (M14 of the reference).
+    A chunk whose call failed for good is left out and counted beside them.
+
+    All calls go out at once, chunk by chunk: prompts about the same chunk share their beginning. Any reply that begins
+    with the word yes keeps a chunk. `exact` reproduces the released code, which wants the bare word, so that "Yes."
+    loses the chunk (M14 of the reference).
     """
-    prompts = [Prompt("scratchpad_filter", {"question": question, "chunk": chunk.text}) for chunk in chunks]
-    replies = complete_all(model, prompts)
-    return [chunk for chunk, reply in zip(chunks, replies, strict=True) if _YES.match(reply.text)]
+    asked = list(dict.fromkeys(questions))
+    about = {question: _about(question) for question in asked}
+    prompts = [
+        Prompt("scratchpad_filter", {"question": question, "chunk": chunk.text}, about=about[question])
+        for chunk in chunks
+        for question in asked
+    ]
+    replies = attempt_all(model, prompts)
+    kept: dict[str, tuple[list[Chunk], int] | ModelError] = {}
+    for place, question in enumerate(asked):
+        try:
+            texts, gaps = with_gaps(prompts[place :: len(asked)], replies[place :: len(asked)])
+        except ModelError as error:
+            kept[question] = error
+            continue
+        kept[question] = ([chunk for chunk, text in zip(chunks, texts, strict=True) if _is_yes(text, exact)], gaps)
+    return [kept[question] for question in questions]
 
 
 def scratchpad_passages(chunks: Sequence[Chunk], tokens: int) -> list[Passage]:
-    """`chunks` as one passage each of the part "scratchpad", under one heading, in at most `tokens` tokens.
+    """`chunks` as one passage each of the part "scratchpad", under one heading, in at most `tokens` tokens, joints
+    included.
 
     Where they do not fit, the newest are kept and the heading says how many were left out. The released code sets no
     limit and may overflow the reader (M6 of the reference).
     """
     if not chunks:
         return []
-    room = tokens - count_tokens(_heading(len(chunks)))
-    start = newest_that_fit([chunk.tokens for chunk in chunks], room)
-    shown = list(chunks[start:])
+    room = tokens - passage_tokens(_heading(len(chunks)))
+    # By age and not by place: a compressed pad is grouped by subject.
+    by_age = sorted(range(len(chunks)), key=lambda place: (max(chunks[place].message_ids, default=-1), place))
+    start = newest_that_fit([chunks[place].tokens + JOINT_TOKENS for place in by_age], room)
+    shown = [chunks[place] for place in sorted(by_age[start:])]
     if not shown:
-        start, newest = len(chunks) - 1, chunks[-1]
-        shown = [Chunk(shorten(newest.text, room), newest.message_ids, room)]
+        start, newest = len(chunks) - 1, chunks[by_age[-1]]
+        shown = [Chunk(shorten(newest.text, room - JOINT_TOKENS), newest.message_ids, room)]
     texts = [chunk.text for chunk in shown]
     texts[0] = f"{_heading(start)}\n{texts[0]}"
     return [Passage(text, chunk.message_ids, "scratchpad") for text, chunk in zip(texts, shown, strict=True)]
+
+
+def _newest_message(line: str) -> int:
+    """The newest message that a line's headers name, -1 without any (a compressor's heading)."""
+    return max((int(found[2]) for found in _HEADER.finditer(line)), default=-1)
 
 
 def _heading(left_out: int) -> str:
@@ -177,27 +218,40 @@ def _ids_of(line: str, known: Sequence[int]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def _closed(line: str) -> str:
+    """`line` with an end mark, so that the chunker's own rule cuts after it; empty if it holds headers alone."""
+    if not _without_headers(line):
+        return ""
+    return line if line.endswith((".", "?", "!")) else _SEPARATORS.sub("", line) + "."
+
+
+def _is_yes(reply: str, exact: bool) -> bool:
+    return reply.strip().lower() == "yes" if exact else _YES.match(reply) is not None
+
+
+def _about(question: str) -> str:
+    return f"the question '{textwrap.shorten(question, _ABOUT_CHARACTERS, placeholder=' …')}'"
+
+
 def _chunks(
     lines: Sequence[str], encoder: Encoder, percentile: float, buffer: int, known: Sequence[int]
 ) -> list[Chunk]:
-    # A line break ends a sentence too, which is the one thing done unlike LangChain: notes are lists, their items often
-    # lack a full stop, and a whole list would pass for one sentence. Headers stay out of what is embedded.
-    sentences: list[str] = []
-    line_of: list[int] = []
-    heads = []
-    for number, line in enumerate(lines):
+    # What is cut is the notes without their headers, which would only make all sentences alike. As every note ends with
+    # an end mark, the sentences of the whole are those of its notes, and each chunk's are a run of them.
+    heads, notes = [], []
+    for line in lines:
         body = line.removeprefix("- ")
-        note = _without_headers(body)
-        parts = sentences_of(note)
-        heads.append(body.removesuffix(note).strip())
-        sentences += parts
-        line_of += [number] * len(parts)
-    chunks = []
-    for start, stop in chunk_bounds(sentences, encoder, percentile, buffer):
+        notes.append(_without_headers(body))
+        heads.append(body.removesuffix(notes[-1]).strip())
+    sentences = [(number, sentence) for number, note in enumerate(notes) for sentence in sentences_of(note)]
+    chunks, start = [], 0
+    for chunk in semantic_chunks("\n".join(notes), encoder, percentile, buffer) if notes else []:
+        stop = start + len(sentences_of(chunk))
         grouped: dict[int, list[str]] = {}
-        for position in range(start, stop):
-            grouped.setdefault(line_of[position], []).append(sentences[position])
-        text = "\n".join(" ".join(["-", *filter(None, [heads[line]]), *parts]) for line, parts in grouped.items())
-        ids = tuple(dict.fromkeys(i for line in grouped for i in _ids_of(lines[line], known)))
+        for number, sentence in sentences[start:stop]:
+            grouped.setdefault(number, []).append(sentence)
+        text = "\n".join(" ".join(["-", *filter(None, [heads[number]]), *parts]) for number, parts in grouped.items())
+        ids = tuple(dict.fromkeys(i for number in grouped for i in _ids_of(lines[number], known)))
         chunks.append(Chunk(text, ids, count_tokens(text)))
+        start = stop
     return chunks

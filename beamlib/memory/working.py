@@ -11,23 +11,27 @@ from collections.abc import Collection, Sequence
 
 from beamlib.benchmark.model import Pair
 from beamlib.memory.base import Passage, passage
-from beamlib.memory.budget import newest_that_fit, shorten
-from beamlib.text import count_tokens
+from beamlib.memory.budget import JOINT_TOKENS, newest_that_fit, passage_tokens, shorten
+
+
+def newest_pairs(pairs: Sequence[Pair], count: int, shown: Collection[int] = ()) -> list[Passage]:
+    """The newest `count` of `pairs`, oldest first, as passages of the part "working".
+
+    Pairs whose messages are in `shown` stand in the context already: they are left out, and no older ones take their
+    place.
+    """
+    shown_ids = frozenset(shown)
+    newest = pairs[max(0, len(pairs) - count) :]
+    return [passage(pair, part="working") for pair in newest if shown_ids.isdisjoint(pair.message_ids)]
 
 
 def working_memory(pairs: Sequence[Pair], count: int, tokens: int, shown: Collection[int] = ()) -> list[Passage]:
-    """The newest `count` of `pairs` that fit into `tokens`, oldest first, as passages of the part "working".
+    """As many of the `newest_pairs` as fit into `tokens`, joints included.
 
-    Pairs whose messages are in `shown` stand in the context already: they are left out, and no older ones take their
-    place. The newest of those left is always there: too long for the budget, it has its middle left out.
+    The newest of them is always there: too long for the budget, it has its middle left out.
     """
-    shown_ids = frozenset(shown)
-    newest = [
-        passage(pair, part="working")
-        for pair in pairs[max(0, len(pairs) - count) :]
-        if shown_ids.isdisjoint(pair.message_ids)
-    ]
-    start = newest_that_fit([count_tokens(item.text) for item in newest], tokens)
+    newest = newest_pairs(pairs, count, shown)
+    start = newest_that_fit([passage_tokens(item.text) for item in newest], tokens)
     if newest and start == len(newest):
-        return [Passage(shorten(newest[-1].text, tokens), newest[-1].message_ids, "working")]
+        return [Passage(shorten(newest[-1].text, tokens - JOINT_TOKENS), newest[-1].message_ids, "working")]
     return newest[start:]

@@ -1,41 +1,57 @@
 """The contract between this project and anything that answers prompts.
 
-A model is whatever has a `name` and an `await complete(prompt)`: a served language model, the offline stand-in
-(`beamlib.models.offline`), or a store that wraps either. Nothing here knows which.
+A model is whatever has a `name` and an `await complete(prompt)`: a served language model (`beamlib.models.client`), the
+offline stand-in (`beamlib.models.offline`), or a store that wraps either. Nothing here knows which.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from beamlib.models.prompts import render
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt file's id and the variables that fill it. Rendered only when a model asks for `messages`."""
+    """A prompt file's id and the variables that fill it. Rendered only when a model asks for `messages`.
+
+    `about` says what the call concerns (a probe's id, `messages 4-5`) and goes into messages to the user, never into
+    the request. `repeat` tells independent repeats of the same call apart. `attempt` is 1 when a call is made a second
+    time because its reply could not be used; `complaint` then says why and is appended to the request.
+    """
 
     id: str
     variables: Mapping[str, str]
+    about: str = ""
+    repeat: int = 0
+    attempt: int = 0
+    complaint: str = ""
 
     @property
     def messages(self) -> list[dict[str, str]]:
         """Chat messages `{"role", "content"}` rendered from `prompts/<id>.md`."""
         return render(self.id, self.variables)
 
+    def again(self, complaint: str) -> Prompt:
+        """The same call once more, saying what was wrong with its first reply."""
+        return replace(self, attempt=self.attempt + 1, complaint=complaint)
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call, by the counter that the model's `token_counter` names."""
+    """Tokens of one call, as the endpoint reports them. It had `cached_tokens` of the `input_tokens` in a cache."""
 
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +64,39 @@ class Completion:
     finish_reason: str = "stop"
 
 
+class Outcome(StrEnum):
+    """Why a call gave no usable reply. The value begins the reason that tables count and records keep."""
+
+    TRUNCATED = "truncated"
+    EMPTY = "empty reply"
+    FILTERED = "content filter"
+    CONTEXT_LENGTH = "context length"
+    UNREADABLE = "unreadable reply"
+    REFUSED = "refused"
+    UNAVAILABLE = "endpoint unavailable"
+    FAILED = "failed"
+
+
+TRANSIENT = frozenset({Outcome.UNAVAILABLE})
+"""Outcomes that may pass: a run that records asks again, where the others are final."""
+
+
 class ModelError(Exception):
     """A call that gave no usable reply. Whatever asked becomes `unscored` with this text as its reason."""
+
+    def __init__(self, message: str, outcome: Outcome = Outcome.FAILED) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+    @property
+    def reason(self) -> str:
+        """The outcome and the message, for records."""
+        return str(self) if self.outcome is Outcome.FAILED else f"{self.outcome}: {self}"
+
+    @property
+    def transient(self) -> bool:
+        """Whether the same call may succeed later."""
+        return self.outcome in TRANSIENT
 
 
 class Model(Protocol):
@@ -73,14 +120,63 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def complete_all(model: Model, prompts: Sequence[Prompt]) -> list[Completion]:
-    """Answer `prompts` concurrently and return the completions in order; works in scripts and in notebooks.
+_in_flight: set[asyncio.Task[Any]] = set()
+_stopping = threading.Event()
 
-    Raises the first `ModelError`; a model that wants to bound its concurrency does so itself.
+
+def fly(task: asyncio.Task[Any]) -> None:
+    """Count `task`, a call that is being paid for, among those that `land` waits for."""
+    _in_flight.add(task)
+    task.add_done_callback(_in_flight.discard)
+
+
+def stopping() -> bool:
+    """Whether the process is about to end, so that no new call should be made."""
+    return _stopping.is_set()
+
+
+def land(patience: float) -> None:
+    """Before the process ends: let no new call start and give those in flight `patience` seconds to arrive."""
+    _stopping.set()
+    if _in_flight:
+        tasks = list(_in_flight)
+
+        async def arrive() -> None:
+            await asyncio.wait(tasks, timeout=patience)
+
+        run(arrive())
+
+
+def run(coroutine: Coroutine[Any, Any, Value]) -> Value:
+    """Run a coroutine on the package's event loop and wait for its result; works in scripts and in notebooks."""
+    return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
+
+
+async def gather_all(model: Model, prompts: Sequence[Prompt]) -> list[Completion | ModelError]:
+    """Answer `prompts` concurrently; in order, the completion of each or the `ModelError` it ended with.
+
+    Requests start in the order given, so prompts that share a long prefix should stand together. A model that wants to
+    bound its concurrency does so itself. Any other exception (a `UserError`: nothing can be called) is raised once all
+    calls have ended: what is in flight has been paid for and still reaches the store.
     """
+    done = await asyncio.gather(*(model.complete(prompt) for prompt in prompts), return_exceptions=True)
+    found: list[Completion | ModelError] = []
+    for reply in done:
+        if isinstance(reply, BaseException) and not isinstance(reply, ModelError):
+            raise reply
+        found.append(reply)
+    return found
 
-    async def gather() -> list[Completion]:
-        return list(await asyncio.gather(*(model.complete(prompt) for prompt in prompts)))
 
-    future: Future[list[Completion]] = asyncio.run_coroutine_threadsafe(gather(), _loop())
-    return future.result()
+def attempt_all(model: Model, prompts: Sequence[Prompt]) -> list[Completion | ModelError]:
+    """`gather_all`, waited for."""
+    return run(gather_all(model, prompts))
+
+
+def complete_all(model: Model, prompts: Sequence[Prompt]) -> list[Completion]:
+    """Answer `prompts` concurrently and return the completions in order; raises the first `ModelError`."""
+    found = attempt_all(model, prompts)
+    for reply in found:
+        if isinstance(reply, ModelError):
+            raise reply
+    return [reply for reply in found if isinstance(reply, Completion)]

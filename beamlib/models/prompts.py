@@ -1,31 +1,46 @@
 """Prompt files: one per prompt in `prompts/`, a YAML header between two `---` lines, then the text as a Jinja template.
 
 The header states `listing` (in the paper), `role` (which model answers), `variables` and `output`. Rendering with a
-missing or an unknown variable is an error, so that a prompt can never go out with a hole in it.
+missing or an unknown variable is an error, so that a prompt can never go out with a hole in it. The text is one user
+message, or a system and a user message, each after a line `=== system ===` or `=== user ===` of its own.
+
+A folder of one's own (parameter `prompts`) overrides any of them by file name. There the header may lack any field, or
+be left out altogether: what it does not say is as in our file. Only the variables cannot differ.
 """
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import jinja2.meta
+from jinja2.sandbox import SandboxedEnvironment
 
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text, sha256
 
 PROMPTS = Path(__file__).resolve().parents[2] / "prompts"
 
-_ENVIRONMENT = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=False, autoescape=False)
+# Sandboxed: a folder of prompts may have come with somebody else's run.
+_ENVIRONMENT = SandboxedEnvironment(undefined=jinja2.StrictUndefined, keep_trailing_newline=False, autoescape=False)
+_HEADER = re.compile(r"---[ \t]*\n(?P<header>.*?)^---[ \t]*(?:\n|\Z)(?P<text>.*)", re.MULTILINE | re.DOTALL)
+_ROLE_LINE = re.compile(r"^=== (\w+) ===[ \t]*$", re.MULTILINE)
+_FIELDS = ("listing", "role", "variables", "output")
 
 
 @dataclass(frozen=True)
 class PromptFile:
-    """A parsed prompt file. `sha256` is of its text and goes into manifests."""
+    """A parsed prompt file.
+
+    `template` is its whole text, `parts` the (chat role, template) of each message it becomes. `sha256` is of the file
+    and goes into manifests.
+    """
 
     id: str
     listing: str
@@ -33,58 +48,151 @@ class PromptFile:
     variables: tuple[str, ...]
     output: str
     template: str
+    parts: tuple[tuple[str, str], ...]
     sha256: str
 
 
+def prompt_ids() -> list[str]:
+    """The ids of all prompts, sorted."""
+    return sorted(path.stem for path in PROMPTS.glob("*.md"))
+
+
 @cache
-def prompt_file(prompt_id: str) -> PromptFile:
-    """Read `prompts/<prompt_id>.md`."""
-    path = PROMPTS / f"{prompt_id}.md"
-    source = read_text(path)
-    _, separator, rest = source.partition("---\n")
-    header, closing, body = rest.partition("\n---\n")
-    if not separator or not closing:
-        raise UserError(f"{path}: a prompt file starts with a header between two '---' lines; add one.")
-    fields = parse_yaml(header, path)
-    missing = {"listing", "role", "variables", "output"} - set(fields if isinstance(fields, dict) else ())
-    if missing:
-        raise UserError(f"{path}: the header lacks {', '.join(sorted(missing))}; add it.")
-    variables = fields["variables"]
-    if not isinstance(variables, list) or not all(isinstance(name, str) for name in variables):
-        raise UserError(f"{path}: 'variables' is {reprlib.repr(variables)} where a list of names belongs; correct it.")
-    _check_template(path, body, set(variables))
-    return PromptFile(
-        prompt_id,
-        str(fields["listing"]),
-        str(fields["role"]),
-        tuple(variables),
-        str(fields["output"]),
-        body.strip(),
-        sha256(source),
-    )
+def prompt_file(prompt_id: str, folder: Path | None = None) -> PromptFile:
+    """Read `<prompt_id>.md` from `folder` if it is there, else from `prompts/`. A file with errors is a `UserError`."""
+    own = _read(PROMPTS / f"{prompt_id}.md", None)
+    if folder is not None and (folder / f"{prompt_id}.md").exists():
+        return _read(folder / f"{prompt_id}.md", own)
+    return own
 
 
-def _check_template(path: Path, body: str, declared: set[str]) -> None:
+def check_overrides(folder: Path) -> list[str]:
+    """The ids of the prompts that `folder` overrides, sorted. To be called before anything is asked.
+
+    A `UserError` says what is wrong where the folder is missing or overrides nothing, where a file name is no prompt's,
+    and where a file cannot be read or has other variables than ours. Hidden files are passed over.
+    """
     try:
-        used = jinja2.meta.find_undeclared_variables(_ENVIRONMENT.parse(body))
-    except jinja2.TemplateSyntaxError as error:
-        raise UserError(f"{path}: the text is not a valid template ({error.message}); correct it.") from None
-    if used != declared:
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
         raise UserError(
-            f"{path}: the header declares the variables {sorted(declared)}, the text uses {sorted(used)}; correct one."
+            f"{folder}: the folder of prompts cannot be read ({error.strerror}); correct `prompts`."
+        ) from None
+    known = prompt_ids()
+    found = []
+    for path in paths:
+        if path.suffix == ".md" and path.stem in known:
+            found.append(_read(path, _read(PROMPTS / path.name, None)).id)
+        elif path.suffix.lower() == ".md" or path.stem.lower() in known:
+            raise UserError(
+                f"{path}: no prompt has this file name; use one of {', '.join(f'{name}.md' for name in known)}."
+            )
+    if not found:
+        raise UserError(
+            f"{folder}: the folder holds no prompt file; name one as in prompts/, or leave `prompts` empty."
         )
+    return found
 
 
-@cache
-def _template(prompt_id: str) -> jinja2.Template:
-    return _ENVIRONMENT.from_string(prompt_file(prompt_id).template)
-
-
-def render(prompt_id: str, variables: Mapping[str, str]) -> list[dict[str, str]]:
+def render(prompt_id: str, variables: Mapping[str, str], folder: Path | None = None) -> list[dict[str, str]]:
     """Chat messages of a prompt. Variables that the header does not name, or that are missing, are a `UserError`."""
-    declared = set(prompt_file(prompt_id).variables)
+    declared = set(prompt_file(prompt_id, folder).variables)
     if declared != set(variables):
         raise UserError(
             f"prompts/{prompt_id}.md declares the variables {sorted(declared)} but was given {sorted(variables)}."
         )
-    return [{"role": "user", "content": _template(prompt_id).render(variables)}]
+    return [{"role": role, "content": part.render(variables)} for role, part in _templates(prompt_id, folder)]
+
+
+@cache
+def _templates(prompt_id: str, folder: Path | None) -> tuple[tuple[str, jinja2.Template], ...]:
+    parts = prompt_file(prompt_id, folder).parts
+    return tuple((role, _ENVIRONMENT.from_string(text)) for role, text in parts)
+
+
+def _read(path: Path, own: PromptFile | None) -> PromptFile:
+    """Parse a prompt file; with `own`, as an override of it."""
+    source = read_text(path)
+    header, text = _split(path, source, bare=own is not None)
+    fields = _fields(path, header, own)
+    variables = _variables(path, fields["variables"], own)
+    parts = _parts(path, text)
+    _check_variables(path, parts, variables)
+    _try_out(path, parts, variables)
+    listing, role, output = (str(fields[name]) for name in ("listing", "role", "output"))
+    return PromptFile(path.stem, listing, role, variables, output, text, parts, sha256(source))
+
+
+def _split(path: Path, source: str, *, bare: bool) -> tuple[str, str]:
+    """Header and text. A file without a header is all text where that is allowed (`bare`)."""
+    content = source.removeprefix("\ufeff").strip()
+    if match := _HEADER.match(content):
+        return match["header"], match["text"].strip()
+    if not bare or content.startswith("---"):
+        raise UserError(f"{path}: a prompt file starts with a header between two '---' lines; add one.")
+    return "", content
+
+
+def _fields(path: Path, header: str, own: PromptFile | None) -> dict[str, Any]:
+    stated = parse_yaml(header, path)
+    if stated is None:
+        stated = {}
+    if not isinstance(stated, dict):
+        raise UserError(f"{path}: the header is {reprlib.repr(stated)} where 'name: value' lines belong; correct it.")
+    if unknown := [str(name) for name in stated if name not in _FIELDS]:
+        known = ", ".join(_FIELDS)
+        raise UserError(f"{path}: the header has the unknown field {unknown[0]!r:.80}; the fields are {known}.")
+    ours = {} if own is None else {name: getattr(own, name) for name in _FIELDS}
+    if missing := [name for name in _FIELDS if name not in stated and name not in ours]:
+        raise UserError(f"{path}: the header lacks {', '.join(missing)}; add it.")
+    return {**ours, **stated}
+
+
+def _variables(path: Path, value: object, own: PromptFile | None) -> tuple[str, ...]:
+    names = list(value) if isinstance(value, tuple) else value  # a tuple is our own file's, taken over
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UserError(f"{path}: 'variables' is {reprlib.repr(names)} where a list of names belongs; correct it.")
+    if own is not None and (wrong := sorted(set(names) ^ set(own.variables))):
+        known = ", ".join(sorted(own.variables))
+        raise UserError(f"{path}: the header is wrong about the variable '{wrong[0]}'; the variables are {known}.")
+    return tuple(names)
+
+
+def _parts(path: Path, text: str) -> tuple[tuple[str, str], ...]:
+    """The messages of a text as (chat role, template). Split before rendering: what is filled in cannot add one."""
+    before, *pieces = _ROLE_LINE.split(text)
+    if not pieces:
+        return (("user", before.strip()),)
+    roles, texts = pieces[::2], [piece.strip() for piece in pieces[1::2]]
+    if before.strip() or roles not in (["user"], ["system", "user"]) or not all(texts):
+        raise UserError(
+            f"{path}: the text has the messages {roles}; write a user message, or a system and a user message, each "
+            "after its line '=== system ===' or '=== user ===' and none empty."
+        )
+    return tuple(zip(roles, texts, strict=True))
+
+
+def _check_variables(path: Path, parts: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> None:
+    used: set[str] = set()
+    for _, text in parts:
+        try:
+            used |= jinja2.meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
+        except jinja2.TemplateSyntaxError as error:
+            raise UserError(f"{path}: the text is not a valid template ({error.message}); correct it.") from None
+    if missing := sorted(set(variables) - used):
+        written = f"write {{{{ {missing[0]} }}}} where it belongs"
+        raise UserError(f"{path}: the text uses {sorted(used)} and so lacks the variable '{missing[0]}'; {written}.")
+    if unknown := sorted(used - set(variables)):
+        known = ", ".join(sorted(variables))
+        raise UserError(f"{path}: the text uses the unknown variable '{unknown[0]}'; the variables are {known}.")
+
+
+def _try_out(path: Path, parts: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> None:
+    """Render once with every variable filled and once with every variable empty."""
+    for values in ({name: name for name in variables}, dict.fromkeys(variables, "")):
+        for _, text in parts:
+            try:
+                _ENVIRONMENT.from_string(text).render(values)
+            except Exception as error:  # whatever the expressions of a template can raise
+                problem = f"{type(error).__name__}: {error}"[:120]
+                raise UserError(f"{path}: the text is not a valid template ({problem}); correct it.") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -16,16 +17,24 @@ from matplotlib.figure import Figure
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, parse_yaml, read_text, sha256_of_file, write_text
+from beamlib.models.endpoints import load_models
+from beamlib.models.offline import OFFLINE_NAME
+from beamlib.models.roster import Roster
 from beamlib.params import RunParameters, load_parameters, parse_parameters
 from beamlib.report.figures import save_figure
 from beamlib.report.tables import ResultTable
+from beamlib.runs.arms import arms_of
+from beamlib.runs.calling import open_roster, part_of, resolved
+from beamlib.runs.estimate import estimate
 from beamlib.runs.manifest import commit
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 PUBLISHED = "published"
+MODELS = "models.yaml"  # in the folder of parameter files, and none itself
 EVALUATION = ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
 
+_OFFLINE = {"models": "", "backbone": ""}
 _TYPES = {"str": str, "int": int, "float": float, "bool": bool, "list": list}
 _VERSIONS = ("numpy", "pandas", "scipy", "faiss-cpu", "bm25s", "matplotlib")
 
@@ -36,11 +45,12 @@ class Workspace:
 
     parameters: RunParameters
     files: list[Path] = field(default_factory=list)
+    _open: ExitStack = field(default_factory=ExitStack)
 
     @property
     def part(self) -> str:
         """The part of the run folder that is written to: the tier, or `published` where there is no data."""
-        return self.parameters.size.lower() if self.parameters.data else PUBLISHED
+        return part_of(self.parameters) if self.parameters.data else PUBLISHED
 
     def save_table(self, table: ResultTable, name: str) -> ResultTable:
         """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown."""
@@ -61,8 +71,26 @@ class Workspace:
         show: Any = Image  # has no types
         return show(filename=str(folder / f"{name}.png"), width=720, alt=caption)
 
+    def announce_calls(self, *experiments_shown: str) -> None:
+        """Print what the named experiments would call and pay, before the first cell that calls."""
+        if not self.parameters.data or not self.parameters.models:
+            print(f"reader, memory and judge: {OFFLINE_NAME}; nothing is called and nothing is paid")
+            return
+        print(estimate(self.parameters, arms_of(self.parameters, experiments_shown), quiet=True).render())
+        if self.parameters.calls != "replay" and not self.parameters.confirm_cost:
+            print("Nothing is called before the parameter confirm_cost is true.")
+
+    def models(self, conversation: str) -> Roster:
+        """The models for one conversation; its call store stays open until the notebook ends.
+
+        Without data there is only the built-in example, and the stand-in works on it.
+        """
+        parameters = resolved(self.parameters if self.parameters.data else self.parameters.model_copy(update=_OFFLINE))
+        return self._open.enter_context(open_roster(parameters, conversation))
+
     def finish(self) -> None:
-        """Print what the notebook rests on and what it wrote: commit, versions, hashes."""
+        """Close what is open; print what the notebook rests on and what it wrote: commit, versions, hashes."""
+        self._open.close()
         print(f"commit     {commit()}")
         print(f"python     {platform.python_version()}")
         print("versions   " + ", ".join(f"{name} {version(name)}" for name in _VERSIONS))
@@ -90,7 +118,9 @@ def preflight(folder: Path) -> list[str]:
     """
     import papermill
 
-    files = sorted(folder.glob("*.yaml"))
+    files = sorted(path for path in folder.glob("*.yaml") if path.name != MODELS)
+    if (folder / MODELS).exists():
+        load_models(folder / MODELS)
     if not files:
         raise UserError(
             f"{folder}: no parameter files (*.yaml) in it; expected 100k.yaml, 500k.yaml, 1m.yaml, 10m.yaml."
@@ -131,8 +161,9 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
             parameters=parameters.model_dump(),
             kernel_name="python3",
             cwd=str(ROOT),
-            # The kernel warns on every start that its socket is not encrypted; it is on the loopback interface.
-            extra_arguments=["--IPKernelApp.log_level=ERROR"],
+            # The kernel warns on every start that its socket is not encrypted (it is on the loopback interface), and
+            # calls it an error when it is told to end before it is done ending.
+            extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
         )
     except PapermillExecutionError as error:
         raise UserError(

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from beamlib.files import read_json, read_text, write_json, write_text
 from beamlib.report.claims import audit, compact, totals
+from beamlib.report.costs import cost_fragment
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("beamlib.report", "."), autoescape=True, undefined=jinja2.StrictUndefined
@@ -23,22 +24,27 @@ _TEMPLATES = jinja2.Environment(
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: `published`, or a tier; `notebooks` are the rendered pages."""
+    """A part of the page: `published`, or a tier with its backbone; `notebooks` are the rendered pages."""
 
-    label: str
+    part: str
     notebooks: Sequence[Path]
+    title: str = "Published values"
 
 
-def write_page(folder: Path, sections: Sequence[Section], summary: Sequence[Mapping[str, Any]]) -> Path:
+def write_page(
+    folder: Path, sections: Sequence[Section], summary: Sequence[Mapping[str, Any]], *, offline: bool = True
+) -> Path:
     """Write `<folder>/index.html` and return its path. Links are relative, so the folder can be moved as a whole.
 
-    `summary` holds the rows of `summary_rows`. The claims audit is made here and stored beside the page.
+    `summary` holds the rows of `summary_rows`; `offline` says that they rest on the stand-in.
+    The claims audit is made here and stored beside the page.
     """
     claims = audit()
     write_json(folder / "claims.json", [claim.model_dump(mode="json") for claim in claims])
     page = _TEMPLATES.get_template("page.html.j2").render(
         name=folder.name,
         summary=summary,
+        offline=offline,
         claims=[{**claim.model_dump(), "shown": compact(claim.recomputed)} for claim in claims],
         totals=totals(claims),
         sections=[_section(folder, section) for section in sections],
@@ -47,9 +53,12 @@ def write_page(folder: Path, sections: Sequence[Section], summary: Sequence[Mapp
 
 
 def _section(folder: Path, section: Section) -> dict[str, Any]:
-    part = section.label.lower()
+    part = section.part
+    costs = folder / part / "costs.json"
     return {
-        "label": section.label,
+        "part": part,
+        "title": section.title,
+        "costs": Markup(cost_fragment(read_json(costs))) if costs.exists() else "",
         "notebooks": [(_link(folder, page), page.stem) for page in section.notebooks],
         "tables": [_table(folder, path) for path in sorted((folder / "tables" / part).glob("*.html"), key=_number)],
         "figures": [_figure(folder, path) for path in sorted((folder / "figures" / part).glob("*.json"), key=_number)],
@@ -93,15 +102,19 @@ def _is_wide(image: Path) -> bool:
     return bool(width > 2 * height)
 
 
-def summary_rows(folder: Path, sizes: Sequence[str]) -> list[dict[str, Any]]:
-    """The closing summary: the average of the main table and its evidence recall, per tier and memory."""
+def summary_rows(folder: Path, parts: Mapping[str, str], *, offline: bool = True) -> list[dict[str, Any]]:
+    """The closing summary: the average of the main table and its evidence recall, per tier (and backbone) and memory.
+
+    `parts` maps the label of a tier to the part of the run folder that holds it.
+    """
+    score = "score (offline stand-in)" if offline else "score"
     rows = []
-    for size in sizes:
-        tables = folder / "tables" / size.lower()
+    for label, part in parts.items():
+        tables = folder / "tables" / part
         scores = _averages(tables / "table1_main_results.csv")
         evidence = _averages(tables / "table1_evidence_recall.csv")
         rows += [
-            {"size": size, "memory": series, "score (offline stand-in)": mean, "evidence recall": evidence.get(series)}
+            {"size": label, "memory": series, score: mean, "evidence recall": evidence.get(series)}
             for series, mean in scores.items()
         ]
     return rows

@@ -19,7 +19,7 @@ from beamlib.runs.evaluate import Evaluation, evaluate, read_judgements, stored_
 from beamlib.runs.manifest import Manifest
 from beamlib.runs.records import Answer
 from beamlib.scoring.evidence import evidence_recall
-from beamlib.scoring.tables import SCORE_COLUMNS, score_run, summarise
+from beamlib.scoring.tables import SCORE_COLUMNS, score_run, summarise, unscored_reasons
 
 RECALL = "evidence recall: share of the cited messages shown in the context (no model, no judge)"
 NOTES = "scratchpad"
@@ -68,7 +68,7 @@ def results(parameters: RunParameters, experiment: str) -> Results | None:
         scores=scores,
         recalls=recalls,
         noted=long_frame(noted, parameters),
-        footer=_footer(found, scores, parameters, parameters.protocol),
+        footer=_footer(found, scores, parameters, parameters.protocol, _gaps(evaluation)),
         evidence_footer=_footer(found, recalls, parameters, RECALL),
     )
 
@@ -100,14 +100,24 @@ def long_frame(scores: Mapping[str, pd.DataFrame], parameters: RunParameters) ->
     return pd.concat(parts, ignore_index=True)
 
 
+def _gaps(evaluation: Evaluation) -> int:
+    return sum(answer.gaps > 0 for answers in evaluation.answers.values() for answer in answers)
+
+
 def _footer(
-    found: Sequence[Manifest], scores: Mapping[str, pd.DataFrame], parameters: RunParameters, protocol: str
+    found: Sequence[Manifest],
+    scores: Mapping[str, pd.DataFrame],
+    parameters: RunParameters,
+    protocol: str,
+    gaps: int = 0,
 ) -> Footer:
     return footer(
         [one.model_dump(mode="json") for one in found],
         protocol=protocol,
         n_questions=max(len(frame) for frame in scores.values()),
         unscored=sum(int(frame["score"].isna().sum()) for frame in scores.values()),
+        reasons=unscored_reasons(pd.concat(scores.values())),
+        gaps=gaps,
         interval=(
             f"95 % percentile bootstrap over conversations, {parameters.resamples:,} resamples, seed {parameters.seed}"
         ),

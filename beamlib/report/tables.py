@@ -45,7 +45,11 @@ _DIFFERENCES = {
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a table rests on. Counts are None where they are not known, as for published values."""
+    """What a table rests on. Counts are None where they are not known, as for published values.
+
+    `reasons` counts the unscored questions by named outcome, `gaps` the answers behind which a call of the memory gave
+    nothing usable; `departures` are settings that change what is asked, where they are not the paper's.
+    """
 
     protocol: str
     judge: str
@@ -57,6 +61,9 @@ class Footer:
     interval: str
     treatment: str
     token_counter: str
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    gaps: int = 0
+    departures: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The footer as sentences, one per line, the warning about the stand-in first."""
@@ -66,9 +73,16 @@ class Footer:
             *warning,
             f"Protocol: {self.protocol}. Judge: {_model(self.judge)}. Reader: {_model(self.reader)}.",
             f"Data: {self.data_revision}; {_count(self.n_conversations, 'conversation')}, "
-            f"{_count(self.n_questions, 'question')}, {_count(self.unscored, 'unscored', plural='unscored')}.",
+            f"{_count(self.n_questions, 'question')}, {_count(self.unscored, 'unscored', plural='unscored')}"
+            f"{self._why()}.",
             f"Treatment: {self.treatment}. Tokens counted by: {self.token_counter}. Interval: {self.interval}.",
+            *([f"Departing from the paper: {'; '.join(self.departures)}."] if self.departures else []),
+            *([f"{_count(self.gaps, 'answer')} from a memory that lacks a reply of its model."] if self.gaps else []),
         ]
+
+    def _why(self) -> str:
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
+        return f" ({counts})" if counts else ""
 
 
 def is_offline(model: str) -> bool:
@@ -87,7 +101,14 @@ def _count(value: int | None, noun: str, plural: str | None = None) -> str:
 
 
 def footer(
-    manifests: Sequence[Mapping[str, Any]], *, protocol: str, n_questions: int, unscored: int, interval: str
+    manifests: Sequence[Mapping[str, Any]],
+    *,
+    protocol: str,
+    n_questions: int,
+    unscored: int,
+    interval: str,
+    reasons: Mapping[str, int] | None = None,
+    gaps: int = 0,
 ) -> Footer:
     """The footer of a table over the runs whose `manifests` are given; differing entries are all named."""
     conversations = {key for manifest in manifests for key in _entry(manifest, "conversations")}
@@ -102,7 +123,19 @@ def footer(
         interval=interval,
         treatment=" | ".join(dict.fromkeys(_treatment(manifest) for manifest in manifests)),
         token_counter=_all(manifests, "token_counter"),
+        reasons=reasons or {},
+        gaps=gaps,
+        departures=tuple(dict.fromkeys(text for manifest in manifests for text in _departures(manifest))),
     )
+
+
+def _departures(manifest: Mapping[str, Any]) -> list[str]:
+    settings = manifest.get("settings", {})
+    found = [f"released behaviour {name}" for name in settings.get("released", ())]
+    found += [] if settings.get("question_in_prompt", True) else ["the judge does not see the question"]
+    found += ["events aligned in one call"] if settings.get("alignment") == "batched" else []
+    repeats = settings.get("judge_repeats", 1)
+    return found + ([f"every verdict asked {repeats} times, scores averaged"] if repeats > 1 else [])
 
 
 def _all(manifests: Sequence[Mapping[str, Any]], key: str) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from beamlib.benchmark.model import Conversation, Probe
-from beamlib.memory import FullContext, Light, LightSettings, Memory, NoMemory, Rag
-from beamlib.models.base import Model, ModelError, Prompt, complete_all
+from beamlib.memory import FullContext, Light, LightSettings, Memory, NoMemory, Rag, Recollection
+from beamlib.memory.released import LIGHT_FLAGS, RAG_FLAGS
+from beamlib.models.base import Completion, Model, ModelError, Prompt, gather_all, run
+from beamlib.models.roster import Roster
 from beamlib.params import RunParameters
 from beamlib.runs.arms import Arm
 from beamlib.runs.oracle import Oracle
@@ -16,6 +20,17 @@ from beamlib.runs.records import Answer
 from beamlib.text import count_tokens
 
 AnyMemory = TypeVar("AnyMemory", bound=Memory | Oracle)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A probe as it goes to the reader: what was recalled for it, and the prompt; or why there is none."""
+
+    probe: Probe
+    recollection: Recollection = field(default_factory=lambda: Recollection(""))
+    prompt: Prompt | None = None
+    failure: str = ""
+    transient: bool = False
 
 
 def light_settings(arm: Arm, parameters: RunParameters) -> LightSettings:
@@ -27,6 +42,9 @@ def light_settings(arm: Arm, parameters: RunParameters) -> LightSettings:
         reader_window=parameters.reader_window,
         scratchpad_threshold=parameters.scratchpad_threshold,
         scratchpad_target=parameters.scratchpad_target,
+        encoder=parameters.encoder,
+        splade=parameters.splade,
+        released=parameters.flags & LIGHT_FLAGS,
         use_retrieval=arm.without != "retrieval",
         use_scratchpad=arm.without != "scratchpad",
         use_working=arm.without != "working-memory",
@@ -38,7 +56,7 @@ def ingested(
     arms: Sequence[Arm],
     conversation: Conversation,
     parameters: RunParameters,
-    model: Model,
+    roster: Roster,
     evidence: Mapping[str, tuple[int, ...]],
 ) -> Iterator[tuple[Arm, Memory | Oracle | ModelError]]:
     """Each arm with its memory, conversation read; a failed reading comes as the `ModelError` it raised.
@@ -51,7 +69,7 @@ def ingested(
         if arm.memory == "light":
             settings = light_settings(arm, parameters)
             if read is None:
-                read = _read(Light(model, settings), conversation)
+                read = _read(Light(roster.memory, settings, compressor=roster.compressor), conversation)
             elif isinstance(read, Light) and settings.retriever != read.settings.retriever:
                 read = read.variant(settings)  # another index over the same keys and notes
             yield arm, read if isinstance(read, ModelError) else read.variant(settings)
@@ -82,39 +100,108 @@ def _plain_memory(arm: Arm, parameters: RunParameters, evidence: Mapping[str, tu
                 k=arm.k or parameters.k,
                 retriever=arm.retriever or parameters.retriever,
                 window_tokens=parameters.reader_window,
+                encoder=parameters.encoder,
+                splade=parameters.splade,
+                released=parameters.flags & RAG_FLAGS,
             )
+
+
+def ask_probes(
+    probes: Sequence[Probe], memory: Memory | Oracle | ModelError, prompt_id: str, *, accumulate: bool = False
+) -> list[Asked]:
+    """What `memory` recalls for every probe, as prompts for the reader.
+
+    `accumulate` reproduces the released long-context baseline, whose message list keeps every question from the second
+    on (M9 of the reference: 1, 1, 2, 3, ... questions in the prompt).
+    """
+    if isinstance(memory, ModelError):
+        reason = f"the memory could not be built: {memory.reason}"
+        return [Asked(probe, failure=reason, transient=memory.transient) for probe in probes]
+    asked = []
+    for place, (probe, found) in enumerate(zip(probes, _recollections(probes, memory), strict=True)):
+        if isinstance(found, ModelError):
+            asked.append(Asked(probe, failure=found.reason, transient=found.transient))
+            continue
+        context = found.context
+        if accumulate:
+            context = "\n\n".join([context, *(f"USER: {earlier.question}" for earlier in probes[1:place])])
+        prompt = Prompt(prompt_id, {"question": probe.question, "context": context}, about=probe.id)
+        asked.append(Asked(probe, found, prompt))
+    return asked
+
+
+def _recollections(probes: Sequence[Probe], memory: Memory | Oracle) -> list[Recollection | ModelError]:
+    if isinstance(memory, Light):  # its filter calls for all questions go out together
+        return memory.recall_all([probe.question for probe in probes])
+    found: list[Recollection | ModelError] = []
+    for probe in probes:
+        try:
+            found.append(memory.recall_for(probe) if isinstance(memory, Oracle) else memory.recall(probe.question))
+        except ModelError as error:
+            found.append(error)
+    return found
+
+
+async def answers_to(asked: Sequence[Asked], reader: Model, *, warm: bool = False) -> list[Answer]:
+    """Put the prompts to `reader`, all at once; what could not be asked or answered is unscored with its reason.
+
+    `warm` lets the first prompt end before the others start: they share its long prefix, which an endpoint can only
+    find in its cache once it has read it.
+    """
+    prompts = [one.prompt for one in asked if one.prompt is not None]
+    first = await gather_all(reader, prompts[:1]) if warm else []
+    replies = iter([*first, *await gather_all(reader, prompts[len(first) :])])
+    return [_answer(one, next(replies) if one.prompt is not None else None) for one in asked]
+
+
+async def _answer_groups(groups: Sequence[tuple[Sequence[Asked], bool]], reader: Model) -> list[list[Answer]]:
+    return list(await asyncio.gather(*(answers_to(asked, reader, warm=warm) for asked, warm in groups)))
+
+
+def answer_arms(
+    arms: Sequence[Arm],
+    conversation: Conversation,
+    probes: Sequence[Probe],
+    parameters: RunParameters,
+    roster: Roster,
+    evidence: Mapping[str, tuple[int, ...]],
+) -> dict[str, list[Answer]]:
+    """The answers of every arm by its name. Memories read and recall one after the other, then all prompts go out."""
+    groups: list[tuple[Sequence[Asked], bool]] = []
+    for arm, memory in ingested(arms, conversation, parameters, roster, evidence):
+        whole = arm.memory == "full-context"
+        accumulate = whole and "questions_accumulate" in parameters.flags
+        groups.append((ask_probes(probes, memory, prompt_of(arm, parameters), accumulate=accumulate), whole))
+    names = [arm.name for arm in arms]
+    return dict(zip(names, run(_answer_groups(groups, roster.reader)), strict=True))
+
+
+def prompt_of(arm: Arm, parameters: RunParameters) -> str:
+    """The reader's prompt for an arm: listing 44, or the conversation with the question at its end."""
+    if arm.memory != "full-context":
+        return "answer"
+    return "answer_full_released" if "long_context_prompt" in parameters.flags else "answer_full"
 
 
 def answer_probes(
     probes: Sequence[Probe], memory: Memory | Oracle | ModelError, reader: Model, prompt_id: str
 ) -> list[Answer]:
-    """Ask `reader` every probe over what `memory` recalls, by the prompt `answer` or `answer_full`.
-
-    A memory that could not be built, or a call that failed, gives unscored answers with the reason.
-    """
-    if isinstance(memory, ModelError):
-        return [_unscored(probe, f"the memory could not be built: {memory}") for probe in probes]
-    answers = []
-    for probe in probes:
-        try:
-            recollection = memory.recall_for(probe) if isinstance(memory, Oracle) else memory.recall(probe.question)
-            prompt = Prompt(prompt_id, {"question": probe.question, "context": recollection.context})
-            text = complete_all(reader, [prompt])[0].text
-        except ModelError as error:
-            answers.append(_unscored(probe, str(error)))
-            continue
-        answers.append(
-            Answer(
-                probe_id=probe.id,
-                conversation_id=probe.conversation_id,
-                text=text,
-                message_ids=recollection.message_ids,
-                parts=dict(recollection.parts),
-                context_tokens=count_tokens(recollection.context),
-            )
-        )
-    return answers
+    """Ask `reader` every probe over what one `memory` recalls."""
+    return run(answers_to(ask_probes(probes, memory, prompt_id), reader))
 
 
-def _unscored(probe: Probe, reason: str) -> Answer:
-    return Answer(probe_id=probe.id, conversation_id=probe.conversation_id, unscored=reason)
+def _answer(asked: Asked, reply: Completion | ModelError | None) -> Answer:
+    record = {"probe_id": asked.probe.id, "conversation_id": asked.probe.conversation_id}
+    if reply is None:
+        return Answer.model_validate({**record, "unscored": asked.failure, "transient": asked.transient})
+    if isinstance(reply, ModelError):
+        return Answer.model_validate({**record, "unscored": reply.reason, "transient": reply.transient})
+    return Answer(
+        probe_id=asked.probe.id,
+        conversation_id=asked.probe.conversation_id,
+        text=reply.text,
+        message_ids=asked.recollection.message_ids,
+        parts=dict(asked.recollection.parts),
+        context_tokens=count_tokens(asked.recollection.context),
+        gaps=asked.recollection.gaps,
+    )

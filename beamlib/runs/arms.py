@@ -58,7 +58,7 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
             Arm(memory="oracle"),
         ),
         "budget": tuple(_light(parameters, k=k) for k in parameters.budgets),
-        "retriever": tuple(_light(parameters, retriever=name) for name in ("dense", "bm25", "embedded")),
+        "retriever": tuple(_light(parameters, retriever=name) for name in parameters.retrievers),
         "ablation": (_light(parameters), *(_light(parameters, without=part) for part in COMPONENTS)),
     }
 

@@ -8,11 +8,11 @@ computed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import as_completed
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from tqdm import tqdm
@@ -21,20 +21,21 @@ from beamlib.benchmark.loading import Loaded, load
 from beamlib.benchmark.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.files import make_folder, read_jsonl, sha256, to_json, write_jsonl
-from beamlib.models.base import Model
-from beamlib.models.offline import OfflineModel
+from beamlib.models.roster import Roster
 from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.runs import manifest as manifests
-from beamlib.runs.answering import answer_probes, ingested
+from beamlib.runs.answering import answer_arms
 from beamlib.runs.arms import Arm
+from beamlib.runs.calling import calls_folder, open_roster, part_of, resolved, stored_calls
 from beamlib.runs.manifest import ConversationRecord, Manifest
 from beamlib.runs.records import Answer
-from beamlib.scoring.judge import judge_answer
+from beamlib.scoring.judge import ToJudge, judge_answers
 from beamlib.scoring.records import Judgement
 
 Record = TypeVar("Record", bound=BaseModel)
 Kept = TypeVar("Kept", Answer, Judgement)
+Work = dict[str, tuple[list[Answer], list[Judgement]]]
 
 
 @dataclass
@@ -66,27 +67,39 @@ class _Task:
     parameters: RunParameters
     arms: tuple[Arm, ...]
     answered: Mapping[str, list[Answer]]  # arms whose answers stand and only want judging
+    processes: int = 1
 
 
-def models() -> tuple[Model, Model]:
-    """The reader (and the memory's model) and the judge of a run: both the offline stand-in."""
-    return OfflineModel(), OfflineModel()
+@dataclass(frozen=True)
+class Plan:
+    """What is on file for the arms of a run, and what is left to do."""
+
+    parameters: RunParameters
+    loaded: Mapping[str, Loaded]
+    results: Mapping[str, ArmResults]
+    tasks: Sequence[_Task]
 
 
 def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> Evaluation:
     """Answer and judge every probe of the tier with every arm, computing only what is not on file."""
+    plan = plan_run(parameters, arms, quiet=quiet)
+    if plan.tasks:
+        _compute(plan, quiet=quiet)
+    return _evaluation(plan.parameters, plan.results, plan.loaded)
+
+
+def plan_run(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> Plan:
+    """Read the conversations and find out what is missing; nothing is computed or called."""
+    parameters = resolved(parameters)
     sources = find_conversations(Path(parameters.data), [parameters.size])
     sources = sources[: parameters.conversations or None]
     bar = tqdm(sources, desc=f"{parameters.size}: reading conversations", disable=quiet, leave=False, delay=2)
     loaded = {source.id: load(source, parameters.treatment) for source in bar}
-    reader, judge = models()
-    folder = Path(parameters.run) / parameters.size.lower()
-    results = {arm.name: _on_file(folder / arm.name, arm, parameters, reader.name, judge.name) for arm in arms}
+    folder = Path(parameters.run) / part_of(parameters)
+    results = {arm.name: _on_file(folder / arm.name, arm, parameters) for arm in arms}
     records = {key: record_of(value) for key, value in loaded.items()}
     tasks = _missing(sources, records, list(results.values()), parameters)
-    if tasks:
-        _compute(tasks, results, records, parameters, quiet=quiet)
-    return _evaluation(parameters, results, loaded)
+    return Plan(parameters, loaded, results, tasks)
 
 
 def record_of(loaded: Loaded) -> ConversationRecord:
@@ -103,24 +116,26 @@ def record_of(loaded: Loaded) -> ConversationRecord:
     )
 
 
-def _on_file(folder: Path, arm: Arm, parameters: RunParameters, reader: str, judge: str) -> ArmResults:
+def _on_file(folder: Path, arm: Arm, parameters: RunParameters) -> ArmResults:
     """What is on file for `arm` and still valid; answers outlive a change of judge.
 
     Records that are gone, or are not those that the manifest vouches for, count as not computed.
     """
     results = ArmResults(arm, folder)
-    if not all((folder / name).exists() for name in ("manifest.json", "answers.jsonl")):
+    if parameters.calls == "refresh" or not all(
+        (folder / name).exists() for name in ("manifest.json", "answers.jsonl")
+    ):
         return results
     try:
         found = manifests.read(folder)
     except UserError:  # written by another version: nothing in it can be trusted, so it is computed again
         return results
-    answers = manifests.answers_key(arm, parameters, reader)
+    answers = manifests.answers_key(arm, parameters)
     if found.answers_key != answers:
         return results
     results.records = dict(found.conversations)
     results.answers = _vouched(read_answers(folder), found.answers_sha256)
-    if found.judgements_key == manifests.judgements_key(answers, judge) and (folder / "judgements.jsonl").exists():
+    if found.judgements_key == manifests.judgements_key(answers, parameters) and (folder / "judgements.jsonl").exists():
         results.judgements = _vouched(read_judgements(folder), found.judgements_sha256)
     return results
 
@@ -153,11 +168,15 @@ def _missing(
     results: Sequence[ArmResults],
     parameters: RunParameters,
 ) -> list[_Task]:
+    again = parameters.calls == "record"  # what failed for a reason that may pass is tried again
     tasks = []
     for source in sources:
         for held in results:
-            if held.records.get(source.id) != records[source.id]:
+            other = held.records.get(source.id) != records[source.id]
+            if other or (again and any(answer.transient for answer in held.answers.get(source.id, ()))):
                 held.answers.pop(source.id, None)
+            failed = again and any(judgement.transient for judgement in held.judgements.get(source.id, ()))
+            if source.id not in held.answers or failed:
                 held.judgements.pop(source.id, None)
         todo = [held for held in results if source.id not in held.answers or source.id not in held.judgements]
         if todo:
@@ -166,54 +185,76 @@ def _missing(
     return tasks
 
 
-def _compute(
-    tasks: Sequence[_Task],
-    results: Mapping[str, ArmResults],
-    records: Mapping[str, ConversationRecord],
-    parameters: RunParameters,
-    *,
-    quiet: bool,
-) -> None:
-    reader, judge = models()
-    for held in results.values():
+def _compute(plan: Plan, *, quiet: bool) -> None:
+    parameters, tasks = plan.parameters, plan.tasks
+    for held in plan.results.values():
         make_folder(held.folder)  # a place that cannot be written to shows now and not after the work
-    revisions = {task.source.id: manifests.data_revision(task.source) for task in tasks}
+    processes = min(parameters.workers, len(tasks))
     with (
-        process_pool(min(parameters.workers, len(tasks))) as pool,
+        process_pool(processes) as pool,
         tqdm(total=len(tasks), desc=f"{parameters.size}: answering and judging", unit="conv", disable=quiet) as bar,
     ):
-        futures = {pool.submit(_work, task): task.source for task in tasks}
-        for future in as_completed(futures):
+        futures = {pool.submit(_work, replace(task, processes=processes)): task.source for task in tasks}
+        for future in _as_they_end(futures, parameters, bar):
             source = futures[future]
             for name, (answers, judgements) in future.result().items():
-                held = results[name]
+                held = plan.results[name]
                 held.answers[source.id], held.judgements[source.id] = answers, judgements
-                held.records[source.id] = records[source.id]
-                _write(held, parameters, reader.name, judge.name, revisions[source.id])
+                held.records[source.id] = record_of(plan.loaded[source.id])
+                _write(held, parameters, manifests.data_revision(source))
             bar.update()
 
 
-def _work(task: _Task) -> dict[str, tuple[list[Answer], list[Judgement]]]:
+def _as_they_end(futures: Iterable[Future[Work]], parameters: RunParameters, bar: tqdm[Any]) -> Iterator[Future[Work]]:
+    """Futures as they end. Meanwhile the bar shows how many replies the stores hold: a conversation takes long."""
+    pending = set(futures)
+    folder = calls_folder(parameters) if parameters.models else None
+    while pending:
+        done, pending = wait(pending, timeout=2 if folder else None, return_when=FIRST_COMPLETED)
+        if folder:
+            bar.set_postfix_str(f"{stored_calls(folder):,} replies stored")
+        yield from done
+
+
+def _work(task: _Task) -> Work:
     """One conversation in a process of its own."""
-    loaded = load(task.source, task.parameters.treatment)
-    reader, judge = models()
+    parameters = resolved(task.parameters)
+    loaded = load(task.source, parameters.treatment)
+    with open_roster(parameters, task.source.id, task.processes) as roster:
+        return work(loaded, task.arms, task.answered, parameters, roster)
+
+
+def work(
+    loaded: Loaded,
+    arms: Sequence[Arm],
+    answered: Mapping[str, list[Answer]],
+    parameters: RunParameters,
+    roster: Roster,
+) -> Work:
+    """Answers and judgements of one conversation by arm; `answered` are those that only want judging."""
     evidence = {probe.id: loaded.gold[probe.id].evidence for probe in loaded.probes}
-    answers = {name: list(kept) for name, kept in task.answered.items()}
-    unanswered = [arm for arm in task.arms if arm.name not in answers]
-    for arm, memory in ingested(unanswered, loaded.conversation, task.parameters, reader, evidence):
-        prompt_id = "answer_full" if arm.memory == "full-context" else "answer"
-        answers[arm.name] = answer_probes(loaded.probes, memory, reader, prompt_id)
+    unanswered = [arm for arm in arms if arm.name not in answered]
+    made = answer_arms(unanswered, loaded.conversation, loaded.probes, parameters, roster, evidence)
+    answers = {arm.name: made.get(arm.name) or answered[arm.name] for arm in arms}
     questions = {probe.id: probe.question for probe in loaded.probes}
-    return {
-        name: (
-            given,
-            [judge_answer(questions[a.probe_id], a.text, a.unscored, loaded.gold[a.probe_id], judge) for a in given],
+    given = [answer for name in answers for answer in answers[name]]
+    judgements = iter(
+        judge_answers(
+            [
+                ToJudge(questions[a.probe_id], a.text, a.unscored, loaded.gold[a.probe_id], transient=a.transient)
+                for a in given
+            ],
+            roster.judge,
+            roster.aligner,
+            question_in_prompt=parameters.question_in_prompt,
+            repeats=parameters.judge_repeats,
+            alignment=parameters.alignment,
         )
-        for name, given in answers.items()
-    }
+    )
+    return {name: (list(of_arm), [next(judgements) for _ in of_arm]) for name, of_arm in answers.items()}
 
 
-def _write(held: ArmResults, parameters: RunParameters, reader: str, judge: str, data_revision: str) -> None:
+def _write(held: ArmResults, parameters: RunParameters, data_revision: str) -> None:
     answers = (answer for key in sorted(held.answers) for answer in held.answers[key])
     judgements = (judgement for key in sorted(held.judgements) for judgement in held.judgements[key])
     write_jsonl(held.folder / "answers.jsonl", (record.model_dump(mode="json") for record in answers))
@@ -223,8 +264,6 @@ def _write(held: ArmResults, parameters: RunParameters, reader: str, judge: str,
         held.arm,
         parameters,
         conversations,
-        reader=reader,
-        judge=judge,
         data_revision=data_revision,
         answers_sha256={key: manifests.records_hash(held.answers[key]) for key in sorted(held.answers)},
         judgements_sha256={key: manifests.records_hash(held.judgements[key]) for key in sorted(held.judgements)},

@@ -17,23 +17,45 @@ from beamlib.files import read_json, sha256, sha256_of_file, to_json, write_json
 from beamlib.models.prompts import prompt_file
 from beamlib.params import RunParameters
 from beamlib.runs.arms import Arm
+from beamlib.runs.calling import identities
 from beamlib.runs.own import own_memory_hash
-from beamlib.text import TOKEN_COUNTER
 
 PACKAGE = Path(beamlib.__file__).parent
 
 # Whatever an answer depends on; the reports and the command line are left out on purpose.
-_ANSWER_CODE = ("benchmark", "memory", "models", "retrieval", "runs/answering.py", "runs/oracle.py", "text.py")
-_JUDGE_CODE = ("models", "scoring/judge.py", "scoring/items.py", "scoring/replies.py", "scoring/records.py", "text.py")
+_MODEL_CODE = ("models/base.py", "models/careful.py", "models/client.py", "models/offline", "models/prompts.py")
+_ANSWER_CODE = (
+    "benchmark",
+    "memory",
+    *_MODEL_CODE,
+    "retrieval",
+    "runs/answering.py",
+    "runs/oracle.py",
+    "text.py",
+)
+_JUDGE_CODE = (
+    *_MODEL_CODE,
+    "scoring/alignment.py",
+    "scoring/asking.py",
+    "scoring/event_ordering.py",
+    "scoring/judge.py",
+    "scoring/items.py",
+    "scoring/replies.py",
+    "scoring/records.py",
+    "text.py",
+)
 _ANSWER_PROMPTS = (
     "answer",
     "answer_full",
+    "answer_full_released",
     "episodic_keys",
     "scratchpad_compress",
     "scratchpad_filter",
     "scratchpad_notes",
 )
-_JUDGE_PROMPTS = ("align_events", "judge_nugget")
+_JUDGE_PROMPTS = ("align_batch", "align_events", "judge_nugget")
+_ANSWER_ROLES = ("reader", "memory", "compressor")
+_JUDGE_ROLES = ("judge", "aligner")
 _ANSWER_PARAMETERS = (
     "chat_variant",
     "strip_markers",
@@ -43,7 +65,11 @@ _ANSWER_PARAMETERS = (
     "working_pairs",
     "scratchpad_threshold",
     "scratchpad_target",
+    "token_counter",
+    "encoder",
+    "splade",
 )
+_JUDGE_PARAMETERS = ("question_in_prompt", "judge_repeats", "alignment")
 
 
 class ConversationRecord(BaseModel):
@@ -71,6 +97,7 @@ class Manifest(BaseModel):
     settings: dict[str, Any]
     reader: str
     judge: str
+    models: dict[str, dict[str, Any]]
     data_revision: str
     conversations: dict[str, ConversationRecord]
     data_sha256: str
@@ -128,23 +155,40 @@ def data_revision(source: Source) -> str:
     return "parquet files without a manifest"
 
 
-def answers_key(arm: Arm, parameters: RunParameters, reader: str) -> str:
-    """What an answer depends on, besides its conversation and question."""
+def _settings(parameters: RunParameters, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(parameters, name) for name in names}
+
+
+def _prompts(parameters: RunParameters, names: Iterable[str]) -> dict[str, str]:
+    folder = Path(parameters.prompts) if parameters.prompts else None
+    return {name: prompt_file(name, folder).sha256 for name in names}
+
+
+def answers_key(arm: Arm, parameters: RunParameters) -> str:
+    """What an answer depends on, besides its conversation and question. The parameters have to be resolved."""
+    models = identities(parameters)
     values = {
         "arm": arm.model_dump(),
-        "parameters": {name: getattr(parameters, name) for name in _ANSWER_PARAMETERS},
-        "reader": reader,
-        "prompts": {name: prompt_file(name).sha256 for name in _ANSWER_PROMPTS},
+        "parameters": {**_settings(parameters, _ANSWER_PARAMETERS), "released": sorted(parameters.flags)},
+        "models": {role: models[role] for role in _ANSWER_ROLES},
+        "prompts": _prompts(parameters, _ANSWER_PROMPTS),
         "code": code_hash(_ANSWER_CODE),
         "own": own_memory_hash(arm.target) if arm.target else None,
     }
     return sha256(to_json(values))
 
 
-def judgements_key(answers: str, judge: str) -> str:
-    """What a judgement depends on, besides its question: the answers and the judge."""
-    prompts = {name: prompt_file(name).sha256 for name in _JUDGE_PROMPTS}
-    return sha256(to_json({"answers": answers, "judge": judge, "prompts": prompts, "code": code_hash(_JUDGE_CODE)}))
+def judgements_key(answers: str, parameters: RunParameters) -> str:
+    """What a judgement depends on, besides its question: the answers, the judge and how it is asked."""
+    models = identities(parameters)
+    values = {
+        "answers": answers,
+        "parameters": _settings(parameters, _JUDGE_PARAMETERS),
+        "models": {role: models[role] for role in _JUDGE_ROLES},
+        "prompts": _prompts(parameters, _JUDGE_PROMPTS),
+        "code": code_hash(_JUDGE_CODE),
+    }
+    return sha256(to_json(values))
 
 
 def combined_hash(hashes: Mapping[str, str]) -> str:
@@ -163,31 +207,36 @@ def build(
     parameters: RunParameters,
     conversations: Mapping[str, ConversationRecord],
     *,
-    reader: str,
-    judge: str,
     data_revision: str,
     answers_sha256: Mapping[str, str],
     judgements_sha256: Mapping[str, str],
 ) -> Manifest:
     """The manifest of `arm` over the finished `conversations`; the hashes of their records are by `records_hash`."""
-    answers = answers_key(arm, parameters, reader)
+    answers = answers_key(arm, parameters)
+    models = identities(parameters)
     ordered = dict(sorted(conversations.items()))
     return Manifest(
         arm=arm.name,
         size=parameters.size,
-        settings={**arm.model_dump(), **{name: getattr(parameters, name) for name in _ANSWER_PARAMETERS}},
-        reader=reader,
-        judge=judge,
+        settings={
+            **arm.model_dump(),
+            **_settings(parameters, (*_ANSWER_PARAMETERS, *_JUDGE_PARAMETERS)),
+            "variant": parameters.variant,
+            "released": sorted(parameters.flags),
+        },
+        reader=models["reader"]["model"],
+        judge=models["judge"]["model"],
+        models=models,
         data_revision=data_revision,
         conversations=ordered,
         data_sha256=combined_hash({key: record.sha256 for key, record in ordered.items()}),
         question_set_sha256=combined_hash({key: record.questions_sha256 for key, record in ordered.items()}),
-        prompts={name: prompt_file(name).sha256 for name in (*_ANSWER_PROMPTS, *_JUDGE_PROMPTS)},
-        token_counter=TOKEN_COUNTER,
+        prompts=_prompts(parameters, (*_ANSWER_PROMPTS, *_JUDGE_PROMPTS)),
+        token_counter=parameters.token_counter,
         package_version=beamlib.__version__,
         commit=commit(),
         answers_key=answers,
-        judgements_key=judgements_key(answers, judge),
+        judgements_key=judgements_key(answers, parameters),
         answers_sha256=dict(answers_sha256),
         judgements_sha256=dict(judgements_sha256),
     )

@@ -1,14 +1,25 @@
 """Judging answers, scoring judgements, and saying how sure a mean is.
 
-`judge` asks, `protocols` count, `tables` average, `statistics` bound. Only this package and what builds on it may
-import gold data.
+`judge` asks, `protocols` count, `tables` average, `statistics` bound, `spread` compares repeats. Only this
+package and what builds on it may import gold data.
 """
 
 from __future__ import annotations
 
-from beamlib.scoring.judge import judge_answer
+from beamlib.scoring.judge import ToJudge, judge_answer, judge_answers
 from beamlib.scoring.protocols import PROTOCOLS
+from beamlib.scoring.spread import judge_spread
 from beamlib.scoring.statistics import compare
-from beamlib.scoring.tables import score_run, summarise
+from beamlib.scoring.tables import score_run, summarise, unscored_reasons
 
-__all__ = ["PROTOCOLS", "compare", "judge_answer", "score_run", "summarise"]
+__all__ = [
+    "PROTOCOLS",
+    "ToJudge",
+    "compare",
+    "judge_answer",
+    "judge_answers",
+    "judge_spread",
+    "score_run",
+    "summarise",
+    "unscored_reasons",
+]

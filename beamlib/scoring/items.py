@@ -51,6 +51,12 @@ def parse_items(answer: str) -> list[str]:
     return _clean(_inline(" ".join(lines)) or _told(rows or lines))
 
 
+def without_marks(line: str) -> str:
+    """A line as the item it would be in a list: no number, bullet, bold type or joining marks; empty for a heading."""
+    row = _row(line)
+    return next(iter(_clean([row.text if row else _plain(line)])), "")
+
+
 def _clean(items: list[str]) -> list[str]:
     return [text for item in items if (text := _trimmed(" ".join(_EMPHASIS.sub("", item).split())))]
 

@@ -1,121 +1,159 @@
-"""Judging one answer: a verdict per nugget (paper listing 20) and, for event ordering, two alignments (listing 21).
+"""Judging answers: a verdict per nugget (paper listing 20) and, for event ordering, two alignments (listing 21).
 
 Everything is stored raw; what it is worth is decided later, by a protocol, without another call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from beamlib.benchmark.gold import Gold
-from beamlib.models.base import Completion, Model, ModelError, Prompt, complete_all
-from beamlib.scoring.event_ordering import is_order_nugget
-from beamlib.scoring.items import parse_items
-from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict
+from beamlib.models.base import Completion, Model, Prompt, run
+from beamlib.scoring.alignment import AlignmentMethod, align
+from beamlib.scoring.asking import Reading, ask, both, ended
+from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, RepeatJudgement
 from beamlib.scoring.replies import read_score
 
 
-def judge_answer(question: str, answer: str | None, unscored: str | None, gold: Gold, model: Model) -> Judgement:
-    """Judge `answer` to `question` against `gold.rubric` by `model`.
+@dataclass(frozen=True, slots=True)
+class ToJudge:
+    """An answer to `question`, or in `unscored` why there is none, which `transient` says may pass."""
 
-    With `unscored` (or no answer) nothing is asked and the judgement carries the reason. A failed or unreadable call
-    leaves its nugget without a score. A failed alignment call puts its reason into `unscored` beside the verdicts,
-    which stay: protocols that need no alignment still score the question.
+    question: str
+    answer: str | None
+    unscored: str | None
+    gold: Gold
+    transient: bool = False
+
+
+def judge_answers(
+    items: Sequence[ToJudge],
+    judge: Model,
+    aligner: Model,
+    *,
+    question_in_prompt: bool = True,
+    repeats: int = 1,
+    alignment: AlignmentMethod = "greedy",
+) -> list[Judgement]:
+    """Judge every answer against its rubric, `repeats` times, all of them concurrently; in the order of `items`.
+
+    The verdict calls go out answer by answer, so that calls on one answer, whose prompts begin alike, stand together.
+    `question_in_prompt` off leaves the question out of them, as the released code does (discrepancy S2).
+
+    With `unscored` (or no answer) nothing is asked and the judgement carries the reason. A reply that cannot be read
+    is asked for once more; a failed or unreadable call leaves its nugget without a score. A failed alignment puts its
+    reason into `unscored` beside the verdicts, which stay: protocols that need no alignment still score the question.
+    Any other exception is raised once all calls have ended.
     """
-    record = {"probe_id": gold.probe_id, "conversation_id": gold.conversation_id, "ability": gold.ability}
-    if unscored is not None or answer is None:
-        return Judgement.model_validate({**record, "unscored": unscored or "there is no answer to judge"})
-    verdicts = _verdicts(question, answer, gold.rubric, model)
-    alignments: tuple[Alignment, ...] = ()
-    failure: str | None = None
-    if gold.ability == "event_ordering":
-        try:
-            alignments = _alignments(answer, gold.rubric, model)
-        except ModelError as error:
-            failure = f"an event could not be aligned: {error}"
-    return Judgement.model_validate({**record, "verdicts": verdicts, "alignments": alignments, "unscored": failure})
+    asking = _Asking(judge, aligner, question_in_prompt, alignment)
+    return run(_judge_all(items, asking, repeats))
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed(Completion):
-    """Stands in for a reply that never came, so that one failure does not take the others with it."""
-
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Forgiving:
-    """A model whose failures are completions of their own kind."""
-
-    model: Model
-
-    @property
-    def name(self) -> str:
-        return self.model.name
-
-    async def complete(self, prompt: Prompt) -> Completion:
-        try:
-            return await self.model.complete(prompt)
-        except ModelError as error:
-            return _Failed(text="", finish_reason="error", reason=str(error) or "the call failed")
-
-
-def _verdicts(question: str, answer: str, rubric: Sequence[str], model: Model) -> tuple[NuggetVerdict, ...]:
-    prompts = [Prompt("judge_nugget", {"question": question, "nugget": n, "answer": answer}) for n in rubric]
-    replies = complete_all(_Forgiving(model), prompts)
-    return tuple(_verdict(nugget, reply) for nugget, reply in zip(rubric, replies, strict=True))
+def judge_answer(
+    question: str,
+    answer: str | None,
+    unscored: str | None,
+    gold: Gold,
+    model: Model,
+    *,
+    aligner: Model | None = None,
+    question_in_prompt: bool = True,
+    repeats: int = 1,
+    alignment: AlignmentMethod = "greedy",
+) -> Judgement:
+    """`judge_answers` for one answer; `model` aligns too unless `aligner` is given."""
+    item = ToJudge(question, answer, unscored, gold)
+    return judge_answers(
+        [item],
+        model,
+        aligner or model,
+        question_in_prompt=question_in_prompt,
+        repeats=repeats,
+        alignment=alignment,
+    )[0]
 
 
-def _verdict(nugget: str, reply: Completion) -> NuggetVerdict:
-    if isinstance(reply, _Failed):
-        return NuggetVerdict(nugget=nugget, score=None, reason=reply.reason)
-    score, reason = read_score(reply.text)
-    return NuggetVerdict(nugget=nugget, score=score, reason=reason, reply=reply.text)
+async def _judge_all(items: Sequence[ToJudge], asking: _Asking, repeats: int) -> list[Judgement]:
+    rounds = await ended(
+        asking.round(item, item.answer, repeat)
+        for item in items
+        if item.unscored is None and item.answer is not None
+        for repeat in range(repeats)
+    )
+    remaining = iter(rounds)
+    return [_judgement(item, remaining, repeats) for item in items]
 
 
-def _alignments(answer: str, rubric: Sequence[str], model: Model) -> tuple[Alignment, ...]:
-    detector = _Detector(model)
-    # A nugget about the order names no event, so `items` leaves it out; `newline` aligns it, as released.
-    events = [index for index, nugget in enumerate(rubric) if not is_order_nugget(nugget)]
-    items, lines = parse_items(answer), answer.split("\n")
-    return (
-        Alignment(parser="items", items=tuple(items), matches=detector.align(items, rubric, events)),
-        Alignment(parser="newline", items=tuple(lines), matches=detector.align(lines, rubric, range(len(rubric)))),
+def _judgement(item: ToJudge, rounds: Iterator[_Round], repeats: int) -> Judgement:
+    gold = item.gold
+    if item.unscored is not None or item.answer is None:
+        return Judgement(
+            probe_id=gold.probe_id,
+            conversation_id=gold.conversation_id,
+            ability=gold.ability,
+            unscored=item.unscored or "there is no answer to judge",
+            transient=item.transient,
+        )
+    own = [next(rounds) for _ in range(repeats)]
+    first = own[0].record
+    return Judgement(
+        probe_id=gold.probe_id,
+        conversation_id=gold.conversation_id,
+        ability=gold.ability,
+        verdicts=first.verdicts,
+        alignments=first.alignments,
+        unscored=first.unscored,
+        transient=any(one.transient for one in own),
+        repeats=tuple(one.record for one in own[1:]),
     )
 
 
-class _Detector:
-    """The equivalence detector, which remembers what it was asked: repeated lines cost nothing."""
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One repeat of one answer, and whether something in it failed that may pass."""
 
-    def __init__(self, model: Model) -> None:
-        self._model = _Forgiving(model)
-        self._replies: dict[tuple[str, str], Completion] = {}
+    record: RepeatJudgement
+    transient: bool
 
-    def align(self, items: Sequence[str], rubric: Sequence[str], candidates: Sequence[int]) -> tuple[int | None, ...]:
-        """Match each item, in order, with the first unused candidate nugget that the model says yes to.
 
-        All unused nuggets of one item are asked together, which gives what asking one after the other gives. Raises
-        `ModelError` if a call failed that the one-after-the-other procedure would have made.
-        """
-        unused = list(candidates)
-        matches: list[int | None] = []
-        for item in items:
-            self._ask(item, [rubric[index] for index in unused])
-            match = next((index for index in unused if self._same(item, rubric[index])), None)
-            if match is not None:
-                unused.remove(match)
-            matches.append(match)
-        return tuple(matches)
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """Whom to ask, and how."""
 
-    def _ask(self, item: str, nuggets: Sequence[str]) -> None:
-        new = [nugget for nugget in dict.fromkeys(nuggets) if (item, nugget) not in self._replies]
-        prompts = [Prompt("align_events", {"event": item, "nugget": nugget}) for nugget in new]
-        for nugget, reply in zip(new, complete_all(self._model, prompts), strict=True):
-            self._replies[item, nugget] = reply
+    judge: Model
+    aligner: Model
+    question_in_prompt: bool
+    alignment: AlignmentMethod
 
-    def _same(self, item: str, nugget: str) -> bool:
-        reply = self._replies[item, nugget]
-        if isinstance(reply, _Failed):
-            raise ModelError(reply.reason)
-        return "yes" in reply.text.lower()
+    async def round(self, item: ToJudge, answer: str, repeat: int) -> _Round:
+        prompts = [
+            Prompt(
+                "judge_nugget",
+                {"question": item.question if self.question_in_prompt else "", "nugget": nugget, "answer": answer},
+                about=f"{item.gold.probe_id} nugget {number}",
+                repeat=repeat,
+            )
+            for number, nugget in enumerate(item.gold.rubric, start=1)
+        ]
+        found, aligned = await both(
+            ended(ask(self.judge, prompt, _score) for prompt in prompts), self._aligned(item.gold, answer, repeat)
+        )
+        record = RepeatJudgement(
+            verdicts=tuple(
+                NuggetVerdict(nugget=nugget, score=verdict.value, reason=verdict.reason, reply=verdict.reply)
+                for nugget, verdict in zip(item.gold.rubric, found, strict=True)
+            ),
+            alignments=aligned.value or (),
+            unscored=f"an event could not be aligned: {aligned.reason}" if aligned.value is None else None,
+        )
+        return _Round(record, aligned.transient or any(verdict.transient for verdict in found))
+
+    async def _aligned(self, gold: Gold, answer: str, repeat: int) -> Reading[tuple[Alignment, ...]]:
+        if gold.ability != "event_ordering":
+            return Reading(())
+        return await align(answer, gold.rubric, self.aligner, self.alignment, about=gold.probe_id, repeat=repeat)
+
+
+def _score(reply: Completion) -> tuple[float | None, str]:
+    return read_score(reply.text, cut=reply.finish_reason == "length")

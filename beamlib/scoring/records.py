@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from beamlib.benchmark.gold import Ability
 
@@ -50,12 +58,25 @@ class Alignment(BaseModel):
         return self
 
 
+class RepeatJudgement(BaseModel):
+    """What one repeat of all calls on an answer gave: a verdict per nugget, the alignments, why these are missing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    verdicts: tuple[NuggetVerdict, ...]
+    alignments: tuple[Alignment, ...] = ()
+    unscored: str | None = None
+
+
 class Judgement(BaseModel):
     """All verdicts on one answer.
 
     `unscored` carries the reason when there was no answer to judge, and then there are no verdicts. It also carries the
     reason when the events of an answer could not be aligned: the verdicts stay then, beside it, for the protocols that
     need no alignment.
+
+    `verdicts`, `alignments` and `unscored` are those of the first time of asking, `repeats` of the second and later.
+    `transient` says that something is missing, in any of them, that another try may give.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -67,3 +88,24 @@ class Judgement(BaseModel):
     verdicts: tuple[NuggetVerdict, ...] = ()
     alignments: tuple[Alignment, ...] = Field(default=())
     unscored: str | None = None
+    transient: bool = False
+    repeats: tuple[RepeatJudgement, ...] = ()
+
+    @property
+    def rounds(self) -> tuple[Judgement, ...]:
+        """One judgement per repeat, the first included, each without repeats."""
+        first = self.model_copy(update={"repeats": ()})
+        return (first, *(first.model_copy(update=dict(repeat)) for repeat in self.repeats))
+
+    @model_validator(mode="after")
+    def _same_nuggets(self) -> Judgement:
+        nuggets = [verdict.nugget for verdict in self.verdicts]
+        if any([verdict.nugget for verdict in repeat.verdicts] != nuggets for repeat in self.repeats):
+            raise ValueError("every repeat must judge the same nuggets in the same order")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Records without repeats keep the bytes they had before there were any, and manifests that hash them hold.
+        fields: dict[str, Any] = handler(self)
+        return {key: value for key, value in fields.items() if value or key not in ("transient", "repeats")}

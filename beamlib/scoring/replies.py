@@ -1,15 +1,15 @@
-"""Reading a judge's reply (paper listing 20): an object with a `score` of 0, 0.5 or 1.
+"""Reading a judge's reply (paper listing 20), an object with a `score` of 0, 0.5 or 1, and an aligner's to a batch.
 
-Three readings are tried in turn, and the first that gives an object with a `score` counts: the whole reply (without
-its code fence) as JSON, the first `{...}` or `[...]` in it, and what json-repair makes of it. A score off the scale is
-refused rather than rounded: a judge that says 0.25 did not follow the instructions, and nobody knows what it meant.
+Three readings are tried in turn, and the first that gives such an object counts: the whole reply (without its code
+fence) as JSON, the first `{...}` or `[...]` in it, and what json-repair makes of it. A score off the scale is refused
+rather than rounded: a judge that says 0.25 did not follow the instructions, and nobody knows what it meant.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import json_repair
@@ -18,15 +18,21 @@ LEVELS = (0.0, 0.5, 1.0)
 
 _FENCE = re.compile(r"\A```\w*")
 _FIRST_JSON = re.compile(r"\{.*?\}|\[.*?\]", re.DOTALL)
+_ENDS_IN_SCORE = re.compile(r"score[\"']?\s*:\s*[\"']?[\d.+-]*\Z", re.IGNORECASE)
 
 
-def read_score(reply: str) -> tuple[float | None, str]:
-    """The score in `reply` and an empty reason, or None and the reason why there is none."""
+def read_score(reply: str, *, cut: bool = False) -> tuple[float | None, str]:
+    """The score in `reply` and an empty reason, or None and the reason why there is none.
+
+    A reply that was `cut` off at its token limit counts if the score stands whole in it, as it mostly does: the score
+    comes first and the reason after it.
+    """
     if not reply.strip():
         return None, "the judge's reply is empty"
+    if cut and _ENDS_IN_SCORE.search(reply.rstrip()):  # a 0 at the very end may be the start of 0.5
+        return None, "the judge's reply was cut off before the end of the score"
     found: Any = None
-    for reading in (_whole, _first, _repaired):
-        value = _attempt(reading, reply)
+    for value in _readings(reply):
         if isinstance(value, dict) and "score" in value:
             return _on_scale(value["score"])
         found = value if found is None else found
@@ -35,6 +41,41 @@ def read_score(reply: str) -> tuple[float | None, str]:
     if isinstance(found, list):
         return None, "the judge's reply is a list, not an object with a score"
     return None, "the judge's reply holds no object with a score"
+
+
+Matches = dict[int, tuple[int, ...]]
+"""By item number, the numbers of the nuggets that it denotes; both from 1, items without any left out."""
+
+
+def read_matches(reply: str, n_items: int, n_nuggets: int, *, cut: bool = False) -> tuple[Matches | None, str]:
+    """The matches in the reply to a batch and an empty reason, or None and the reason why there are none.
+
+    An item's value is a nugget number or a list of such; what is out of range, null, or no number is no match, and an
+    item that is not mentioned has none. An object that mentions no item, or a reply that was `cut` off, is refused.
+    """
+    if cut:
+        return None, "the aligner's reply was cut off"
+    for value in _readings(reply):
+        if isinstance(value, dict):
+            matches: Matches = {}
+            for key, given in value.items():
+                if 1 <= (item := _number(key)) <= n_items:
+                    numbers = [_number(one) for one in (given if isinstance(given, list) else [given])]
+                    matches.setdefault(item, tuple(number for number in numbers if 1 <= number <= n_nuggets))
+            if matches:
+                return {item: numbers for item, numbers in matches.items() if numbers}, ""
+    return None, "the aligner's reply holds no object from item numbers to nugget numbers"
+
+
+def _number(value: Any) -> int:
+    """The whole number that `value` is or spells; 0, which numbers nothing, for anything else."""
+    if isinstance(value, str):
+        return int(value) if len(value) < 10 and value.strip().isdecimal() else 0
+    return int(value) if type(value) in (int, float) and value == value // 1 else 0
+
+
+def _readings(reply: str) -> Iterator[Any]:
+    return (_attempt(reading, reply) for reading in (_whole, _first, _repaired))
 
 
 def _attempt(reading: Callable[[str], Any], reply: str) -> Any:

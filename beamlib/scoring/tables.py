@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
+from textwrap import shorten
 
 import numpy as np
 import pandas as pd
@@ -10,27 +13,49 @@ import pandas as pd
 from beamlib.benchmark.gold import ABILITIES
 from beamlib.benchmark.model import SIZES
 from beamlib.errors import UserError
+from beamlib.models.base import Outcome
 from beamlib.scoring.protocols import QuestionScore, find_protocol
 from beamlib.scoring.records import Judgement
-from beamlib.scoring.statistics import cluster_bootstrap, interval
+from beamlib.scoring.statistics import Array, cluster_bootstrap, interval
 
 SCORE_COLUMNS = ("probe_id", "conversation_id", "size", "ability", "score", "unscored")
 SUMMARY_COLUMNS = ("size", "ability", "mean", "low", "high", "n_questions", "n_conversations", "unscored")
 AVERAGE = "average"
 
+_OUTCOMES = frozenset(outcome.value for outcome in Outcome)
+_COUNT = re.compile(r"\A\d+ of \d+ nuggets unscored: ")
+
 
 def score_run(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame:
     """One row per question, columns `SCORE_COLUMNS`, in the order of `judgements`.
 
-    `score` is NaN and `unscored` the reason where there is no score; `unscored` is empty otherwise. Raises `UserError`
-    for an unknown protocol and for a question that was judged twice.
+    `score` is the mean over the repeats that have one. Where none has, it is NaN and `unscored` the reason that the
+    first repeat gives; `unscored` is empty otherwise. Raises `UserError` for an unknown protocol and for a question
+    that was judged twice.
     """
-    score_question = find_protocol(protocol).score_question
-    scores: dict[str, QuestionScore] = {}
+    first, *others = score_repeats(judgements, protocol)
+    if not others:
+        return first
+    means = pd.concat([first, *others]).groupby("probe_id")["score"].mean()  # leaves NaN out
+    scores = first["probe_id"].map(means)
+    return first.assign(score=scores, unscored=first["unscored"].where(scores.isna(), ""))
+
+
+def score_repeats(judgements: Sequence[Judgement], protocol: str) -> list[pd.DataFrame]:
+    """The table of `score_run` for every repeat by itself, at least one; questions without that repeat are left out."""
+    known: set[str] = set()
     for judgement in judgements:
-        if judgement.probe_id in scores:
+        if judgement.probe_id in known:
             raise UserError(f"judgements: {judgement.probe_id} occurs twice; keep one judgement per question.")
-        scores[judgement.probe_id] = score_question(judgement)
+        known.add(judgement.probe_id)
+    rounds = [judgement.rounds for judgement in judgements]
+    count = max((len(own) for own in rounds), default=1)
+    return [_scored([own[number] for own in rounds if len(own) > number], protocol) for number in range(count)]
+
+
+def _scored(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame:
+    score_question = find_protocol(protocol).score_question
+    scores = {judgement.probe_id: score_question(judgement) for judgement in judgements}
     _abort(judgements, scores)
     rows = [
         {
@@ -59,6 +84,25 @@ def _abort(judgements: Sequence[Judgement], scores: dict[str, QuestionScore]) ->
             scores[judgement.probe_id] = QuestionScore(None, f"the scorer stopped at {ABILITIES[place]}")
 
 
+def unscored_reasons(scores: pd.DataFrame) -> dict[str, int]:
+    """How many questions of `score_run`'s table have no score, by reason, the most frequent first.
+
+    A reason counts under the named outcome of a call (`truncated`, `content filter`, ...) if it holds one between
+    colons, else under its first words.
+    """
+    reasons = scores.loc[scores["score"].isna(), "unscored"]
+    counts = Counter(_named(str(reason)) for reason in reasons)
+    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _named(reason: str) -> str:
+    # What asked may have put its own words before the outcome: "2 of 5 nuggets unscored: truncated: ...".
+    for part in reason.split(": "):
+        if part in _OUTCOMES:
+            return part
+    return shorten(_COUNT.sub("", reason), 60, placeholder=" ...") or "no reason given"
+
+
 def summarise(scores: pd.DataFrame, seed: int = 0, resamples: int = 2000) -> pd.DataFrame:
     """Mean and 95 % interval per size and ability, and their `average`; columns `SUMMARY_COLUMNS`.
 
@@ -67,23 +111,26 @@ def summarise(scores: pd.DataFrame, seed: int = 0, resamples: int = 2000) -> pd.
     conversations, with the same draws for all abilities; with fewer than two conversations they are NaN, because one
     conversation says nothing about the spread. `n_questions` entered the mean, `unscored` did not.
     """
-    known = [size for size in SIZES if size in set(scores["size"])]
-    others = sorted(set(scores["size"]) - set(known))
-    parts = [_summarise_size(scores[scores["size"] == size], size, seed, resamples) for size in [*known, *others]]
+    parts = [_summarise_size(scores[scores["size"] == size], size, seed, resamples) for size in present_sizes(scores)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(SUMMARY_COLUMNS))
+
+
+def ability_cells(scores: pd.DataFrame, abilities: Sequence[str]) -> Array:
+    """Mean score per conversation (rows, by id) and ability (columns, as given), NaN where there is none."""
+    means = scores.groupby(["conversation_id", "ability"])["score"].mean().unstack("ability")
+    return means.reindex(columns=list(abilities)).sort_index().to_numpy(dtype=np.float64)
+
+
+def present_sizes(scores: pd.DataFrame) -> list[str]:
+    """The sizes in a table, the data set's in its order and any other after them."""
+    present = set(scores["size"])
+    return [size for size in SIZES if size in present] + sorted(present - set(SIZES))
 
 
 def _summarise_size(scores: pd.DataFrame, size: str, seed: int, resamples: int) -> pd.DataFrame:
     present = set(scores["ability"])
     abilities = [ability for ability in ABILITIES if ability in present]
-    cells = (
-        scores.groupby(["conversation_id", "ability"])["score"]
-        .mean()
-        .unstack("ability")
-        .reindex(columns=abilities)
-        .sort_index()
-        .to_numpy(dtype=np.float64)
-    )
+    cells = ability_cells(scores, abilities)
     held = ~np.isnan(cells)
     samples = cluster_bootstrap(cells, seed, resamples)
     rows: list[tuple[str, str, float, float, float, int, int, int]] = []

@@ -7,9 +7,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from beamlib.benchmark.model import Batch, Conversation, Message, Seed, Turn
-from beamlib.models.base import Completion, ModelError, Prompt
+from beamlib.models.base import Completion, ModelError, Outcome, Prompt
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")  # how busy the machine is says nothing about the code
 
 
 class ScriptedModel:
@@ -33,6 +37,8 @@ class ScriptedModel:
         reply = self.replies[prompt.id](dict(prompt.variables))
         if reply.startswith("FAIL"):
             raise ModelError(reply)
+        if reply.startswith("DOWN"):
+            raise ModelError(reply, Outcome.UNAVAILABLE)
         return Completion(reply)
 
     def variables(self, prompt_id: str) -> list[dict[str, str]]:

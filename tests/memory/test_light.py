@@ -162,13 +162,30 @@ def test_a_failed_call_names_its_pair_and_leaves_nothing_half_read(
     bakery: Conversation, make_model: Any, light: Light
 ) -> None:
     for prompt_id in ("episodic_keys", "scratchpad_notes"):
-        model = make_model(**{prompt_id: lambda v: "FAIL: timed out" if "rye" in v["pair"] else "- fine"})
+        model = make_model(**{prompt_id: lambda v: "DOWN: timed out" if "rye" in v["pair"] else "- fine"})
         broken = Light(model, SETTINGS)
         broken.ingest(Conversation("100K-9", "100K", bakery.seed, bakery.batches[:2]))
-        with pytest.raises(ModelError, match=rf"{prompt_id} for \[messages 14-15\]: FAIL: timed out"):
+        with pytest.raises(ModelError, match=rf"^{prompt_id} for messages 14-15: DOWN: timed out"):
             broken.ingest(bakery)
         with pytest.raises(RuntimeError, match="call ingest first"):
             broken.recall(QUESTIONS[0])
+
+
+def test_a_pair_refused_for_good_is_a_gap_that_is_counted(bakery: Conversation, make_model: Any, light: Light) -> None:
+    """One content filter among many pairs does not cost the conversation: the pair is found by its user's words."""
+    for prompt_id in ("episodic_keys", "scratchpad_notes"):
+        refused = Light(
+            make_model(**{prompt_id: lambda v: "FAIL: filtered" if "rye" in v["pair"] else "- fine"}), SETTINGS
+        )
+        refused.ingest(bakery)
+        assert refused.recall(QUESTIONS[0]).gaps == 1
+    assert light.recall(QUESTIONS[0]).gaps == 0
+
+
+def test_too_many_gaps_are_no_reading(bakery: Conversation, make_model: Any) -> None:
+    refused = Light(make_model(episodic_keys=lambda v: "FAIL: filtered"), SETTINGS)
+    with pytest.raises(ModelError, match=r"episodic_keys for messages 0-1: FAIL: filtered \(and \d+ more failed calls"):
+        refused.ingest(bakery)
 
 
 def test_a_failed_filter_call_is_not_an_answer(bakery: Conversation, make_model: Any) -> None:

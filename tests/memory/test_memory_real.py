@@ -10,6 +10,7 @@ import pytest
 from beamlib.benchmark.loading import Loaded, load
 from beamlib.benchmark.sources import find_conversations
 from beamlib.memory import FullContext, Light, LightSettings, passage
+from beamlib.memory.budget import passage_tokens
 from beamlib.models.offline import OfflineModel
 from beamlib.text import count_tokens
 
@@ -57,7 +58,7 @@ def test_every_budget_of_table_9_gives_its_pairs(loaded: Loaded, light: Light) -
 
 
 def test_full_context_is_never_empty_around_the_conversations_own_size(loaded: Loaded) -> None:
-    total = sum(count_tokens(passage(pair).text) for pair in loaded.conversation.pairs)
+    total = sum(passage_tokens(passage(pair).text) for pair in loaded.conversation.pairs)
     for window in (total - 1, total, total + 1, total + 2_000, total + 10_000):
         memory = FullContext(window, reserve_tokens=0)
         memory.ingest(loaded.conversation)

@@ -1,9 +1,14 @@
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beamlib.benchmark.model import Conversation
+from beamlib.memory.budget import passage_tokens
+from beamlib.memory.chunking import semantic_chunks
 from beamlib.memory.extraction import INPUT_TOKENS, PAIR_TOKENS, extract, extraction_prompts
 from beamlib.memory.scratchpad import (
     COMPRESSION_ROUNDS,
@@ -45,21 +50,72 @@ def test_endless_messages_are_shortened_for_the_extractor(make_conversation: Any
 def test_notes_are_merged_in_order_under_their_pairs_header(
     bakery: Conversation, make_model: Any, toy_encoder: Any
 ) -> None:
-    replies = {4: "* [messages 0-1] wrong header\n\n2 plain", 6: "", 8: "- "}
+    replies = {4: "* [messages 0-1] wrong header?\n\n2 plain:", 6: "", 8: "- "}
     model = make_model(
         scratchpad_notes=lambda v: replies.get(int(v["pair"].split("-")[0].split()[1]), "- a note")
     )  # fmt: skip
     pad = _pad(model, bakery, toy_encoder, threshold=10_000)
     lines = pad.text.split("\n")
     assert lines[:5] == [
-        "- [messages 0-1] a note",
-        "- [messages 2-3] a note",
-        "- [messages 4-5] wrong header",
-        "- [messages 4-5] 2 plain",
-        "- [messages 10-11] a note",
+        "- [messages 0-1] a note.",
+        "- [messages 2-3] a note.",
+        "- [messages 4-5] wrong header?",
+        "- [messages 4-5] 2 plain.",
+        "- [messages 10-11] a note.",
     ]
     assert (pad.compressions, pad.lines_cut) == (0, 0)
     assert {i for chunk in pad.chunks for i in chunk.message_ids} == set(range(32)) - {6, 7, 8, 9}
+
+
+PIECES = st.sampled_from([*'ab .?!:;,")\t', "[messages 0-1] ", "oven ", "the sign. "])
+NOTES = st.lists(st.lists(PIECES, max_size=25).map("".join), max_size=5).map("\n".join)
+
+
+@given(st.lists(NOTES, min_size=1, max_size=6))
+def test_chunks_are_langchains_of_the_notes_without_headers(
+    make_conversation: Any, make_model: Any, toy_encoder: Any, replies: list[str]
+) -> None:
+    """Whatever a model writes: as many chunks as its notes give as one text, and each knows its pairs."""
+    conversation = make_conversation([[(f"u{i}", "a")] for i in range(len(replies))])
+    pad = build_scratchpad(
+        make_model(), conversation, replies, toy_encoder, threshold=10_000, target=100, percentile=80, buffer=1
+    )
+    lines = pad.text.split("\n") if pad.text else []
+    notes = [line.partition("] ")[2] for line in lines]
+    assert all(note.endswith((".", "?", "!")) and note == note.strip() for note in notes)
+    expected = semantic_chunks("\n".join(notes), toy_encoder, 80, 1) if notes else []
+    bodies = [[part.removeprefix("- ").partition("] ") for part in c.text.split("\n")] for c in pad.chunks]
+    assert [" ".join(body for _, _, body in parts) for parts in bodies] == expected
+    for chunk, parts in zip(pad.chunks, bodies, strict=True):
+        named = [int(i) for head, _, _ in parts for i in head.removeprefix("[messages ").split("-")]
+        assert set(named) <= set(chunk.message_ids)
+        inside = [
+            int(i) for line in lines for i in _ids(line) if line.partition("]")[0][2:] in {h for h, _, _ in parts}
+        ]
+        assert set(chunk.message_ids) <= {*named, *inside}
+
+
+def _ids(line: str) -> list[str]:
+    return [i for found in re.findall(r"\[messages (\d+)-(\d+)\]", line) for i in found]
+
+
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("plain", "plain."), ("Done.", "Done."), ("Is it?", "Is it?"), ("Stop!", "Stop!"), ("Needed:", "Needed."),
+        ("first, then;", "first, then."), ('He said "go."', 'He said "go.".'), ("(see above)", "(see above)."),
+        ("**bold.**", "**bold.**."), ("[messages 0-1] kept", "kept."), (": odd", "odd."),
+    ],
+)  # fmt: skip
+def test_a_note_ends_with_a_mark_that_the_chunker_cuts_after(
+    make_conversation: Any, make_model: Any, toy_encoder: Any, line: str, note: str
+) -> None:
+    model = make_model(scratchpad_notes=lambda v: f"- {line}\n- [messages 0-1]")
+    pad = _pad(model, make_conversation([[("u", "a")]]), toy_encoder)
+    assert pad.text == f"- [messages 0-1] {note}"
+    squeezed = make_model(scratchpad_notes=lambda v: "- " + "w " * 99, scratchpad_compress=lambda v: f"- {line}")
+    pad = _pad(squeezed, make_conversation([[("u", "a")]]), toy_encoder)
+    assert pad.text.endswith(note) and pad.compressions == 1
 
 
 def test_compressed_once_each_time_the_threshold_is_crossed(
@@ -108,8 +164,8 @@ def test_one_endless_line_is_shortened_and_not_lost(bakery: Conversation, make_m
 
 
 def test_an_empty_compression_is_an_error(bakery: Conversation, make_model: Any, toy_encoder: Any) -> None:
-    with pytest.raises(ModelError, match="scratchpad_compress: an empty reply"):
-        _pad(make_model(scratchpad_compress=lambda v: " \n- \n"), bakery, toy_encoder)
+    with pytest.raises(ModelError, match=r"scratchpad_compress for messages 0-[0-9]+: no note in the reply"):
+        _pad(make_model(scratchpad_compress=lambda v: " \n- \n- [messages 0-1]"), bakery, toy_encoder)
 
 
 def test_ids_that_the_conversation_lacks_are_ignored(make_conversation: Any, make_model: Any, toy_encoder: Any) -> None:
@@ -149,23 +205,26 @@ def test_a_chunk_that_begins_inside_a_note_carries_its_header(
 def test_the_filter_reads_any_yes(make_model: Any, reply: str, kept: bool) -> None:
     """The released code keeps a chunk only for the exact word (M14)."""
     chunk = Chunk("- a note", (0, 1), 4)
-    assert relevant_chunks(make_model(scratchpad_filter=lambda v: reply), "q?", [chunk]) == ([chunk] if kept else [])
+    model = make_model(scratchpad_filter=lambda v: reply)
+    assert relevant_chunks(model, ["q?"], [chunk]) == [([chunk] if kept else [], 0)]
+    exactly = [chunk] if reply.strip() in ("yes", "YES") else []
+    assert relevant_chunks(model, ["q?"], [chunk], exact=True) == [(exactly, 0)]
 
 
 def test_the_filter_sees_question_and_chunk_and_keeps_order(make_model: Any) -> None:
     chunks = [Chunk(f"- note {i}", (i,), 4) for i in range(6)]
     model = make_model(scratchpad_filter=lambda v: "yes" if int(v["chunk"][-1]) % 2 else "no")
-    assert relevant_chunks(model, "which odd ones?", chunks) == chunks[1::2]
+    assert relevant_chunks(model, ["which odd ones?"], chunks) == [(chunks[1::2], 0)]
     assert {v["question"] for v in model.variables("scratchpad_filter")} == {"which odd ones?"}
 
 
 def test_passages_keep_the_newest_within_the_budget_and_say_what_is_missing() -> None:
     chunks = [Chunk(f"- note {i} " + "w " * 30, (2 * i, 2 * i + 1), 33) for i in range(10)]
     assert all(chunk.tokens == count_tokens(chunk.text) for chunk in chunks)
-    passages = scratchpad_passages(chunks, 120)
+    passages = scratchpad_passages(chunks, 130)
     assert [p.message_ids for p in passages] == [(14, 15), (16, 17), (18, 19)]
     assert passages[0].text.startswith("SCRATCHPAD [… 7 older chunks left out for lack of room …]\n- note 7")
-    assert sum(count_tokens(p.text) for p in passages) <= 120
+    assert sum(passage_tokens(p.text) for p in passages) <= 130
     assert {p.part for p in passages} == {"scratchpad"}
     whole = scratchpad_passages(chunks, 10_000)
     assert len(whole) == 10 and whole[0].text.startswith("SCRATCHPAD\n- note 0")

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from beamlib.benchmark.model import Conversation
 from beamlib.memory.base import passage
+from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, passage_tokens
 from beamlib.memory.working import working_memory
-from beamlib.text import count_tokens
 
 
 def test_holds_the_newest_pairs_oldest_first(bakery: Conversation) -> None:
@@ -16,13 +16,13 @@ def test_holds_the_newest_pairs_oldest_first(bakery: Conversation) -> None:
     assert {p.part for p in found} == {"working"}
 
 
-@given(st.integers(1, 20), st.integers(64, 900))
+@given(st.integers(1, 20), st.integers(LEAST_TOKENS + JOINT_TOKENS, 900))
 def test_the_newest_pair_is_there_under_any_budget(make_conversation: Any, count: int, tokens: int) -> None:
     conversation = make_conversation([[("ask " * (10 * i), "reply " * 30)] for i in range(12)])
     found = working_memory(conversation.pairs, count, tokens)
     ids = [i for p in found for i in p.message_ids]
     assert ids == list(range(ids[0], 24)) and len(found) <= count
-    assert sum(count_tokens(p.text) for p in found) <= tokens
+    assert sum(passage_tokens(p.text) for p in found) <= tokens
 
 
 def test_pairs_already_shown_are_not_repeated_nor_replaced(bakery: Conversation) -> None:

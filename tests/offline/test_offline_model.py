@@ -16,12 +16,14 @@ PAIR = "[messages 2-3]\nUSER: I keep 14 hives behind the barn.\nASSISTANT: **Fee
 VARIABLES = {
     "answer": {"question": "How many hives do I keep?", "context": PAIR},
     "answer_full": {"question": "How many hives do I keep?", "context": PAIR},
+    "answer_full_released": {"question": "How many hives do I keep?", "context": PAIR},
     "episodic_keys": {"history": "", "pair": PAIR},
     "scratchpad_notes": {"history": "", "pair": PAIR},
     "scratchpad_compress": {"notes": "- [messages 2-3] I keep 14 hives.", "target_tokens": "50"},
     "scratchpad_filter": {"question": "How many hives do I keep?", "chunk": "- [messages 2-3] I keep 14 hives."},
     "judge_nugget": {"question": "How many?", "nugget": "14 hives", "answer": "You keep 14 hives."},
     "align_events": {"event": "Counting the hives", "nugget": "Hive count"},
+    "align_batch": {"items": "1. Counting the hives", "nuggets": "1. Hive count"},
 }
 
 
@@ -37,21 +39,40 @@ def test_it_answers_every_prompt_in_the_form_the_prompt_asks_for(prompt_id: str)
 @pytest.mark.parametrize("prompt_id", sorted(VARIABLES))
 def test_every_prompt_file_shows_each_of_its_variables(prompt_id: str) -> None:
     marked = {name: f"<<{name}>>" for name in VARIABLES[prompt_id]}
-    (message,) = render(prompt_id, marked)
-    assert all(value in message["content"] for value in marked.values())
+    text = "\n".join(message["content"] for message in render(prompt_id, marked))
+    assert all(value in text for value in marked.values())
     assert prompt_file(prompt_id).listing
     assert prompt_file(prompt_id).output
 
 
-def test_usage_is_close_to_what_the_rendered_prompt_holds() -> None:
-    prompt = Prompt("answer", {"question": "How many hives do I keep?", "context": PAIR * 40})
+@pytest.mark.parametrize("prompt_id", sorted(VARIABLES))
+def test_usage_is_what_the_rendered_prompt_holds(prompt_id: str) -> None:
+    prompt = Prompt(prompt_id, VARIABLES[prompt_id])
     usage = asyncio.run(OfflineModel().complete(prompt)).usage
-    rendered = count_tokens(prompt.messages[0]["content"])
-    assert abs(usage.input_tokens - rendered) < 0.05 * rendered
+    # Only `target_tokens` stands in its prompt more than once, and is counted once.
+    rendered = sum(count_tokens(message["content"]) for message in prompt.messages)
+    assert rendered - 4 <= usage.input_tokens <= rendered
+
+
+def test_usage_follows_what_an_empty_question_takes_out_of_the_judge_prompt() -> None:
+    prompt = Prompt("judge_nugget", {**VARIABLES["judge_nugget"], "question": ""})
+    usage = asyncio.run(OfflineModel().complete(prompt)).usage
+    assert usage.input_tokens == count_tokens(prompt.messages[0]["content"])
+
+
+@pytest.mark.parametrize("prompt_id", sorted(VARIABLES))
+def test_repeats_and_second_attempts_are_answered_alike(prompt_id: str) -> None:
+    prompt = Prompt(prompt_id, VARIABLES[prompt_id])
+    others = [
+        Prompt(prompt_id, VARIABLES[prompt_id], about="messages 2-3", repeat=4),
+        prompt.again("that was no JSON"),
+    ]
+    first, *rest = complete_all(OfflineModel(), [prompt, *others])
+    assert rest == [first, first]
 
 
 def test_the_tests_cover_what_it_answers() -> None:
-    assert set(VARIABLES) <= set(REPLIES)
+    assert set(VARIABLES) == set(REPLIES)
 
 
 def test_an_unknown_prompt_is_a_model_error_that_names_the_known_ones() -> None:

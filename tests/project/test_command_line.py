@@ -113,7 +113,7 @@ def test_data_check_and_claims_as_text_and_json(example: Path) -> None:
         (["evidence", "--data", "EXAMPLE", "--size", "500k"], "500K"),
         (["evidence", "--data", "EXAMPLE", "--k", "0"], "--k"),
         (["evidence", "--data", "EXAMPLE", "--memory", "ligth"], "'ligth'"),
-        (["evidence", "--data", "EXAMPLE", "--retriever", "splade"], "'splade'"),
+        (["evidence", "--data", "EXAMPLE", "--retriever", "qdrant"], "'qdrant'"),
         (["score", "nowhere"], "nowhere"),
         (["score", "EXAMPLE"], "manifest.json"),
         (["run-all", "--sizes", "100k"], "--data"),
@@ -122,14 +122,31 @@ def test_data_check_and_claims_as_text_and_json(example: Path) -> None:
         (["run-all", "--name", "../x"], "--name"),
         (["run-all", "--protocol", "official"], "'official'"),
         (["run-all", "--memory", "mine"], "file.py:Class"),
+        (["run-all", "--models", "nowhere.yaml"], "nowhere.yaml"),
+        (["run-all", "--model", "tiny"], "--base-url"),
+        (["run-all", "--base-url", "http://127.0.0.1:9/v1"], "--model"),
+        (["run-all", "--base-url", "127.0.0.1:9", "--model", "tiny"], "base_url"),
+        (["run-all", "--backbones", "one"], "--models"),
+        (["run-all", "--data", "EXAMPLE", "--prompts", "nowhere"], "nowhere"),
+        (["run-all", "--data", "EXAMPLE", "--calls", "sometimes"], "'sometimes'"),
+        (["run-all", "--data", "EXAMPLE", "--set", "k"], "name=value"),
+        (["run-all", "--data", "EXAMPLE", "--set", "nosuch=1"], "'nosuch'"),
+        (["run-all", "--data", "EXAMPLE", "--set", "released=[all]"], "'all'"),
+        (["estimate", "nowhere.yaml"], "nowhere.yaml"),
+        (["estimate", "PARAMS"], "--data"),
+        (["estimate", "PARAMS", "--data", "EXAMPLE", "--backbone", "nosuch"], "'nosuch'"),
+        (["calls", "verify", "nowhere.tar.zst"], "nowhere.tar.zst"),
+        (["calls", "import", "nowhere.tar.zst", "x"], "nowhere.tar.zst"),
+        (["calls", "export", "nowhere", "x.tar.zst"], "nowhere"),
         (["preflight", "nowhere"], "nowhere"),
         (["data", "download", "x", "--sizes", "7k"], "'7k'"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_exit_code_2(
-    arguments: list[str], message: str, example: Path, tmp_path: Path
+    arguments: list[str], message: str, example: Path, repo_root: Path, tmp_path: Path
 ) -> None:
-    done = beamlib(*[str(example) if word == "EXAMPLE" else word for word in arguments], cwd=tmp_path)
+    places = {"EXAMPLE": str(example), "PARAMS": str(repo_root / "params" / "100k.yaml")}
+    done = beamlib(*[places.get(word, word) for word in arguments], cwd=tmp_path)
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert message in done.stderr
     assert "Traceback" not in done.stderr

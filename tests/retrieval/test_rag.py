@@ -10,8 +10,10 @@ from beamlib.benchmark.model import Batch, Conversation, Message, Pair, Seed, Tu
 from beamlib.errors import UserError
 from beamlib.memory.episodic import EpisodicIndex, read_keys
 from beamlib.memory.rag import Rag
+from beamlib.memory.released import RAG_FLAGS
 from beamlib.models.offline.keys import MOST_CHARACTERS, MOST_SENTENCES, episodic_keys
 
+DUPLICATES = frozenset({"duplicate_per_message"})
 TURNS = [
     ["My rowing club meets at 6:30 on the river Elbe."],
     ["Our boat is called Kestrel.", "And its oars are ash.", "They weigh 2 kg."],
@@ -42,11 +44,12 @@ def test_recalls_pairs_in_rank_order(retriever: str) -> None:
 
 def test_names_tell_the_settings() -> None:
     assert Rag().name == "rag-embedded-k5"
-    assert Rag(k=10, retriever="bm25", duplicate_per_message=True).name == "rag-bm25-k10-duplicates"
+    assert Rag(k=10, retriever="bm25", released=DUPLICATES).name == "rag-bm25-k10-released-duplicate-per-message"
+    assert Rag(released=RAG_FLAGS, encoder="/models/bge-small").name == "rag-embedded-k5-bge-small-released"
 
 
 def test_the_released_index_holds_a_pair_once_per_message_of_its_turn() -> None:
-    memory = Rag(k=5, retriever="bm25", duplicate_per_message=True)
+    memory = Rag(k=5, retriever="bm25", released=DUPLICATES)
     memory.ingest(conversation())
     copies = Counter(pair.user.id for pair in memory.search("anything", 100))
     assert copies == {0: 2, 2: 6, 4: 6, 6: 6, 8: 4, 10: 4}

@@ -15,6 +15,7 @@ from beamlib.benchmark.sources import find_conversations
 from beamlib.memory import Memory, Recollection
 from beamlib.models.base import Completion, Prompt
 from beamlib.models.offline import OfflineModel
+from beamlib.models.roster import Roster
 from beamlib.params import load_parameters
 from beamlib.runs.answering import answer_probes, ingested
 from beamlib.runs.arms import arms_of, experiments
@@ -72,7 +73,7 @@ def test_no_arm_shows_gold_to_a_model(poisoned: Loaded, repo_root: Path) -> None
     arms = arms_of(parameters, experiments(parameters))
     evidence = {probe.id: poisoned.gold[probe.id].evidence for probe in poisoned.probes}
     recorder = Recorder()
-    for arm, memory in ingested(arms, poisoned.conversation, parameters, recorder, evidence):
+    for arm, memory in ingested(arms, poisoned.conversation, parameters, Roster.of(recorder), evidence):
         answers = answer_probes(poisoned.probes, memory, recorder, "answer")
         assert len(answers) == 20, arm.name
     assert len(recorder.seen) > 20 * len(arms)

@@ -107,9 +107,9 @@ def test_changed_data_and_changed_settings_are_computed_again(
     tasks: list[list[str]] = []
     compute = module._compute
 
-    def spy(todo: list[module._Task], *args: object, **kwargs: object) -> None:
-        tasks.append([f"{task.source.id}:{len(task.arms)}:{len(task.answered)}" for task in todo])
-        compute(todo, *args, **kwargs)  # type: ignore[arg-type]
+    def spy(plan: module.Plan, *, quiet: bool) -> None:
+        tasks.append([f"{task.source.id}:{len(task.arms)}:{len(task.answered)}" for task in plan.tasks])
+        compute(plan, quiet=quiet)
 
     monkeypatch.setattr(module, "_compute", spy)
     path = data / "100K/2/chat.json"
@@ -126,7 +126,7 @@ def test_answers_outlive_a_change_of_judge(parameters: RunParameters, monkeypatc
     found = manifests.read(folder)
     manifests.write(folder, found.model_copy(update={"judgements_key": "another judge"}))
     answers = (folder / "answers.jsonl").read_bytes()
-    monkeypatch.setattr("beamlib.runs.answering.answer_probes", forbid)
+    monkeypatch.setattr("beamlib.runs.evaluate.answer_arms", lambda arms, *rest: forbid() if arms else {})
     evaluate(parameters, ARMS, quiet=True)
     assert (folder / "answers.jsonl").read_bytes() == answers
     assert manifests.read(folder) == found
@@ -144,11 +144,12 @@ class Broken:
 def test_a_failed_call_is_unscored_with_its_reason(parameters: RunParameters) -> None:
     from beamlib.benchmark.loading import load
     from beamlib.benchmark.sources import find_conversations
+    from beamlib.models.roster import Roster
     from beamlib.runs.answering import answer_probes, ingested
 
     loaded = load(find_conversations(Path(parameters.data))[0])
     arms = [Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2)]
-    for _, memory in ingested(arms, loaded.conversation, parameters, Broken(), {}):
+    for _, memory in ingested(arms, loaded.conversation, parameters, Roster.of(Broken()), {}):
         answers = answer_probes(loaded.probes, memory, Broken(), "answer")
         assert len(answers) == 20
         assert all(answer.text is None and "the endpoint is down" in str(answer.unscored) for answer in answers)

@@ -89,6 +89,18 @@ def test_a_failure_is_unscored_with_its_reason(file: Path, repo_root: Path, name
     assert all(judgement.unscored for judgement in found.judgements[f"own-{name}"])
 
 
+def test_the_example_of_the_how_to_runs_as_it_stands(tmp_path: Path, repo_root: Path) -> None:
+    page = (repo_root / "docs" / "own-memory.md").read_text()
+    example = page.partition("```python\n")[2].partition("```")[0]
+    assert len(example.splitlines()) < 25
+    (tmp_path / "overlap.py").write_text(example)
+    chosen = parameters(tmp_path / "overlap.py", "Overlap", repo_root)
+    found = results(chosen, "main")
+    assert found is not None
+    average = found.evidence[found.evidence["ability"] == "average"].set_index("series")["mean"]
+    assert average["none"] < average["own-Overlap"] < average["oracle"]
+
+
 @pytest.mark.parametrize(
     ("target", "reason"),
     [

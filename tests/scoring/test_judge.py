@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from beamlib.benchmark.gold import Gold
-from beamlib.models.base import Completion, ModelError, Prompt
-from beamlib.scoring import judge_answer
-from beamlib.scoring.items import parse_items
+from beamlib.errors import UserError
+from beamlib.models.base import Completion, ModelError, Outcome, Prompt
+from beamlib.scoring import ToJudge, judge_answer, judge_answers
 from beamlib.scoring.protocols import PROTOCOLS
 
 
@@ -100,7 +99,9 @@ def test_both_parsers_are_aligned_and_no_pair_is_asked_twice():
     assert lines.matches == (None, None, 1, None, 0)
     pairs = [tuple(asked.values()) for asked in model.asked("align_events")]
     assert len(pairs) == len(set(pairs))
-    assert ("2. fence", "beans") not in pairs, "a used nugget is not asked about again"
+    assert pairs.count(("fence", "fence")) == 1 and ("2. fence", "fence") not in pairs, "a list mark is no new question"
+    assert ("fence", "beans") not in pairs, "nothing is asked beyond the first yes"
+    assert not any(event in ("", "1. beans") for event, _ in pairs)
 
 
 def test_only_event_ordering_is_aligned():
@@ -130,10 +131,11 @@ def test_a_failed_alignment_call_keeps_the_verdicts():
     assert [verdict.score for verdict in judgement.verdicts] == [1.0, 1.0] and judgement.alignments == ()
 
 
-def test_a_failed_call_that_nobody_needed_changes_nothing():
+def test_a_call_that_nobody_needs_is_not_made():
     model = Scripted(same=lambda event, nugget: True if nugget == "a" else None)
     judgement = judge_answer("Q", "one", None, gold(["a", "b"], "event_ordering"), model)
     assert judgement.unscored is None and judgement.alignments[0].matches == (0,)
+    assert model.asked("align_events") == [{"event": "one", "nugget": "a"}]
 
 
 def test_errors_of_the_program_are_not_taken_for_failed_calls():
@@ -144,32 +146,206 @@ def test_errors_of_the_program_are_not_taken_for_failed_calls():
         judge_answer("Q", "A", None, gold(["a"]), Scripted(verdict=broken))
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=6),
-    st.lists(st.sampled_from(["one", "two", "three", ""]), min_size=1, max_size=6),
-    st.sets(st.tuples(st.sampled_from(["one", "two", "three", ""]), st.sampled_from("abcdefg")), max_size=12),
-)
-def test_asking_together_gives_what_asking_one_by_one_gives(rubric, lines, yes):
-    answer = "\n".join(lines)
-    judgement = judge_answer(
-        "Q", answer, None, gold(rubric, "event_ordering"), Scripted(same=lambda event, nugget: (event, nugget) in yes)
-    )
-    for items, alignment in zip((parse_items(answer), answer.split("\n")), judgement.alignments, strict=True):
-        used, expected = set(), []
-        for item in items:
-            found = None
-            for index, nugget in enumerate(rubric):
-                if index not in used and (item, nugget) in yes:
-                    found = index
-                    used.add(index)
-                    break
-            expected.append(found)
-        assert alignment.matches == tuple(expected)
-
-
 def test_the_record_survives_its_line_of_json():
     judgement = judge_answer("Q", "1. a\n2. b", None, gold(["a", "b"], "event_ordering"), Scripted())
     line = judgement.model_dump_json()
     assert type(judgement).model_validate_json(line) == judgement
     assert json.loads(line)["schema_version"] == 1
+
+
+class Judge:
+    """Replies with what a list holds for a nugget, one after the other; an exception is raised; keeps its prompts."""
+
+    name = "judge"
+
+    def __init__(self, **replies):
+        self.replies = {nugget: list(given) for nugget, given in replies.items()}
+        self.prompts = []
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.prompts.append(prompt)
+        waiting = self.replies.get(prompt.variables["nugget"])
+        reply = waiting.pop(0) if waiting else '{"score": 1}'
+        if isinstance(reply, Exception):
+            raise reply
+        return reply if isinstance(reply, Completion) else Completion(reply)
+
+
+def test_an_unreadable_reply_is_asked_for_once_more():
+    model = Judge(a=["hm", '{"score": 0.5}'], b=["hm", "hmm", '{"score": 1}'])
+    a, b = judge_answer("Q", "A", None, gold(["a", "b"]), model).verdicts
+    assert (a.score, a.reason, a.reply) == (0.5, "", '{"score": 0.5}')
+    assert (b.score, b.reply) == (None, "hmm") and b.reason.startswith("unreadable reply: the judge's reply holds no")
+    again = [prompt for prompt in model.prompts if prompt.attempt]
+    assert [prompt.variables["nugget"] for prompt in again] == ["a", "b"] and len(model.prompts) == 4
+    for prompt in again:
+        assert prompt.attempt == 1 and "the judge's reply holds no object with a score" in prompt.complaint
+
+
+def test_a_readable_score_off_the_scale_is_asked_for_once_more():
+    model = Judge(a=['{"score": 0.25}', '{"score": 0}'])
+    assert judge_answer("Q", "A", None, gold(["a"]), model).verdicts[0].score == 0.0
+    assert "0.25" in model.prompts[1].complaint
+
+
+@pytest.mark.parametrize("text", ['{"score": 0.5, "reason": "the ans', '{"score": 0.5,', '{"score": 0.5}'])
+def test_a_cut_reply_counts_if_its_score_is_whole(text):
+    model = Judge(a=[Completion(text, finish_reason="length")])
+    verdict = judge_answer("Q", "A", None, gold(["a"]), model).verdicts[0]
+    assert (verdict.score, verdict.reply, len(model.prompts)) == (0.5, text, 1)
+
+
+def test_a_score_that_may_be_cut_is_not_taken():
+    cut = Completion('{"score": 0', finish_reason="length")
+    model = Judge(a=[cut, '{"score": 0.5}'], b=[cut, cut])
+    a, b = judge_answer("Q", "A", None, gold(["a", "b"]), model).verdicts
+    assert a.score == 0.5
+    assert b.score is None and b.reason == "unreadable reply: the judge's reply was cut off before the end of the score"
+
+
+def test_a_call_that_fails_the_second_time_keeps_the_first_reply():
+    model = Judge(a=["hm", ModelError("503 after 5 tries", Outcome.UNAVAILABLE)])
+    judgement = judge_answer("Q", "A", None, gold(["a", "b"]), model)
+    first, second = judgement.verdicts
+    assert (first.score, first.reply, first.reason) == (None, "hm", "endpoint unavailable: 503 after 5 tries")
+    assert second.score == 1.0 and judgement.transient
+
+
+@pytest.mark.parametrize(
+    ("outcome", "transient"), [(Outcome.UNAVAILABLE, True), (Outcome.TRUNCATED, False), (Outcome.FILTERED, False)]
+)
+def test_only_failures_that_may_pass_are_transient(outcome, transient):
+    one = judge_answer("Q", "A", None, gold(["a", "b"]), Judge(a=[ModelError("x", outcome)]))
+    assert one.transient == transient and one.verdicts[0].reason == f"{outcome}: x"
+    ordering = Scripted()
+    failing = Failing(ModelError("x", outcome))
+    judged = judge_answer("Q", "one", None, gold(["a"], "event_ordering"), ordering, aligner=failing)
+    assert judged.transient == transient
+    assert judged.unscored == f"an event could not be aligned: {outcome}: x" and judged.verdicts[0].score == 1.0
+    item = ToJudge("Q", None, f"{outcome}: x", gold(["a"]), transient=transient)
+    assert judge_answers([item], ordering, ordering)[0].transient == transient
+
+
+class Failing:
+    name = "failing"
+
+    def __init__(self, error):
+        self.error = error
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        raise self.error
+
+
+def other(probe_id, rubric, ability="summarization"):
+    return Gold(probe_id, "100K-1", ability, tuple(rubric), "reference", (), "easy")
+
+
+def test_answers_are_judged_together_and_returned_in_order():
+    items = [
+        ToJudge("Q0", "A0", None, other("100K-1-q00", ["a", "b"])),
+        ToJudge("Q1", None, "the reader timed out", other("100K-1-q01", ["c"])),
+        ToJudge("Q2", "one", None, other("100K-1-q02", ["d", "e"], "event_ordering")),
+        ToJudge("Q3", "A3", None, other("100K-1-q03", ["f"])),
+    ]
+    judge, aligner = Judge(b=[ModelError("429")]), Scripted()
+    judgements = judge_answers(items, judge, aligner)
+    assert [judgement.probe_id[-3:] for judgement in judgements] == ["q00", "q01", "q02", "q03"]
+    assert [[v.score for v in j.verdicts] for j in judgements] == [[1.0, None], [], [1.0, 1.0], [1.0]]
+    assert judgements[1].unscored == "the reader timed out" and not any(j.transient for j in judgements)
+    assert [prompt.about for prompt in judge.prompts] == [
+        "100K-1-q00 nugget 1",
+        "100K-1-q00 nugget 2",
+        "100K-1-q02 nugget 1",
+        "100K-1-q02 nugget 2",
+        "100K-1-q03 nugget 1",
+    ]
+    assert [prompt.about for prompt in aligner.prompts] == ["100K-1-q02 nugget 1", "100K-1-q02 nugget 2"]
+
+
+class Gate:
+    """Lets no call return before `expected` calls are in flight."""
+
+    name = "gate"
+
+    def __init__(self, expected):
+        self.expected, self.waiting, self.open = expected, 0, None
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.open = self.open or asyncio.Event()
+        self.waiting += 1
+        if self.waiting == self.expected:
+            self.open.set()
+        await asyncio.wait_for(self.open.wait(), 10)
+        return Completion("no" if prompt.id == "align_events" else '{"score": 1}')
+
+
+def test_all_verdicts_of_all_repeats_and_the_first_alignments_are_in_flight_at_once():
+    rubrics = [["a", "b"], ["c"], ["d", "e", "f"]]
+    items = [ToJudge("Q", "one", None, other(f"100K-1-q{n:02d}", r, "event_ordering")) for n, r in enumerate(rubrics)]
+    gate = Gate(2 * (6 + 3))
+    judgements = judge_answers(items, gate, gate, repeats=2)
+    assert [len(judgement.verdicts) for judgement in judgements] == [2, 1, 3]
+
+
+def test_without_the_question_no_prompt_holds_it():
+    items = [ToJudge("the secret question", "one", None, gold(["a", "b"], "event_ordering"))]
+    for kept, count in [(True, 2), (False, 0)]:
+        judge, aligner = Judge(), Scripted()
+        judge_answers(items, judge, aligner, question_in_prompt=kept)
+        texts = [str(prompt.messages) for prompt in [*judge.prompts, *aligner.prompts]]
+        assert len(texts) == 4 and sum("the secret question" in text for text in texts) == count
+    assert {prompt.variables["question"] for prompt in judge.prompts} == {""}
+
+
+def test_repeats_are_asked_and_kept_apart():
+    class Moody:
+        name = "moody"
+
+        def __init__(self):
+            self.prompts = []
+
+        async def complete(self, prompt: Prompt) -> Completion:
+            self.prompts.append(prompt)
+            if prompt.id == "align_events":
+                return Completion("yes" if prompt.repeat == 1 else "no")
+            if prompt.repeat == 2:
+                raise ModelError("down", Outcome.UNAVAILABLE)
+            return Completion(json.dumps({"score": 0.5 * prompt.repeat}))
+
+    model = Moody()
+    judgement = judge_answer("Q", "one", None, gold(["a"], "event_ordering"), model, repeats=3)
+    assert [prompt.repeat for prompt in model.prompts if prompt.id == "judge_nugget"] == [0, 1, 2]
+    assert [prompt.repeat for prompt in model.prompts if prompt.id == "align_events"] == [0, 1, 2]
+    assert [own.verdicts[0].score for own in judgement.rounds] == [0.0, 0.5, None]
+    assert [own.alignments[0].matches for own in judgement.rounds] == [(None,), (0,), (None,)]
+    assert judgement.verdicts[0].score == 0.0 and len(judgement.repeats) == 2 and judgement.transient
+    assert type(judgement).model_validate_json(judgement.model_dump_json()) == judgement
+
+
+def test_records_without_repeats_keep_their_bytes():
+    judgement = judge_answer("Q", "one", None, gold(["a"], "event_ordering"), Scripted())
+    assert list(judgement.model_dump(mode="json")) == [
+        "schema_version",
+        "probe_id",
+        "conversation_id",
+        "ability",
+        "verdicts",
+        "alignments",
+        "unscored",
+    ]
+
+
+def test_nothing_to_call_stops_the_judging_after_what_is_in_flight():
+    class Replaying(Judge):
+        async def complete(self, prompt: Prompt) -> Completion:
+            reply = await super().complete(prompt)
+            if prompt.variables["nugget"] == "a":
+                raise UserError("this call is not stored.")
+            await asyncio.sleep(0.01)
+            self.ended = getattr(self, "ended", 0) + 1
+            return reply
+
+    model = Replaying()
+    with pytest.raises(UserError, match="not stored"):
+        judge_answers([ToJudge("Q", "A", None, gold(["a", "b", "c"]))] * 2, model, model)
+    assert model.ended == 4

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from beamlib.errors import UserError
-from beamlib.scoring import score_run, summarise
+from beamlib.scoring import score_run, summarise, unscored_reasons
 from beamlib.scoring.records import Judgement, NuggetVerdict
 from beamlib.scoring.tables import SCORE_COLUMNS, SUMMARY_COLUMNS
 
@@ -132,3 +132,29 @@ def test_bad_input_is_one_sentence():
         score_run([RUN[0], RUN[0]], "paper")
     with pytest.raises(UserError, match="'median' is not one of paper"):
         score_run(RUN, "median")
+
+
+def test_missing_scores_are_counted_by_named_outcome():
+    def unscored(number, reason):
+        return Judgement(
+            probe_id=f"100K-1-q{number:02d}", conversation_id="100K-1", ability="abstention", unscored=reason
+        )
+
+    lost = NuggetVerdict(nugget="n", score=None, reason="truncated: 64 tokens")
+    judgements = [
+        judged("100K-1", 0, "abstention", 1.0),
+        unscored(1, "content filter: the provider withheld it"),
+        unscored(2, "truncated: 512 tokens"),
+        Judgement(probe_id="100K-1-q03", conversation_id="100K-1", ability="abstention", verdicts=(lost,)),
+        unscored(4, "an event could not be aligned: truncated: 8 tokens"),
+        unscored(5, "a reason of " + "many " * 40 + "words"),
+        judged("100K-1", 6, "abstention", None),
+    ]
+    counts = unscored_reasons(score_run(judgements, "paper"))
+    assert list(counts.items())[:3] == [
+        ("truncated", 3),
+        ("429", 1),
+        ("a reason of " + "many " * 9 + "...", 1),
+    ]
+    assert counts["content filter"] == 1 and sum(counts.values()) == 6
+    assert unscored_reasons(score_run(RUN[:4], "paper")) == {}

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from beamlib.models.base import Completion, ModelError, Prompt, Usage
-from beamlib.models.offline.judge import align_events, judge_nugget
+from beamlib.models.offline.judge import align_batch, align_events, judge_nugget
 from beamlib.models.offline.keys import episodic_keys
 from beamlib.models.offline.notes import scratchpad_compress, scratchpad_filter, scratchpad_notes
 from beamlib.models.offline.reader import answer
-from beamlib.models.prompts import prompt_file
-from beamlib.text import TOKEN_COUNTER, count_tokens
+from beamlib.models.prompts import prompt_file, render
+from beamlib.text import active_counter, count_tokens
 
 OFFLINE_NAME = "offline stand-in, not a language model"
 
@@ -24,31 +24,40 @@ OFFLINE_NAME = "offline stand-in, not a language model"
 REPLIES: Mapping[str, Callable[[Mapping[str, str]], str]] = {
     "answer": answer,
     "answer_full": answer,
+    "answer_full_released": answer,
     "episodic_keys": episodic_keys,
     "scratchpad_notes": scratchpad_notes,
     "scratchpad_compress": scratchpad_compress,
     "scratchpad_filter": scratchpad_filter,
     "judge_nugget": judge_nugget,
     "align_events": align_events,
+    "align_batch": align_batch,
 }
 """The prompt ids that the stand-in answers, and the function of the variables that answers each."""
 
 
 @lru_cache(maxsize=64)
-def _frame_tokens(prompt_id: str) -> int:
-    return count_tokens(prompt_file(prompt_id).template)
+def _frame_tokens(prompt_id: str, empty: frozenset[str]) -> int:
+    """Tokens of the prompt without its variables; what it says can depend on which of them are empty."""
+    values = {name: "" if name in empty else " " for name in prompt_file(prompt_id).variables}
+    return sum(count_tokens(message["content"]) for message in render(prompt_id, values))
 
 
 class OfflineModel:
     """A `Model` that replies by rules, deterministically and at once."""
 
     name = OFFLINE_NAME
-    token_counter = TOKEN_COUNTER
+
+    @property
+    def token_counter(self) -> str:
+        """Names the counter of `usage`: the process's active one."""
+        return active_counter()
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Answer `prompt`; an id the stand-in has no rules for, or a missing variable, is a `ModelError`.
 
-        Usage counts the prompt's frame and its variables apart, without rendering them together.
+        A repeated call, or one made again, gets the same reply: its rules know no chance and no second thought. Usage
+        counts the prompt's frame and its variables apart, without rendering them together.
         """
         reply = REPLIES.get(prompt.id)
         if reply is None:
@@ -57,5 +66,6 @@ class OfflineModel:
             text = reply(prompt.variables)
         except KeyError as error:
             raise ModelError(f"prompt '{prompt.id}' needs the variable {error} and was not given it") from error
-        size = _frame_tokens(prompt.id) + sum(count_tokens(value) for value in prompt.variables.values())
+        empty = frozenset(name for name, value in prompt.variables.items() if not value)
+        size = _frame_tokens(prompt.id, empty) + sum(count_tokens(value) for value in prompt.variables.values())
         return Completion(text, Usage(size, count_tokens(text)))

@@ -1,4 +1,4 @@
-"""The stand-in's judge: does an answer satisfy a nugget, and do two snippets name the same event?
+"""The stand-in's judge: does an answer satisfy a nugget, and which snippets name the same event?
 
 Matching is by normalised numbers, dates, names and word stems; it knows no synonyms, so it is stricter than a language
 model towards paraphrase. Its thresholds were set on the two judged runs that `tests/offline/test_judge_agreement.py`
@@ -274,3 +274,32 @@ def same_event(event: str, nugget: str) -> bool:
 def align_events(variables: Mapping[str, str]) -> str:
     """Reply to the prompt `align_events`: `yes` or `no`."""
     return "yes" if same_event(variables["event"], variables["nugget"]) else "no"
+
+
+_NUMBERED = re.compile(r"(\d+)[.)](?: |$)(.*)")
+
+
+def _entries(numbered: str) -> list[tuple[int, str]]:
+    """The entries of a numbered list. A line whose number does not go on from the last belongs to the entry before."""
+    entries: list[tuple[int, str]] = []
+    for line in numbered.split("\n"):
+        match = _NUMBERED.match(line)
+        if match and int(match[1]) == len(entries) + 1:
+            entries.append((int(match[1]), match[2]))
+        elif entries:
+            number, text = entries[-1]
+            entries[-1] = (number, f"{text}\n{line}")
+    return entries
+
+
+def align_batch(variables: Mapping[str, str]) -> str:
+    """Reply to the prompt `align_batch`: a JSON object from each item's number to the numbers of its nuggets.
+
+    `items` and `nuggets` are lists numbered from 1. Each item is compared with each nugget as by `align_events`.
+    """
+    nuggets = _entries(variables["nuggets"])
+    matches = {
+        str(number): [candidate for candidate, nugget in nuggets if same_event(item, nugget)]
+        for number, item in _entries(variables["items"])
+    }
+    return json.dumps(matches)

@@ -2,14 +2,16 @@
 
 - Formula: sum of int(score) / number of nuggets, so that half credit is lost and an over-range score goes through;
   event ordering (tau-b + 1) / 2 over the lines of the answer as they stand.
-- Prompts: as `paper`; the released prompt leaves the question's placeholder unfilled, which a protocol cannot undo.
+- Prompts: as `paper`; the released prompt leaves the question's placeholder unfilled, which a protocol cannot undo but
+  judging with `question_in_prompt: false` does.
 - Source: behaviour of the repository mohammadtavakoli78/BEAM at b2a3ee8, written down in our own words. The published
   tables fit it: 336 of 336 cells with known denominators lie on the integer-score grid.
 - An unreadable reply stops the released scorer. Abilities are written one by one in file order, so the ability it
   happens in and all later ones of that conversation have no score.
-- Known deviations: a failed call stops the conversation as it does there, but an answer that was never given is
-  unscored here, where the released code judges the text of the error. Where tau-b is undefined the released code
-  averages a NaN; here the question is unscored.
+- Known deviations: a reply without a score on the scale was asked for once more before it was stored, which spares this
+  scorer some of its stops. A failed call stops the conversation as it does there, but an answer that was never given
+  is unscored here, where the released code judges the text of the error. Lines without a letter or digit were not
+  compared with any nugget. Where tau-b is undefined the released code averages a NaN; here the question is unscored.
 """
 
 from __future__ import annotations

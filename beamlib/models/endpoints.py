@@ -1,0 +1,151 @@
+"""Which model plays which role, and where it is served: `params/models.yaml`, validated.
+
+Roles: `readers` (one or several backbones by name), `memory` (keys, notes, filter), `compressor`, `judge`, `aligner`.
+Keys are never in the file: `key_variable` names the environment variable that holds one.
+"""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from beamlib.errors import UserError
+from beamlib.files import parse_yaml, read_text
+
+_OURS = ("model", "messages", "stream", "n", "temperature", "seed", "max_tokens", "max_completion_tokens")
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Endpoint(BaseModel):
+    """One role's model. Prices are US dollars per million tokens, times are seconds, sizes are tokens.
+
+    `concurrency` bounds the requests in flight of a run, over all its processes. `attempts` bounds the tries of one
+    call, `patience` is how long an endpoint may fail to answer anybody before the run stops. `extra` holds further
+    fields of the request body, passed on as they are.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    model: str = Field(min_length=1)
+    base_url: str
+    key_variable: str = ""
+    context_window: int = Field(ge=1_000)
+    max_output_tokens: int = Field(default=1_024, ge=1)
+    limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    input_price: Price = 0.0
+    cached_input_price: Price | None = None
+    output_price: Price = 0.0
+    concurrency: int = Field(default=16, ge=1)
+    temperature: float | None = Field(default=0.0, ge=0, le=2)
+    seed: int | None = 0
+    timeout: float = Field(default=300.0, gt=0)
+    attempts: int = Field(default=8, ge=1)
+    patience: float = Field(default=60.0, ge=0)
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_address(cls, value: str) -> str:
+        try:
+            parts = urlsplit(value)
+            named = parts.username or parts.password
+            valid = (
+                parts.port != 0 and not parts.query and not parts.fragment and value.isprintable() and " " not in value
+            )
+        except ValueError:
+            raise ValueError("must be an address such as http://127.0.0.1:8000/v1") from None
+        if named:
+            raise ValueError("must not hold a user name or password; put the key into an environment variable")
+        if not valid or parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("must be an address such as http://127.0.0.1:8000/v1")
+        return value.rstrip("/")
+
+    @field_validator("extra")
+    @classmethod
+    def _not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name in value:
+            if name in _OURS:
+                raise ValueError(f"must not hold '{name}', which this project sets itself; use the role's own fields")
+        return value
+
+    @field_validator("key_variable")
+    @classmethod
+    def _a_name(cls, value: str) -> str:
+        if value and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", value):
+            raise ValueError("must be the name of an environment variable such as OPENAI_API_KEY, not a key")
+        return value
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a reply depends on, for manifests: no prices, no concurrency, no patience."""
+        return self.model_dump(
+            exclude={
+                "input_price", "cached_input_price", "output_price", "concurrency", "timeout", "attempts", "patience",
+                "key_variable",
+            }
+        )  # fmt: skip
+
+
+class ModelsFile(BaseModel):
+    """The roles of a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    readers: dict[str, Endpoint] = Field(min_length=1)
+    memory: Endpoint
+    compressor: Endpoint
+    judge: Endpoint
+    aligner: Endpoint
+
+    @field_validator("readers")
+    @classmethod
+    def _names(cls, value: dict[str, Endpoint]) -> dict[str, Endpoint]:
+        for name in value:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+                raise ValueError(f"the backbone's name {name!r:.80} must be letters, digits, '.', '_' and '-'")
+        return value
+
+    def reader(self, backbone: str) -> Endpoint:
+        """The reader called `backbone`, or the first one where it is empty."""
+        if not backbone:
+            return next(iter(self.readers.values()))
+        if backbone not in self.readers:
+            raise UserError(f"backbone is {backbone!r}; the models file names {', '.join(self.readers)}.")
+        return self.readers[backbone]
+
+
+def load_models(path: Path) -> ModelsFile:
+    """Read a models file; the `UserError` names file, role, field and, unless it may be a key, the value."""
+    values = parse_yaml(read_text(path), path)
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: a models file holds the roles readers, memory, compressor, judge and aligner.")
+    return parse_models(values, str(path))
+
+
+def parse_models(values: Mapping[str, Any], origin: str) -> ModelsFile:
+    """Validate the roles in `values`."""
+    try:
+        return ModelsFile.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"]) or "models"
+        if re.search(r"key|token|secret|authorization", name.rpartition(".")[2], re.IGNORECASE):
+            raise UserError(
+                f"{origin}: '{name}' cannot stand here: keys come from the environment; give the variable's name as "
+                "key_variable, for example key_variable: OPENAI_API_KEY."
+            ) from None
+        if first["type"] == "missing":
+            raise UserError(f"{origin}: '{name}' is missing; add it.") from None
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(Endpoint.model_fields if "." in name else ModelsFile.model_fields)
+            raise UserError(f"{origin}: unknown field '{name}'; the known ones are {known}.") from None
+        message = first["msg"].removeprefix("Value error, ")
+        if name.endswith(("base_url", "key_variable")) and re.search(r"[@?]|key_variable", f"{first['input']}{name}"):
+            raise UserError(f"{origin}: '{name}' {message}.") from None  # its value may hold a key
+        raise UserError(f"{origin}: '{name}' is {reprlib.repr(first['input'])}: {message}.") from None

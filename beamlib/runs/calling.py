@@ -1,0 +1,116 @@
+"""From parameters to models: the offline stand-in, or endpoints behind one conversation's call store."""
+
+from __future__ import annotations
+
+import shlex
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from beamlib.models.careful import Careful
+from beamlib.models.client import EndpointModel
+from beamlib.models.endpoints import Endpoint, ModelsFile, load_models
+from beamlib.models.offline import OFFLINE_NAME, OfflineModel
+from beamlib.models.prompts import check_overrides
+from beamlib.models.roster import Roster
+from beamlib.models.store import CallStore, StoredModel
+from beamlib.params import RunParameters
+from beamlib.text import use_counter
+
+ROLES = ("reader", "memory", "compressor", "judge", "aligner")
+
+
+def models_file(parameters: RunParameters) -> ModelsFile | None:
+    """The models file of a run, None for the offline stand-in."""
+    return load_models(Path(parameters.models)) if parameters.models else None
+
+
+def endpoints(parameters: RunParameters) -> dict[str, Endpoint]:
+    """The endpoint of each of `ROLES`; empty for the offline stand-in."""
+    found = models_file(parameters)
+    if found is None:
+        return {}
+    others = {"memory": found.memory, "compressor": found.compressor, "judge": found.judge, "aligner": found.aligner}
+    return {"reader": found.reader(parameters.backbone), **others}
+
+
+def resolved(parameters: RunParameters) -> RunParameters:
+    """The parameters with what they leave open filled in: the first backbone, the counter of `auto`.
+
+    The counter is made the process's own, and the folder of prompts is checked.
+    """
+    found = models_file(parameters)
+    backbone = parameters.backbone
+    if found is not None and not backbone:
+        backbone = next(iter(found.readers))
+    counter = parameters.token_counter
+    if counter == "auto" and found is None:
+        counter = "regex-words"  # the stand-in's numbers must not depend on what else is installed
+    if parameters.prompts:
+        check_overrides(Path(parameters.prompts))
+    return parameters.model_copy(update={"backbone": backbone, "token_counter": use_counter(counter)})
+
+
+def identities(parameters: RunParameters) -> dict[str, dict[str, Any]]:
+    """What a reply of each role depends on, for manifests; without keys, prices and the like."""
+    offline = {role: {"model": OFFLINE_NAME} for role in ROLES}
+    return {role: endpoint.settings for role, endpoint in endpoints(parameters).items()} or offline
+
+
+def part_of(parameters: RunParameters) -> str:
+    """The part of a run folder that holds a tier: `100k`, or `100k-<backbone>` where models are called."""
+    found = models_file(parameters)
+    if found is None:
+        return parameters.size.lower()
+    return f"{parameters.size.lower()}-{parameters.backbone or next(iter(found.readers))}"
+
+
+def calls_folder(parameters: RunParameters) -> Path:
+    """Where the call stores of a tier lie; backbones share them, as LIGHT's reading does not depend on the reader."""
+    return Path(parameters.run) / "calls" / parameters.size.lower()
+
+
+def recording_command(parameters: RunParameters) -> str:
+    """The shell command that calls what this run is missing."""
+    words = ["./run_all.sh", "--data", parameters.data, "--sizes", parameters.size.lower()]
+    words += ["--name", Path(parameters.run).name, "--models", parameters.models]
+    words += ["--backbones", parameters.backbone] if parameters.backbone else []
+    words += ["--prompts", parameters.prompts] if parameters.prompts else []
+    return shlex.join([*words, "--calls", "record", "--yes"])
+
+
+@contextmanager
+def open_roster(parameters: RunParameters, conversation: str, processes: int = 1) -> Iterator[Roster]:
+    """The models that work on one conversation, its call store open; `processes` share the endpoints' concurrency."""
+    roles = endpoints(parameters)
+    if not roles:
+        yield Roster.of(OfflineModel())
+        return
+    prompts = Path(parameters.prompts) if parameters.prompts else None
+    path = calls_folder(parameters) / f"{conversation}.sqlite"
+    with CallStore(path, read_only=parameters.calls == "replay") as store:
+        models = {}
+        for role, endpoint in roles.items():
+            lanes = max(1, endpoint.concurrency // processes)
+            stored = StoredModel(
+                EndpointModel(role, endpoint, prompts=prompts, lanes=lanes),
+                store,
+                parameters.calls,
+                role=role,
+                conversation=conversation,
+                command=recording_command(parameters),
+                confirmed=parameters.confirm_cost,
+            )
+            models[role] = Careful(stored)
+        yield Roster(**models)
+
+
+def stored_calls(folder: Path) -> int:
+    """How many calls the stores of a tier hold at this moment, while others write to them."""
+    total = 0
+    for path in sorted(folder.glob("*.sqlite")):
+        with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as held:
+            total += int(held.execute("SELECT count(*) FROM calls").fetchone()[0])  # for a progress bar: a miss is none
+    return total

@@ -1,0 +1,109 @@
+"""Publishing a run as one archive, and checking someone else's by replaying it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from beamlib.errors import UserError
+from beamlib.files import read_json, write_json, write_text
+from beamlib.models.archive import ArchiveSummary, export_calls, import_calls, verify_archive
+from beamlib.models.prompts import prompt_ids
+from beamlib.params import RunParameters, parse_parameters
+from beamlib.runs import manifest as manifests
+from beamlib.runs.arms import Arm
+from beamlib.runs.calling import part_of
+from beamlib.runs.evaluate import evaluate
+from beamlib.runs.manifest import Manifest
+
+PARAMETERS = "parameters.json"
+RECORDS = ("answers.jsonl", "judgements.jsonl", "manifest.json")
+
+
+def keep_settings(parameters: RunParameters) -> None:
+    """Write what a replay needs beside the arms of a tier: parameters, models file and overridden prompts.
+
+    Paths become names inside that folder, the data folder is left out: on another machine it lies elsewhere.
+    """
+    folder = Path(parameters.run) / part_of(parameters)
+    own = Path(parameters.prompts) if parameters.prompts else None
+    for name in prompt_ids() if own else []:
+        if own and (own / f"{name}.md").exists():
+            write_text(folder / "prompts" / f"{name}.md", (own / f"{name}.md").read_text(encoding="utf-8"))
+    write_text(folder / "models.yaml", Path(parameters.models).read_text(encoding="utf-8"))
+    inside = {"data": "", "run": "", "models": "models.yaml", "prompts": "prompts" if own else "", "own_memory": ""}
+    write_json(folder / PARAMETERS, parameters.model_copy(update=inside).model_dump(mode="json"))
+
+
+def publish(run: Path, archive: Path) -> str:
+    """Write the calls of the run folder `run`, and what was made of them, to `archive`; returns a line to print."""
+    if not (run / "calls").is_dir():
+        raise UserError(f"{run}: it holds no stored calls; name the folder of a run that called models.")
+    extra: dict[str, Path] = {}
+    for settings in sorted(run.glob(f"*/{PARAMETERS}")):
+        part = settings.parent
+        files = [settings, part / "models.yaml", *sorted(part.glob("prompts/*.md"))]
+        arms = [path.parent for path in sorted(part.glob("*/manifest.json"))]
+        files += [arm / name for arm in arms for name in RECORDS if (arm / name).exists()]
+        extra |= {path.relative_to(run).as_posix(): path for path in files}
+    return f"wrote {archive}: {_described(export_calls(run / 'calls', archive, extra))}"
+
+
+def verify(archive: Path, data: Path | None) -> str:
+    """Check every hash of `archive`; with `data`, replay it and compare all answers and judgements.
+
+    Returns what to print; a difference is a `UserError` that names the first record set that came out otherwise.
+    """
+    summary = verify_archive(archive)
+    if data is None:
+        return f"{archive}: every hash agrees; {_described(summary)}"
+    with tempfile.TemporaryDirectory(prefix="beamlib-replay-") as folder:
+        run = Path(folder) / "published"
+        import_calls(archive, run)
+        lines = [_replayed(path, data.absolute(), archive) for path in sorted(run.glob(f"*/{PARAMETERS}"))]
+    if not lines:
+        raise UserError(f"{archive}: it holds calls but no answers to compare; it was not made by `calls export`.")
+    return "\n".join([f"{archive}: every hash agrees; {_described(summary)}", *lines])
+
+
+def _described(summary: ArchiveSummary) -> str:
+    return (
+        f"{summary.calls:,} calls ({summary.failures:,} without a usable reply) to {', '.join(summary.models)}, "
+        f"{summary.input_tokens:,} input and {summary.output_tokens:,} output tokens; sha256 {summary.sha256}"
+    )
+
+
+def _replayed(settings: Path, data: Path, archive: Path) -> str:
+    """Replay one tier of one backbone into a folder of its own, on the published calls."""
+    part = settings.parent
+    published = [manifests.read(path.parent) for path in sorted(part.glob("*/manifest.json"))]
+    ours = [one for one in published if one.settings["target"] is None]  # a memory of one's own is not in the archive
+    changes = {
+        "data": str(data),
+        "run": str(part.parent / "replay"),
+        "models": str(part / "models.yaml"),
+        "prompts": str(part / "prompts") if (part / "prompts").is_dir() else "",
+        "calls": "replay",
+        "conversations": max(len(one.conversations) for one in ours),
+    }
+    parameters = parse_parameters({**read_json(settings), **changes}, str(settings))
+    (part.parent / "replay").mkdir(exist_ok=True)
+    link = part.parent / "replay" / "calls"
+    if not link.exists():
+        link.symlink_to(part.parent / "calls", target_is_directory=True)
+    arms = [Arm.model_validate({name: one.settings[name] for name in Arm.model_fields}) for one in ours]
+    again = evaluate(parameters, arms)
+    for one in ours:
+        _compare(one, again.manifests[one.arm], f"{archive}: {part.name}/{one.arm}")
+    judged = sum(len(judgements) for judgements in again.judgements.values())
+    return f"{part.name}: {len(ours)} methods replayed, {judged:,} answers and judgements, all as published"
+
+
+def _compare(published: Manifest, again: Manifest, where: str) -> None:
+    for kind, first, second in (
+        ("answers", published.answers_sha256, again.answers_sha256),
+        ("judgements", published.judgements_sha256, again.judgements_sha256),
+    ):
+        for conversation, value in first.items():
+            if second.get(conversation) != value:
+                raise UserError(f"{where}: the {kind} of {conversation} came out otherwise than published.")

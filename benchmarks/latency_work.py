@@ -1,0 +1,173 @@
+"""The two processes of `latency.py`: the endpoint, and the client that reads a conversation and answers its questions.
+
+Each is started for one measurement and ends with it, so that its processor time and peak memory are its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import resource
+import sys
+import tempfile
+import time
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from beamlib.benchmark.loading import Loaded, load
+from beamlib.benchmark.sources import Source
+from beamlib.memory import Light, LightSettings
+from beamlib.memory.extraction import extraction_prompts
+from beamlib.models.base import Model, Prompt, run
+from beamlib.models.careful import Careful
+from beamlib.models.client import EndpointModel
+from beamlib.models.endpoints import Endpoint
+from beamlib.models.prompts import prompt_file
+from beamlib.models.store import CallStore, StoredModel
+from beamlib.retrieval.encoder import embedded_encoder
+from beamlib.runs.answering import answer_probes
+
+STEPS = ("episodic_keys", "scratchpad_notes", "scratchpad_compress", "scratchpad_filter", "answer")
+TESTS = Path(__file__).parents[1] / "tests"
+
+SUBJECTS = ("The user", "Their sister", "The landlord", "A colleague", "The neighbour", "The clinic", "The school")
+DEEDS = ("asked for", "moved", "paid for", "cancelled", "ordered", "wrote about", "set aside", "compared")
+THINGS = ("the blue kettle", "two train tickets", "the spring budget", "a garden wall", "the third draft", "nine hives")
+ENDS = ("before the holiday", "for 1,250 euros", "on 14 May", "without a reason", "because of the rain", "last Tuesday")
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the client's process took: seconds of wall and processor time, peak memory in bytes, and its calls."""
+
+    wall: float
+    parts: dict[str, float]
+    processor: float
+    peak: int
+    base: int
+    calls: dict[str, int]
+    questions: int
+    answered: int
+
+
+def serve(latency: float, pipe: Connection) -> None:
+    """Be the endpoint: send the base URL, wait for a word, then send requests seen, most at once and CPU seconds."""
+    sys.path.insert(0, str(TESTS))
+    from scripted_server import ScriptedServer
+
+    with ScriptedServer(Replies(), latency=latency) as server:
+        pipe.send(server.base_url)
+        pipe.recv()
+        pipe.send((len(server.requests), server.peak, time.process_time()))
+
+
+class Replies:
+    """Replies of a length that real models give, told apart by how the prompt files begin; a function of the request.
+
+    Keys are about 200 tokens, notes about 120, in sentences with full stops; the filter keeps every other chunk.
+    """
+
+    def __init__(self) -> None:
+        self._openings = {prompt_file(step).parts[0][1].partition("{")[0]: step for step in STEPS}
+
+    def __call__(self, body: dict[str, Any]) -> str:
+        text = body["messages"][0]["content"]
+        chance = random.Random(zlib.crc32(body["messages"][-1]["content"].encode()))
+        match next(step for opening, step in self._openings.items() if text.startswith(opening)):
+            case "episodic_keys":
+                lines = [f"{chance.choice(THINGS)} {number}: {_sentence(chance)}" for number in range(7)]
+                return "\n".join([*lines, f"Summary: {_sentence(chance)}"])
+            case "scratchpad_notes":
+                return "\n".join(f"- {_sentence(chance)} {_sentence(chance)}" for _ in range(3))
+            case "scratchpad_compress":
+                return "\n".join(f"- [messages 0-1] {_sentence(chance)}" for _ in range(500))
+            case "scratchpad_filter":
+                return chance.choice(("yes", "no"))
+            case _:
+                return _sentence(chance)
+
+
+def _sentence(chance: random.Random) -> str:
+    """About twenty tokens."""
+    clauses = [" ".join(chance.choice(words) for words in (SUBJECTS, DEEDS, THINGS, ENDS)) for _ in range(2)]
+    return f"{clauses[0]}, and {clauses[1].lower()}."
+
+
+def work(source: Source, base_url: str, lanes: int, released: bool) -> Spent:
+    """Read a conversation and answer its questions from an empty store, by either order of calls."""
+    loaded = load(source)
+    import openai  # noqa: F401  # what a process loads once is not timed
+
+    embedded_encoder().encode(["one text"])
+    base = _peak()
+    with tempfile.TemporaryDirectory(prefix="beamlib-latency-") as folder, CallStore(Path(folder) / "calls") as store:
+        reader, memory = (_model(role, loaded, base_url, lanes, store) for role in ("reader", "memory"))
+        started, processor = time.perf_counter(), time.process_time()
+        schedule = _released if released else _beamlib
+        parts, answered = schedule(loaded, reader, memory)
+        wall, processor = time.perf_counter() - started, time.process_time() - processor
+        calls = Counter(call.step for _, call in store.calls())
+    return Spent(wall, parts, processor, _peak(), base, dict(calls), len(loaded.probes), answered)
+
+
+def _model(role: str, loaded: Loaded, base_url: str, lanes: int, store: CallStore) -> Model:
+    endpoint = Endpoint(model="scripted", base_url=base_url, context_window=131_072, concurrency=lanes)
+    return Careful(
+        StoredModel(
+            EndpointModel(role, endpoint, lanes=lanes),
+            store,
+            "record",
+            role=role,
+            conversation=loaded.conversation.id,
+            command="python benchmarks/latency.py",
+        )
+    )
+
+
+def _beamlib(loaded: Loaded, reader: Model, memory: Model) -> tuple[dict[str, float], int]:
+    """As a run does it."""
+    started = time.perf_counter()
+    light = Light(memory, LightSettings())
+    light.ingest(loaded.conversation)
+    ingested = time.perf_counter()
+    answers = answer_probes(loaded.probes, light, reader, "answer")
+    ended = time.perf_counter()
+    parts = {"ingest": ingested - started, "recall and answer": ended - ingested}
+    return parts, sum(answer.unscored is None for answer in answers)
+
+
+def _released(loaded: Loaded, reader: Model, memory: Model) -> tuple[dict[str, float], int]:
+    """The same prompts as the released code orders them: 25 extractions at once, then one call after the other."""
+    started = time.perf_counter()
+    for step in ("episodic_keys", "scratchpad_notes"):
+        run(_gather_by(25, memory, extraction_prompts(step, loaded.conversation)))
+    light = Light(memory, LightSettings())
+    light.ingest(loaded.conversation)  # from the store: its prompts are those just asked
+    ingested = time.perf_counter()
+    answered = 0
+    for probe in loaded.probes:
+        for chunk in light.chunks:
+            run(memory.complete(Prompt("scratchpad_filter", {"question": probe.question, "chunk": chunk.text})))
+        answered += answer_probes([probe], light, reader, "answer")[0].unscored is None
+    ended = time.perf_counter()
+    return {"ingest": ingested - started, "recall and answer": ended - ingested}, answered
+
+
+async def _gather_by(lanes: int, model: Model, prompts: Sequence[Prompt]) -> None:
+    free = asyncio.Semaphore(lanes)
+
+    async def one(prompt: Prompt) -> None:
+        async with free:
+            await model.complete(prompt)
+
+    await asyncio.gather(*(one(prompt) for prompt in prompts))
+
+
+def _peak() -> int:
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used * (1 if sys.platform == "darwin" else 1024)  # macOS counts bytes, Linux KiB

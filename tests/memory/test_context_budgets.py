@@ -1,0 +1,141 @@
+"""No memory hands the reader more than its window less the reserve, by whatever counter is active."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from beamlib.benchmark.model import Conversation
+from beamlib.errors import UserError
+from beamlib.memory import FullContext, Light, LightSettings, Rag, passage
+from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, passage_tokens, shorten
+from beamlib.memory.released import LIGHT_FLAGS, RAG_FLAGS
+from beamlib.text import COUNTERS, cl100k_missing, count_tokens, use_counter
+
+PIECES = st.sampled_from(
+    ["word ", "internationalisation ", "!?", "\n\n\n", "   ", "東京", "🙂", "0123456789", "e\u0301", " .\n", "\u2003"]
+)
+TEXTS = st.builds(lambda piece, count, end: piece * count + end, PIECES, st.integers(0, 250), PIECES)
+TURNS = st.lists(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=3), min_size=1, max_size=6)
+FLAGS = st.sets(st.sampled_from(sorted(LIGHT_FLAGS))).map(frozenset)
+
+
+@pytest.fixture(scope="module", params=COUNTERS)
+def counter(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param == "cl100k" and (why := cl100k_missing()):
+        pytest.skip(f"cl100k cannot be used here: {why}")
+    use_counter(request.param)
+    yield request.param
+    use_counter(COUNTERS[0])
+
+
+@settings(max_examples=40)
+@given(TURNS, st.integers(100, 4_000), st.integers(0, 500))
+def test_full_context(
+    counter: str, make_conversation: Callable[..., Conversation], turns: Any, tokens: int, reserve: int
+) -> None:
+    memory = FullContext(tokens + reserve, reserve)
+    memory.ingest(make_conversation(turns))
+    assert count_tokens(memory.recall("?").context) <= tokens
+
+
+@settings(max_examples=40)
+@given(
+    TURNS,
+    st.integers(700, 4_000),
+    st.integers(0, 500),
+    st.integers(1, 8),
+    st.sets(st.sampled_from(sorted(RAG_FLAGS))).map(frozenset),
+)
+def test_rag(
+    counter: str,
+    make_conversation: Callable[..., Conversation],
+    turns: Any,
+    tokens: int,
+    reserve: int,
+    k: int,
+    released: frozenset[str],
+) -> None:
+    memory = Rag(k, "bm25", tokens + reserve, reserve_tokens=reserve, released=released)
+    memory.ingest(make_conversation(turns))
+    assert count_tokens(memory.recall("word 東京").context) <= tokens
+
+
+@given(TURNS, st.integers(1_500, 6_000), st.integers(0, 500), st.integers(1, 5), st.integers(0, 6), FLAGS)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+def test_light(
+    counter: str,
+    make_conversation: Callable[..., Conversation],
+    make_model: Any,
+    turns: Any,
+    tokens: int,
+    reserve: int,
+    k: int,
+    working: int,
+    released: frozenset[str],
+) -> None:
+    notes = lambda v: v["pair"].split("USER: ", 1)[1] * 2  # noqa: E731
+    chosen = LightSettings(
+        k=k,
+        retriever="bm25",
+        working_pairs=working,
+        reader_window=tokens + reserve,
+        reserve_tokens=reserve,
+        released=released,
+    )
+    light = Light(make_model(scratchpad_notes=notes, episodic_keys=lambda v: "word"), chosen)
+    light.ingest(make_conversation(turns, plans=[2 * place // len(turns) for place in range(len(turns))]))
+    recollection = light.recall("word 東京")
+    assert count_tokens(recollection.context) <= tokens
+    if not released:
+        newest = light.pairs[-1]
+        assert set(newest.message_ids) <= set(recollection.message_ids) or working == 0
+
+
+@given(st.lists(TEXTS.map(str.strip), min_size=1, max_size=8))
+def test_a_joint_covers_what_joining_adds(counter: str, texts: list[str]) -> None:
+    shown = [f"[messages 0-1]\nUSER: {text}" for text in texts]
+    assert count_tokens("\n\n".join(shown)) <= sum(map(passage_tokens, shown))
+
+
+@given(TEXTS, st.integers(LEAST_TOKENS, 300))
+def test_shortening_keeps_to_its_budget(counter: str, text: str, tokens: int) -> None:
+    short = shorten(text, tokens)
+    assert count_tokens(short) <= tokens
+    assert short == text or "tokens left out" in short
+
+
+@given(st.integers(4_000, 200_000), st.integers(0, 2_000), st.floats(0.1, 0.7), st.floats(0.07, 0.2))
+def test_the_table_of_budgets_adds_up_to_the_window(window: int, reserve: int, episodic: float, working: float) -> None:
+    chosen = LightSettings(
+        k=1, reader_window=window, reserve_tokens=reserve, episodic_share=episodic, working_share=working
+    )
+    budget = chosen.budget
+    assert list(budget) == ["episodic", "working", "scratchpad", "reserve"]
+    assert sum(budget.values()) == chosen.reader_window
+    assert all(tokens >= LEAST_TOKENS + JOINT_TOKENS for part, tokens in budget.items() if part != "reserve")
+
+
+def test_the_default_table() -> None:
+    assert LightSettings().budget == {"episodic": 16_372, "working": 5_953, "scratchpad": 7_443, "reserve": 3_000}
+
+
+def test_parts_keep_to_their_budgets(make_conversation: Callable[..., Conversation], make_model: Any) -> None:
+    conversation = make_conversation([[(f"item{i} " + "long " * 700, "words " * 600)] for i in range(20)])
+    light = Light(make_model(), LightSettings(k=10, working_pairs=9, reader_window=12_000, use_scratchpad=False))
+    light.ingest(conversation)
+    budget, parts = light.settings.budget, light.recall("item3").context.split("\n\n")
+    shown = len(light.recall("item3").parts["working"]) // 2
+    assert shown >= 1 and [passage(pair).text for pair in light.pairs[-shown:]] == parts[-shown:]
+    assert sum(map(passage_tokens, parts[-shown:])) <= budget["working"]
+    assert sum(map(passage_tokens, parts[:-shown])) <= budget["episodic"]
+
+
+@pytest.mark.parametrize("changes", [{"k": 0}, {"k": -3}, {"k": 500}, {"window_tokens": 3_100}])
+def test_a_rag_that_cannot_fit_is_refused(changes: dict[str, int]) -> None:
+    with pytest.raises(UserError, match=r"^RAG settings: k is -?\d+ in a window of \d+ tokens less a reserve of 3000"):
+        Rag(**changes)

@@ -1,0 +1,43 @@
+"""`import beamlib` and the start of the command line stay fast: what takes long is imported where it is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = (
+    "openai",
+    "torch",
+    "transformers",
+    "sentence_transformers",
+    "langchain_experimental",
+    "faiss",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "matplotlib",
+    "seaborn",
+    "papermill",
+    "nbconvert",
+)
+
+
+def imported(statement: str) -> set[str]:
+    """Which of `HEAVY` a fresh interpreter holds after `statement`."""
+    code = f"import sys; {statement}; print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
+    # -I keeps out whatever the environment or the working folder would add.
+    found = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return set(found.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "module", ["beamlib", "beamlib.cli", "beamlib.params", "beamlib.models.base", "beamlib.models.endpoints"]
+)
+def test_nothing_heavy_is_imported(module: str) -> None:
+    assert imported(f"import {module}") == set()
+
+
+def test_it_would_be_seen() -> None:
+    assert "pandas" in imported("import beamlib, pandas")

@@ -1,0 +1,239 @@
+"""Whole evaluations against a real HTTP server: recorded, replayed, with faults, and killed again and again."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from scripted_server import Answer, Faults, ScriptedServer, completion
+from steady_replies import steady_reply
+
+import beamlib
+from beamlib.errors import UserError
+from beamlib.models.base import Outcome
+from beamlib.models.store import CallStore
+from beamlib.params import RunParameters, load_parameters
+from beamlib.runs.arms import Arm
+from beamlib.runs.evaluate import Evaluation, evaluate
+
+EXAMPLE = Path(beamlib.__file__).parent / "benchmark" / "example"
+ARMS = (
+    Arm(memory="none"),
+    Arm(memory="full-context"),
+    Arm(memory="rag", retriever="bm25", k=3),
+    Arm(memory="light", retriever="bm25", k=3),
+)
+SECRET = "zk-9f8e7d6c5b4a39281706"
+
+
+def models_file(server: ScriptedServer, path: Path, **fields: Any) -> Path:
+    endpoint = {"model": "scripted", "base_url": server.base_url, "context_window": 131_072, "patience": 5.0, **fields}
+    roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
+    path.write_text(yaml.safe_dump({"readers": {"one": endpoint}, **roles}))
+    return path
+
+
+def parameters(root: Path, run: Path, models: Path, **changes: Any) -> RunParameters:
+    fixed = {"data": str(EXAMPLE), "run": str(run), "models": str(models), "workers": 1, "confirm_cost": True}
+    small = {"scratchpad_threshold": 600, "scratchpad_target": 300}  # so that the example is compressed too
+    return load_parameters(root / "params" / "100k.yaml", **{**fixed, **small, **changes})
+
+
+def records(run: Path) -> dict[str, bytes]:
+    found = {path.relative_to(run).as_posix(): path.read_bytes() for path in sorted(run.glob("100k-one/*/*.jsonl"))}
+    assert len(found) == 2 * len(ARMS)
+    return found
+
+
+def unscored(evaluation: Evaluation) -> list[str]:
+    answers = [a.unscored for group in evaluation.answers.values() for a in group if a.unscored]
+    return answers + [
+        verdict.reason
+        for group in evaluation.judgements.values()
+        for judgement in group
+        for verdict in judgement.verdicts
+        if verdict.score is None
+    ]
+
+
+@pytest.fixture(scope="module")
+def recorded(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, int]:
+    """A run folder recorded without a fault, its models file (the server is gone), and the number of requests."""
+    root = tmp_path_factory.mktemp("recorded")
+    with ScriptedServer(steady_reply) as server:
+        models = models_file(server, root / "models.yaml")
+        evaluation = evaluate(parameters(repo_root, root / "run", models), ARMS, quiet=True)
+        assert unscored(evaluation) == []
+        assert not server.repeated()
+        assert len({request.hash for request in server.requests}) == len(server.requests)
+        return root / "run", models, len(server.requests)
+
+
+def test_replay_needs_no_server_and_gives_the_same_bytes(
+    recorded: tuple[Path, Path, int], repo_root: Path, tmp_path: Path
+) -> None:
+    run, models, _ = recorded
+    (tmp_path / "again").mkdir()
+    (tmp_path / "again" / "calls").symlink_to(run / "calls")
+    evaluate(parameters(repo_root, tmp_path / "again", models, calls="replay", confirm_cost=False), ARMS, quiet=True)
+    assert records(tmp_path / "again") == records(run)
+
+
+def test_what_replay_lacks_is_named_with_the_command_that_records_it(
+    recorded: tuple[Path, Path, int], repo_root: Path, tmp_path: Path
+) -> None:
+    _, models, _ = recorded
+    with pytest.raises(UserError, match=r"100K-1, step \w+, .*--calls record --yes"):
+        evaluate(parameters(repo_root, tmp_path / "run", models, calls="replay"), ARMS, quiet=True)
+    assert not list((tmp_path / "run").rglob("*.jsonl"))
+
+
+def test_nothing_is_called_before_the_cost_is_confirmed(repo_root: Path, tmp_path: Path) -> None:
+    with ScriptedServer(steady_reply) as server:
+        models = models_file(server, tmp_path / "models.yaml")
+        with pytest.raises(UserError, match="confirm_cost"):
+            evaluate(parameters(repo_root, tmp_path / "run", models, confirm_cost=False), ARMS, quiet=True)
+        assert not server.requests
+
+
+def test_a_tenth_of_every_passing_fault_changes_nothing(
+    recorded: tuple[Path, Path, int], repo_root: Path, tmp_path: Path
+) -> None:
+    """Late, dropped, throttled, failed, cut-off and garbled answers: each question is answered as without them."""
+    rates = dict.fromkeys(("delay", "drop", "throttle", "error", "truncate", "garbage"), 0.1)
+    with ScriptedServer(whole_when_asked_again, faults=Faults(**rates, delay_seconds=0.1), seed=5) as server:
+        models = models_file(server, tmp_path / "models.yaml", attempts=12)
+        evaluation = evaluate(parameters(repo_root, tmp_path / "run", models), ARMS, quiet=True)
+        assert not server.repeated()
+        assert {request.outcome for request in server.requests} == {"answered", *rates}
+    assert unscored(evaluation) == []
+    clean = records(recorded[0])
+    for name, found in records(tmp_path / "run").items():
+        ours, theirs = ([strip(json.loads(row)) for row in rows.splitlines()] for rows in (found, clean[name]))
+        assert ours == theirs
+
+
+def whole_when_asked_again(body: dict[str, Any]) -> str | Answer:
+    """The steady reply, never cut off a second time: two in a row are unscored, and rightly so."""
+    reply = steady_reply(body)
+    return Answer(completion(body, reply)) if "A first reply to this" in str(body["messages"]) else reply
+
+
+def strip(row: dict[str, Any]) -> dict[str, Any]:
+    """A record without the judge's replies as they came: one of them may be the first half of the other."""
+    for verdict in row.get("verdicts", []):
+        del verdict["reply"]
+    return row
+
+
+def test_with_every_fault_each_question_is_answered_or_unscored_for_a_named_reason(
+    recorded: tuple[Path, Path, int], repo_root: Path, tmp_path: Path
+) -> None:
+    with ScriptedServer(steady_reply, faults=Faults.every(0.1), seed=3) as server:
+        models = models_file(server, tmp_path / "models.yaml")
+        evaluation = evaluate(parameters(repo_root, tmp_path / "run", models), ARMS, quiet=True)
+        assert not server.repeated()
+    named = [str(outcome) for outcome in Outcome]
+    assert all(any(name in reason for name in named) for reason in unscored(evaluation))
+    clean = records(recorded[0])
+    for name in ("none", "rag-bm25-k3", "full-context"):  # what these show rests on no call
+        theirs = {row["probe_id"]: row for row in map(json.loads, clean[f"100k-one/{name}/answers.jsonl"].splitlines())}
+        texts = {answer.probe_id: answer.text for answer in evaluation.answers[name] if answer.text is not None}
+        assert texts == {probe: theirs[probe]["text"] for probe in texts}
+        assert len(texts) >= 10
+
+
+def test_a_second_run_asks_only_for_what_failed_in_passing(repo_root: Path, tmp_path: Path) -> None:
+    """An endpoint that throttles nearly always: what it never answered is asked again, what it answered is not."""
+    with ScriptedServer(steady_reply, faults=Faults(throttle=0.8, retry_after=0.01), seed=1) as server:
+        models = models_file(server, tmp_path / "models.yaml", attempts=2)
+        first = evaluate(parameters(repo_root, tmp_path / "run", models), ARMS[:1], quiet=True)
+        assert any(answer.transient for answer in first.answers["none"])
+        assert any(answer.text is not None for answer in first.answers["none"])
+        server.faults = Faults()
+        again = evaluate(parameters(repo_root, tmp_path / "run", models), ARMS[:1], quiet=True)
+        assert unscored(again) == []
+        assert not server.repeated()
+
+
+def test_the_key_reaches_no_file(repo_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BEAM_TEST_KEY", SECRET)
+    with ScriptedServer(lambda body: steady_reply(body) + " $AUTHORIZATION", require_key=SECRET) as server:
+        models = models_file(server, tmp_path / "models.yaml", key_variable="BEAM_TEST_KEY")
+        evaluate(parameters(repo_root, tmp_path / "run", models), ARMS, quiet=True)
+        assert all(SECRET in request.authorization for request in server.requests)
+    held = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(held) > 10
+    assert [path for path in held if SECRET.encode() in path.read_bytes()] == []
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from beamlib.params import parse_parameters
+from beamlib.benchmark.loading import load
+from beamlib.benchmark.sources import find_conversations
+from beamlib.files import read_json, write_jsonl
+from beamlib.runs.arms import Arm
+from beamlib.runs.calling import open_roster, resolved
+from beamlib.runs.evaluate import work
+
+values, target = read_json(Path(sys.argv[1])), Path(sys.argv[2])
+parameters = resolved(parse_parameters(values["parameters"], "test"))
+arms = [Arm.model_validate(value) for value in values["arms"]]
+loaded = load(find_conversations(Path(parameters.data))[0], parameters.treatment)
+with open_roster(parameters, loaded.conversation.id) as roster:
+    done = work(loaded, arms, {}, parameters, roster)
+for name, groups in done.items():
+    for kind, rows in zip(("answers", "judgements"), groups):
+        write_jsonl(target / name / f"{kind}.jsonl", [row.model_dump(mode="json") for row in rows])
+"""
+
+
+def drive(settings: RunParameters, target: Path, folder: Path) -> subprocess.Popen[bytes]:
+    """One conversation answered and judged in a process that can be killed without leaving workers behind."""
+    values = {"parameters": settings.model_dump(), "arms": [arm.model_dump() for arm in ARMS]}
+    (folder / "values.json").write_text(json.dumps(values))
+    command = [sys.executable, "-c", DRIVER, str(folder / "values.json"), str(target)]
+    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def test_twenty_kills_cost_nothing_twice(repo_root: Path, tmp_path: Path) -> None:
+    draw = random.Random(20)
+    with ScriptedServer(steady_reply, latency=0.15) as server:
+        models = models_file(server, tmp_path / "models.yaml", concurrency=4)
+        settings = parameters(repo_root, tmp_path / "run", models)
+        kills = []
+        for _ in range(20):
+            asked = len(server.requests)
+            process = drive(settings, tmp_path / "killed", tmp_path)
+            while len(server.requests) == asked and process.poll() is None:
+                time.sleep(0.02)  # starting takes longer than anything else
+            time.sleep(draw.uniform(0.0, 0.7))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills.append(time.monotonic())
+        assert drive(settings, tmp_path / "killed", tmp_path).wait() == 0
+        # Sent again may be only what was on its way when a kill struck: its answer had not arrived.
+        ends = {request.hash: request.ended for request in reversed(server.requests) if request.answered}
+        for body in server.repeated():
+            assert any(-0.05 <= kill - ends[body] <= 0.2 or -0.3 <= ends[body] - kill <= 0.3 for kill in kills)
+        with CallStore(next((tmp_path / "run" / "calls").rglob("*.sqlite")), read_only=True) as store:
+            assert sum(row.calls for row in store.totals()) == len({request.hash for request in server.requests})
+        models_file(server, tmp_path / "models.yaml")
+        whole = parameters(repo_root, tmp_path / "whole", models)
+        server.latency = 0.0
+        assert drive(whole, tmp_path / "uninterrupted", tmp_path).wait() == 0
+    names = sorted(path.relative_to(tmp_path / "killed") for path in (tmp_path / "killed").rglob("*.jsonl"))
+    assert len(names) == 2 * len(ARMS)
+    for name in names:
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "uninterrupted" / name).read_bytes()

@@ -1,0 +1,84 @@
+"""A recorded run as an archive, and the archive replayed by someone who has the data and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from scripted_server import ScriptedServer
+from steady_replies import steady_reply
+
+import beamlib
+from beamlib.errors import UserError
+from beamlib.models.archive import export_calls
+from beamlib.params import RunParameters, load_parameters
+from beamlib.runs.arms import Arm
+from beamlib.runs.calling import resolved
+from beamlib.runs.evaluate import evaluate
+from beamlib.runs.publish import keep_settings, publish, verify
+
+EXAMPLE = Path(beamlib.__file__).parent / "benchmark" / "example"
+ARMS = (Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2))
+
+
+@pytest.fixture(scope="module")
+def run(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run folder whose server is gone; one of its prompts is overridden."""
+    root = tmp_path_factory.mktemp("published")
+    (root / "prompts").mkdir()
+    (root / "prompts" / "answer.md").write_text("Of this: {{ context }}\n<question>\n{{ question }}\n</question>\nSay:")
+    with ScriptedServer(steady_reply) as server:
+        endpoint = {"model": "scripted", "base_url": server.base_url, "context_window": 131_072}
+        roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
+        (root / "models.yaml").write_text(yaml.safe_dump({"readers": {"one": endpoint}, **roles}))
+        parameters: RunParameters = load_parameters(
+            repo_root / "params" / "100k.yaml",
+            data=str(EXAMPLE),
+            run=str(root / "run"),
+            models=str(root / "models.yaml"),
+            prompts=str(root / "prompts"),
+            confirm_cost=True,
+            workers=1,
+        )
+        evaluate(parameters, ARMS, quiet=True)
+        assert any("Of this: " in str(request.body) for request in server.requests)
+    keep_settings(resolved(parameters))
+    return root / "run"
+
+
+def test_an_archive_is_verified_and_replayed_without_a_server(run: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "run.tar.zst"
+    assert "0 without a usable reply" in publish(run, archive)
+    assert "every hash agrees" in verify(archive, None)
+    assert "100k-one: 2 methods replayed, 40 answers and judgements, all as published" in verify(archive, EXAMPLE)
+    assert str(run).encode() not in archive.read_bytes()
+
+
+def test_equal_runs_give_equal_archives(run: Path, tmp_path: Path) -> None:
+    for name in ("first.tar.zst", "second.tar.zst"):
+        publish(run, tmp_path / name)
+    assert (tmp_path / "first.tar.zst").read_bytes() == (tmp_path / "second.tar.zst").read_bytes()
+
+
+def test_an_answer_that_the_calls_do_not_give_is_found(run: Path, tmp_path: Path) -> None:
+    manifest = run / "100k-one" / "none" / "manifest.json"
+    value = json.loads(manifest.read_text())
+    del value["sha256"]
+    value["answers_sha256"]["100K-1"] = "0" * 64
+    from beamlib.files import sha256, to_json
+
+    forged = tmp_path / "manifest.json"
+    forged.write_text(json.dumps({**value, "sha256": sha256(to_json(value))}))
+    part = run / "100k-one"
+    files = [part / "parameters.json", part / "models.yaml", *sorted(part.glob("prompts/*.md"))]
+    extra = {path.relative_to(run).as_posix(): path for path in files} | {"100k-one/none/manifest.json": forged}
+    export_calls(run / "calls", tmp_path / "forged.tar.zst", extra)
+    with pytest.raises(UserError, match=r"100k-one/none: the answers of 100K-1 came out otherwise"):
+        verify(tmp_path / "forged.tar.zst", EXAMPLE)
+
+
+def test_a_folder_without_calls_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no stored calls"):
+        publish(tmp_path, tmp_path / "x.tar.zst")

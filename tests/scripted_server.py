@@ -1,0 +1,386 @@
+"""A real HTTP server on the loopback that speaks OpenAI's chat completions and misbehaves on request.
+
+In-process mocks reach neither openai 3.x nor notebook kernels, so tests talk to this one: inside the test process as a
+context manager, or as a process of its own (`python tests/scripted_server.py --help`) that writes its log to a file.
+Nothing of it is random: a fault is drawn from the seed, the request's bytes and how often those bytes were seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import re
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+FINAL = frozenset({"answered", "delay", "truncate", "empty", "filtered"})
+"""Outcomes after which a client has no reason to send the same bytes again."""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Rates (0 to 1, at most one fault per request) and, below them, times in seconds.
+
+    delay: a correct answer, `delay_seconds` late. drop: the connection ends before the answer or in the middle of it.
+    throttle: 429, every second one with Retry-After. error: 500 or 503. truncate: half the text, finish_reason length.
+    garbage: status 200 with a body that is no JSON, or JSON without choices. empty: no text. filtered: a content
+    filter, as finish_reason or as status 400.
+    """
+
+    delay: float = 0.0
+    drop: float = 0.0
+    throttle: float = 0.0
+    error: float = 0.0
+    truncate: float = 0.0
+    garbage: float = 0.0
+    empty: float = 0.0
+    filtered: float = 0.0
+    delay_seconds: float = 0.3
+    retry_after: float = 0.1
+
+    KINDS = ("delay", "drop", "throttle", "error", "truncate", "garbage", "empty", "filtered")
+
+    @classmethod
+    def every(cls, rate: float) -> Faults:
+        """All kinds at the same rate."""
+        return cls(**dict.fromkeys(cls.KINDS, rate))
+
+    def draw(self, seed: int, body_hash: str, seen: int) -> tuple[str, bool]:
+        """The outcome of a request, and which of the fault's two forms it takes."""
+        digest = hashlib.sha256(f"{seed}/{body_hash}/{seen}".encode()).digest()
+        place, edge = int.from_bytes(digest[:8]) / 2**64, 0.0
+        for kind in self.KINDS:
+            edge += getattr(self, kind)
+            if place < edge:
+                return kind, bool(digest[8] & 1)
+        return "answered", False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer that is not a plain completion: any status, body and headers; `drip` is the pause between its bytes.
+
+    `$AUTHORIZATION` in the body (and in a plain reply's text) becomes the request's own Authorization header.
+    """
+
+    body: str | dict[str, Any]
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    drip: float = 0.0
+
+
+@dataclass
+class Request:
+    """One line of the log. Times are seconds of the monotonic clock."""
+
+    hash: str
+    body: dict[str, Any]
+    outcome: str = "pending"
+    answered: bool = False
+    started: float = 0.0
+    ended: float = 0.0
+    authorization: str = ""
+
+
+def error_body(message: str, code: str | None = None, kind: str = "invalid_request_error") -> dict[str, Any]:
+    """An error as OpenAI writes it."""
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def body_text(body: dict[str, Any]) -> str:
+    """All message contents of a request."""
+    return "\n".join(str(message.get("content", "")) for message in body.get("messages", []))
+
+
+def generic_reply(body: dict[str, Any]) -> str:
+    """A deterministic reply in the form that the prompt asks for, told from marks in its text."""
+    text = body_text(body)
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
+    end = text[-900:]
+    if '"score"' in text:
+        return json.dumps({"score": (0, 0.5, 1)[number % 3], "reason": f"scripted verdict {number % 97}"})
+    if "JSON object" in text and "<items>" in text:
+        events, items = (re.findall(r"^(\d+)[.:)]", part, re.MULTILINE) for part in text.rsplit("<items>", 1))
+        return json.dumps({item: [int(item)] if item in events else [] for item in items})
+    if re.search(r"`yes`|\byes or no\b|'yes'|\"yes\"", end, re.IGNORECASE):
+        return ("yes", "no")[number % 2]
+    target = re.search(r"(\d[\d,]*)\s+tokens", text)
+    if target and "<notes>" in text:
+        return _first_lines(text.rpartition("<notes>")[2], int(target[1].replace(",", "")))
+    if re.search(r"\bsummary\b[^\n]*(\n[^<>]*)?\Z", end, re.IGNORECASE):
+        return (
+            f"topic {number % 1009}: value {number % 13}\nperson {number % 7}: Ada {number}\nSummary: exchange {number}"
+        )
+    if re.search(r"\bnotes\b[^\n]*:\s*\Z", end, re.IGNORECASE):
+        header = re.findall(r"\[messages \d+-\d+\]", text)
+        place = header[-1] if header else "-"
+        return f"{place} note {number % 1009}: the user settled on plan {number % 13}\n- note {number}"
+    return f"The scripted answer is {number}."
+
+
+def _first_lines(notes: str, tokens: int) -> str:
+    kept: list[str] = []
+    for line in notes.splitlines():
+        if line.startswith(("[messages", "- ")):
+            tokens -= 2 * len(line.split())  # more tokens than any counter makes of such lines
+            if tokens < 0:
+                break
+            kept.append(line)
+    return "\n".join(kept) or "- nothing of note"
+
+
+class ScriptedServer:
+    """`with ScriptedServer(reply, ...) as server:` serves at `server.base_url` until the block ends.
+
+    `reply` maps a request's body to its text (or to an `Answer`); it runs on the server's loop and should be quick.
+    `latency` (seconds) comes before every answer. With `require_key`, any other key is answered with 401.
+    """
+
+    def __init__(
+        self,
+        reply: Callable[[dict[str, Any]], str | Answer] = generic_reply,
+        *,
+        faults: Faults | None = None,
+        latency: float = 0.0,
+        seed: int = 0,
+        tokenize: bool = False,
+        require_key: str | None = None,
+        port: int = 0,
+        log: Path | None = None,
+    ) -> None:
+        self.reply, self.faults, self.latency, self.seed = reply, faults or Faults(), latency, seed
+        self.tokenize, self.require_key, self.port, self.log = tokenize, require_key, port, log
+        self.requests: list[Request] = []
+        self.in_flight = self.peak = self.connections = 0
+        self._seen: Counter[str] = Counter()
+        self._handlers: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="scripted-server", daemon=True)
+        self._ready = threading.Event()
+        self._stop = asyncio.Event()
+        self._failure: OSError | None = None
+
+    @property
+    def base_url(self) -> str:
+        """What goes into `Endpoint.base_url`."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def answered(self, body_hash: str) -> bool:
+        """Whether a final answer to these bytes has been sent in full."""
+        return any(request.answered for request in self.requests if request.hash == body_hash)
+
+    def repeated(self) -> list[str]:
+        """Hashes of bodies that were sent again after their final answer had gone out."""
+        answered: dict[str, float] = {}
+        found = []
+        for request in sorted(self.requests, key=lambda request: request.started):
+            if request.started > answered.get(request.hash, float("inf")):
+                found.append(request.hash)
+            if request.answered:
+                answered.setdefault(request.hash, request.ended)
+        return found
+
+    def __enter__(self) -> ScriptedServer:
+        self._thread.start()
+        self._ready.wait(10)
+        if self._failure:
+            raise self._failure
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._main())
+        self._loop.close()
+
+    async def _main(self) -> None:
+        try:
+            server = await asyncio.start_server(self._connection, "127.0.0.1", self.port, limit=2**20, backlog=512)
+        except OSError as error:
+            self._failure = error
+            self._ready.set()
+            return
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+        for task in self._handlers:
+            task.cancel()
+        await asyncio.gather(*self._handlers, return_exceptions=True)
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._handlers.add(task)
+        self.connections += 1
+        try:
+            while await self._one(reader, writer):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client has gone; its request, if there was one, is in the log as not answered
+        except asyncio.CancelledError:
+            pass  # the server stops
+        finally:
+            self._handlers.discard(task)
+            writer.close()
+
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Serve one request; whether the connection stays open."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first, *lines = head.split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        method, path, _ = first.split(" ", 2)
+        raw = await reader.readexactly(int(headers.get("content-length", 0)))
+        if (method, path) == ("POST", "/v1/chat/completions"):
+            return await self._chat(reader, writer, raw, headers.get("authorization", ""))
+        if (method, path) == ("GET", "/v1/models"):
+            await self._send(writer, Answer({"object": "list", "data": [{"id": "scripted", "object": "model"}]}))
+        elif (method, path) == ("POST", "/tokenize") and self.tokenize:
+            asked = json.loads(raw)
+            count = len((asked.get("prompt") or body_text(asked)).split())
+            await self._send(writer, Answer({"count": count, "max_model_len": 32_768, "tokens": []}))
+        else:
+            await self._send(writer, Answer(error_body(f"no route {method} {path}"), 404))
+        return True
+
+    async def _chat(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, raw: bytes, authorization: str
+    ) -> bool:
+        request = Request(hashlib.sha256(raw).hexdigest(), json.loads(raw), authorization=authorization)
+        request.started = time.monotonic()
+        self.requests.append(request)
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        try:
+            return await self._scripted(request, reader, writer)
+        finally:
+            self.in_flight -= 1
+            request.ended = time.monotonic()
+            if self.log:
+                with self.log.open("a", encoding="utf-8") as handle:
+                    entry = {name: value for name, value in vars(request).items() if name != "authorization"}
+                    handle.write(json.dumps(entry) + "\n")
+
+    async def _scripted(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        seen = self._seen[request.hash]
+        self._seen[request.hash] += 1
+        outcome, other = self.faults.draw(self.seed, request.hash, seen)
+        wait = self.latency + (self.faults.delay_seconds if outcome == "delay" else 0)
+        if wait:
+            await asyncio.sleep(wait)
+        if self.require_key is not None and request.authorization != f"Bearer {self.require_key}":
+            request.outcome = "unauthorised"
+            await self._send(writer, Answer(error_body("Incorrect API key provided.", "invalid_api_key"), 401))
+            return True
+        if reader.at_eof():
+            request.outcome = "gone"
+            return False
+        answer = self._answer(request, outcome, other)
+        request.outcome = outcome
+        if outcome == "drop":
+            if other:
+                await self._send(writer, answer, request.authorization, part=0.5)
+            return False
+        await self._send(writer, answer, request.authorization)
+        request.answered = outcome in FINAL and (answer.status == 200 or outcome == "filtered")
+        return True
+
+    def _answer(self, request: Request, outcome: str, other: bool) -> Answer:
+        if outcome == "throttle":
+            headers = {"Retry-After": str(self.faults.retry_after)} if other else {}
+            return Answer(error_body("Slow down.", "rate_limit_exceeded", "requests"), 429, headers)
+        if outcome == "error":
+            return Answer(error_body("The server stumbled.", None, "server_error"), 503 if other else 500)
+        if outcome == "garbage":
+            return Answer({"object": "chat.completion", "id": "x"} if other else "<html>Bad gateway</html>")
+        if outcome == "filtered" and other:
+            return Answer(error_body("The prompt was filtered by a content policy.", "content_filter"), 400)
+        reply = self.reply(request.body)
+        if isinstance(reply, Answer):
+            return reply
+        if outcome == "truncate":
+            return Answer(completion(request.body, reply[: len(reply) // 2], "length"))
+        if outcome in ("empty", "filtered"):
+            return Answer(completion(request.body, "", "stop" if outcome == "empty" else "content_filter"))
+        return Answer(completion(request.body, reply))
+
+    async def _send(
+        self, writer: asyncio.StreamWriter, answer: Answer, authorization: str = "", part: float = 1.0
+    ) -> None:
+        text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body)
+        payload = text.replace("$AUTHORIZATION", authorization).encode()
+        lines = [f"HTTP/1.1 {answer.status} Scripted", "Content-Type: application/json"]
+        lines += [f"Content-Length: {len(payload)}", *(f"{name}: {value}" for name, value in answer.headers.items())]
+        head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+        if answer.drip:
+            writer.write(head)
+            for byte in payload:
+                writer.write(bytes([byte]))
+                await writer.drain()
+                await asyncio.sleep(answer.drip)
+            return
+        writer.write(head + payload[: int(len(payload) * part)])
+        await writer.drain()
+
+
+def completion(body: dict[str, Any], text: str | None, finish_reason: str = "stop") -> dict[str, Any]:
+    """A chat completion as the API writes it. Tokens are words; a quarter of the prompt counts as cached."""
+    prompt_tokens, output = len(body_text(body).split()), len((text or "").split())
+    return {
+        "id": "chatcmpl-scripted",
+        "object": "chat.completion",
+        "created": 0,
+        "model": body.get("model", "scripted"),
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish_reason},
+        ],
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": output,
+            "total_tokens": prompt_tokens + output,
+            "prompt_tokens_details": {"cached_tokens": prompt_tokens // 4},
+        },
+    }
+
+
+def main() -> None:
+    """Serve until SIGTERM or Ctrl-C; the first line of output is the base URL."""
+    parser = argparse.ArgumentParser(description="The scripted endpoint as a process of its own.")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds before every answer")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tokenize", action="store_true", help="serve POST /tokenize as vLLM does")
+    parser.add_argument("--require-key")
+    parser.add_argument("--log", type=Path, help="append one JSON line per request to this file")
+    parser.add_argument("--faults", type=float, default=0.0, help="one rate for every kind of fault")
+    for item in fields(Faults):
+        parser.add_argument(f"--{item.name.replace('_', '-')}", type=float)
+    asked = vars(parser.parse_args())
+    given = {item.name: asked.pop(item.name) for item in fields(Faults)}
+    rates = dict.fromkeys(Faults.KINDS, asked.pop("faults")) | {k: v for k, v in given.items() if v is not None}
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    with ScriptedServer(faults=Faults(**rates), **asked) as server:
+        sys.stdout.write(server.base_url + "\n")
+        sys.stdout.flush()
+        ended.wait()
+
+
+if __name__ == "__main__":
+    main()
