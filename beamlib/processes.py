@@ -12,6 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import NoReturn
 
+from tqdm import tqdm
+
 from beamlib.errors import UserError
 from beamlib.models.base import land
 
@@ -46,6 +48,8 @@ PATIENCE = 10.0
 
 def _begin_worker() -> None:
     signal.signal(signal.SIGTERM, _end)
+    # Libraries that show progress ask tqdm for a lock between processes, which a worker that is ended leaves behind.
+    tqdm.set_lock(threading.RLock())
     # Ctrl-C reaches every process of a terminal: the parent alone answers it, or each worker prints a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -237,3 +237,71 @@ def test_twenty_kills_cost_nothing_twice(repo_root: Path, tmp_path: Path) -> Non
     assert len(names) == 2 * len(ARMS)
     for name in names:
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "uninterrupted" / name).read_bytes()
+
+
+WHOLE = """
+import sys
+from pathlib import Path
+from beamlib.errors import UserError
+from beamlib.files import read_json
+from beamlib.params import parse_parameters
+from beamlib.runs.arms import Arm
+from beamlib.runs.evaluate import evaluate
+
+if __name__ == "__main__":
+    values = read_json(Path(sys.argv[1]))
+    try:
+        evaluate(parse_parameters(values["parameters"], "test"), [Arm.model_validate(a) for a in values["arms"]])
+    except UserError as error:
+        print(f"beamlib: {error}", file=sys.stderr)
+        raise SystemExit(2)
+    except KeyboardInterrupt:
+        raise SystemExit(130)
+"""
+
+
+def whole(settings: RunParameters, folder: Path) -> subprocess.Popen[str]:
+    """A run as the command makes it, worker processes included, in a session of its own."""
+    values = {"parameters": settings.model_dump(), "arms": [arm.model_dump() for arm in ARMS]}
+    (folder / "values.json").write_text(json.dumps(values))
+    (folder / "whole.py").write_text(WHOLE)  # a file: worker processes import their parent's main module
+    command = [sys.executable, str(folder / "whole.py"), str(folder / "values.json")]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def wait_for(server: ScriptedServer, requests: int, process: subprocess.Popen[str]) -> None:
+    while len(server.requests) < requests and process.poll() is None:
+        time.sleep(0.02)
+
+
+def test_an_interrupt_lets_what_is_paid_for_arrive(repo_root: Path, tmp_path: Path) -> None:
+    with ScriptedServer(steady_reply, latency=0.5) as server:
+        models = models_file(server, tmp_path / "models.yaml", concurrency=6)
+        process = whole(parameters(repo_root, tmp_path / "run", models), tmp_path)
+        wait_for(server, 20, process)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: parent and workers alike
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130, said
+        assert "Traceback" not in said and "resource_tracker" not in said
+        assert len(server.requests) < 60
+        with CallStore(next((tmp_path / "run" / "calls").rglob("*.sqlite")), read_only=True) as store:
+            assert sum(row.calls for row in store.totals()) == len(server.requests)
+        evaluate(parameters(repo_root, tmp_path / "run", models), ARMS[:1], quiet=True)
+        assert not server.repeated()
+
+
+def test_an_endpoint_that_dies_ends_the_run_with_one_sentence(repo_root: Path, tmp_path: Path) -> None:
+    server = ScriptedServer(steady_reply, latency=0.05)
+    with server:
+        models = models_file(server, tmp_path / "models.yaml", patience=0.5, concurrency=4)
+        process = whole(parameters(repo_root, tmp_path / "run", models), tmp_path)
+        wait_for(server, 20, process)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 2
+    last = said.strip().splitlines()[-1]
+    assert last.startswith("beamlib: ") and server.base_url in last and "the same command goes on" in last
+    assert "Traceback" not in said and "resource_tracker" not in said
+    with ScriptedServer(steady_reply, port=server.port) as again:
+        evaluate(parameters(repo_root, tmp_path / "run", models), ARMS, quiet=True)
+        answered = {request.hash for request in server.requests if request.answered}
+        assert not answered & {request.hash for request in again.requests}
