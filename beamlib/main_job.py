@@ -34,7 +34,7 @@ from beamlib.runs.estimate import estimate, save
 from beamlib.runs.evaluate import evaluate
 from beamlib.runs.own import own_memory
 from beamlib.runs.publish import keep_settings
-from beamlib.runs.spending import Estimate
+from beamlib.runs.spending import Estimate, realised
 
 console = Console(highlight=False)
 
@@ -125,11 +125,11 @@ def run(job: Job) -> None:
         console.print(f"  {step}. {_label(parameters)}: {counted}, all memories, then {len(EVALUATION)} notebooks")
     for line in preflight(ROOT / "params"):
         console.print(f"     parameters {line}", style="dim")
-    _confirm(job, runs)
+    expected = _confirm(job, runs)
 
     sections = [_published(job, folder)]
     for parameters in runs:
-        sections.append(_tier(parameters, folder))
+        sections.append(_tier(parameters, folder, expected.get(part_of(parameters))))
     _mirror_figures(folder, job.name)
     summary = summary_rows(folder, {_label(one): part_of(one) for one in runs}, offline=not places["models"])
     page = write_page(folder, sections, summary, offline=not places["models"])
@@ -190,28 +190,32 @@ def estimate_lines(
     return estimate(found, arms_of(found, experiments(found)))
 
 
-def _confirm(job: Job, runs: Sequence[RunParameters]) -> None:
+def _confirm(job: Job, runs: Sequence[RunParameters]) -> dict[str, Estimate]:
     """Say what all runs will call and cost, before the first call; without a yes nothing is spent."""
-    pending = 0
+    expected: dict[str, Estimate] = {}
+    counted: set[Size] = set()
     for parameters in runs:
         if not parameters.models or parameters.calls == "replay":
-            return
+            return expected
         found = estimate(parameters, arms_of(parameters, experiments(parameters)))
-        save(found, parameters)
-        pending += found.pending
+        if parameters.size in counted:  # what the memory reads does not depend on the backbone and is called once
+            found = found.without_memory()
+        counted.add(parameters.size)
+        expected[part_of(parameters)] = found
         console.print(f"\n[bold]Estimate, {_label(parameters)}[/bold]")
         print(found.render())  # wide: the console would break its lines
-    if not pending:
-        return
+    if not any(found.pending for found in expected.values()):
+        return expected
     for parameters in runs:  # a key that is not there should show now and not when the first call is made
         for role, endpoint in endpoints(parameters).items():
             EndpointModel(role, endpoint).ready()
     if job.yes:
-        return
+        return expected
     if not sys.stdin.isatty():
         raise UserError("nothing was called: add --yes to spend what the estimate above says.")
     if not typer.confirm("Make these calls?"):
         raise UserError("nothing was called.")
+    return expected
 
 
 def _data(job: Job, wanted: Sequence[Size]) -> Path | None:
@@ -246,10 +250,13 @@ def _published(job: Job, folder: Path) -> Section:
     return Section(PUBLISHED, _notebooks(parameters, folder / "notebooks" / PUBLISHED, PUBLISHED))
 
 
-def _tier(parameters: RunParameters, folder: Path) -> Section:
+def _tier(parameters: RunParameters, folder: Path, expected: Estimate | None) -> Section:
     label, part = _label(parameters), part_of(parameters)
     console.print(f"\n[bold]{label}[/bold]")
     started = time.monotonic()
+    if expected is not None:  # beside it stands what is called from now on, not what backbones before this one called
+        before = () if parameters.calls == "refresh" else tuple(realised(parameters))
+        save(expected.model_copy(update={"before": before}), parameters)
     evaluate(parameters, arms_of(parameters, experiments(parameters)))
     if parameters.models:
         keep_settings(resolved(parameters))

@@ -126,6 +126,12 @@ class Estimate(BaseModel):
         """US dollars of the pending calls."""
         return sum(row.dollars or 0.0 for row in self.rows)
 
+    def without_memory(self) -> Estimate:
+        """What this backbone adds to one that was counted before it: the memory's calls are shared."""
+        rows = tuple(row for row in self.rows if row.role not in ("memory", "compressor"))
+        note = "Calls of memory and compressor are shared with the backbone above and counted there."
+        return self.model_copy(update={"rows": rows, "warnings": (*self.warnings, note)})
+
     def render(self) -> str:
         """The estimate for a terminal or a notebook: a row per step, what it rests on, warnings, and the line last."""
         if not self.pending:
