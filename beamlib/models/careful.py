@@ -19,6 +19,7 @@ _REASONS = {
     Outcome.TRUNCATED: "asked twice, and the last reply was cut off at the limit of output tokens",
     Outcome.EMPTY: "asked twice, and the last reply held nothing",
 }
+_YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 _THOUGHT = re.compile(r"\s*<think>(.*?)(</think>\s*|\Z)", re.DOTALL)
 
 
@@ -35,6 +36,10 @@ def _as_it_is(text: str) -> str:
     return text
 
 
+def _decided(text: str) -> str:
+    return text if _YES_OR_NO.search(text) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What of a cut-off reply can be used, the first time and the second; whether a second empty reply is a reply."""
@@ -47,7 +52,8 @@ class Policy:
 _ANSWER = Policy(_nothing, _nothing)  # half an answer would be judged as if its author had left the rest out
 # What is lost of keys and notes is lost for good, so a shorter whole is asked for before the complete lines are taken.
 _LINES = Policy(_nothing, complete_lines, may_be_empty=True)  # a pair may hold nothing new
-_FORMED = Policy(_as_it_is, _as_it_is)  # the first word decides, or scoring repairs what it can of the JSON
+_DECISION = Policy(_decided, _decided)  # one word decides; half of it decides nothing
+_FORMED = Policy(_as_it_is, _as_it_is)  # scoring repairs what it can of the JSON
 
 POLICIES = {
     "answer": _ANSWER,
@@ -56,8 +62,8 @@ POLICIES = {
     "episodic_keys": _LINES,
     "scratchpad_notes": _LINES,
     "scratchpad_compress": Policy(_nothing, complete_lines),
-    "scratchpad_filter": _FORMED,
-    "align_events": _FORMED,
+    "scratchpad_filter": _DECISION,
+    "align_events": _DECISION,
     "align_batch": _FORMED,
     "judge_nugget": _FORMED,
 }

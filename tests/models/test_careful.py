@@ -69,6 +69,8 @@ def test_a_good_reply_passes_untouched_and_is_asked_once(prompt_id: str) -> None
         ("scratchpad_notes", [EMPTY, EMPTY], ""),
         ("episodic_keys", [EMPTY, EMPTY], ""),
         ("scratchpad_filter", [("yes, beca", "length")], "yes, beca"),
+        ("scratchpad_filter", [("ye", "length"), ("yes", "stop")], "yes"),
+        ("align_events", [("Y", "length"), ("YES", "stop")], "YES"),
         ("align_events", [EMPTY, ("no", "stop")], "no"),
         ("judge_nugget", [('{"score": 1, "rea', "length")], '{"score": 1, "rea'),
         ("align_batch", [CUT], CUT[0]),
