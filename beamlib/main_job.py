@@ -98,8 +98,7 @@ class Job:
 
 def run(job: Job) -> None:
     """Do the job: check the parameters, run the published part, then each tier; end with the page and a summary."""
-    if not job.name or Path(job.name).name != job.name or job.name.startswith(".") or not job.name.isprintable():
-        raise UserError(f"--name: {job.name!r} must be a plain folder name such as 'default'.")
+    _check_name(job.name)
     wanted = [parse_size(size) for size in job.sizes]
     folder = Path("runs") / job.name
     places = {
@@ -120,7 +119,7 @@ def run(job: Job) -> None:
     console.print(f"[bold]Main job[/bold] into {folder}/")
     console.print(f"  1. published tables, figures and claims: {len(EVALUATION)} notebooks, about a minute")
     for step, parameters in enumerate(runs, start=2):
-        count = found[parameters.size]
+        count = min(found[parameters.size], job.conversations or found[parameters.size])
         counted = "1 conversation" if count == 1 else f"{count} conversations"
         console.print(f"  {step}. {_label(parameters)}: {counted}, all memories, then {len(EVALUATION)} notebooks")
     for line in preflight(ROOT / "params"):
@@ -137,6 +136,11 @@ def run(job: Job) -> None:
     if summary:
         print_rows(summary, as_json=False)
     console.print(f"[bold]Open[/bold] {page}  (tables in {folder}/tables, figures in {folder}/figures and figures/)")
+
+
+def _check_name(name: str) -> None:
+    if not name or Path(name).name != name or name.startswith(".") or not name.isprintable():
+        raise UserError(f"--name: {name!r} must be a plain folder name such as 'default'.")
 
 
 def _parameters(job: Job, size: Size, data: str, places: Mapping[str, str], folder: Path) -> list[RunParameters]:
@@ -176,6 +180,7 @@ def estimate_lines(
     settings: Mapping[str, Any],
 ) -> Estimate:
     """What a run by `params` would call, for `beamlib estimate`; nothing is called."""
+    _check_name(name)
     found = load_parameters(params, **settings)
     beside = params.parent / MODELS
     models = endpoints.path(ROOT / "runs" / name)

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import tenacity
 
 from beamlib.errors import UserError
-from beamlib.models.base import Completion, ModelError, Outcome, Prompt, Usage, run
+from beamlib.models.base import Completion, ModelError, Outcome, Prompt, Usage, run, stopping
 from beamlib.models.endpoints import Endpoint
 from beamlib.models.faults import Breaker, TryAgain, brief, error_text, status_error, without_key
 from beamlib.models.prompts import render
@@ -194,13 +194,16 @@ class EndpointModel:
     async def _attempt(self, service: _Service, term: int, prompt: Prompt) -> Completion:
         while True:
             async with service.breaker.passage(term) as probing, service.lanes:
-                # The wait for a lane can be long; the endpoint may have gone down meanwhile.
+                # The wait for a lane can be long; the endpoint may have gone down meanwhile, or the run been ended.
                 service.breaker.check(term)
+                if stopping():
+                    raise UserError("interrupted before this call was made; the same command goes on from there.")
                 if probing or not service.breaker.open:
                     # Rendered here and not while queueing: thousands of calls may wait, each with a long text.
                     return await self._try(service, term, self.request(prompt))
 
     async def _try(self, service: _Service, term: int, body: dict[str, Any]) -> Completion:
+        import aiohttp
         import httpx2
         import openai
 
@@ -225,7 +228,8 @@ class EndpointModel:
                 self._who, endpoint.key_variable, self._key, error.status_code, error.response.headers,
                 error.response.text,
             )  # fmt: skip
-        except (openai.APIConnectionError, TimeoutError) as error:  # openai's timeouts are connection errors
+        except (openai.APIConnectionError, TimeoutError, aiohttp.ClientError) as error:
+            # openai's timeouts are connection errors; what is not HTTP reaches us as aiohttp's own error.
             failure, reached = _lost(error, endpoint.timeout, self._key)
         if isinstance(failure, TryAgain) and failure.silent:
             breaker.silent(term, self._who, str(failure), endpoint.patience, reached=reached)
@@ -247,13 +251,13 @@ class EndpointModel:
             said = error_text(content[:100_000].decode("utf-8", "replace"))[0]
             raise TryAgain(f"the answer has no choices: {brief(said, self._key)}")
         reason = choice.get("finish_reason")
-        reason = reason if isinstance(reason, str) else "stop"
+        reason = brief(reason, self._key) if isinstance(reason, str) else "stop"  # it is stored, as the text is
         message = choice.get("message")
         refusal = message.get("refusal") if isinstance(message, dict) else None
         if reason.startswith("content_filter") or (refusal and isinstance(refusal, str)):
             said = brief(refusal, self._key) if isinstance(refusal, str) else "no reason given"
             raise ModelError(f"{self._who} kept its reply back: {said}", Outcome.FILTERED)
-        found = (message.get("content") or "") if isinstance(message, dict) else None  # null where a reply is empty
+        found = _joined(message.get("content")) if isinstance(message, dict) else None
         if not isinstance(found, str):
             raise TryAgain("the answer holds no text")
         text = found.encode("utf-8", "replace").decode()  # halves of surrogate pairs cannot be stored
@@ -280,6 +284,14 @@ def _lost(error: Exception, timeout: float, key: str) -> tuple[TryAgain, bool]:
 
 def _first(choices: object) -> dict[str, Any] | None:
     return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+
+
+def _joined(content: object) -> object:
+    """A reply's content as it came, null as no text; some endpoints write a list of parts, of which text is wanted."""
+    if isinstance(content, list) and all(isinstance(part, dict) for part in content):
+        texts = (part.get("text") for part in content if part.get("type") == "text")
+        return "".join(text for text in texts if isinstance(text, str))
+    return content or ""
 
 
 def _usage(usage: object) -> Usage:

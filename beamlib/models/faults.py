@@ -10,11 +10,14 @@ import asyncio
 import json
 import re
 import time
+from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any
+from urllib.parse import quote
 
 from beamlib.errors import UserError
 from beamlib.models.base import ModelError, Outcome
@@ -57,8 +60,17 @@ class TryAgain(Exception):
 
 
 def without_key(text: str, key: str) -> str:
-    """`text` with the key taken out: a server may echo what it was sent."""
-    return text.replace(key, "[key]") if len(key) >= _SECRET else text
+    """`text` with the key taken out, plain, in an address or in base64: a server may echo what it was sent."""
+    for form in _forms(key) if len(key) >= _SECRET else ():
+        text = text.replace(form, "[key]")
+    return text
+
+
+@cache
+def _forms(key: str) -> tuple[str, ...]:
+    # In base64 a text looks different at each of three places; the ends that its neighbours share are left out.
+    shifted = (b64encode(b"\0" * shift + key.encode())[skip:-4].decode() for shift, skip in enumerate((0, 2, 3)))
+    return key, quote(key, safe=""), *(form for form in shifted if len(form) >= _SECRET)
 
 
 def brief(text: str, key: str) -> str:

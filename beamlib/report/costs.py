@@ -198,11 +198,14 @@ def comparison(found: Estimate, made: Sequence[RealisedRow]) -> Iterator[str]:
     """How far the estimate was off, in sentences; `made` is what was called since it was made."""
     calls = sum(row.calls for row in made)
     if calls < found.pending:
-        yield f"So far {calls:,} of {count(found.pending, 'estimated call')} have been made."
+        yield (
+            f"{count(calls, 'call')} were made where {found.pending:,} were estimated: equal requests are made once, "
+            "and how many notes there are to filter was not known."
+        )
     elif calls > found.pending:
         yield f"{count(calls, 'call')} were made where {found.pending:,} were estimated."
     spent = sum(row.dollars or 0.0 for row in made)
-    if spent and found.dollars and calls >= found.pending:
+    if spent and found.dollars:
         share = found.dollars / spent - 1
         verdict = f"{abs(share):.0%} too {'high' if share > 0 else 'low'}" if abs(share) >= 0.005 else "right"
         yield f"They cost {money(spent)}; the estimate of {money(found.dollars)} was {verdict}."

@@ -21,7 +21,10 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
         table.add_column(name)
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))
-    Console(width=None).print(table)
+    console = Console()
+    # Cells are never shortened to "0.…": where the terminal is too narrow it breaks the lines, a pipe keeps them.
+    console.width = max(console.width, console.measure(table, options=console.options.update(max_width=10_000)).maximum)
+    console.print(table)
 
 
 def _cell(value: object) -> str:

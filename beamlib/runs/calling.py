@@ -19,6 +19,8 @@ from beamlib.models.store import CallStore, StoredModel
 from beamlib.params import RunParameters
 from beamlib.text import use_counter
 
+_REPLY_IN_RESERVE = 1_024
+_LEAST_WINDOW = 4_000  # less than a memory can be packed into; a smaller reader refuses, and the estimate warns of it
 ROLES = ("reader", "memory", "compressor", "judge", "aligner")
 
 
@@ -37,20 +39,26 @@ def endpoints(parameters: RunParameters) -> dict[str, Endpoint]:
 
 
 def resolved(parameters: RunParameters) -> RunParameters:
-    """The parameters with what they leave open filled in: the first backbone, the counter of `auto`.
+    """The parameters with what they leave open filled in: the first backbone, the counter of `auto`, and windows that
+    the reader has.
 
     The counter is made the process's own, and the folder of prompts is checked.
     """
     found = models_file(parameters)
-    backbone = parameters.backbone
-    if found is not None and not backbone:
-        backbone = next(iter(found.readers))
+    changes: dict[str, Any] = {}
+    if found is not None:
+        changes["backbone"] = parameters.backbone or next(iter(found.readers))
+        reader = found.reader(changes["backbone"])
+        # The memories' own reserve has room for a reply of this length and no longer one.
+        window = reader.context_window - max(0, reader.max_output_tokens - _REPLY_IN_RESERVE)
+        for name in ("reader_window", "full_context_window"):
+            changes[name] = min(getattr(parameters, name), max(window, _LEAST_WINDOW))
     counter = parameters.token_counter
     if counter == "auto" and found is None:
         counter = "regex-words"  # the stand-in's numbers must not depend on what else is installed
     if parameters.prompts:
         check_overrides(Path(parameters.prompts))
-    return parameters.model_copy(update={"backbone": backbone, "token_counter": use_counter(counter)})
+    return parameters.model_copy(update={**changes, "token_counter": use_counter(counter)})
 
 
 def identities(parameters: RunParameters) -> dict[str, dict[str, Any]]:

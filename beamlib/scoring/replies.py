@@ -1,7 +1,8 @@
 """Reading a judge's reply (paper listing 20), an object with a `score` of 0, 0.5 or 1, and an aligner's to a batch.
 
-Three readings are tried in turn, and the first that gives such an object counts: the whole reply (without its code
-fence) as JSON, the first `{...}` or `[...]` in it, and what json-repair makes of it. A score off the scale is refused
+Four readings are tried in turn, and the first that gives such an object counts: the whole reply (without its code
+fence) as JSON, the first `{...}` or `[...]` in it, what json-repair makes of it, and each object that stands whole in
+it, for prose before the object may hold braces of its own. A score off the scale is refused
 rather than rounded: a judge that says 0.25 did not follow the instructions, and nobody knows what it meant.
 """
 
@@ -18,6 +19,7 @@ LEVELS = (0.0, 0.5, 1.0)
 
 _FENCE = re.compile(r"\A```\w*")
 _FIRST_JSON = re.compile(r"\{.*?\}|\[.*?\]", re.DOTALL)
+_DECODER = json.JSONDecoder(strict=False)  # models put line breaks into strings as they are
 _ENDS_IN_SCORE = re.compile(r"score[\"']?\s*:\s*[\"']?[\d.+-]*\Z", re.IGNORECASE)
 
 
@@ -75,7 +77,16 @@ def _number(value: Any) -> int:
 
 
 def _readings(reply: str) -> Iterator[Any]:
-    return (_attempt(reading, reply) for reading in (_whole, _first, _repaired))
+    yield from (_attempt(reading, reply) for reading in (_whole, _first, _repaired))
+    at = reply.find("{")
+    while at >= 0:
+        try:
+            value, end = _DECODER.raw_decode(reply, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield value
+        at = reply.find("{", end)
 
 
 def _attempt(reading: Callable[[str], Any], reply: str) -> Any:

@@ -298,6 +298,35 @@ def test_a_completion_that_holds_the_key_is_cleaned(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("BEAM_TEST_KEY", KEY)
     with ScriptedServer(lambda body: "you sent $AUTHORIZATION") as server:
         assert run(model(server, key_variable="BEAM_TEST_KEY").complete(prompt())).text == "you sent Bearer [key]"
+    choice = '{"choices": [{"message": {"content": "fine"}, "finish_reason": "$AUTHORIZATION"}]}'
+    with ScriptedServer(lambda body: Answer(choice)) as server:
+        reply = run(model(server, key_variable="BEAM_TEST_KEY").complete(prompt()))
+        assert (reply.text, reply.finish_reason) == ("fine", "Bearer [key]")
+
+
+def test_a_reply_in_parts_is_their_text_and_is_not_asked_for_twice() -> None:
+    parts = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": "Ada "},
+        {"type": "text", "text": "it is"},
+    ]
+    with ScriptedServer(lambda body: Answer({"choices": [{"message": {"content": parts}}]})) as server:
+        assert run(model(server).complete(prompt())).text == "Ada it is"
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("header", [{"No colon\r\nhere": "x"}, {"Long": "x" * 100_000}, {"Content-Length": "-5"}])
+def test_what_is_not_http_is_tried_again_and_shows_no_key(
+    monkeypatch: pytest.MonkeyPatch, header: dict[str, str]
+) -> None:
+    monkeypatch.setenv("BEAM_TEST_KEY", KEY)
+    broken = Answer("$AUTHORIZATION", headers={**header, "X-Echo": KEY})
+    with ScriptedServer(in_turn(broken, "fine")) as server:
+        assert run(model(server, key_variable="BEAM_TEST_KEY").complete(prompt())).text == "fine"
+    with ScriptedServer(lambda body: broken) as server:
+        found = end_of(model(server, key_variable="BEAM_TEST_KEY", attempts=2))
+        assert isinstance(found, ModelError) and found.outcome is Outcome.UNAVAILABLE
+        assert KEY not in "".join(traceback.format_exception(found)) and len(str(found)) < 600
 
 
 def test_a_redirect_is_not_followed_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,7 @@ def test_data_check_and_claims_as_text_and_json(example: Path) -> None:
         (["run-all", "--data", "nowhere"], "nowhere"),
         (["run-all", "--data", "EXAMPLE", "--sizes", "1m"], "1M"),
         (["run-all", "--name", "../x"], "--name"),
+        (["estimate", "PARAMS", "--name", "../x"], "--name"),
         (["run-all", "--protocol", "official"], "'official'"),
         (["run-all", "--memory", "mine"], "file.py:Class"),
         (["run-all", "--models", "nowhere.yaml"], "nowhere.yaml"),

@@ -98,10 +98,10 @@ def test_what_was_off_is_said_plainly() -> None:
     assert any(note.startswith("Reader (answering): the endpoint reported no cached input") for note in table.notes)
 
 
-def test_a_run_that_is_not_over_is_judged_per_call_alone() -> None:
+def test_fewer_calls_than_estimated_are_said_with_their_reasons() -> None:
     table = cost_table(BOTH, [made(READER, 5, (7_500, 5_000, 3_000), 0.4)])
-    assert "So far 5 of 120 estimated calls have been made." in table.notes
-    assert not any("They cost" in note for note in table.notes)
+    assert any(note.startswith("5 calls were made where 120 were estimated: equal requests") for note in table.notes)
+    assert any(note.startswith("They cost $0.4") for note in table.notes)
     assert "Reader (answering): 600 output tokens per call where 200 were estimated." in table.notes
 
 
