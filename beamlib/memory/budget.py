@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from beamlib.memory.base import Passage
 from beamlib.text import count_tokens, token_spans
 
 RESERVE_TOKENS = 3_000
@@ -67,6 +68,20 @@ def common_limit(sizes: Sequence[int], tokens: int) -> int:
             return share
         left -= size
     return max(sizes, default=tokens)
+
+
+def shortened(passages: Sequence[Passage], tokens: int) -> list[Passage]:
+    """`passages` in at most `tokens` tokens, joints included: the longest lose their middle, none its place.
+
+    `tokens` must leave `LEAST_TOKENS` and a joint for each.
+    """
+    limit = common_limit([count_tokens(item.text) for item in passages], tokens - JOINT_TOKENS * len(passages))
+    return [Passage(shorten(item.text, max(limit, LEAST_TOKENS)), item.message_ids, item.part) for item in passages]
+
+
+def most_passages(tokens: int) -> int:
+    """How many passages `shortened` can fit into `tokens`."""
+    return tokens // (LEAST_TOKENS + JOINT_TOKENS)
 
 
 def _mark(left_out: int) -> str:

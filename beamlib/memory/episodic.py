@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from beamlib.benchmark.model import Pair
 from beamlib.errors import UserError
+from beamlib.memory.replies import lines_of
 from beamlib.retrieval import Encoders, Keys, key_index
 
 _LABEL = re.compile(r"^(?:said|summary):\s*", re.IGNORECASE)
+_BOLD = re.compile(r"\A\*\*(.+?)\*\*")
 _DEFAULT = Encoders()
 
 
@@ -42,9 +44,9 @@ class EpisodicIndex:
 
 
 def read_keys(reply: str) -> tuple[str, ...]:
-    """Keys from a model's reply to the prompt `episodic_keys`: its lines without list marks, none empty, no repeats.
+    """Keys from a model's reply to the prompt `episodic_keys`: its lines without marks, none empty, no repeats.
 
     The labels `said:` and `summary:` tell nothing about the subject and are taken off; others stay.
     """
-    lines = (_LABEL.sub("", line.strip().lstrip("-*• ")).strip() for line in reply.splitlines())
+    lines = (_LABEL.sub("", _BOLD.sub(r"\1", line)).strip() for line in lines_of(reply))
     return tuple(dict.fromkeys(line for line in lines if line))

@@ -6,7 +6,6 @@ earlier pairs of its own turn. This is the released code's rule (M12 of the refe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -23,8 +22,6 @@ INPUT_TOKENS = 25_000
 
 PAIR_TOKENS = 18_000
 """The pair alone. Only degenerate messages (one has 350,000 characters) are longer; their middle is left out."""
-
-_LIST_MARK = re.compile(r"^\s*(?:[-*•]\s+)?")
 
 
 def header(pair: Pair) -> str:
@@ -81,11 +78,6 @@ def episodic_keys(conversation: Conversation, replies: Sequence[str]) -> tuple[t
     """
     pairs = zip(conversation.pairs, replies, strict=True)
     return tuple(read_keys(reply) or (pair.user.content,) for pair, reply in pairs)
-
-
-def lines_of(reply: str) -> list[str]:
-    """The lines of a reply without list marks, none empty."""
-    return [line for raw in reply.splitlines() if (line := _LIST_MARK.sub("", raw, count=1).strip())]
 
 
 def _with_history(conversation: Conversation) -> Iterator[tuple[Pair, Sequence[Pair]]]:

@@ -15,14 +15,7 @@ from pathlib import PurePath
 from beamlib.benchmark.model import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.memory.base import Passage, Recollection, passage
-from beamlib.memory.budget import (
-    JOINT_TOKENS,
-    LEAST_TOKENS,
-    RESERVE_TOKENS,
-    common_limit,
-    passage_tokens,
-    shorten,
-)
+from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, most_passages, passage_tokens, shortened
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import episodic_keys, read_pairs
 from beamlib.memory.released import (
@@ -39,7 +32,6 @@ from beamlib.memory.scratchpad import Chunk, Scratchpad, build_scratchpad, relev
 from beamlib.memory.working import newest_pairs, working_memory
 from beamlib.models.base import Model, ModelError
 from beamlib.retrieval import Encoders, dense_encoder
-from beamlib.text import count_tokens
 
 _SWITCHES = {
     "use_retrieval": "retrieval",
@@ -308,9 +300,7 @@ class Light:
         # namesakes of other plans can be too many even for that.
         tokens = self.settings.budget["episodic"]
         found = [passage(pair, part="episodic") for pair in self.retrieved(question)]
-        found = found[: tokens // (LEAST_TOKENS + JOINT_TOKENS)]
-        limit = common_limit([count_tokens(item.text) for item in found], tokens - JOINT_TOKENS * len(found))
-        return [Passage(shorten(item.text, max(limit, LEAST_TOKENS)), item.message_ids, item.part) for item in found]
+        return shortened(found[: most_passages(tokens)], tokens)
 
     def _reading(self) -> _Reading:
         if self._read is None:

@@ -6,11 +6,10 @@ from pathlib import PurePath
 
 from beamlib.benchmark.model import Conversation, Pair
 from beamlib.errors import UserError
-from beamlib.memory.base import Passage, Recollection, passage
-from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, common_limit, shorten
+from beamlib.memory.base import Recollection, passage
+from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, shortened
 from beamlib.memory.released import RAG_ESTIMATE, RAG_FLAGS, check_flags, entries, flags_name, pack
 from beamlib.retrieval import Encoders, Index, document_index
-from beamlib.text import count_tokens
 
 _DEFAULT = Encoders()
 
@@ -80,7 +79,4 @@ class Rag:
         found = [passage(pair) for pair in self.search(question, self.k)]
         if "character_budgets" in self.released:
             return Recollection.of(pack(found, self._tokens, RAG_ESTIMATE))
-        limit = common_limit([count_tokens(item.text) for item in found], self._tokens - JOINT_TOKENS * len(found))
-        return Recollection.of(
-            [Passage(shorten(item.text, max(limit, LEAST_TOKENS)), item.message_ids, item.part) for item in found]
-        )
+        return Recollection.of(shortened(found, self._tokens))

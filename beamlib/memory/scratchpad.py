@@ -19,7 +19,8 @@ from beamlib.memory.base import Passage
 from beamlib.memory.budget import JOINT_TOKENS, newest_that_fit, passage_tokens, shorten
 from beamlib.memory.calls import replies_to, with_gaps
 from beamlib.memory.chunking import semantic_chunks, sentences_of
-from beamlib.memory.extraction import header, lines_of
+from beamlib.memory.extraction import header
+from beamlib.memory.replies import lines_of
 from beamlib.models.base import Model, ModelError, Outcome, Prompt, attempt_all
 from beamlib.retrieval.encoder import Encoder
 from beamlib.text import count_tokens
@@ -30,10 +31,14 @@ TARGET_SLACK = 1.1
 COMPRESSION_ROUNDS = 3
 """How often a compressor that stays above its target is asked again before the oldest lines are cut."""
 
-_HEADER = re.compile(r"\[messages (\d+)-(\d+)\]")
-_LEADING_HEADERS = re.compile(r"(?:\[messages \d+-\d+\]|[\s,;:])*")
+_RANGE = re.compile(r"(\d+)\s*[-–]\s*(\d+)")
+_HEADER = re.compile(
+    rf"\[messages? {_RANGE.pattern}(?:(?:,|;| and| &)\s*(?:messages? )?\d+\s*[-–]\s*\d+)*\]", re.IGNORECASE
+)
+"""A header, or several that a compressing model wrote into one pair of brackets."""
+_LEADING_HEADERS = re.compile(rf"(?:\**{_HEADER.pattern}\**|[\s,;:])*", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s,;:]+$")
-_YES = re.compile(r"\W*yes\b", re.IGNORECASE)
+_YES = re.compile(r"\W*(?:```\w+\s|(?:answer|output|response)\W*:)?\W*yes\b", re.IGNORECASE)
 _ABOUT_CHARACTERS = 80
 _HEADING = "SCRATCHPAD"
 
@@ -199,7 +204,7 @@ def scratchpad_passages(chunks: Sequence[Chunk], tokens: int) -> list[Passage]:
 
 def _newest_message(line: str) -> int:
     """The newest message that a line's headers name, -1 without any (a compressor's heading)."""
-    return max((int(found[2]) for found in _HEADER.finditer(line)), default=-1)
+    return max((last for _, last in _ranges(line)), default=-1)
 
 
 def _heading(left_out: int) -> str:
@@ -210,10 +215,14 @@ def _without_headers(line: str) -> str:
     return _LEADING_HEADERS.sub("", line, count=1).strip()
 
 
+def _ranges(line: str) -> list[tuple[int, int]]:
+    """The first and last message of every range that a header in `line` names."""
+    return [(int(one[1]), int(one[2])) for head in _HEADER.finditer(line) for one in _RANGE.finditer(head[0])]
+
+
 def _ids_of(line: str, known: Sequence[int]) -> tuple[int, ...]:
     found: list[int] = []
-    for match in _HEADER.finditer(line):
-        first, last = int(match[1]), int(match[2])
+    for first, last in _ranges(line):
         found += known[bisect_left(known, first) : bisect_right(known, last)]
     return tuple(dict.fromkeys(found))
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from beamlib.benchmark.model import Pair
 from beamlib.memory.base import Passage, passage
-from beamlib.memory.budget import JOINT_TOKENS, newest_that_fit, passage_tokens, shorten
+from beamlib.memory.budget import most_passages, shortened
 
 
 def newest_pairs(pairs: Sequence[Pair], count: int, shown: Collection[int] = ()) -> list[Passage]:
@@ -26,12 +26,9 @@ def newest_pairs(pairs: Sequence[Pair], count: int, shown: Collection[int] = ())
 
 
 def working_memory(pairs: Sequence[Pair], count: int, tokens: int, shown: Collection[int] = ()) -> list[Passage]:
-    """As many of the `newest_pairs` as fit into `tokens`, joints included.
+    """The `newest_pairs` in at most `tokens` tokens: where they do not fit, the longest lose their middle.
 
-    The newest of them is always there: too long for the budget, it has its middle left out.
+    Only where there are too many even for that are the oldest of them left out.
     """
     newest = newest_pairs(pairs, count, shown)
-    start = newest_that_fit([passage_tokens(item.text) for item in newest], tokens)
-    if newest and start == len(newest):
-        return [Passage(shorten(newest[-1].text, tokens - JOINT_TOKENS), newest[-1].message_ids, "working")]
-    return newest[start:]
+    return shortened(newest[max(0, len(newest) - most_passages(tokens)) :], tokens)
