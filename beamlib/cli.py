@@ -164,7 +164,10 @@ def estimate_cost(
 
 
 @calls_app.command("export")
-def calls_export(run: Path, archive: Path) -> None:
+def calls_export(
+    run: Annotated[Path, typer.Argument(help="A run folder, for example runs/nano.")],
+    archive: Annotated[Path, typer.Argument(help="The file to write, for example nano.tar.zst.")],
+) -> None:
     """Write the stored calls of RUN, with its answers and judgements, into ARCHIVE (.tar.zst) with a list of hashes."""
     from beamlib.runs.publish import publish
 
@@ -172,7 +175,10 @@ def calls_export(run: Path, archive: Path) -> None:
 
 
 @calls_app.command("import")
-def calls_import(archive: Path, run: Path) -> None:
+def calls_import(
+    archive: Annotated[Path, typer.Argument(help="An archive of `calls export`.")],
+    run: Annotated[Path, typer.Argument(help="The run folder that its calls go into.")],
+) -> None:
     """Check ARCHIVE and merge its calls into the run folder RUN, so that it can be replayed."""
     from beamlib.models.archive import import_calls
 
@@ -181,7 +187,7 @@ def calls_import(archive: Path, run: Path) -> None:
 
 @calls_app.command("verify")
 def calls_verify(
-    archive: Path,
+    archive: Annotated[Path, typer.Argument(help="An archive of `calls export`.")],
     data: Annotated[Path | None, typer.Option("--data", envvar="BEAM_DATA", help="Replay it on these too.")] = None,
 ) -> None:
     """Check every hash in ARCHIVE; with --data, replay it without any call and compare answers and judgements."""

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +20,12 @@ from rich.console import Console
 from beamlib.benchmark.model import SIZES, Size
 from beamlib.benchmark.sources import find_conversations, parse_size
 from beamlib.errors import UserError
-from beamlib.files import write_text
+from beamlib.files import read_json, write_text
 from beamlib.models.client import EndpointModel
 from beamlib.models.endpoints import load_models, parse_models
 from beamlib.models.prompts import check_overrides
 from beamlib.params import RunParameters, load_parameters
-from beamlib.report.costs import save_costs
+from beamlib.report.costs import read_costs, save_costs
 from beamlib.report.notebooks import EVALUATION, MODELS, PUBLISHED, ROOT, execute, preflight
 from beamlib.report.page import Section, summary_rows, write_page
 from beamlib.report.text import print_rows
@@ -37,6 +38,13 @@ from beamlib.runs.publish import keep_settings
 from beamlib.runs.spending import Estimate, realised
 
 console = Console(highlight=False)
+
+_OPTIONS = {
+    "size": "--sizes", "data": "--data", "run": "--name", "conversations": "--conversations", "protocol": "--protocol",
+    "own_memory": "--memory", "models": "--models", "backbone": "--backbones", "calls": "--calls",
+    "confirm_cost": "--yes", "prompts": "--prompts",
+}  # fmt: skip
+"""Parameters that options of their own set: `--set` would be overruled by these without a word."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,10 @@ class Endpoints:
         """The models file, empty for the offline stand-in; one endpoint is written down as `<folder>/models.yaml`."""
         if self.file is not None and self.base_url:
             raise UserError("--models and --base-url exclude one another; give one.")
+        if self.key_variable and not self.base_url:
+            raise UserError("--key-variable: it goes with --base-url; a models file names the variables of its roles.")
+        if self.file is not None and self.model:
+            raise UserError("--model: it goes with --base-url; a models file names the models of its readers.")
         if self.file is not None:
             load_models(self.file)
             return str(self.file.absolute())
@@ -99,6 +111,9 @@ class Job:
 def run(job: Job) -> None:
     """Do the job: check the parameters, run the published part, then each tier; end with the page and a summary."""
     _check_name(job.name)
+    for name in job.settings:
+        if name in _OPTIONS:
+            raise UserError(f"--set {name}: this parameter has an option of its own; give {_OPTIONS[name]}.")
     wanted = [parse_size(size) for size in job.sizes]
     folder = Path("runs") / job.name
     places = {
@@ -183,16 +198,18 @@ def estimate_lines(
     _check_name(name)
     found = load_parameters(params, **settings)
     beside = params.parent / MODELS
-    models = endpoints.path(ROOT / "runs" / name)
-    models = models or found.models or (str(beside.absolute()) if beside.exists() else "")
-    changes: dict[str, Any] = {"run": f"runs/{name}", "models": models, "backbone": backbone or found.backbone}
-    changes |= {"data": str(data.absolute())} if data else {}
-    changes |= {"prompts": str(prompts.absolute())} if prompts else {}
-    found = load_parameters(params, **{**settings, **changes})
-    if not found.data:
-        raise UserError(f"{params}: it names no data; give a folder of conversations with --data.")
-    os.chdir(ROOT)
-    return estimate(found, arms_of(found, experiments(found)))
+    if "run" in settings:
+        raise UserError("--set run: this parameter has an option of its own; give --name.")
+    with tempfile.TemporaryDirectory(prefix="beamlib-estimate-") as place:  # not over the models file of the run
+        models = endpoints.path(Path(place)) or found.models or (str(beside.absolute()) if beside.exists() else "")
+        changes: dict[str, Any] = {"run": f"runs/{name}", "models": models, "backbone": backbone or found.backbone}
+        changes |= {"data": str(data.absolute())} if data else {}
+        changes |= {"prompts": str(prompts.absolute())} if prompts else {}
+        found = load_parameters(params, **{**settings, **changes})
+        if not found.data:
+            raise UserError(f"{params}: it names no data; give a folder of conversations with --data.")
+        os.chdir(ROOT)
+        return estimate(found, arms_of(found, experiments(found)))
 
 
 def _confirm(job: Job, runs: Sequence[RunParameters]) -> dict[str, Estimate]:
@@ -203,7 +220,8 @@ def _confirm(job: Job, runs: Sequence[RunParameters]) -> dict[str, Estimate]:
         if not parameters.models or parameters.calls == "replay":
             return expected
         found = estimate(parameters, arms_of(parameters, experiments(parameters)))
-        if parameters.size in counted:  # what the memory reads does not depend on the backbone and is called once
+        # What the memory reads does not depend on the backbone and is called once, unless each is to renew it.
+        if parameters.size in counted and parameters.calls != "refresh":
             found = found.without_memory()
         counted.add(parameters.size)
         expected[part_of(parameters)] = found
@@ -265,7 +283,9 @@ def _tier(parameters: RunParameters, folder: Path, expected: Estimate | None) ->
     evaluate(parameters, arms_of(parameters, experiments(parameters)))
     if parameters.models:
         keep_settings(resolved(parameters))
-        save_costs(parameters)
+        costs = save_costs(parameters)
+        if costs is not None:
+            print(read_costs(read_json(costs)).to_text())
     console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
     # The notebooks show what was computed: they must not call anything of their own.
     shown = (

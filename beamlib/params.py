@@ -36,7 +36,7 @@ ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "
 
 
 class RunParameters(BaseModel):
-    """Everything a run depends on besides the data. Token counts are by `beamlib.text.TOKEN_COUNTER`."""
+    """Everything a run depends on besides the data. Token counts are by `token_counter`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from beamlib.errors import UserError
@@ -18,6 +17,11 @@ from beamlib.models.endpoints import Endpoint
 __all__ = ["CallStore", "Mode", "StoredCall", "StoredModel", "Totals", "call_key"]
 
 Mode = Literal["replay", "record", "refresh"]
+
+
+def now() -> str:
+    """The time as stored calls carry it: UTC, ISO 8601, so that later times are greater texts."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 class _Endpointed(Protocol):
@@ -31,17 +35,13 @@ class _Endpointed(Protocol):
     async def complete(self, prompt: Prompt) -> Completion: ...
 
 
-_REFRESHED: set[tuple[Path, str]] = set()
-"""What `refresh` has asked for in this process: several memories of a run share calls, and each is renewed once."""
-
-
 class StoredModel:
     """A model whose calls go through a store.
 
     `replay` never calls: what is not held is a `UserError` that names `command`, which would record it. `record` calls
-    what is missing and asks again what failed in a way that may pass. `refresh` calls everything once per process and
-    replaces what is held when the new answer has arrived (never by a failure that may pass). Without `confirmed`
-    anything that would be called is a `UserError`.
+    what is missing and asks again what failed in a way that may pass. `refresh` calls everything that is older than
+    `since` (a time as `now()` gives it; by default that of this object) and replaces what is held when the new answer
+    has arrived (never by a failure that may pass). Without `confirmed` anything that would be called is a `UserError`.
 
     A call is written the moment it arrives, before anyone sees it, even if whoever asked has been cancelled: it has
     been paid for. Calls asked for at the same time under one key are made once. A call that ended in a `ModelError` is
@@ -58,7 +58,9 @@ class StoredModel:
         conversation: str,
         command: str,
         confirmed: bool = True,
+        since: str | None = None,
     ) -> None:
+        self.since = since or now()
         self.model = model
         self.store = store
         self.mode = mode
@@ -98,7 +100,7 @@ class StoredModel:
         call = self.store.get(key)
         if call is None or self.mode == "replay":
             return call
-        renew = self.mode == "refresh" and (self.store.path, key) not in _REFRESHED
+        renew = self.mode == "refresh" and call.time < self.since
         return None if renew or call.transient else call
 
     def _may_call(self, prompt: Prompt) -> None:
@@ -119,8 +121,6 @@ class StoredModel:
         held = self.store.get(key) if call.transient else None
         if held is None or held.transient:
             self.store.put(key, call)
-        if not call.transient:
-            _REFRESHED.add((self.store.path, key))
         return call
 
     async def _ask(self, prompt: Prompt) -> Completion | ModelError:
@@ -151,7 +151,7 @@ class StoredModel:
             base_url=self.model.endpoint.base_url,
             repeat=prompt.repeat,
             attempt=prompt.attempt,
-            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            time=now(),
             **ended,
         )
 

@@ -10,9 +10,7 @@ from typing import Any
 
 import httpx2
 
-from beamlib.models.base import run
 from beamlib.models.endpoints import Endpoint
-from beamlib.text import TOKEN_COUNTER, cl100k_missing
 
 ENDPOINT_COUNTER = "endpoint"
 """Name of this counter, recorded with every result."""
@@ -82,17 +80,3 @@ class EndpointCounter:
             return None
         count = found.get("count") if isinstance(found, dict) else None
         return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
-
-
-def estimate_counter(endpoint: Endpoint) -> str:
-    """Name of the best counter for requests to `endpoint`: `endpoint` where it counts itself, `cl100k` where tiktoken
-    and its vocabulary are at hand, else `regex-words`. Not for use on the package's own event loop.
-    """
-
-    async def counts() -> bool:
-        async with EndpointCounter(endpoint) as counter:
-            return await counter.available()
-
-    if run(counts()):
-        return ENDPOINT_COUNTER
-    return "cl100k" if cl100k_missing() is None else TOKEN_COUNTER

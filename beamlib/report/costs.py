@@ -16,8 +16,7 @@ from rich.table import Table
 
 from beamlib.files import write_json, write_text
 from beamlib.params import RunParameters
-from beamlib.runs.arms import Arm, arms_of, experiments
-from beamlib.runs.estimate import estimate, estimate_path, saved
+from beamlib.runs.estimate import estimate_path, saved
 from beamlib.runs.spending import STAGES, Estimate, RealisedRow, Row, count, money, pending_line, realised, since
 
 MEASURES = {
@@ -236,15 +235,6 @@ def _off(who: str, expected: Sequence[Row], real: Sequence[RealisedRow]) -> Iter
             f"{who}: the endpoint reported no cached input (vLLM does so only with --enable-prompt-tokens-details), so "
             "all of it is priced as fresh."
         )
-
-
-def estimate_command(
-    parameters: RunParameters, arms: Sequence[Arm] | None = None, *, quiet: bool = False
-) -> tuple[list[str], dict[str, Any]]:
-    """Lines for the terminal and a value for JSON; `arms` are those of all experiments unless given."""
-    found = estimate(parameters, arms or arms_of(parameters, experiments(parameters)), quiet=quiet)
-    sums = {"pending": found.pending, "held": found.held, "dollars": found.dollars}
-    return found.render().splitlines(), found.model_dump(mode="json") | sums
 
 
 def save_costs(parameters: RunParameters) -> Path | None:

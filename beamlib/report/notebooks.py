@@ -65,18 +65,28 @@ class Workspace:
         """
         published = name.endswith(PUBLISHED)
         folder = Path(self.parameters.run) / "figures" / (PUBLISHED if published else self.part)
-        # Where the run lies has no bearing on what is plotted, and would make equal figures differ.
-        settings = {} if published else self.parameters.model_dump(exclude={"run", "data", "workers"})
+        # Where the run and its files lie has no bearing on what is plotted, nor has whether it was called or replayed;
+        # all that would make equal figures differ, and tell of somebody's machine.
+        settings: dict[str, Any] = {}
+        if not published:
+            settings = self.parameters.model_dump(exclude={"run", "data", "workers", "calls", "confirm_cost"})
+            settings |= {key: Path(settings[key]).name for key in ("models", "prompts", "own_memory")}
         self.files += save_figure(figure, name, folder, data, inputs, settings, caption)
         show: Any = Image  # has no types
         return show(filename=str(folder / f"{name}.png"), width=720, alt=caption)
 
-    def announce_calls(self, *experiments_shown: str) -> None:
-        """Print what the named experiments would call and pay, before the first cell that calls."""
+    def announce_calls(self, *experiments_shown: str, conversations: int | None = None) -> None:
+        """Print what the named experiments would call and pay, before the first cell that calls.
+
+        `conversations` bounds them for a notebook that looks at fewer than the run.
+        """
         if not self.parameters.data or not self.parameters.models:
             print(f"reader, memory and judge: {OFFLINE_NAME}; nothing is called and nothing is paid")
             return
-        print(estimate(self.parameters, arms_of(self.parameters, experiments_shown), quiet=True).render())
+        shown = self.parameters
+        if conversations is not None:
+            shown = shown.model_copy(update={"conversations": conversations})
+        print(estimate(shown, arms_of(shown, experiments_shown), quiet=True).render())
         if self.parameters.calls != "replay" and not self.parameters.confirm_cost:
             print("Nothing is called before the parameter confirm_cost is true.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sqlite3
 from collections.abc import Iterator
@@ -9,19 +10,29 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from beamlib.files import to_json
 from beamlib.models.careful import Careful
 from beamlib.models.client import EndpointModel
 from beamlib.models.endpoints import Endpoint, ModelsFile, load_models
 from beamlib.models.offline import OFFLINE_NAME, OfflineModel
 from beamlib.models.prompts import check_overrides
 from beamlib.models.roster import Roster
-from beamlib.models.store import CallStore, StoredModel
-from beamlib.params import RunParameters
+from beamlib.models.store import CallStore, StoredModel, now
+from beamlib.params import RunParameters, load_parameters
 from beamlib.text import use_counter
 
 _REPLY_IN_RESERVE = 1_024
 _LEAST_WINDOW = 4_000  # less than a memory can be packed into; a smaller reader refuses, and the estimate warns of it
+STARTED = now()
+"""When this program began: `refresh` renews what is older, over all backbones and worker processes of a run."""
+
 ROLES = ("reader", "memory", "compressor", "judge", "aligner")
+
+_PARAMS = Path(__file__).resolve().parents[2] / "params"
+_NO_CALL_RESTS_ON = frozenset({"protocol", "resamples", "seed", "workers"})
+_HAVE_OPTIONS = frozenset(
+    {"size", "data", "run", "conversations", "own_memory", "models", "backbone", "calls", "confirm_cost", "prompts"}
+)
 
 
 def models_file(parameters: RunParameters) -> ModelsFile | None:
@@ -81,16 +92,26 @@ def calls_folder(parameters: RunParameters) -> Path:
 
 
 def recording_command(parameters: RunParameters) -> str:
-    """The shell command that calls what this run is missing."""
+    """The shell command that calls what this run is missing, and nothing that it does not ask for."""
     words = ["./run_all.sh", "--data", parameters.data, "--sizes", parameters.size.lower()]
     words += ["--name", Path(parameters.run).name, "--models", parameters.models]
     words += ["--backbones", parameters.backbone] if parameters.backbone else []
     words += ["--prompts", parameters.prompts] if parameters.prompts else []
+    words += ["--memory", parameters.own_memory] if parameters.own_memory else []
+    words += ["--conversations", str(parameters.conversations)] if parameters.conversations else []
+    usual = load_parameters(_PARAMS / f"{parameters.size.lower()}.yaml")
+    for name in sorted(RunParameters.model_fields.keys() - _HAVE_OPTIONS - _NO_CALL_RESTS_ON):
+        value = getattr(parameters, name)
+        if value != getattr(usual, name):
+            plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./-]*", value)
+            words += ["--set", f"{name}={value if plain else to_json(value)}"]
     return shlex.join([*words, "--calls", "record", "--yes"])
 
 
 @contextmanager
-def open_roster(parameters: RunParameters, conversation: str, processes: int = 1) -> Iterator[Roster]:
+def open_roster(
+    parameters: RunParameters, conversation: str, processes: int = 1, since: str = STARTED
+) -> Iterator[Roster]:
     """The models that work on one conversation, its call store open; `processes` share the endpoints' concurrency."""
     roles = endpoints(parameters)
     if not roles:
@@ -98,6 +119,7 @@ def open_roster(parameters: RunParameters, conversation: str, processes: int = 1
         return
     prompts = Path(parameters.prompts) if parameters.prompts else None
     path = calls_folder(parameters) / f"{conversation}.sqlite"
+    command = recording_command(parameters)
     with CallStore(path, read_only=parameters.calls == "replay") as store:
         models = {}
         for role, endpoint in roles.items():
@@ -108,8 +130,9 @@ def open_roster(parameters: RunParameters, conversation: str, processes: int = 1
                 parameters.calls,
                 role=role,
                 conversation=conversation,
-                command=recording_command(parameters),
+                command=command,
                 confirmed=parameters.confirm_cost,
+                since=since,
             )
             models[role] = Careful(stored)
         yield Roster(**models)

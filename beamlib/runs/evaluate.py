@@ -27,7 +27,7 @@ from beamlib.processes import process_pool
 from beamlib.runs import manifest as manifests
 from beamlib.runs.answering import answer_arms
 from beamlib.runs.arms import Arm
-from beamlib.runs.calling import calls_folder, open_roster, part_of, resolved, stored_calls
+from beamlib.runs.calling import STARTED, calls_folder, open_roster, part_of, resolved, stored_calls
 from beamlib.runs.manifest import ConversationRecord, Manifest
 from beamlib.runs.records import Answer
 from beamlib.scoring.judge import ToJudge, judge_answers
@@ -68,6 +68,7 @@ class _Task:
     arms: tuple[Arm, ...]
     answered: Mapping[str, list[Answer]]  # arms whose answers stand and only want judging
     processes: int = 1
+    since: str = STARTED  # the parent's: a worker began later
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,7 @@ def _work(task: _Task) -> Work:
     """One conversation in a process of its own."""
     parameters = resolved(task.parameters)
     loaded = load(task.source, parameters.treatment)
-    with open_roster(parameters, task.source.id, task.processes) as roster:
+    with open_roster(parameters, task.source.id, task.processes, task.since) as roster:
         return work(loaded, task.arms, task.answered, parameters, roster)
 
 

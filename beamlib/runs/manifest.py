@@ -31,6 +31,7 @@ _ANSWER_CODE = (
     "retrieval",
     "runs/answering.py",
     "runs/oracle.py",
+    "runs/own.py",
     "text.py",
 )
 _JUDGE_CODE = (
@@ -189,6 +190,11 @@ def judgements_key(answers: str, parameters: RunParameters) -> str:
         "code": code_hash(_JUDGE_CODE),
     }
     return sha256(to_json(values))
+
+
+def recorded_parameters(manifest: Manifest) -> dict[str, Any]:
+    """The parameters that a run's calls rested on, as far as a manifest says: all but data, models and prompts."""
+    return {name: manifest.settings[name] for name in (*_ANSWER_PARAMETERS, *_JUDGE_PARAMETERS, "variant", "released")}
 
 
 def combined_hash(hashes: Mapping[str, str]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from beamlib.benchmark.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.files import read_json, write_json, write_text
+from beamlib.files import read_json, to_json, write_json, write_text
 from beamlib.models.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beamlib.models.prompts import prompt_ids
 from beamlib.params import RunParameters, parse_parameters
@@ -27,6 +28,8 @@ def keep_settings(parameters: RunParameters) -> None:
     """
     folder = Path(parameters.run) / part_of(parameters)
     own = Path(parameters.prompts) if parameters.prompts else None
+    for earlier in sorted((folder / "prompts").glob("*.md")):  # a replay must not take those of an earlier run
+        earlier.unlink()
     for name in prompt_ids() if own else []:
         if own and (own / f"{name}.md").exists():
             write_text(folder / "prompts" / f"{name}.md", (own / f"{name}.md").read_text(encoding="utf-8"))
@@ -62,7 +65,9 @@ def verify(archive: Path, data: Path | None) -> str:
         import_calls(archive, run)
         lines = [_replayed(path, data.absolute(), archive) for path in sorted(run.glob(f"*/{PARAMETERS}"))]
     if not lines:
-        raise UserError(f"{archive}: it holds calls but no answers to compare; it was not made by `calls export`.")
+        raise UserError(
+            f"{archive}: it holds calls but no run to replay; export a folder that run_all.sh has finished."
+        )
     return "\n".join([f"{archive}: every hash agrees; {_described(summary)}", *lines])
 
 
@@ -82,21 +87,38 @@ def _replayed(settings: Path, data: Path, archive: Path) -> str:
         "data": str(data),
         "run": str(part.parent / "replay"),
         "models": str(part / "models.yaml"),
-        "prompts": str(part / "prompts") if (part / "prompts").is_dir() else "",
+        "prompts": str(part / "prompts") if read_json(settings).get("prompts") else "",
         "calls": "replay",
-        "conversations": max(len(one.conversations) for one in ours),
     }
-    parameters = parse_parameters({**read_json(settings), **changes}, str(settings))
     (part.parent / "replay").mkdir(exist_ok=True)
     link = part.parent / "replay" / "calls"
     if not link.exists():
         link.symlink_to(part.parent / "calls", target_is_directory=True)
-    arms = [Arm.model_validate({name: one.settings[name] for name in Arm.model_fields}) for one in ours]
-    again = evaluate(parameters, arms)
+    # A method that the last run did not ask for stands as an earlier one made it, with that one's parameters.
+    groups: dict[str, list[Manifest]] = {}
     for one in ours:
-        _compare(one, again.manifests[one.arm], f"{archive}: {part.name}/{one.arm}")
-    judged = sum(len(judgements) for judgements in again.judgements.values())
+        groups.setdefault(to_json([manifests.recorded_parameters(one), sorted(one.conversations)]), []).append(one)
+    judged = 0
+    for group in groups.values():
+        first = group[0]
+        own = {**manifests.recorded_parameters(first), "conversations": len(first.conversations)}
+        parameters = parse_parameters({**read_json(settings), **changes, **own}, str(settings))
+        _same_conversations(parameters, first, f"{archive}: {part.name}/{first.arm}")
+        arms = [Arm.model_validate({name: one.settings[name] for name in Arm.model_fields}) for one in group]
+        again = evaluate(parameters, arms)
+        for one in group:
+            _compare(one, again.manifests[one.arm], f"{archive}: {part.name}/{one.arm}")
+        judged += sum(len(judgements) for judgements in again.judgements.values())
     return f"{part.name}: {len(ours)} methods replayed, {judged:,} answers and judgements, all as published"
+
+
+def _same_conversations(parameters: RunParameters, published: Manifest, where: str) -> None:
+    sources = find_conversations(Path(parameters.data), [parameters.size])[: parameters.conversations]
+    if {source.id for source in sources} != published.conversations.keys():
+        raise UserError(
+            f"{where}: it rests on {', '.join(sorted(published.conversations))}, where {parameters.data} begins with "
+            f"{', '.join(source.id for source in sources)}; name a folder that begins with the same conversations."
+        )
 
 
 def _compare(published: Manifest, again: Manifest, where: str) -> None:

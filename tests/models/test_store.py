@@ -25,11 +25,10 @@ from scripted_server import ScriptedServer
 from beamlib.errors import UserError
 from beamlib.files import sha256
 from beamlib.models import calls as calls_module
-from beamlib.models import store as store_module
 from beamlib.models.base import Completion, ModelError, Outcome, Prompt, Usage, attempt_all, run
 from beamlib.models.client import EndpointModel
 from beamlib.models.endpoints import Endpoint
-from beamlib.models.store import CallStore, Mode, StoredCall, StoredModel, call_key
+from beamlib.models.store import CallStore, Mode, StoredCall, StoredModel, call_key, now
 
 COMMAND = "beamlib run params/mine.yaml --calls record"
 
@@ -183,20 +182,20 @@ def test_an_error_of_the_users_is_not_held(store: CallStore) -> None:
     assert run(model_of(Counted(), store).complete(prompt())).text == "reply 1"
 
 
-def test_refresh_asks_once_per_process_and_keeps_the_old_until_the_new_is_there(
-    store: CallStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refresh_asks_once_per_run_and_keeps_the_old_until_the_new_is_there(store: CallStore) -> None:
     run(model_of(Counted(lambda n: Completion("old")), store).complete(prompt()))
-    monkeypatch.setattr(store_module, "_REFRESHED", set())  # as in a new process
+    since = now()
     endpoint = Counted(failing(Outcome.UNAVAILABLE))
-    refresh, replay = model_of(endpoint, store, "refresh"), model_of(endpoint, store, "replay")
+    refresh, replay = model_of(endpoint, store, "refresh", since=since), model_of(endpoint, store, "replay")
     with pytest.raises(ModelError):
         run(refresh.complete(prompt()))
     assert run(replay.complete(prompt())).text == "old"
     assert run(refresh.complete(prompt())).text == "reply 2"
     assert run(refresh.complete(prompt())).text == run(replay.complete(prompt())).text == "reply 2"
-    other = model_of(endpoint, CallStore(store.path), "refresh")
+    other = model_of(endpoint, CallStore(store.path), "refresh", since=since)  # another backbone of the same run
     assert run(other.complete(prompt())).text == "reply 2" and len(endpoint.asked) == 2
+    later = model_of(endpoint, store, "refresh")
+    assert run(later.complete(prompt())).text == "reply 3"
 
 
 def test_equal_calls_at_once_are_one(store: CallStore) -> None:

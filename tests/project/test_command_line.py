@@ -133,6 +133,10 @@ def test_data_check_and_claims_as_text_and_json(example: Path) -> None:
         (["run-all", "--data", "EXAMPLE", "--set", "k"], "name=value"),
         (["run-all", "--data", "EXAMPLE", "--set", "nosuch=1"], "'nosuch'"),
         (["run-all", "--data", "EXAMPLE", "--set", "released=[all]"], "'all'"),
+        (["run-all", "--data", "EXAMPLE", "--set", "size=1m"], "--sizes"),
+        (["run-all", "--data", "EXAMPLE", "--set", "protocol=binary"], "--protocol"),
+        (["run-all", "--data", "EXAMPLE", "--key-variable", "X"], "--base-url"),
+        (["run-all", "--data", "EXAMPLE", "--models", "MODELS", "--model", "tiny"], "--base-url"),
         (["estimate", "nowhere.yaml"], "nowhere.yaml"),
         (["estimate", "PARAMS"], "--data"),
         (["estimate", "PARAMS", "--data", "EXAMPLE", "--backbone", "nosuch"], "'nosuch'"),
@@ -147,6 +151,7 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(
     arguments: list[str], message: str, example: Path, repo_root: Path, tmp_path: Path
 ) -> None:
     places = {"EXAMPLE": str(example), "PARAMS": str(repo_root / "params" / "100k.yaml")}
+    places["MODELS"] = str(repo_root / "params" / "models.yaml")
     done = beamlib(*[places.get(word, word) for word in arguments], cwd=tmp_path)
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert message in done.stderr

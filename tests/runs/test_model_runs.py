@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,7 +23,9 @@ from beamlib.errors import UserError
 from beamlib.models.base import Outcome
 from beamlib.models.store import CallStore
 from beamlib.params import RunParameters, load_parameters
+from beamlib.runs.answering import answer_alone, ingested
 from beamlib.runs.arms import Arm
+from beamlib.runs.calling import open_roster, recording_command, resolved
 from beamlib.runs.evaluate import Evaluation, evaluate
 
 EXAMPLE = Path(beamlib.__file__).parent / "benchmark" / "example"
@@ -95,6 +98,35 @@ def test_what_replay_lacks_is_named_with_the_command_that_records_it(
     with pytest.raises(UserError, match=r"100K-1, step \w+, .*--calls record --yes"):
         evaluate(parameters(repo_root, tmp_path / "run", models, calls="replay"), ARMS, quiet=True)
     assert not list((tmp_path / "run").rglob("*.jsonl"))
+
+
+def test_the_recording_command_asks_for_just_what_the_run_asked_for(repo_root: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("")
+    changes = {"judge_repeats": 3, "budgets": [2, 4], "encoder": "BAAI/bge-small-en-v1.5", "strip_markers": False}
+    options = {"conversations": 1, "own_memory": f"{tmp_path}/mine.py:Mine", "resamples": 300}
+    made = parameters(repo_root, tmp_path / "run", tmp_path / "models.yaml", **changes, **options)
+    words = shlex.split(recording_command(made))
+    assert words[words.index("--conversations") + 1] == "1"
+    assert words[words.index("--memory") + 1] == options["own_memory"]
+    given = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
+    read = {name: yaml.safe_load(value) for name, value in (item.split("=", 1) for item in given)}
+    assert read == {**changes, "scratchpad_threshold": 600, "scratchpad_target": 300}
+
+
+@pytest.mark.parametrize("changes", [{"variant": "released", "question_in_prompt": False}, {}])
+def test_one_question_by_itself_makes_the_requests_of_the_run(
+    repo_root: Path, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    arms = (Arm(memory="full-context"), Arm(memory="rag", retriever="bm25", k=3))
+    with ScriptedServer(steady_reply) as server:
+        models = models_file(server, tmp_path / "models.yaml")
+        made = evaluate(parameters(repo_root, tmp_path / "run", models, **changes), arms, quiet=True)
+    replay = resolved(parameters(repo_root, tmp_path / "run", models, calls="replay", **changes))
+    loaded = made.loaded["100K-1"]
+    with open_roster(replay, "100K-1") as roster:
+        for arm, memory in ingested(arms, loaded.conversation, replay, roster, {}):
+            alone = [answer_alone(one, loaded.probes, arm, memory, replay, roster.reader) for one in loaded.probes]
+            assert alone == made.answers[arm.name]
 
 
 def test_nothing_is_called_before_the_cost_is_confirmed(repo_root: Path, tmp_path: Path) -> None:
@@ -245,7 +277,9 @@ from pathlib import Path
 from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.params import parse_parameters
+from beamlib.runs.answering import answer_alone, ingested
 from beamlib.runs.arms import Arm
+from beamlib.runs.calling import open_roster, recording_command, resolved
 from beamlib.runs.evaluate import evaluate
 
 if __name__ == "__main__":

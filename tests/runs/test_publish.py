@@ -23,6 +23,13 @@ EXAMPLE = Path(beamlib.__file__).parent / "benchmark" / "example"
 ARMS = (Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2))
 
 
+def models_file(server: ScriptedServer, path: Path) -> Path:
+    endpoint = {"model": "scripted", "base_url": server.base_url, "context_window": 131_072}
+    roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
+    path.write_text(yaml.safe_dump({"readers": {"one": endpoint}, **roles}))
+    return path
+
+
 @pytest.fixture(scope="module")
 def run(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run folder whose server is gone; one of its prompts is overridden."""
@@ -30,9 +37,7 @@ def run(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "prompts").mkdir()
     (root / "prompts" / "answer.md").write_text("Of this: {{ context }}\n<question>\n{{ question }}\n</question>\nSay:")
     with ScriptedServer(steady_reply) as server:
-        endpoint = {"model": "scripted", "base_url": server.base_url, "context_window": 131_072}
-        roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
-        (root / "models.yaml").write_text(yaml.safe_dump({"readers": {"one": endpoint}, **roles}))
+        models_file(server, root / "models.yaml")
         parameters: RunParameters = load_parameters(
             repo_root / "params" / "100k.yaml",
             data=str(EXAMPLE),
@@ -77,6 +82,28 @@ def test_an_answer_that_the_calls_do_not_give_is_found(run: Path, tmp_path: Path
     export_calls(run / "calls", tmp_path / "forged.tar.zst", extra)
     with pytest.raises(UserError, match=r"100k-one/none: the answers of 100K-1 came out otherwise"):
         verify(tmp_path / "forged.tar.zst", EXAMPLE)
+
+
+def test_what_an_earlier_run_left_in_the_folder_is_replayed_with_its_own_parameters(
+    repo_root: Path, tmp_path: Path
+) -> None:
+    run, prompts = tmp_path / "run", tmp_path / "prompts"
+    prompts.mkdir()
+    (prompts / "answer.md").write_text("By {{ context }} <question>\n{{ question }}\n</question>")
+    none, two, three = Arm(memory="none"), *(Arm(memory="rag", retriever="bm25", k=k) for k in (2, 3))
+    with ScriptedServer(steady_reply) as server:
+        fixed = {"data": str(EXAMPLE), "run": str(run), "confirm_cost": True, "workers": 1}
+        fixed["models"] = str(models_file(server, tmp_path / "models.yaml"))
+        for arms, changes in (
+            ((none,), {"prompts": str(prompts)}),
+            ((none, two), {}),
+            ((none, three), {"judge_repeats": 2, "question_in_prompt": False}),
+        ):
+            parameters = load_parameters(repo_root / "params" / "100k.yaml", **fixed, **changes)
+            evaluate(parameters, arms, quiet=True)
+            keep_settings(resolved(parameters))
+    publish(run, tmp_path / "run.tar.zst")
+    assert "100k-one: 3 methods replayed, 60 answers" in verify(tmp_path / "run.tar.zst", EXAMPLE)
 
 
 def test_a_folder_without_calls_is_refused(tmp_path: Path) -> None:
