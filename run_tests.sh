@@ -7,9 +7,11 @@ set -euo pipefail
 cd "$(dirname "$0")"
 source scripts/venv.sh
 ensure_venv "[dev]"
+processes=2
 for argument in "$@"; do
     if [ "$argument" = --vllm ]; then
         bash scripts/vllm_env.sh
+        processes=0 # one server at a time: it takes both cores
     fi
 done
 export HF_HUB_OFFLINE=1 # a test must never wait for a network
@@ -17,4 +19,4 @@ export HF_HUB_OFFLINE=1 # a test must never wait for a network
 .venv/bin/ruff format --check .
 .venv/bin/mypy
 # Two processes, a file of tests each: half the time on two cores, and fixtures of a file are made once.
-.venv/bin/pytest -n 2 --dist loadfile "$@"
+.venv/bin/pytest -n "$processes" --dist loadfile "$@"
