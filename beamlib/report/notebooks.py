@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
+import re
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from IPython.display import Image
 from matplotlib.figure import Figure
 
 from beamlib.errors import UserError
-from beamlib.files import make_folder, parse_yaml, read_text, sha256_of_file, write_text
+from beamlib.files import make_folder, parse_yaml, read_json, read_text, sha256_of_file, write_text
 from beamlib.models.endpoints import load_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.roster import Roster
@@ -34,6 +36,8 @@ PUBLISHED = "published"
 MODELS = "models.yaml"  # in the folder of parameter files, and none itself
 EVALUATION = ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
 
+_PARAMETER_CELLS = frozenset({"parameters", "finer-parameters"})
+_PARAMETER = re.compile(r"(\w+): (\w+) = ")
 _OFFLINE = {"models": "", "backbone": ""}
 _TYPES = {"str": str, "int": int, "float": float, "bool": bool, "list": list}
 _VERSIONS = ("numpy", "pandas", "scipy", "faiss-cpu", "bm25s", "matplotlib")
@@ -126,8 +130,6 @@ def preflight(folder: Path) -> list[str]:
     Papermill itself only warns about a name it does not know and injects it all the same, so a typo would silently run
     the default. Here an unknown, missing or mistyped parameter stops everything before a cell runs.
     """
-    import papermill
-
     files = sorted(path for path in folder.glob("*.yaml") if path.name != MODELS)
     if (folder / MODELS).exists():
         load_models(folder / MODELS)
@@ -136,7 +138,7 @@ def preflight(folder: Path) -> list[str]:
             f"{folder}: no parameter files (*.yaml) in it; expected 100k.yaml, 500k.yaml, 1m.yaml, 10m.yaml."
         )
     notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in EVALUATION]
-    accepted = {notebook.name: papermill.inspect_notebook(str(notebook)) for notebook in notebooks}
+    accepted = {notebook.name: _accepted(notebook) for notebook in notebooks}
     for file in files:
         load_parameters(file)
         values = parse_yaml(read_text(file), file)
@@ -145,13 +147,29 @@ def preflight(folder: Path) -> list[str]:
     return [f"{file.name}: agrees with {len(notebooks)} notebooks" for file in files]
 
 
-def _compare(file: Path, values: Mapping[str, Any], notebook: str, parameters: Mapping[str, Any]) -> None:
+def _accepted(notebook: Path) -> dict[str, str]:
+    """The parameters of a notebook and their types: those of its two cells of `name: type = value` lines.
+
+    Papermill injects after the cell tagged `parameters` and knows the names in it alone. The finer ones stand in a cell
+    of their own before it, so an injected value replaces theirs just the same.
+    """
+    cells = read_json(notebook)["cells"]
+    lines = [
+        line
+        for cell in cells
+        if _PARAMETER_CELLS & set(cell["metadata"].get("tags", ()))
+        for line in "".join(cell["source"]).splitlines()
+    ]
+    return {found[1]: found[2] for line in lines if (found := _PARAMETER.match(line))}
+
+
+def _compare(file: Path, values: Mapping[str, Any], notebook: str, parameters: Mapping[str, str]) -> None:
     for name in values.keys() - parameters.keys():
         raise UserError(f"{file}: {notebook} does not know the parameter '{name}'; correct one of the two.")
     for name in parameters.keys() - values.keys():
         raise UserError(f"{file}: lacks the parameter '{name}' of {notebook}; add it.")
     for name, value in values.items():
-        wanted = parameters[name]["inferred_type_name"]
+        wanted = parameters[name]
         if type(value) is not _TYPES.get(wanted):
             raise UserError(f"{file}: parameter '{name}' is {value!r}, but {notebook} takes a {wanted}; correct it.")
 
@@ -162,6 +180,8 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
     from papermill.exceptions import PapermillExecutionError
 
     make_folder(folder)
+    # Its warnings are of names outside the one cell it looks at; which names there are, `preflight` has checked.
+    logging.getLogger("papermill").setLevel(logging.ERROR)
     target = folder / f"{name}.ipynb"
     source = NOTEBOOKS / f"{name}.ipynb"
     try:

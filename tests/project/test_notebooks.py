@@ -25,9 +25,7 @@ def cells(name: str) -> list[dict[str, Any]]:
 def test_sources_are_clean_and_short(name: str) -> None:
     code = [cell for cell in cells(name) if cell["cell_type"] == "code"]
     assert all(not cell["outputs"] and cell["execution_count"] is None for cell in code)
-    # The parameters cell has a line per parameter; papermill reads no other form.
-    others = [cell for cell in code if "parameters" not in cell["metadata"].get("tags", [])]
-    assert max(len("".join(cell["source"]).splitlines()) for cell in others) <= 30
+    assert max(len("".join(cell["source"]).splitlines()) for cell in code) <= 30
     first, last = cells(name)[0], cells(name)[-2]
     assert "**Question.**" in "".join(first["source"])
     assert "## Takeaways" in "".join(last["source"])
@@ -35,11 +33,15 @@ def test_sources_are_clean_and_short(name: str) -> None:
 
 @pytest.mark.parametrize("name", EVALUATION)
 def test_every_notebook_has_the_same_parameters_cell(name: str) -> None:
-    tagged = [cell for cell in cells(name) if "parameters" in cell["metadata"].get("tags", [])]
-    reference = [cell for cell in cells(EVALUATION[0]) if "parameters" in cell["metadata"].get("tags", [])]
-    assert [cell["source"] for cell in tagged] == [cell["source"] for cell in reference]
+    tagged, reference = (
+        [(tags, cell["source"]) for cell in cells(each) if (tags := cell["metadata"].get("tags"))]
+        for each in (name, EVALUATION[0])
+    )
+    assert tagged == reference
+    assert [tags for tags, _ in tagged] == [["finer-parameters"], ["parameters"]]  # injected values replace both
     values: dict[str, Any] = {}
-    exec("".join(tagged[0]["source"]), values)
+    for _, source in tagged:
+        exec("".join(source), values)
     assert begin(values).parameters == load_parameters(NOTEBOOKS.parent / "params/100k.yaml")
 
 
