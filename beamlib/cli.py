@@ -196,6 +196,35 @@ def calls_verify(
     print(verify(archive, data))
 
 
+@app.command()
+def generate(
+    out: Annotated[Path, typer.Option(help="Folder to write to, in the released layout.")],
+    size: Annotated[str, typer.Option(help="Tiers, separated by commas: 100k, 500k, 1m, 10m.")] = "100k",
+    conversations: Annotated[int, typer.Option(min=1, help="How many of each tier.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="What everything is drawn from.")] = 0,
+    domain: Annotated[str, typer.Option(help="One of the 19 domains; by default drawn.")] = "",
+    title: Annotated[str, typer.Option(help="A title; by default drawn from Table 5.")] = "",
+    strategy: Annotated[str, typer.Option(help="10M: hierarchical or sequential.")] = "hierarchical",
+    reach: Annotated[
+        str, typer.Option(help="Dialogue memory: conversation (paper) or batch (released).")
+    ] = "conversation",
+    models: Models = None,
+    calls: Annotated[str, typer.Option(help="With --models: replay, record or refresh.")] = "record",
+    prompts: Prompts = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")] = False,
+) -> None:
+    """Generate conversations with plans and probing questions; without --models by the offline author."""
+    from beamlib.generate.ordering import Order, fulfil
+
+    fulfil(
+        Order(
+            out=out, sizes=_list(size), conversations=conversations, seed=seed, domain=domain, title=title,
+            strategy=strategy, reach=reach, models=models, calls=calls, prompts=prompts, workers=workers, yes=yes,
+        )
+    )  # fmt: skip
+
+
 @app.command("run-all")
 def run_all(
     data: Annotated[Path | None, typer.Option(envvar="BEAM_DATA", help="Folder of BEAM conversations.")] = None,

@@ -21,8 +21,13 @@ def write_bytes(path: Path, data: bytes) -> Path:
 
     A folder that cannot be written to, or a full disk, is a `UserError`.
     """
+    return write_pieces(path, [data])
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes]) -> Path:
+    """`write_bytes` of something too large to be held in memory twice: `pieces` one after the other, in one step."""
     try:
-        _replace(make_folder(path.parent) / path.name, data)
+        _replace(make_folder(path.parent) / path.name, pieces)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror}); free the place, then run again.") from None
     return path
@@ -39,11 +44,11 @@ def make_folder(path: Path) -> Path:
     return path
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _replace(path: Path, pieces: Iterable[bytes]) -> None:
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as handle:
-            handle.write(data)
+            handle.writelines(pieces)
             handle.flush()
             os.fsync(handle.fileno())
         Path(temporary).chmod(0o644)  # mkstemp makes private files; results are meant to be shared

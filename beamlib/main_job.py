@@ -16,17 +16,22 @@ from typing import Any
 import typer
 import yaml
 from rich.console import Console
+from tqdm import tqdm
 
 from beamlib.benchmark.model import SIZES, Size
 from beamlib.benchmark.sources import find_conversations, parse_size
 from beamlib.errors import UserError
 from beamlib.files import read_json, write_text
+from beamlib.generate.producing import produce
+from beamlib.generate.working import commission_of, writing_of
 from beamlib.models.client import EndpointModel
 from beamlib.models.endpoints import load_models, parse_models
+from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import check_overrides
 from beamlib.params import RunParameters, load_parameters
+from beamlib.processes import process_pool
 from beamlib.report.costs import read_costs, save_costs
-from beamlib.report.notebooks import EVALUATION, MODELS, PUBLISHED, ROOT, execute, preflight
+from beamlib.report.notebooks import EVALUATION, GENERATION, MODELS, PUBLISHED, ROOT, execute, preflight
 from beamlib.report.page import Section, summary_rows, write_page
 from beamlib.report.text import print_rows
 from beamlib.runs.arms import arms_of, experiments
@@ -38,6 +43,9 @@ from beamlib.runs.publish import keep_settings
 from beamlib.runs.spending import Estimate, realised
 
 console = Console(highlight=False)
+
+GENERATED = "generated"
+"""The part of a run folder that generated conversations go to."""
 
 _OPTIONS = {
     "size": "--sizes", "data": "--data", "run": "--name", "conversations": "--conversations", "protocol": "--protocol",
@@ -128,22 +136,20 @@ def run(job: Job) -> None:
     if places["own_memory"]:
         own_memory(places["own_memory"])  # a mistake in it should show before anything runs
     data = _data(job, wanted)
-    found = _found(data, wanted)
+    found = _found(data, wanted) if data else dict.fromkeys(wanted or SIZES, job.conversations or 1)
     os.chdir(ROOT)  # relative paths count from where the command was given, everything else from here
-    runs = [one for size in found for one in _parameters(job, size, str(data), places, folder)]
-    console.print(f"[bold]Main job[/bold] into {folder}/")
-    console.print(f"  1. published tables, figures and claims: {len(EVALUATION)} notebooks, about a minute")
-    for step, parameters in enumerate(runs, start=2):
-        count = min(found[parameters.size], job.conversations or found[parameters.size])
-        counted = "1 conversation" if count == 1 else f"{count} conversations"
-        console.print(f"  {step}. {_label(parameters)}: {counted}, all memories, then {len(EVALUATION)} notebooks")
-    for line in preflight(ROOT / "params"):
-        console.print(f"     parameters {line}", style="dim")
-    expected = _confirm(job, runs)
-
-    sections = [_published(job, folder)]
+    where = str(data) if data else (folder / GENERATED).as_posix()
+    runs = [one for size in found for one in _parameters(job, size, where, places, folder)]
+    if data is None:  # others may lie there from an earlier run with more of them
+        runs = [one.model_copy(update={"conversations": found[one.size]}) for one in runs]
+    _announce(job, runs, found, folder, generated=data is None)
+    expected = _confirm(job, runs) if data else {}
+    if data is None:
+        _generate(runs, found)
+        expected = _confirm(job, runs)
     for parameters in runs:
-        sections.append(_tier(parameters, folder, expected.get(part_of(parameters))))
+        _evaluate(parameters, expected.get(part_of(parameters)))
+    sections = _notebooks(job, runs, folder, generated=data is None)
     _mirror_figures(folder, job.name)
     summary = summary_rows(folder, {_label(one): part_of(one) for one in runs}, offline=not places["models"])
     page = write_page(folder, sections, summary, offline=not places["models"])
@@ -151,6 +157,40 @@ def run(job: Job) -> None:
     if summary:
         print_rows(summary, as_json=False)
     console.print(f"[bold]Open[/bold] {page}  (tables in {folder}/tables, figures in {folder}/figures and figures/)")
+
+
+def _announce(
+    job: Job, runs: Sequence[RunParameters], found: Mapping[Size, int], folder: Path, *, generated: bool
+) -> None:
+    """Say what is going to be done, in the order in which it will be."""
+    steps = []
+    if generated:
+        what = ", ".join(f"{count} of {size}" for size, count in found.items())
+        steps.append(f"generate conversations ({OFFLINE_NAME}): {what}")
+    for parameters in runs:
+        count = min(found[parameters.size], job.conversations or found[parameters.size])
+        counted = "1 conversation" if count == 1 else f"{count} conversations"
+        steps.append(f"{_label(parameters)}: {counted}, all memories answer and are judged")
+    each = len(EVALUATION) + (len(GENERATION) if generated else 0)
+    steps.append(f"{len(EVALUATION) + each * len(runs)} notebooks: published values, then each tier; figures and page")
+    console.print(f"[bold]Main job[/bold] into {folder}/")
+    for number, step in enumerate(steps, start=1):
+        console.print(f"  {number}. {step}")
+    for line in preflight(ROOT / "params"):
+        console.print(f"     parameters {line}", style="dim")
+
+
+def _generate(runs: Sequence[RunParameters], found: Mapping[Size, int]) -> None:
+    """Write the conversations that the runs need and that are not there yet."""
+    started = time.monotonic()
+    first = {parameters.size: parameters for parameters in reversed(runs)}
+    wanted = [commission_of(first[size], number) for size in reversed(SIZES) if size in first
+              for number in range(1, found[size] + 1)]  # fmt: skip
+    # The longest first: the short ones fill the time in which its last plans are written.
+    done = produce(wanted, Path(runs[0].data), writing_of(runs[0]), max(one.workers for one in runs))
+    new = sum(one.worked for one in done)
+    took = f"{time.monotonic() - started:.0f} s"
+    console.print(f"  generated {new} of {len(done)} conversations in {took}, the others were there")
 
 
 def _check_name(name: str) -> None:
@@ -250,15 +290,11 @@ def _data(job: Job, wanted: Sequence[Size]) -> Path | None:
         if not str(job.data).isprintable():  # the path goes into notebooks, which are text
             raise UserError(f"--data: {str(job.data)!r} holds characters that no text can carry; rename the folder.")
         return job.data.absolute()
-    if wanted:
-        raise UserError("--sizes: there is no data to choose from; name a folder with --data, or add --download.")
     return None
 
 
-def _found(data: Path | None, wanted: Sequence[Size]) -> dict[Size, int]:
+def _found(data: Path, wanted: Sequence[Size]) -> dict[Size, int]:
     """How many conversations of each tier there are; a tier that was asked for and is missing is an error."""
-    if data is None:
-        return {}
     sources = find_conversations(data, list(wanted) or None)
     counts = {size: sum(source.size == size for source in sources) for size in SIZES}
     for size in wanted:
@@ -267,15 +303,9 @@ def _found(data: Path | None, wanted: Sequence[Size]) -> dict[Size, int]:
     return {size: count for size, count in counts.items() if count}
 
 
-def _published(job: Job, folder: Path) -> Section:
-    """The published part: no conversation of the benchmark is needed, 05 shows the built-in example."""
-    parameters = load_parameters(ROOT / "params" / "100k.yaml", run=folder.as_posix(), protocol=job.protocol)
-    return Section(PUBLISHED, _notebooks(parameters, folder / "notebooks" / PUBLISHED, PUBLISHED))
-
-
-def _tier(parameters: RunParameters, folder: Path, expected: Estimate | None) -> Section:
-    label, part = _label(parameters), part_of(parameters)
-    console.print(f"\n[bold]{label}[/bold]")
+def _evaluate(parameters: RunParameters, expected: Estimate | None) -> None:
+    """All memories of a tier answer and are judged."""
+    console.print(f"\n[bold]{_label(parameters)}[/bold]")
     started = time.monotonic()
     if expected is not None:  # beside it stands what is called from now on, not what backbones before this one called
         before = () if parameters.calls == "refresh" else tuple(realised(parameters))
@@ -287,20 +317,26 @@ def _tier(parameters: RunParameters, folder: Path, expected: Estimate | None) ->
         if costs is not None:
             print(read_costs(read_json(costs)).to_text())
     console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
-    # The notebooks show what was computed: they must not call anything of their own.
-    shown = (
-        parameters.model_copy(update={"calls": "replay", "confirm_cost": False}) if parameters.models else parameters
-    )
-    return Section(part, _notebooks(shown, folder / "notebooks" / part, label), label)
 
 
-def _notebooks(parameters: RunParameters, folder: Path, label: str) -> list[Path]:
-    pages = []
-    for name in EVALUATION:
-        started = time.monotonic()
-        pages.append(execute(name, parameters, folder))
-        console.print(f"  {label}: {name} in {time.monotonic() - started:.0f} s")
-    return pages
+def _notebooks(job: Job, runs: Sequence[RunParameters], folder: Path, *, generated: bool) -> list[Section]:
+    """Run the notebooks, several at a time: they read what was computed and do not depend on one another."""
+    published = load_parameters(ROOT / "params" / "100k.yaml", run=folder.as_posix(), protocol=job.protocol)
+    parts = [(PUBLISHED, "Published values", published, EVALUATION)]
+    for parameters in runs:
+        # The notebooks show what was computed: they must not call anything of their own.
+        changes = {"calls": "replay", "confirm_cost": False} if parameters.models else {}
+        names = (*GENERATION, *EVALUATION) if generated else EVALUATION
+        parts.append((part_of(parameters), _label(parameters), parameters.model_copy(update=changes), names))
+    work = [(name, parameters, folder / "notebooks" / part) for part, _, parameters, names in parts for name in names]
+    started, pages = time.monotonic(), []
+    with process_pool(min(max(one.workers for _, _, one, _ in parts), len(work))) as pool:
+        futures = [pool.submit(execute, *one) for one in work]
+        for future in tqdm(futures, desc="notebooks", unit="notebook"):
+            pages.append(future.result())
+    console.print(f"  {len(work)} notebooks in {time.monotonic() - started:.0f} s")
+    by_part = {place: [page for page in pages if page.parent == place] for _, _, place in work}
+    return [Section(part, by_part[folder / "notebooks" / part], title) for part, title, _, _ in parts]
 
 
 def _mirror_figures(folder: Path, name: str) -> None:

@@ -1,6 +1,6 @@
 """One validated object per run, read from `params/<size>.yaml`.
 
-The same flat names are the parameters of notebooks 05 to 09; `beamlib.report.notebooks.preflight` compares the two.
+The same flat names are the parameters of notebooks 01 to 09; `beamlib.report.notebooks.preflight` compares the two.
 """
 
 from __future__ import annotations
@@ -73,6 +73,12 @@ class RunParameters(BaseModel):
     protocol: ProtocolName = Field(description="scoring protocol of the headline tables")
     resamples: int = Field(ge=100, description="bootstrap resamples over conversations")
     seed: int = Field(ge=0, description="seed of every resampling")
+    generation_seed: int = Field(ge=0, description="seed that generated conversations are drawn from")
+    domain: str = Field(description="domain of generated conversations; empty: drawn in the released proportions")
+    title: str = Field(description="title of generated conversations; empty: drawn")
+    strategy: Literal["hierarchical", "sequential"] = Field(description="how 10M derives ten seeds from one")
+    reach: Literal["conversation", "batch"] = Field(description="how far back a dialogue remembers; released: batch")
+    authors: str = Field(description="models file whose authors write; empty for the offline author")
     workers: int = Field(ge=1, description="processes; one conversation each")
 
     @field_validator("size", mode="before")

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from typing import Any, get_args
 
-from beamlib.benchmark.markers import ARROW, STRAY, VARIANTS, split_marker, strip_stray
+from beamlib.benchmark.markers import ARROW, STRAY, VARIANTS, index_marker, split_marker, strip_stray
 from beamlib.benchmark.model import Batch, Marker, Message, MessageKind, Turn
 from beamlib.benchmark.reading import Log, is_a, need, need_text, show
 
@@ -164,6 +164,8 @@ class ChatParser:
     def _main(self, raw: dict[str, Any], content: str, log: Log, batch: int, where: str) -> tuple[str, Marker | None]:
         index = need(raw, "index", str, log, where)
         text, marker = split_marker(content)
+        if marker is None and (marker := index_marker(index, batch)) is not None:
+            return self._strip_stray(content, log, where), marker
         if marker is None:
             log.note("marker_missing", where, "the main question has no readable index marker")
             return self._strip_stray(content, log, where), None

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from tqdm import tqdm
 
 from beamlib.benchmark.loading import Loaded, load
-from beamlib.benchmark.markers import VARIANTS, split_marker
+from beamlib.benchmark.markers import INDEX, VARIANTS, index_marker, split_marker
 from beamlib.benchmark.model import SIZES, ChatVariant, Size
 from beamlib.benchmark.reading import Anomaly, Log, is_a, need, need_text, read_json_file, show
 from beamlib.benchmark.sources import CHAT, CUT_CHAT, CUTOFF, Source, plan_folders, present, scan
@@ -138,7 +138,7 @@ class _Collected:
             size=size,
             conversations=self.ids,
             chats={name: counts for name, counts in chats.items() if counts.conversations},
-            user_message_markers={n: self.markers[n] for n in (*VARIANTS, UNREADABLE) if self.markers[n]},
+            user_message_markers={n: self.markers[n] for n in (*VARIANTS, INDEX, UNREADABLE) if self.markers[n]},
             questions=questions,
             probes=sum(entry.questions for entry in questions.values()),
             rubric_items=sum(entry.rubric_items for entry in questions.values()),
@@ -183,6 +183,8 @@ def _marker_variants(path: Path, log: Log) -> Iterator[str]:
             if not is_a(message, dict):
                 log.fail(spot, f"expected an object, not {show(message)}")
             marker = split_marker(need_text(message, "content", log, spot))[1]
+            if marker is None:
+                marker = index_marker(message.get("index"), number)
             if marker is None:
                 log.note("marker_missing", spot, "no readable index marker")
             elif marker.batch != number:

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any
 
-Ability = Literal[
-    "abstention",
-    "contradiction_resolution",
-    "event_ordering",
-    "information_extraction",
-    "instruction_following",
-    "knowledge_update",
-    "multi_session_reasoning",
-    "preference_following",
-    "summarization",
-    "temporal_reasoning",
-]
-ABILITIES: tuple[Ability, ...] = get_args(Ability)
+from beamlib.benchmark.abilities import ABILITIES, Ability
+
+__all__ = ["ABILITIES", "Ability", "Gold"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ keeps it in the text. Spellings (`Marker.variant`), after the arrow:
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from beamlib.benchmark.model import Marker
 
@@ -28,6 +29,9 @@ STRAY = "stray"
 """Under this name `Conversation.removed` counts markers taken out of messages that are no main question, and the
 surplus ones of main questions that carry more than one."""
 VARIANTS = ("i,j", "i,N/A", "i,", "i,(remark)", "i,j+text", "i,j,k", "i,label", "i,j)", "i,j) label", "other")
+
+INDEX = "index"
+"""The variant of a marker that was never in the text: generated conversations have it in the field `index` alone."""
 
 _MARKER = re.compile(r"->->\s*([0-9]{1,4})[ \t]*,")
 _BULLETS = re.compile(r"[ \t]*([0-9]{1,4}(?:[ \t]*,[ \t]*[0-9]{1,4})*)(?![0-9])")
@@ -53,6 +57,14 @@ def split_marker(text: str) -> tuple[str, Marker | None]:
     if bullets is not None:
         return _with_bullets(before, number, tuple(int(part) for part in bullets[1].split(",")), rest[bullets.end() :])
     return _without_bullet(before, number, rest)
+
+
+def index_marker(index: object, batch: int) -> Marker | None:
+    """The marker that a field `index` of a main question in `batch` states: `batch,bullet` or `batch,N/A`, or None."""
+    content, marker = split_marker(f"{ARROW} {index}") if isinstance(index, str) else ("", None)
+    if content or marker is None or marker.batch != batch or marker.variant not in ("i,j", "i,N/A"):
+        return None
+    return replace(marker, variant=INDEX)
 
 
 def _with_bullets(before: str, batch: int, bullets: tuple[int, ...], rest: str) -> tuple[str, Marker]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pydantic import BaseModel, Field
 
 from beamlib.benchmark.gold import ABILITIES, Ability, Gold
-from beamlib.benchmark.markers import VARIANTS, strip_stray
+from beamlib.benchmark.markers import INDEX, VARIANTS, strip_stray
 from beamlib.benchmark.model import Conversation
 from beamlib.text import count_tokens
 
@@ -100,7 +100,7 @@ class ChatTally:
         """The counts so far."""
         counts = self.counts.model_copy()
         counts.turn_lengths = dict(sorted(self._lengths.items()))
-        counts.markers = {name: self._markers[name] for name in VARIANTS if self._markers[name]}
+        counts.markers = {name: self._markers[name] for name in (*VARIANTS, INDEX) if self._markers[name]}
         counts.stray_markers = dict(sorted(self._stray.items()))
         if self._tokens:
             content = sum(self._tokens) - TOKENS_PER_MESSAGE * counts.messages

@@ -8,9 +8,10 @@ without reading again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import PurePath
+from typing import Any
 
 from beamlib.benchmark.model import Conversation, Pair
 from beamlib.errors import UserError
@@ -123,6 +124,11 @@ class LightSettings:
         return {"episodic": episodic, "working": working, "scratchpad": scratchpad, "reserve": self.reserve_tokens}
 
     @property
+    def of_reading(self) -> dict[str, Any]:
+        """The settings that shape a reading; `Light.variant` may change all others."""
+        return {name: getattr(self, name) for name in _READING}
+
+    @property
     def encoders(self) -> Encoders:
         """The models of the retrievers."""
         return Encoders(self.encoder, self.splade)
@@ -189,6 +195,21 @@ class Light:
             buffer=self.settings.chunk_buffer,
         )
         self._read = _Reading(conversation, keys, scratchpad, _index(conversation, keys, self.settings), gaps)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """All that reading the conversation gave, as JSON; `take_over` makes the same memory of it."""
+        read = self._reading()
+        return {"keys": read.keys, "scratchpad": astuple(read.scratchpad), "gaps": read.gaps}
+
+    def take_over(self, conversation: Conversation, reading: Mapping[str, Any]) -> None:
+        """Instead of `ingest`: the `reading` of the same conversation, by settings with equal `of_reading`."""
+        keys = tuple(tuple(texts) for texts in reading["keys"])
+        text, chunks, compressions, lines_cut = reading["scratchpad"]
+        pad = Scratchpad(
+            text, tuple(Chunk(chunk, tuple(ids), tokens) for chunk, ids, tokens in chunks), compressions, lines_cut
+        )
+        self._read = _Reading(conversation, keys, pad, _index(conversation, keys, self.settings), reading["gaps"])
 
     def variant(self, settings: LightSettings) -> Light:
         """The same reading under other settings: other `k`, budgets, switches, or retriever (only the index is new).

@@ -66,6 +66,12 @@ POLICIES = {
     "align_events": _DECISION,
     "align_batch": _FORMED,
     "judge_nugget": _FORMED,
+    "detect_question": _DECISION,
+    "detect_followup": _DECISION,
+    # Generation repairs by its own rules what of a cut-off list can be used.
+    "questions_general": _FORMED,
+    "questions_coding": _FORMED,
+    "questions_math": _FORMED,
 }
 
 

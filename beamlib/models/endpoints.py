@@ -1,6 +1,7 @@
 """Which model plays which role, and where it is served: `params/models.yaml`, validated.
 
 Roles: `readers` (one or several backbones by name), `memory` (keys, notes, filter), `compressor`, `judge`, `aligner`.
+Generation has roles of its own, `authors`, which the evaluation does without.
 Keys are never in the file: `key_variable` names the environment variable that holds one.
 """
 
@@ -13,12 +14,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text
 
 _OURS = ("model", "messages", "stream", "n", "temperature", "seed", "max_tokens", "max_completion_tokens")
+Author = Literal["planner", "asker", "speaker", "prober"]
+"""Who writes a conversation: plans and people, main questions, both sides of the dialogue, probing questions."""
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -93,7 +96,7 @@ class Endpoint(BaseModel):
 
 
 class ModelsFile(BaseModel):
-    """The roles of a run."""
+    """The roles of a run. `authors` are only needed where conversations are generated."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -102,6 +105,8 @@ class ModelsFile(BaseModel):
     compressor: Endpoint
     judge: Endpoint
     aligner: Endpoint
+    authors: dict[Author, Endpoint] = Field(default_factory=dict)
+    _origin: str = PrivateAttr(default="the models file")
 
     @field_validator("readers")
     @classmethod
@@ -119,6 +124,16 @@ class ModelsFile(BaseModel):
             raise UserError(f"backbone is {backbone!r}; the models file names {', '.join(self.readers)}.")
         return self.readers[backbone]
 
+    def author(self, role: Author) -> Endpoint:
+        """The endpoint of an authoring role; `planner` stands in for a role that is not named."""
+        found = self.authors.get(role) or self.authors.get("planner")
+        if found is None:
+            raise UserError(
+                f"{self._origin}: 'authors.{role}' is missing; name the models that write conversations under authors, "
+                "planner at least (docs/models-file.md)."
+            )
+        return found
+
 
 def load_models(path: Path) -> ModelsFile:
     """Read a models file; the `UserError` names file, role, field and, unless it may be a key, the value."""
@@ -131,10 +146,11 @@ def load_models(path: Path) -> ModelsFile:
 def parse_models(values: Mapping[str, Any], origin: str) -> ModelsFile:
     """Validate the roles in `values`."""
     try:
-        return ModelsFile.model_validate(dict(values))
+        found = ModelsFile.model_validate(dict(values))
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"]) or "models"
+        # pydantic marks a wrong name in a mapping by a last part "[key]", which has nothing to do with keys.
+        name = ".".join(str(part) for part in first["loc"] if part != "[key]") or "models"
         if re.search(r"key|token|secret|authorization", name.rpartition(".")[2], re.IGNORECASE):
             raise UserError(
                 f"{origin}: '{name}' cannot stand here: keys come from the environment; give the variable's name as "
@@ -149,3 +165,5 @@ def parse_models(values: Mapping[str, Any], origin: str) -> ModelsFile:
         if name.endswith(("base_url", "key_variable")) and re.search(r"[@?]|key_variable", f"{first['input']}{name}"):
             raise UserError(f"{origin}: '{name}' {message}.") from None  # its value may hold a key
         raise UserError(f"{origin}: '{name}' is {reprlib.repr(first['input'])}: {message}.") from None
+    found._origin = origin
+    return found

@@ -7,7 +7,7 @@ from io import StringIO
 
 import pandas as pd
 
-from beamlib.benchmark.gold import ABILITIES, Ability
+from beamlib.benchmark.abilities import ABILITIES, Ability
 from beamlib.errors import UserError
 
 FILES = {

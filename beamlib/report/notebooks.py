@@ -19,6 +19,8 @@ from matplotlib.figure import Figure
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, parse_yaml, read_json, read_text, sha256_of_file, write_text
+from beamlib.generate.estimate import estimate_writing
+from beamlib.generate.working import commission_of, writing_of
 from beamlib.models.endpoints import load_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.roster import Roster
@@ -34,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 PUBLISHED = "published"
 MODELS = "models.yaml"  # in the folder of parameter files, and none itself
+GENERATION = ("01_plans", "02_user_turns", "03_assistant_turns", "04_probing_questions")
 EVALUATION = ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
 
 _PARAMETER_CELLS = frozenset({"parameters", "finer-parameters"})
@@ -74,10 +77,19 @@ class Workspace:
         settings: dict[str, Any] = {}
         if not published:
             settings = self.parameters.model_dump(exclude={"run", "data", "workers", "calls", "confirm_cost"})
-            settings |= {key: Path(settings[key]).name for key in ("models", "prompts", "own_memory")}
+            settings |= {key: Path(settings[key]).name for key in ("models", "prompts", "own_memory", "authors")}
         self.files += save_figure(figure, name, folder, data, inputs, settings, caption)
         show: Any = Image  # has no types
         return show(filename=str(folder / f"{name}.png"), width=720, alt=caption)
+
+    def announce_authors(self) -> None:
+        """Print who writes the conversations, and what it would cost where that is a language model."""
+        if not self.parameters.authors:
+            print(f"author: {OFFLINE_NAME}; nothing is called and nothing is paid")
+            return
+        print(estimate_writing([commission_of(self.parameters)], writing_of(self.parameters)).render())
+        if self.parameters.calls != "replay" and not self.parameters.confirm_cost:
+            print("Nothing is called before the parameter confirm_cost is true.")
 
     def announce_calls(self, *experiments_shown: str, conversations: int | None = None) -> None:
         """Print what the named experiments would call and pay, before the first cell that calls.
@@ -137,7 +149,7 @@ def preflight(folder: Path) -> list[str]:
         raise UserError(
             f"{folder}: no parameter files (*.yaml) in it; expected 100k.yaml, 500k.yaml, 1m.yaml, 10m.yaml."
         )
-    notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in EVALUATION]
+    notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in (*GENERATION, *EVALUATION)]
     accepted = {notebook.name: _accepted(notebook) for notebook in notebooks}
     for file in files:
         load_parameters(file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 
 import bm25s
 import numpy as np
@@ -26,12 +27,24 @@ _STOP = frozenset(_FUNCTION_WORDS.split())
 
 def tokenize(texts: Sequence[str]) -> list[list[str]]:
     """Lower-cased, stemmed words of each text without function words; the parts of an identifier are words."""
-    stemmer = Stemmer.Stemmer("english")
-    lists = []
-    for text in texts:
-        words = [part for word in _WORD.findall(text.lower()) for part in word.split("_") if part]
-        lists.append(stemmer.stemWords([word for word in words if word not in _STOP]))
-    return lists
+    stems = _Stems()
+    return [list(chain.from_iterable(map(stems.__getitem__, _WORD.findall(text.lower())))) for text in texts]
+
+
+class _Stems(dict[str, list[str]]):
+    """What each word of some texts contributes: its stem, those of its parts, or nothing.
+
+    Each is worked out, and held in memory, once for all its occurrences.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stemmer = Stemmer.Stemmer("english")
+
+    def __missing__(self, word: str) -> list[str]:
+        found: list[str] = self._stemmer.stemWords([part for part in word.split("_") if part and part not in _STOP])
+        self[word] = found
+        return found
 
 
 class WordIndex:

@@ -16,6 +16,7 @@ from beamlib.params import RunParameters
 from beamlib.runs.arms import Arm
 from beamlib.runs.oracle import Oracle
 from beamlib.runs.own import own_memory
+from beamlib.runs.reading import read_light
 from beamlib.runs.records import Answer
 from beamlib.text import count_tokens
 
@@ -65,16 +66,23 @@ def ingested(
     `evidence` maps a probe's id to the message ids it cites, for the oracle alone.
     """
     read: Light | ModelError | None = None
+    indexed: dict[str, Light] = {}  # the reading under each retriever: an index is made once
     for arm in arms:
-        if arm.memory == "light":
-            settings = light_settings(arm, parameters)
-            if read is None:
-                read = _read(Light(roster.memory, settings, compressor=roster.compressor), conversation)
-            elif isinstance(read, Light) and settings.retriever != read.settings.retriever:
-                read = read.variant(settings)  # another index over the same keys and notes
-            yield arm, read if isinstance(read, ModelError) else read.variant(settings)
-        else:
+        if arm.memory != "light":
             yield arm, _read(_plain_memory(arm, parameters, evidence), conversation)
+            continue
+        settings = light_settings(arm, parameters)
+        if read is None:
+            try:
+                read = read_light(conversation, settings, parameters, roster)
+            except ModelError as error:
+                read = error
+        if isinstance(read, ModelError):
+            yield arm, read
+            continue
+        if settings.retriever not in indexed:
+            indexed[settings.retriever] = read.variant(settings)  # another index over the same keys and notes
+        yield arm, indexed[settings.retriever].variant(settings)
 
 
 def _read(memory: AnyMemory, conversation: Conversation) -> AnyMemory | ModelError:

@@ -29,7 +29,9 @@ STARTED = now()
 ROLES = ("reader", "memory", "compressor", "judge", "aligner")
 
 _PARAMS = Path(__file__).resolve().parents[2] / "params"
-_NO_CALL_RESTS_ON = frozenset({"protocol", "resamples", "seed", "workers"})
+_NO_CALL_RESTS_ON = frozenset(
+    {"protocol", "resamples", "seed", "workers", "generation_seed", "domain", "title", "strategy", "reach", "authors"}
+)
 _HAVE_OPTIONS = frozenset(
     {"size", "data", "run", "conversations", "own_memory", "models", "backbone", "calls", "confirm_cost", "prompts"}
 )

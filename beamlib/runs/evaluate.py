@@ -8,6 +8,7 @@ computed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from tqdm import tqdm
 
 from beamlib.benchmark.loading import Loaded, load
+from beamlib.benchmark.model import Probe
 from beamlib.benchmark.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.files import make_folder, read_jsonl, sha256, to_json, write_jsonl
@@ -25,7 +27,7 @@ from beamlib.models.roster import Roster
 from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.runs import manifest as manifests
-from beamlib.runs.answering import answer_arms
+from beamlib.runs.answering import answer_alone, answer_arms, ingested
 from beamlib.runs.arms import Arm
 from beamlib.runs.calling import STARTED, calls_folder, open_roster, part_of, resolved, stored_calls
 from beamlib.runs.manifest import ConversationRecord, Manifest
@@ -190,12 +192,14 @@ def _compute(plan: Plan, *, quiet: bool) -> None:
     parameters, tasks = plan.parameters, plan.tasks
     for held in plan.results.values():
         make_folder(held.folder)  # a place that cannot be written to shows now and not after the work
-    processes = min(parameters.workers, len(tasks))
+    parts = _parts(tasks, parameters)
+    processes = min(parameters.workers, len(parts))
+    left = Counter(part.source.id for part in parts)
     with (
         process_pool(processes) as pool,
         tqdm(total=len(tasks), desc=f"{parameters.size}: answering and judging", unit="conv", disable=quiet) as bar,
     ):
-        futures = {pool.submit(_work, replace(task, processes=processes)): task.source for task in tasks}
+        futures = {pool.submit(_work, replace(part, processes=processes)): part.source for part in parts}
         for future in _as_they_end(futures, parameters, bar):
             source = futures[future]
             for name, (answers, judgements) in future.result().items():
@@ -203,7 +207,24 @@ def _compute(plan: Plan, *, quiet: bool) -> None:
                 held.answers[source.id], held.judgements[source.id] = answers, judgements
                 held.records[source.id] = record_of(plan.loaded[source.id])
                 _write(held, parameters, manifests.data_revision(source))
-            bar.update()
+            left[source.id] -= 1
+            bar.update(not left[source.id])
+
+
+def _parts(tasks: Sequence[_Task], parameters: RunParameters) -> list[_Task]:
+    """The tasks as they go to processes: where there are fewer than processes, LIGHT's arms apart from the others.
+
+    Only its variants have something in common, the reading, so the two parts together cost no more than the whole.
+    Not where models are called: equal requests of a conversation are one call, which takes one process.
+    """
+    if parameters.models or len(tasks) >= parameters.workers:
+        return list(tasks)
+    shares = [
+        replace(task, arms=tuple(arm for arm in task.arms if (arm.memory == "light") == light))
+        for task in tasks
+        for light in (True, False)
+    ]
+    return [share for share in shares if share.arms]
 
 
 def _as_they_end(futures: Iterable[Future[Work]], parameters: RunParameters, bar: tqdm[Any]) -> Iterator[Future[Work]]:
@@ -218,7 +239,7 @@ def _as_they_end(futures: Iterable[Future[Work]], parameters: RunParameters, bar
 
 
 def _work(task: _Task) -> Work:
-    """One conversation in a process of its own."""
+    """One conversation, or some arms of it, in a process of its own."""
     parameters = resolved(task.parameters)
     loaded = load(task.source, parameters.treatment)
     with open_roster(parameters, task.source.id, task.processes, task.since) as roster:
@@ -253,6 +274,28 @@ def work(
         )
     )
     return {name: (list(of_arm), [next(judgements) for _ in of_arm]) for name, of_arm in answers.items()}
+
+
+def answers_to_probe(
+    probe: Probe, loaded: Loaded, arms: Sequence[Arm], parameters: RunParameters, roster: Roster
+) -> Iterator[tuple[Arm, Answer]]:
+    """Each arm's answer to one probe of a conversation: the one on file, else by the very request a run would make.
+
+    Indexing ten million tokens for a single question takes half a minute, so what is on file is not asked again.
+    """
+    parameters = resolved(parameters)
+    key, folder = loaded.conversation.id, Path(parameters.run) / part_of(parameters)
+    answers: dict[str, Answer] = {}
+    for held in [_on_file(folder / arm.name, arm, parameters) for arm in arms] if parameters.data else []:
+        if held.records.get(key) == record_of(loaded):
+            for answer in held.answers.get(key, ()):
+                if answer.probe_id == probe.id and not answer.transient:
+                    answers[held.arm.name] = answer
+    missing = [arm for arm in arms if arm.name not in answers]
+    evidence = {probe.id: loaded.gold[probe.id].evidence}
+    for arm, memory in ingested(missing, loaded.conversation, parameters, roster, evidence):
+        answers[arm.name] = answer_alone(probe, loaded.probes, arm, memory, parameters, roster.reader)
+    yield from ((arm, answers[arm.name]) for arm in arms)
 
 
 def _write(held: ArmResults, parameters: RunParameters, data_revision: str) -> None:

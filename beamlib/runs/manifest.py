@@ -24,7 +24,7 @@ PACKAGE = Path(beamlib.__file__).parent
 
 # Whatever an answer depends on; the reports and the command line are left out on purpose.
 _MODEL_CODE = ("models/base.py", "models/careful.py", "models/client.py", "models/offline", "models/prompts.py")
-_ANSWER_CODE = (
+ANSWER_CODE = (
     "benchmark",
     "memory",
     *_MODEL_CODE,
@@ -32,6 +32,7 @@ _ANSWER_CODE = (
     "runs/answering.py",
     "runs/oracle.py",
     "runs/own.py",
+    "runs/reading.py",
     "text.py",
 )
 _JUDGE_CODE = (
@@ -173,7 +174,7 @@ def answers_key(arm: Arm, parameters: RunParameters) -> str:
         "parameters": {**_settings(parameters, _ANSWER_PARAMETERS), "released": sorted(parameters.flags)},
         "models": {role: models[role] for role in _ANSWER_ROLES},
         "prompts": _prompts(parameters, _ANSWER_PROMPTS),
-        "code": code_hash(_ANSWER_CODE),
+        "code": code_hash(ANSWER_CODE),
         "own": own_memory_hash(arm.target) if arm.target else None,
     }
     return sha256(to_json(values))

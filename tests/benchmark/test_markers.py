@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.benchmark.markers import ARROW, VARIANTS, split_marker, strip_stray
+from beamlib.benchmark.markers import ARROW, INDEX, VARIANTS, index_marker, split_marker, strip_stray
 from beamlib.benchmark.model import Marker
 
 SPELLINGS = [
@@ -49,6 +49,18 @@ def test_every_variant_is_covered() -> None:
 def test_text_without_a_marker_is_untouched(text: str) -> None:
     assert split_marker(text) == (text, None)
     assert strip_stray(text) == (text, 0)
+
+
+@pytest.mark.parametrize(
+    ("index", "bullets"),
+    [("3,12", (12,)), ("3,N/A", ()), ("4,12", None), ("3", None), ("3,", None), ("3,12, 14", None), ("", None),
+     ("3,12 why?", None), (None, None), (312, None), ("x 3,12", None)],
+)  # fmt: skip
+def test_an_index_alone_is_a_marker_where_it_is_whole_and_of_this_batch(
+    index: object, bullets: tuple[int, ...] | None
+) -> None:
+    expected = None if bullets is None else Marker(3, bullets, "", INDEX)
+    assert index_marker(index, 3) == expected
 
 
 def test_last_arrow_counts() -> None:

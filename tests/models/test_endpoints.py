@@ -85,6 +85,29 @@ def test_a_key_in_the_file_is_refused_and_not_repeated(tmp_path: Path, judge: di
     assert not any(part in str(caught.value) for part in (SECRET[:6], SECRET[-6:]))
 
 
+def test_authors_are_optional_and_the_planner_stands_in_for_the_others(tmp_path: Path, repo_root: Path) -> None:
+    path = written(tmp_path)
+    with pytest.raises(UserError, match=r"models\.yaml: 'authors\.asker' is missing") as caught:
+        load_models(path).author("asker")
+    assert "\n" not in str(caught.value)
+    values = yaml.safe_load(path.read_text())
+    authors = {"planner": ENDPOINT, "speaker": {**ENDPOINT, "model": "talker"}}
+    path.write_text(yaml.safe_dump({**values, "authors": authors}))
+    found = load_models(path)
+    assert found.author("speaker").model == "talker" and found.author("prober") is found.authors["planner"]
+    path.write_text(yaml.safe_dump({**values, "authors": {"speaker": ENDPOINT}}))
+    with pytest.raises(UserError, match=r"'authors\.prober' is missing.*planner at least"):
+        load_models(path).author("prober")
+    path.write_text(yaml.safe_dump({**values, "authors": {"writer": ENDPOINT}}))
+    with pytest.raises(UserError, match=r"'authors\.writer'.*planner"):
+        load_models(path)
+    ours = load_models(repo_root / "params" / "models.yaml")
+    names = {role: author.model for role, author in ours.authors.items()}
+    assert names["planner"] == names["prober"] == "gpt-4.1-mini" and "Llama-3.3-70B" in names["asker"]
+    assert names["speaker"] == "Qwen/Qwen2.5-32B-Instruct-AWQ"
+    assert {author.temperature for author in ours.authors.values()} == {0.1}
+
+
 @pytest.mark.parametrize("text", ["", "[]", "readers: {}", "readers: [a", "judge: 3"])
 def test_what_is_no_models_file_is_one_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / "models.yaml").write_text(text)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.models.offline.notes import scratchpad_compress, scratchpad_filter, scratchpad_notes
+from beamlib.models.offline.notes import (
+    _about_same,
+    _newest_of_same,
+    _Note,
+    scratchpad_compress,
+    scratchpad_filter,
+    scratchpad_notes,
+)
 from beamlib.text import count_tokens
 
 TEXT = st.text(alphabet=st.characters(codec="utf-8"), max_size=400)
@@ -105,3 +112,13 @@ def test_the_filter_always_keeps_standing_instructions() -> None:
 @given(TEXT, TEXT)
 def test_the_filter_says_yes_or_no(question: str, chunk: str) -> None:
     assert keep(question, chunk) in {"yes", "no"}
+
+
+@given(st.lists(st.frozensets(st.sampled_from("abcdefgh"), max_size=7), max_size=30))
+def test_the_same_notes_are_dropped_as_by_comparing_all_with_all(words: list[frozenset[str]]) -> None:
+    notes = [_Note(position, "", 1, held, 0.0) for position, held in enumerate(words)]
+    kept: list[_Note] = []
+    for note in reversed(notes):
+        if not any(_about_same(note, newer) for newer in kept):
+            kept.append(note)
+    assert _newest_of_same(notes) == kept

@@ -45,6 +45,20 @@ def test_batches_do_not_change_vectors() -> None:
     np.testing.assert_array_equal(encoder.encode(texts)[-3:], encoder.encode(texts[-3:]))
 
 
+def test_words_have_the_pieces_that_they_have_in_their_text() -> None:
+    texts = [
+        "Tea, twice:  tea\tand\r\ncake.", "naïve cafe\u0301s \u0301x", "[SEP] a[CLS]b [UN K]", "漢字and kana カナ",
+        "one\x0bword\x1cor\x85three\xa0or\u2028four", "\n", "x" * 101 + " y",
+    ]  # fmt: skip
+    model = StaticModel.from_pretrained(EMBEDDED)
+    table = np.asarray(model.embedding, dtype=np.float32)
+    if model.weights is not None:
+        table = table * np.asarray(model.weights, dtype=np.float32)[:, None]
+    wanted = np.stack([table[pieces].sum(axis=0) if pieces else table[0] * 0 for pieces in model.tokenize(texts)])
+    lengths = np.maximum(np.linalg.norm(wanted, axis=1, keepdims=True), 1e-9)
+    np.testing.assert_allclose(embedded_encoder().encode(texts), wanted / lengths, atol=1e-5)
+
+
 def test_neighbours_in_meaning_are_neighbours() -> None:
     encoder = embedded_encoder()
     query = encoder.encode(["my physician prescribed a medicine"])[0]

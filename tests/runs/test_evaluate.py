@@ -164,3 +164,16 @@ def test_a_damaged_record_is_named(parameters: RunParameters, file: str) -> None
     path.write_text("\n".join(lines))
     with pytest.raises(UserError, match=rf"{file}: record 4, field 'schema_version'"):
         (read_answers if file == "answers.jsonl" else read_judgements)(path.parent)
+
+
+def test_one_conversation_in_two_processes_gives_the_same_bytes(parameters: RunParameters, tmp_path: Path) -> None:
+    light = Arm(memory="light", retriever="bm25", k=2)
+    one = parameters.model_copy(update={"conversations": 1})
+    two = one.model_copy(update={"run": str(tmp_path / "other"), "workers": 2})
+    assert len(module._parts(module.plan_run(two, (*ARMS, light), quiet=True).tasks, two)) == 2
+    evaluate(one, (*ARMS, light), quiet=True)
+    evaluate(two, (*ARMS, light), quiet=True)
+    assert contents(two) == contents(one)
+    for name in FILES:
+        place = Path("100k") / light.name / name
+        assert (Path(two.run) / place).read_bytes() == (Path(one.run) / place).read_bytes()

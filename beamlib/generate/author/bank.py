@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,8 @@ from beamlib.files import read_text
 
 BANKS = Path(__file__).parent / "banks"
 SLOT = re.compile(r"\{(\w+)\}")
+_ARTICLE_AND_SLOT = re.compile(r"(?:\b([Aa])n? )?\{(\w+)\}")
+_AS_VOWEL = re.compile(r"(?:[aeiou8](?!ni[^mn]|s[aeu]|u)|hono|hour|heir|11\b|18\b)", re.IGNORECASE)
 _SHARED = ("common", "phrases", "snippets", "voice")
 WORLD_SLOTS = frozenset({"subject", "value", "old", "other", "reason", "person", "goal"})
 
@@ -155,6 +157,25 @@ class Topic(_Part):
     checks: list[str] = Field(min_length=6)
     tips: list[str] = Field(min_length=4)
     asked: list[Asked] = Field(min_length=3)
+    direct: list[str] = []
+    brief: list[str] = []
+    because: list[int] = []
+    remedy: list[int] = []
+
+    @model_validator(mode="after")
+    def _aligned(self) -> Topic:
+        for name, texts, to in (("direct", self.direct, self.questions), ("brief", self.brief, self.followups)):
+            if texts and len(texts) != len(to):
+                raise ValueError(f"topic {self.label!r}: {name} has {len(texts)} entries for {len(to)} questions")
+            if wrong := [text for text in texts if not text.rstrip().endswith((".", "!", ":"))]:
+                raise ValueError(f"topic {self.label!r}: {name} ends without a full stop: {wrong[0]!r}")
+        for name, links, of, to in (
+            ("because", self.because, self.actions, self.reasons),
+            ("remedy", self.remedy, self.risks, self.actions),
+        ):
+            if links and (len(links) != len(of) or not all(-1 <= link < len(to) for link in links)):
+                raise ValueError(f"topic {self.label!r}: {name} needs {len(of)} numbers from -1 to {len(to) - 1}")
+        return self
 
 
 class Preference(_Part):
@@ -219,6 +240,16 @@ class Bank(_Part):
         if len(set(names)) != len(names):
             raise ValueError("two subjects have the same name")
         return self
+
+
+def fill(text: str, word: Callable[[str], str]) -> str:
+    """`text` with `word(slot)` in place of each slot; `a` and `an` before a slot follow the word."""
+
+    def put(found: re.Match[str]) -> str:
+        chosen = word(found[2])
+        return f"{found[1]}{'n' if _AS_VOWEL.match(chosen) else ''} {chosen}" if found[1] else chosen
+
+    return _ARTICLE_AND_SLOT.sub(put, text)
 
 
 def _texts(value: Any) -> Iterable[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from beamlib.generate.author.bank import SLOT, Aspect, Bank, Subject, Title, Topic
+from beamlib.generate.author.bank import Aspect, Bank, Subject, Title, Topic, fill
 from beamlib.generate.shapes import Profile
 
 Voice = Literal["user", "you", "plain"]
@@ -58,7 +58,7 @@ class Fact:
         if self.companion is not None:
             owner = {"user": "my ", "you": "your ", "plain": ""}[voice]
             words["person"] = f"{owner}{self.companion.role} {self.companion.name}" if owner else self.companion.name
-        return SLOT.sub(lambda slot: words[slot[1]], text)
+        return fill(text, words.__getitem__)
 
     @property
     def state(self) -> str:
@@ -79,7 +79,9 @@ class Occasion:
     user's voice): whatever a topic's texts need besides the fact. `question` is the user's message to be answered.
     `known` are the facts told about the thing so far, oldest first, each in its newest version. `today` is the batch's
     day. `target` is the length wanted in tokens (`beamlib.text.count_tokens`). Where `closing` is not empty, the answer
-    ends with exactly that question; otherwise it must not end with a question mark.
+    ends with exactly that question; otherwise it must not end with a question mark. `asked` is the place of the topic's
+    question that the user's message holds (for a follow-up, of the topic's follow-up), -1 where it holds none: with
+    `words` it gives the very wording, and `topic.direct[asked]` (`topic.brief[asked]`) the answer to it.
     """
 
     rng: random.Random
@@ -96,7 +98,8 @@ class Occasion:
     question: str = ""
     target: int = 0
     closing: str = ""
+    asked: int = -1
 
     def fill(self, text: str) -> str:
         """A topic's text with its slots filled from `words`."""
-        return SLOT.sub(lambda slot: self.words[slot[1]], text)
+        return fill(text, self.words.__getitem__)

@@ -56,9 +56,15 @@ class Block:
         return [unit for unit in self.units if unit.role == role]
 
 
-def _units(text: str, role: str) -> list[Unit]:
+def sentences_of(text: str) -> list[str]:
+    """The sentences of what somebody said; a numbered item stays with its number."""
+    return split_sentences(_ITEM.sub(r"\1) ", text))
+
+
+def units_of(text: str, role: str) -> list[Unit]:
+    """The statements in what `role` said."""
     found = []
-    for sentence in split_sentences(_ITEM.sub(r"\1) ", text)):
+    for sentence in sentences_of(text):
         wide = frozenset(stems(sentence))
         if not wide:
             continue
@@ -71,19 +77,32 @@ def _units(text: str, role: str) -> list[Unit]:
     return found
 
 
+def spoken(text: str) -> tuple[str, str]:
+    """What the user and what the assistant say in a block, without header, code and markers."""
+    return _spoken(_body(text))
+
+
+def _body(text: str) -> str:
+    header = _HEADER.match(text)
+    return _MARKER.sub("", text[header.end() :] if header else text)
+
+
+def _spoken(body: str) -> tuple[str, str]:
+    user, _, assistant = _CODE.sub("\n", body).partition("\nASSISTANT:")
+    if body.startswith(ADVISED):
+        user, assistant = "", user
+    return user.removeprefix("USER:").strip(), assistant.strip()
+
+
 @lru_cache(maxsize=4096)
 def read_block(text: str) -> Block:
     """Read one block. Cached because the same pairs come back with every question about a conversation."""
     header = _HEADER.match(text)
-    body = text[header.end() :] if header else text
-    body = _MARKER.sub("", body)
-    code = tuple(_CODE.findall(body))
-    user, _, assistant = _CODE.sub("\n", body).partition("\nASSISTANT:")
-    if body.startswith(ADVISED):
-        user, assistant = "", user
-    units = _units(user.removeprefix("USER:").strip(), USER) + _units(assistant.strip(), ASSISTANT)
-    spoken = frozenset[str]().union(*(unit.stems for unit in units if unit.role == USER))
-    return Block(int(header[1]) if header else -1, tuple(units), code, spoken)
+    body = _body(text)
+    user, assistant = _spoken(body)
+    units = units_of(user, USER) + units_of(assistant, ASSISTANT)
+    spoken_by_user = frozenset[str]().union(*(unit.stems for unit in units if unit.role == USER))
+    return Block(int(header[1]) if header else -1, tuple(units), tuple(_CODE.findall(body)), spoken_by_user)
 
 
 @dataclass(frozen=True, slots=True)

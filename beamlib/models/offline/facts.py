@@ -141,7 +141,10 @@ _NUMBER = re.compile(
     r"(?P<percent> ?%| percent\b)?",
     re.IGNORECASE,
 )
-_NUMBER_WORD = re.compile(r"\b(" + "|".join(sorted(NUMBER_WORDS, key=len, reverse=True)) + r")\b", re.IGNORECASE)
+# Tens with or without a unit, then the rest: an alternative for each of the hundred words takes ten times as long.
+_NUMBER_WORD = re.compile(
+    rf"\b((?:{'|'.join(_TENS)})(?:-(?:{'|'.join(_UNITS[1:10])}))?|{'|'.join(_UNITS)})\b", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)

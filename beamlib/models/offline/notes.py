@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import ceil
 
-from beamlib.models.offline.context import ADVISED, ASSISTANT, USER, Unit, read_block
+from beamlib.models.offline.context import ADVISED, USER, Unit, sentences_of, spoken, units_of
 from beamlib.models.offline.cues import ASKING, FIRST_PERSON, NEVER, NEWS, PREFERENCE, STANDING
 from beamlib.models.offline.facts import find_dates, find_numbers, stems
 from beamlib.models.offline.question import Kind, read_question
@@ -47,8 +49,8 @@ def scratchpad_notes(variables: Mapping[str, str]) -> str:
     pair = variables["pair"].strip()
     header = _HEADER.match(pair)
     mark = f"- {header[1]} " if header else "- "
-    block = read_block(pair)
-    units = block.said_by(USER)
+    user, assistant = spoken(pair)
+    units = units_of(user, USER)
     ranked = sorted(((salience(unit.text), -i) for i, unit in enumerate(units)), reverse=True)
     chosen: list[int] = []
     left = _PAIR_TOKENS
@@ -58,10 +60,15 @@ def scratchpad_notes(variables: Mapping[str, str]) -> str:
             chosen.append(-negative)
             left -= cost
     lines = _joined(units, sorted(chosen))
-    points = [plain(unit.text).rstrip(":") for unit in block.said_by(ASSISTANT) if opens_point(unit.text)]
-    if points and len(lines) < _LINES:
+    if len(lines) < _LINES and (points := _points(assistant)):
         lines.append(ADVISED + cut("; ".join(dict.fromkeys(points)), _ADVICE_WORDS))
     return "\n".join(mark + line for line in lines)
+
+
+def _points(assistant: str) -> list[str]:
+    """The points that a reply opens. Most of a reply's sentences open none, and are not read any further."""
+    found = [sentence for sentence in sentences_of(assistant) if opens_point(sentence) and stems(sentence)]
+    return [plain(sentence).rstrip(":") for sentence in found]
 
 
 def _joined(units: list[Unit], chosen: list[int]) -> list[str]:
@@ -100,10 +107,7 @@ def scratchpad_compress(variables: Mapping[str, str]) -> str:
     """
     lines = [line for line in variables["notes"].splitlines() if line.strip()]
     notes = [_Note(position, line, *_note_parts(line)) for position, line in enumerate(lines)]
-    kept: list[_Note] = []
-    for note in reversed(notes):
-        if not any(_about_same(note, newer) for newer in kept):
-            kept.append(note)
+    kept = _newest_of_same(notes)
     left = int(variables["target_tokens"])
     chosen: list[_Note] = []
     for note in sorted(kept, key=lambda note: (-(note.salience + note.position / len(lines)), note.position)):
@@ -111,6 +115,26 @@ def scratchpad_compress(variables: Mapping[str, str]) -> str:
             chosen.append(note)
             left -= note.tokens
     return "\n".join(note.line for note in sorted(chosen, key=lambda note: note.position))
+
+
+def _newest_of_same(notes: Sequence[_Note]) -> list[_Note]:
+    """`notes`, newest first, without those that are about the same as a newer one.
+
+    Notes about the same share at least `_SAME` of either's words. With the words of all put in one order, two such
+    notes therefore have a word in common among the first few of each, and only notes that do are compared: a hundredth
+    of all pairs, where ten million tokens make tens of millions of them.
+    """
+    holders = Counter(word for note in notes for word in note.words)
+    kept: list[_Note] = []
+    by_word: dict[str, list[_Note]] = {}
+    for note in reversed(notes):
+        rarest = sorted(note.words, key=lambda word: (holders[word], word))
+        first = rarest[: len(rarest) - ceil(_SAME * len(rarest)) + 1]
+        if not any(_about_same(note, newer) for word in first for newer in by_word.get(word, ())):
+            kept.append(note)
+            for word in first:
+                by_word.setdefault(word, []).append(note)
+    return kept
 
 
 def _about_same(one: _Note, other: _Note) -> bool:

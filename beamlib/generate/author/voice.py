@@ -1,0 +1,185 @@
+"""What the user of a generated conversation writes: main questions, replies to the assistant, follow-ups.
+
+Facts stand inside a situation and a question, as people tell them; patterns are in `banks/voice.toml`. No two messages
+of a plan are alike: what has been written is drawn again.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+from beamlib.errors import UserError
+from beamlib.files import read_text
+from beamlib.generate.author.bank import BANKS, SLOT, Asked
+from beamlib.generate.author.coding import coding_question
+from beamlib.generate.author.facts import Fact, Occasion
+from beamlib.generate.author.mathematics import math_question
+from beamlib.generate.author.values import show_date
+
+_SHARES_WORK = 0.6
+"""How often a message in coding or mathematics shows code or mathematics."""
+_RESTATES = 0.12
+"""How often a message without a fact of its own restates one that was told."""
+_VOWEL = re.compile(r"[aeiou]", re.IGNORECASE)
+
+
+@cache
+def _patterns() -> Mapping[str, list[str]]:
+    path = BANKS / "voice.toml"
+    try:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not valid TOML ({error}); correct it.") from None
+
+
+class Deck:
+    """Draws without repetition until all have been drawn, then from the start: texts of a list stay far apart."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._left: dict[str, list[str]] = {}
+
+    def draw(self, name: str, texts: Sequence[str]) -> str:
+        """The next of `texts`, the list called `name`."""
+        left = self._left.get(name)
+        if not left:
+            left = self._left[name] = self._rng.sample(list(texts), len(texts))
+        return left.pop()
+
+
+class Voice:
+    """Writes one plan's user messages; `write` and the others return a text not written before."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._deck = Deck(rng)
+        self._written: set[str] = set()
+
+    def message(self, occasion: Occasion, *, anchor: bool = False) -> str:
+        """A main question for `occasion`; `anchor` opens a sub-plan and names its day."""
+        return self._new(lambda: self._message(occasion, anchor))
+
+    def reply(self, occasion: Occasion, asked: Asked) -> str:
+        """The user's answer to a question that the assistant asked."""
+        rng, words = self._rng, {"thing": self._thing(occasion)}
+        return self._new(
+            lambda: _fill(
+                self._deck.draw("reply", _patterns()["reply"]),
+                {**words, "reply": occasion.fill(rng.choice(asked.replies))},
+            )
+        )
+
+    def followup(self, occasion: Occasion) -> str:
+        """A short question after an answer."""
+        words = {"thing": self._thing(occasion)}
+
+        def draw() -> str:
+            text = occasion.fill(self._deck.draw(f"followup {occasion.topic.label}", occasion.topic.followups))
+            return _fill(self._deck.draw("followup", _patterns()["followup"]), {**words, "followup": _lower(text)})
+
+        return self._new(draw)
+
+    def _new(self, draw: Callable[[], str]) -> str:
+        for _ in range(60):
+            text = draw()
+            if text not in self._written:
+                break
+        else:
+            text = f"{text} ({len(self._written)})"
+        self._written.add(text)
+        return text
+
+    def _message(self, occasion: Occasion, anchor: bool) -> str:
+        topic, purpose = occasion.topic, occasion.purpose
+        situation = occasion.fill(self._deck.draw(f"situation {topic.label}", topic.situations))
+        question = occasion.fill(self._deck.draw(f"question {topic.label}", topic.questions))
+        words = {
+            "situation": situation,
+            "question": question,
+            "thing": self._thing(occasion),
+            "goal": occasion.title.goal,
+        }
+        tell = self._tell(occasion)
+        kind: str = "anchor" if anchor else purpose
+        if purpose == "dig" and not anchor and tell:
+            kind = "restated"
+        if tell:
+            words["tell"] = tell
+        if anchor:
+            words["date"] = show_date(occasion.today)
+        if purpose == "introduction":
+            words |= self._introduction(occasion)
+        work = ""
+        if occasion.bank.style != "general" and purpose in ("fact", "dig") and self._rng.random() < _SHARES_WORK:
+            work = coding_question(occasion) if occasion.bank.style == "coding" else math_question(occasion)
+        pattern = self._deck.draw(kind, _patterns()[kind])
+        if not work:
+            return _fill(pattern, words)
+        # The work stands where the situation would: what the user knows first, what is wanted last.
+        lead = f"{_capital(tell)}. " if tell else f"{_capital(situation)}. " if self._rng.random() < 0.5 else ""
+        tail = f"\n\n{question}" if self._rng.random() < 0.4 else ""
+        return f"{lead}{work}{tail}"
+
+    def _tell(self, occasion: Occasion) -> str:
+        """The clause that tells the occasion's fact; without one, now and then a fact that was told before."""
+        rng, fact = self._rng, occasion.fact
+        if occasion.purpose == "preference":
+            return occasion.words["preference"]
+        if fact is not None and occasion.purpose == "update":
+            return fact.fill(rng.choice(fact.aspect.update), "user")
+        if fact is not None and occasion.purpose == "contradiction":
+            return fact.fill(fact.aspect.never, "user")
+        if fact is not None:
+            return fact.fill(rng.choice(fact.aspect.say), "user")
+        if occasion.purpose == "dig" and occasion.known and rng.random() < _RESTATES:
+            told: Fact = rng.choice(occasion.known)
+            return told.fill(told.aspect.say[0] if told.revises is None else told.aspect.update[0], "user")
+        return ""
+
+    def _introduction(self, occasion: Occasion) -> dict[str, str]:
+        profile, goal = occasion.profile, occasion.title.goal
+        trade = profile.profession[:1].lower() + profile.profession[1:]
+        article = "an" if _VOWEL.match(trade) else "a"
+        return {
+            "name": profile.name,
+            "age": str(profile.age),
+            "profession": f"{article} {trade}",
+            "place": profile.place,
+            "goal_cap": _capital(goal),
+        }
+
+    def _thing(self, occasion: Occasion) -> str:
+        return occasion.thing.name if occasion.thing is not None else occasion.title.goal
+
+
+def _fill(pattern: str, words: Mapping[str, str]) -> str:
+    """A slot whose name begins with a capital gets its text with a capital."""
+
+    def word(slot: re.Match[str]) -> str:
+        name = slot[1]
+        return words[name] if name in words else _capital(words[name.lower()])
+
+    text = SLOT.sub(word, pattern)
+    return _capital(text) if pattern.startswith("{question}") else text
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _lower(text: str) -> str:
+    """A question as it goes on after a comma: `What if ...` becomes `what if ...`, `I` and names stay."""
+    first = text.split(" ", 1)[0]
+    plain = first.lower() in _STARTS
+    return text[:1].lower() + text[1:] if plain else text
+
+
+_STARTS = frozenset((
+    "what", "and", "but", "how", "should", "would", "could", "is", "are", "do", "does", "did", "can", "which",
+    "who", "when", "where", "why", "if", "will", "so", "or", "then", "wouldn't", "shouldn't", "isn't", "doesn't",
+    "can't", "won't", "has", "have", "the", "a", "an", "that", "this", "any",
+))  # fmt: skip

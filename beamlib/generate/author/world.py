@@ -1,0 +1,374 @@
+"""The seeded world of one conversation: what happens in it, bullet by bullet, before a word of it is written.
+
+Things (a class, a supplier, a flat) go through the aspects of their template in the order of life, a few per sub-plan
+and several of them at a time, so that what belongs together is told apart: first here, restated or revised later. Facts
+are drawn once; plan, messages and gold are all written from them, which makes gold true by construction.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from functools import cached_property
+
+from beamlib.generate.author.bank import (
+    SLOT,
+    Aspect,
+    Bank,
+    Preference,
+    Rule,
+    Subject,
+    Title,
+    Topic,
+    bank,
+    common_lexicon,
+    fill,
+)
+from beamlib.generate.author.facts import Companion, Fact, Purpose, Thing
+from beamlib.generate.author.values import companion, draw_number, revised_number, show_date, show_number
+from beamlib.generate.shapes import Layout, Person, Story, Timeline
+
+OPEN_THINGS = 6
+"""Things under way at the same time: with eight aspects each and a dozen facts per sub-plan, one spans about four."""
+_AT_ONCE = 3  # at most so many aspects of one thing in a sub-plan
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A bullet as the author knows it. `text` is the bullet's; what else is set depends on `purpose`.
+
+    `fact` is told (fact, update) or denied (contradiction); `preference` and `rule` are filled texts; `thing` is what a
+    bullet without a fact of its own is about.
+    """
+
+    plan: int
+    batch: int
+    number: int
+    label: str
+    text: str
+    purpose: Purpose
+    topic: Topic
+    thing: Thing | None = None
+    fact: Fact | None = None
+    preference: Preference | None = None
+    rule: Rule | None = None
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Plan (0-based), sub-plan and bullet (1-based)."""
+        return (self.plan, self.batch, self.number)
+
+
+@dataclass
+class _Open:
+    """A thing under way: the aspects still to be told, and the day on which it takes place, once that is known."""
+
+    thing: Thing
+    rest: list[Aspect]
+    day: date | None = None
+    ahead: float = 0.0  # how far off such days are in the middle
+
+
+@dataclass
+class _Draw:
+    """What has been used up while the world is drawn."""
+
+    names: set[str] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
+    templates: list[Subject] = field(default_factory=list)
+    preferences: list[Preference] = field(default_factory=list)
+    rules: list[tuple[Rule, Topic]] = field(default_factory=list)
+    open: list[_Open] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    revised: set[int] = field(default_factory=set)
+    denied: set[int] = field(default_factory=set)
+
+
+class World:
+    """The world of a story; drawn when made, and the same for the same story and layout."""
+
+    def __init__(self, story: Story, layout: Layout) -> None:
+        self.story, self.layout = story, layout
+        self.bank: Bank = bank(story.topic.category)
+        self.title: Title = self._title()
+        self.lexicon: Mapping[str, list[str]] = {**common_lexicon(), **self.bank.lexicon, **self.title.lexicon}
+        self.topics: Mapping[str, Topic] = {topic.label: topic for topic in self.bank.topics}
+        self._rng = random.Random(f"world {story.seed} {story.size} {story.number} {story.topic.title}")
+        self.timelines = [self._timeline(plan) for plan in range(story.plans)]
+        self.anchors = [self._anchors(timeline) for timeline in self.timelines]
+        self.entries: dict[tuple[int, int], list[Entry]] = {}
+        self._draw()
+
+    def _title(self) -> Title:
+        for title in self.bank.titles:
+            if title.title == self.story.topic.title:
+                return title
+        # A title from elsewhere (a model's, a user's): the domain's words serve it, its own name is the goal.
+        topic = self.story.topic
+        stages = [f"{topic.title}, part {number}" for number in range(1, 11)]
+        subtopics = [*topic.subtopics, *self.bank.titles[0].subtopics][:8]
+        return Title(title=topic.title, goal="the whole plan", theme=topic.theme, subtopics=subtopics, stages=stages)
+
+    def _timeline(self, plan: int) -> Timeline:
+        """An equal part of the story's days; parts follow one another without overlap."""
+        whole = self.story.timeline
+        days = (whole.end - whole.start).days + 1
+        first, last = days * plan // self.story.plans, days * (plan + 1) // self.story.plans - 1
+        return Timeline(whole.start + timedelta(first), whole.start + timedelta(last))
+
+    def _anchors(self, timeline: Timeline) -> list[date]:
+        """The day of each sub-plan: evenly spread, strictly increasing, a day or two off now and then."""
+        days, count = (timeline.end - timeline.start).days, self.layout.subplans
+        found = [timeline.start + timedelta(days * number // count) for number in range(count)]
+        room = max(0, days // count - 1)
+        return [found[0]] + [day + timedelta(self._rng.randrange(min(room, 3) + 1)) for day in found[1:]]
+
+    def today(self, plan: int, batch: int) -> date:
+        """The day on which sub-plan `batch` (1-based) of `plan` plays."""
+        return self.anchors[plan][batch - 1]
+
+    @cached_property
+    def people(self) -> list[list[Companion]]:
+        """Who may be named in each plan: grown-ups of the core and those who have entered by then."""
+        found: list[list[Companion]] = []
+        for plan in range(self.story.plans):
+            new = self.story.newcomers[plan] if self.story.newcomers else ()
+            found.append([companion(person) for person in (*self.story.core, *new) if _grown(person)])
+        return found
+
+    def words(self, rng: random.Random) -> dict[str, str]:
+        """One word of every list of the lexicon."""
+        return {slot: rng.choice(words) for slot, words in self.lexicon.items()}
+
+    def fill(self, text: str, rng: random.Random, fixed: Mapping[str, str]) -> str:
+        """`text` with its slots filled from the lexicon, where `fixed` does not say."""
+        return fill(text, lambda slot: fixed.get(slot) or rng.choice(self.lexicon[slot]))
+
+    def about(self, thing: Thing | None, plan: int, rng: random.Random) -> dict[str, str]:
+        """Words for a text that concerns `thing`, or the story as a whole; its own name's words among them."""
+        words = {"goal": self.title.goal, "subject": self.title.goal, "person": rng.choice(self.people[plan]).name}
+        if thing is not None:
+            words |= {slot: thing.slots[slot] for slot in SLOT.findall(thing.template.name)} | {"subject": thing.name}
+        return words
+
+    def _draw(self) -> None:
+        rng, state = self._rng, _Draw()
+        state.preferences = rng.sample(self.bank.preferences, len(self.bank.preferences))
+        state.rules = [(rule, topic) for topic in self.bank.topics for rule in self.bank.rules]
+        rng.shuffle(state.rules)
+        for plan in range(self.story.plans):
+            for batch in range(1, self.layout.subplans + 1):
+                self.entries[plan, batch] = self._batch(plan, batch, state)
+
+    def _batch(self, plan: int, batch: int, state: _Draw) -> list[Entry]:
+        """The bullets of a sub-plan: anchor, introduction if it is the first, facts and asides, the special three."""
+        rng, today = self._rng, self.today(plan, batch)
+        first = rng.choice(self.bank.topics)
+        found = [Entry(plan, batch, 1, "Time Anchor", show_date(today), "dig", first)]
+        if (plan, batch) == (0, 1):
+            profile = self.story.profile
+            who = f"{profile.name}, {profile.age}, {profile.profession.lower()} in {profile.place}"
+            text = f"I'm {who}, and I want help with {self.title.goal}."
+            found.append(Entry(plan, batch, 2, "Personal Introduction", text, "introduction", first))
+        free = self.layout.bullets - len(found)
+        asides = max(2, free // 4)
+        kinds = ["fact"] * (free - asides) + ["aside"] * asides
+        rng.shuffle(kinds)
+        # Preferences are few: one in every sub-plan of a short story, spread out over a long one.
+        spread = max(1, self.story.plans * self.layout.subplans // max(1, len(self.bank.preferences)))
+        position = plan * self.layout.subplans + batch
+        if state.preferences and position % spread == 0:
+            kinds[kinds.index("aside")] = "preference"
+        told: dict[str, int] = {}
+        for kind in kinds:
+            place = (plan, batch, len(found) + 1)
+            if kind == "preference":
+                found.append(self._preference(place, state))
+                continue
+            entry = self._fact(place, state, told) if kind == "fact" else None
+            found.append(entry or self._aside(place, state))
+        return [*found, *self._special(plan, batch, len(found), state)]
+
+    def _fact(self, place: tuple[int, int, int], state: _Draw, told: dict[str, int]) -> Entry | None:
+        """The next aspect of one of the things under way; None where each has had its share of the sub-plan."""
+        today = self.today(place[0], place[1])
+        # What has taken place is over: nothing that leads up to it is told any more.
+        state.open = [one for one in state.open if one.rest and (one.day is None or one.day > today)]
+        while len(state.open) < OPEN_THINGS:
+            thing = self._new_thing(state)
+            state.open.append(_Open(thing, list(thing.template.aspects)))
+        ready = [one for one in state.open if told.get(one.thing.name, 0) < _AT_ONCE]
+        if not ready:
+            return None
+        chosen = self._rng.choice(ready)
+        aspect = chosen.rest.pop(0)
+        if not state.facts and not any(fact.aspect.kind == "event" for fact in state.facts):
+            # Something done comes first of all, or the first sub-plan could have nothing to contradict.
+            first = next(one for one in chosen.thing.template.aspects if one.kind == "event")
+            chosen.rest = [one for one in (aspect, *chosen.rest) if one is not first]
+            aspect = first
+        fact = self._new_fact(chosen, aspect, place)
+        told[chosen.thing.name] = told.get(chosen.thing.name, 0) + 1
+        state.facts.append(fact)
+        text = _sentence(fact.fill(self._rng.choice(aspect.say), "user"))
+        topic = self.topics[chosen.thing.template.topic]
+        return Entry(*place, f"{topic.label}:{aspect.label}", text, "fact", topic, chosen.thing, fact)
+
+    def _new_thing(self, state: _Draw) -> Thing:
+        if not state.templates:
+            state.templates = self._rng.sample(self.bank.subjects, len(self.bank.subjects))
+        template = state.templates.pop()
+        for _ in range(200):
+            slots = self.words(self._rng)
+            name = fill(template.name, slots.__getitem__)
+            if name not in state.names:
+                break
+        else:  # the lists are used up: a number keeps the name unique
+            name += f" number {len(state.names)}"
+        state.names.add(name)
+        return Thing(name, template, {**slots, "goal": self.title.goal})
+
+    def _new_fact(self, chosen: _Open, aspect: Aspect, place: tuple[int, int, int]) -> Fact:
+        rng, (plan, batch, bullet) = self._rng, place
+        values: dict[str, str] = {}
+        number: int | None = None
+        day: date | None = None
+        someone: Companion | None = None
+        if aspect.kind == "quantity":
+            number = draw_number(aspect, rng)
+            values["value"] = show_number(number, aspect.unit)
+        elif aspect.kind == "date":
+            day = self._day(chosen, aspect, plan, batch)
+            values["value"] = show_date(day)
+        elif aspect.kind == "choice":
+            value, other = rng.sample(aspect.options, 2)
+            reason = rng.choice(aspect.reasons)
+            own = {**chosen.thing.slots, "subject": chosen.thing.name}
+            values = {"value": value, "other": other, "reason": reason}
+            values = {name: self.fill(text, rng, own) for name, text in values.items()}
+        elif aspect.kind == "person":
+            someone = rng.choice(self.people[plan])
+        return Fact(chosen.thing, aspect, plan, batch, bullet, values, number, day, someone)
+
+    def _day(self, chosen: _Open, aspect: Aspect, plan: int, batch: int) -> date:
+        """The day of a date: the first one still to come leaves time to tell the rest, further ones agree with it.
+
+        A date that comes sooner by its template (a deadline) lies before the first one, any other after it.
+        """
+        rng, today = self._rng, self.today(plan, batch)
+        first, last = aspect.ahead
+        if last <= 0:
+            return today + timedelta(rng.randrange(first, last + 1))
+        middle = (first + last) / 2
+        if chosen.day is None:
+            pace = (self.timelines[plan].end - self.timelines[plan].start).days // self.layout.subplans + 1
+            telling = pace * (len(chosen.rest) // 2 + 1)
+            chosen.day = today + timedelta(max(telling, 0) + rng.randrange(max(first, 1), last + 1))
+            chosen.ahead = middle
+            return chosen.day
+        room = (chosen.day - today).days
+        if middle < chosen.ahead and room > 1:
+            return today + timedelta(rng.randrange(1, room))
+        return chosen.day + timedelta(rng.randrange(1, max(2, last - first)))
+
+    def _aside(self, place: tuple[int, int, int], state: _Draw) -> Entry:
+        """A bullet that tells no fact: what is on the user's mind about something under way."""
+        thing = self._rng.choice(state.open).thing if state.open else None
+        topic = self._rng.choice(self.bank.topics)
+        for _ in range(20):
+            words = self.about(thing, place[0], self._rng)
+            text = _sentence(self.fill(self._rng.choice(topic.situations), self._rng, words))
+            if text not in state.texts:
+                break
+        else:
+            text = f"{text[:-1]}, which also concerns {words['subject']} ({len(state.texts)})."
+        state.texts.add(text)
+        return Entry(*place, f"{topic.label}:Thoughts", text, "dig", topic, thing)
+
+    def _preference(self, place: tuple[int, int, int], state: _Draw) -> Entry:
+        drawn = state.preferences.pop()
+        words = {**self.words(self._rng), **self.about(None, place[0], self._rng)}
+        filled = Preference.model_validate(
+            {
+                name: [self.fill(text, self._rng, words) for text in value]
+                if isinstance(value, list)
+                else self.fill(value, self._rng, words)
+                for name, value in drawn.model_dump().items()
+            }
+        )
+        text = f"I prefer {filled.likes} to {filled.dislikes} because {filled.because}."
+        topic = self.topics[drawn.topic]
+        return Entry(*place, "Preference Statement", text, "preference", topic, preference=filled)
+
+    def _special(self, plan: int, batch: int, before: int, state: _Draw) -> list[Entry]:
+        """The three bullets of the second stage; one that nothing told so far allows stays out."""
+        found: list[Entry] = []
+        update = self._update((plan, batch, before + 1), state)
+        if update is not None:
+            found.append(update)
+        rule, topic = state.rules.pop()
+        text = f"Always {rule.rule} when I ask about {topic.occasion}."
+        found.append(
+            Entry(plan, batch, before + len(found) + 1, "User Instruction", text, "instruction", topic, rule=rule)
+        )
+        denial = self._denial((plan, batch, before + len(found) + 1), state)
+        return [*found, denial] if denial is not None else found
+
+    def _update(self, place: tuple[int, int, int], state: _Draw) -> Entry | None:
+        plan, batch, number = place
+        today = self.today(plan, batch)
+        open_to = [
+            index
+            for index, fact in enumerate(state.facts)
+            if index not in state.revised
+            and fact.aspect.update
+            and (fact.number is not None or (fact.day is not None and fact.day > today))
+        ]
+        if not open_to:
+            return None
+        # Mostly something told lately, and in an earlier sub-plan where there is one.
+        earlier = [index for index in open_to if (state.facts[index].plan, state.facts[index].batch) != (plan, batch)]
+        index = self._rng.choice((earlier or open_to)[-40:])
+        state.revised.add(index)
+        old = state.facts[index]
+        if old.number is not None:
+            amount = revised_number(old.aspect, old.number, self._rng)
+            values = {"value": show_number(amount, old.aspect.unit), "old": old.values["value"]}
+            fact = replace(old, plan=plan, batch=batch, bullet=number, values=values, number=amount, revises=old)
+        else:
+            assert old.day is not None
+            day = max(old.day, today) + timedelta(self._rng.randrange(3, 22))
+            values = {"value": show_date(day), "old": old.values["value"]}
+            fact = replace(old, plan=plan, batch=batch, bullet=number, values=values, day=day, revises=old)
+        state.facts[index] = fact  # what is told later builds on the newest version
+        for one in state.open:
+            if one.thing is fact.thing and one.day == old.day:
+                one.day = fact.day
+        text = _sentence(fact.fill(self._rng.choice(old.aspect.update), "user"))
+        topic = self.topics[old.thing.template.topic]
+        return Entry(plan, batch, number, "Information Update", text, "update", topic, old.thing, fact)
+
+    def _denial(self, place: tuple[int, int, int], state: _Draw) -> Entry | None:
+        plan, batch, number = place
+        events = [
+            index for index, fact in enumerate(state.facts) if index not in state.denied and fact.aspect.kind == "event"
+        ]
+        if not events:
+            return None
+        earlier = [index for index in events if (state.facts[index].plan, state.facts[index].batch) != (plan, batch)]
+        index = self._rng.choice((earlier or events)[-40:])
+        state.denied.add(index)
+        fact = state.facts[index]
+        text = _sentence(fact.fill(fact.aspect.never, "user"))
+        topic = self.topics[fact.thing.template.topic]
+        return Entry(plan, batch, number, "Logical Contradiction", text, "contradiction", topic, fact.thing, fact)
+
+
+def _grown(person: Person) -> bool:
+    return 18 <= person.age <= 78
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[:1].upper()}{clause[1:]}."

@@ -1,0 +1,213 @@
+"""A conversation from its story to its probing questions, stage by stage (paper Algorithms 1 to 3, section 2.3).
+
+Stages are `plans`, `questions`, `dialogue`, `probes`. Each reads the files that the one before wrote and ends in files
+of its own; a stage that is on record and agrees with what it was made from is not done again, one that a hand has
+edited is kept. The dialogues of the ten plans of a 10M conversation are independent of one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from beamlib.benchmark.model import Size
+from beamlib.benchmark.sources import CHAT
+from beamlib.errors import UserError
+from beamlib.files import read_json, read_jsonl, write_json, write_jsonl
+from beamlib.generate.casting import Writing, open_cast
+from beamlib.generate.dialogue import Entry, hold_dialogue
+from beamlib.generate.folder import (
+    USER_MESSAGES,
+    combine_chats,
+    read_questions,
+    read_turns,
+    write_chat,
+    write_probing_questions,
+    write_questions,
+)
+from beamlib.generate.journal import Journal, fingerprint
+from beamlib.generate.layouts import layout
+from beamlib.generate.long_plans import make_plans
+from beamlib.generate.plan_files import PLAN, plan_folder, read_plan, read_story, write_plan, write_story
+from beamlib.generate.plans import ask_summary, with_biography
+from beamlib.generate.probes.making import make_probes
+from beamlib.generate.questions import make_questions
+from beamlib.generate.review import read_decisions
+from beamlib.generate.seeds import make_story
+from beamlib.generate.shapes import Repairs, Story
+from beamlib.generate.stages import begin, making, stage_state
+from beamlib.models.base import ModelError, run
+
+Value = TypeVar("Value")
+Stage = Literal["plans", "questions", "dialogue", "probes"]
+STAGES: tuple[Stage, ...] = ("plans", "questions", "dialogue", "probes")
+DECISIONS = "decisions.jsonl"
+CANDIDATES = "candidates.json"
+SUMMARIES = "plan_summaries.json"
+_CALLS = "calls.sqlite"
+JOURNAL = "dialogue.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Commission:
+    """Which conversation is wanted. `domain` and `title` may be empty: then the seed draws them."""
+
+    size: Size
+    number: int
+    seed: int
+    domain: str = ""
+    title: str = ""
+    strategy: str = "hierarchical"
+
+    def folder(self, out: Path) -> Path:
+        """Where the conversation lies under `out`, as in the released data."""
+        return out / self.size / str(self.number)
+
+    def begin(self, out: Path) -> Path:
+        """Make the folder, or recognise it; a folder with another conversation is a `UserError`."""
+        folder = self.folder(out)
+        story = make_story(self.size, self.number, self.seed, self.domain, self.title, self.strategy)
+        drawn = {"category": story.topic.category, "title": story.topic.title, "strategy": self.strategy}
+        begin(folder, {"size": self.size, "number": self.number, "seed": self.seed, **drawn})
+        return folder
+
+    def story(self) -> Story:
+        """The story, drawn from the seed."""
+        return make_story(self.size, self.number, self.seed, self.domain, self.title, self.strategy)
+
+
+def make_plan_stage(commission: Commission, folder: Path, writing: Writing) -> bool:
+    """Plans of a conversation (Algorithm 1); whether there was anything to do."""
+    made_by = writing.made_by("planner")
+    if stage_state(folder, "plans", made_by) in ("done", "edited"):
+        return False
+    repairs = Repairs()
+    story = commission.story()
+    with making(folder, "plans", made_by=made_by) as files, open_cast(writing, story, folder / _CALLS) as cast:
+        story = _waited(with_biography(cast.planner, story, repairs))
+        files += write_story(folder, story)
+        plans = _waited(make_plans(cast.planner, story, repairs))
+        for plan in plans:
+            files += write_plan(folder, story, plan)
+        if story.plans > 1:
+            summaries = [_waited(ask_summary(cast.planner, story, plan, repairs)) for plan in plans[:-1]]
+            files.append(write_json(folder / SUMMARIES, summaries))
+        files.append(_write_repairs(folder, "plans", repairs))
+    return True
+
+
+def make_question_stage(folder: Path, writing: Writing) -> bool:
+    """Main questions of all plans (Algorithm 2); whether there was anything to do."""
+    story, made_by = read_story(folder), writing.made_by("asker")
+    made_from = [_name(folder, plan_folder(folder, story, k) / PLAN) for k in range(story.plans)]
+    if stage_state(folder, "questions", made_by) in ("done", "edited"):
+        return False
+    repairs, said = Repairs(), set[str]()
+    with making(folder, "questions", made_from, made_by) as files, open_cast(writing, story, folder / _CALLS) as cast:
+        for index in range(story.plans):
+            plan = read_plan(folder, story, index)
+            made = make_questions(cast.asker, story, plan, layout(story.size, story.style), repairs, said=said)
+            files.append(write_questions(folder, story, plan, _waited(made)))
+        files.append(_write_repairs(folder, "questions", repairs))
+    return True
+
+
+def make_dialogue_of_plan(folder: Path, index: int, writing: Writing) -> bool:
+    """The dialogue of one plan (Algorithm 3), resumed after the last turn on file; whether there was anything to do.
+
+    Its stage is on record in the plan's own folder, so that plans can be worked on by different processes.
+    """
+    story = read_story(folder)
+    place, made_by = plan_folder(folder, story, index), writing.made_by("speaker")
+    if stage_state(place, "dialogue", made_by) in ("done", "edited"):
+        return False
+    plan, repairs = read_plan(folder, story, index), Repairs()
+    questions = read_questions(folder, story, plan)
+    rests_on = fingerprint(writing.name("speaker"), {}, made_by, story, plan, questions)
+    with (
+        making(place, "dialogue", [PLAN, USER_MESSAGES], made_by) as files,
+        open_cast(writing, story, place / _CALLS) as cast,
+        Journal(place / JOURNAL, rests_on, repairs) as journal,
+    ):
+        held = hold_dialogue(
+            cast.speaker,
+            story,
+            plan,
+            questions,
+            _summaries(folder, index),
+            repairs,
+            said_before=[Entry.from_json(value) for value in journal.entries],
+            keep=lambda entry: journal.append(entry.to_json()),
+            reach=writing.reach,
+        )
+        files.append(write_chat(folder, story, plan, _waited(held)))
+        files.append(_write_repairs(place, "dialogue", repairs))
+    (place / JOURNAL).unlink(missing_ok=True)  # everything in it stands in chat.json now
+    return True
+
+
+def make_probe_stage(folder: Path, writing: Writing) -> bool:
+    """The combined chat of a 10M conversation, then candidates and probing questions; whether there was anything to do.
+
+    A file `decisions.jsonl` in the folder is honoured; when it changes, the questions are chosen anew.
+    """
+    story, made_by = read_story(folder), writing.made_by("prober")
+    chats = [_name(folder, plan_folder(folder, story, k) / CHAT) for k in range(story.plans)]
+    if story.plans > 1 and stage_state(folder, "combined", {}) not in ("done", "edited"):
+        with making(folder, "combined", chats, {}) as files:
+            files.append(combine_chats(folder, story))
+    if stage_state(folder, "probes", made_by) in ("done", "edited"):
+        return False
+    decisions = read_decisions(folder / DECISIONS) if (folder / DECISIONS).exists() else None
+    repairs = Repairs()
+    sources = [*chats, DECISIONS]
+    with making(folder, "probes", sources, made_by) as files, open_cast(writing, story, folder / _CALLS) as cast:
+        plans = [read_plan(folder, story, index) for index in range(story.plans)]
+        turns = [read_turns(folder, story, plan) for plan in plans]
+        probes = _waited(make_probes(cast.prober, story, plans, turns, repairs, story.seed, decisions))
+        files.append(write_json(folder / CANDIDATES, probes.candidates))
+        files.append(write_probing_questions(folder, probes.questions))
+        files.append(_write_repairs(folder, "probes", repairs))
+    return True
+
+
+def finished(folder: Path) -> bool:
+    """Whether a conversation is complete, whoever wrote it."""
+    return stage_state(folder, "probes") in ("done", "edited")
+
+
+def repairs_of(folder: Path) -> dict[str, list[dict[str, str]]]:
+    """What was repaired, asked again or dropped, by stage; the plans of a 10M conversation together."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for stage in STAGES:
+        paths = [folder / _repairs(stage), *sorted(folder.glob(f"plan-*/{_repairs(stage)}"))]
+        found[stage] = [row for path in paths if path.exists() for row in read_jsonl(path)]
+    return found
+
+
+def _summaries(folder: Path, index: int) -> list[str]:
+    """Summaries of the plans before plan `index`."""
+    return [str(text) for text in read_json(folder / SUMMARIES)[:index]] if index else []
+
+
+def _waited(work: Coroutine[Any, Any, Value]) -> Value:
+    """The result of `work`; what no model could be brought to give is a `UserError`."""
+    try:
+        return run(work)
+    except ModelError as error:
+        raise UserError(f"generation stopped: {error.reason}; what is finished stays on file, run again.") from None
+
+
+def _write_repairs(folder: Path, stage: str, repairs: Repairs) -> Path:
+    names = ("stage", "where", "found", "done")
+    return write_jsonl(folder / _repairs(stage), (dict(zip(names, entry, strict=True)) for entry in repairs.entries))
+
+
+def _repairs(stage: str) -> str:
+    return f"repairs-{stage}.jsonl"
+
+
+def _name(folder: Path, path: Path) -> str:
+    return path.relative_to(folder).as_posix()

@@ -1,0 +1,97 @@
+"""Many conversations at once: their stages as work for a pool of processes, with a progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+
+from beamlib.generate.casting import Writing
+from beamlib.generate.pipeline import (
+    JOURNAL,
+    Commission,
+    make_dialogue_of_plan,
+    make_plan_stage,
+    make_probe_stage,
+    make_question_stage,
+)
+from beamlib.generate.plan_files import plan_folder, read_story
+from beamlib.processes import process_pool
+
+Value = TypeVar("Value")
+_LOOK = 0.5  # seconds between two looks at how far the dialogues are
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """A finished conversation: its folder, and whether any stage had to be done."""
+
+    folder: Path
+    worked: bool
+
+
+def produce(
+    commissions: Sequence[Commission], out: Path, writing: Writing, workers: int, *, quiet: bool = False
+) -> list[Produced]:
+    """Write conversations into `out` in the released layout; what is finished there is not done again.
+
+    Conversations, and the dialogues of a 10M conversation's plans, are spread over `workers` processes. Every stage
+    ends in files, so a run that is killed goes on where it stopped. Errors are `UserError`s.
+    """
+    folders = [commission.begin(out) for commission in commissions]
+    writing = replace(writing, processes=workers)
+    with process_pool(workers) as pool, tqdm(desc="plans, questions", unit="turn", leave=False, disable=quiet) as bar:
+        begun = _all(pool, _begin_one, [(one, at, writing) for one, at in zip(commissions, folders, strict=True)])
+        stories = [read_story(folder) for folder in folders]
+        plans = [(at, index) for at, story in zip(folders, stories, strict=True) for index in range(story.plans)]
+        journals = [
+            plan_folder(at, story, index) / JOURNAL
+            for at, story in zip(folders, stories, strict=True)
+            for index in range(story.plans)
+        ]
+        bar.set_description("dialogue")
+        spoken = _all(pool, make_dialogue_of_plan, [(*plan, writing) for plan in plans], lambda: _show(bar, journals))
+        bar.set_description("probing questions")
+        asked = _all(pool, make_probe_stage, [(folder, writing) for folder in folders])
+    talked = {folder for (folder, _), done in zip(plans, spoken, strict=True) if done}
+    return [
+        Produced(folder, made or done or folder in talked)
+        for folder, made, done in zip(folders, begun, asked, strict=True)
+    ]
+
+
+def _begin_one(commission: Commission, folder: Path, writing: Writing) -> bool:
+    """Plans and questions of one conversation."""
+    made = make_plan_stage(commission, folder, writing)
+    return make_question_stage(folder, writing) or made
+
+
+def _all(
+    pool: ProcessPoolExecutor,
+    work: Callable[..., Value],
+    items: Sequence[tuple[Any, ...]],
+    look: Callable[[], None] = lambda: None,
+) -> list[Value]:
+    """`work(*item)` for every item, in order; the first error is raised at once, which ends the others."""
+    futures = [pool.submit(work, *item) for item in items]
+    waiting = set(futures)
+    while waiting:
+        done, waiting = wait(waiting, timeout=_LOOK)
+        for future in done:
+            future.result()
+        look()
+    return [future.result() for future in futures]
+
+
+def _show(bar: tqdm[Any], journals: Sequence[Path]) -> None:
+    """Move the bar to the number of turns in the journals that are being written."""
+    turns = 0
+    for journal in journals:
+        if journal.exists():
+            turns += max(0, journal.read_bytes().count(b"\n") - 1)
+    bar.n = max(bar.n, turns)
+    bar.refresh()

@@ -1,0 +1,171 @@
+"""What stands before a conversation's first plan, drawn from an explicit seed; and new topics by Listing 22.
+
+Which domain a conversation has: a tier has the released mixture (20, 35, 35 and 10 conversations, of them 3, 5, 5, 3
+about coding and 2, 5, 5, 2 about mathematics), in an order drawn from the seed, and begins anew after the last. The
+first of each tier is general, and the four first ones of a seed are of four domains.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from datetime import date, timedelta
+
+from beamlib.benchmark.model import SIZES, Seed, Size
+from beamlib.errors import UserError
+from beamlib.generate.author.bank import bank, banks
+from beamlib.generate.domains import find_title, general_domains, parse_domain, style_of, titles
+from beamlib.generate.people import draw_people
+from beamlib.generate.reply_json import objects, strings, text_of
+from beamlib.generate.shapes import Repairs, Story, Strategy, Timeline
+from beamlib.models.base import Model, ModelError, Outcome, Prompt
+
+MIXTURE: Mapping[Size, tuple[int, int, int]] = {
+    "100K": (15, 3, 2),
+    "500K": (25, 5, 5),
+    "1M": (25, 5, 5),
+    "10M": (5, 3, 2),
+}
+"""Released conversations of a size: general, coding, mathematics."""
+
+_SPAN: Mapping[Size, tuple[int, int]] = {"100K": (60, 120), "500K": (180, 300), "1M": (240, 365), "10M": (730, 1095)}
+"""Days from the first to the last day: the least and the most."""
+
+STRATEGIES: tuple[Strategy, ...] = ("sequential", "hierarchical")
+
+
+def make_story(
+    size: Size, number: int, seed: int, domain: str = "", title: str = "", strategy: str = "hierarchical"
+) -> Story:
+    """The story of conversation `number` (1-based) of a size: topic, people and days, all from `seed`.
+
+    `domain` (either spelling) and `title` choose the topic; empty, they are drawn. A title of Table 5 brings its domain
+    along; any other needs one. Theme and subtopics are the word bank's where it has the title, else empty. The
+    biography is still empty. A `UserError` names what is wrong.
+    """
+    if number < 1:
+        raise UserError(f"conversation number {number} is below 1; conversations count from 1.")
+    if strategy not in STRATEGIES:
+        raise UserError(f"strategy {strategy!r:.80} does not exist; choose one of: {', '.join(STRATEGIES)}.")
+    category, name = _topic(size, number, seed, domain.strip(), title.strip())
+    people = draw_people(size, number, seed)
+    return Story(
+        size=size,
+        number=number,
+        seed=seed,
+        style=style_of(category),
+        topic=_seed_of(category, name),
+        profile=people.profile,
+        core=people.core,
+        newcomers=people.newcomers,
+        timeline=_timeline(size, number, seed),
+        strategy="sequential" if strategy == "sequential" else "hierarchical",
+    )
+
+
+def render_topic(seed: Seed) -> str:
+    """A seed as the prompts show it; what is empty is left out."""
+    lines = [f"Domain: {seed.category}", f"Title: {seed.title}"]
+    if seed.theme:
+        lines.append(f"Theme: {seed.theme}")
+    if seed.subtopics:
+        lines.append(f"Subtopics: {', '.join(seed.subtopics)}")
+    return "\n".join(lines)
+
+
+async def new_topic(model: Model, domain: str, count: int, used: list[str], repairs: Repairs) -> list[Seed]:
+    """Up to `count` new topics of a domain by Listing 22, none of them titled as in `used`.
+
+    Entries without title, theme or subtopics and repeated titles are dropped and noted. Where fewer than `count` are
+    left the model is asked once more; what is then missing is noted. None at all is a `ModelError`.
+    """
+    category = parse_domain(domain)
+    prompt = Prompt("titles", {"domain": category, "count": str(count), "used": "\n".join(used)}, f"titles, {category}")
+    found: list[Seed] = []
+    known = {name.casefold() for name in used}
+    for _ in range(2):
+        reply = await model.complete(prompt)
+        for entry in objects(reply.text) or []:
+            seed = read_seed(entry, category)
+            if seed is None or not (seed.theme and seed.subtopics) or seed.title.casefold() in known:
+                repairs.note("titles", category, f"{json.dumps(entry, default=str):.120}", "dropped")
+                continue
+            known.add(seed.title.casefold())
+            found.append(seed)
+        if len(found) >= count:
+            return found[:count]
+        prompt = prompt.again(
+            f"{len(found)} of {count} topics could be used; every one needs a new title, a theme, subtopics."
+        )
+    if not found:
+        raise ModelError(f"{model.name} named no usable topic for {category}", Outcome.UNREADABLE)
+    repairs.note("titles", category, f"{len(found)} of {count} topics", "accepted")
+    return found
+
+
+def read_seed(entry: object, category: str) -> Seed | None:
+    """A seed from an object of a model's JSON; None without a title. Subtopics may be one text."""
+    if not isinstance(entry, dict):
+        return None
+    title = text_of(entry.get("title"))
+    if not title:
+        return None
+    return Seed(category, title, text_of(entry.get("theme")), strings(entry.get("subtopics")))
+
+
+def _topic(size: Size, number: int, seed: int, domain: str, title: str) -> tuple[str, str]:
+    known = find_title(title) if title else None
+    if title and not domain:
+        if known is None:
+            raise UserError(f"title {title!r:.120} is not one of Table 5's; give its domain as well.")
+        return known
+    if domain:
+        category = parse_domain(domain)
+        if title:
+            return category, known[1] if known and known[0] == category else title
+        return category, _title(category, size, seed, number - 1)
+    order = _domains(size, seed, number)
+    return order[-1], _title(order[-1], size, seed, order.count(order[-1]) - 1)
+
+
+def _domains(size: Size, seed: int, number: int) -> list[str]:
+    """The domains of conversations 1 to `number` of a size."""
+    general, coding, math = MIXTURE[size]
+    first = random.Random(f"first domains {seed}").sample(list(general_domains()), len(SIZES))[SIZES.index(size)]
+    rest = [name for name in general_domains() if name != first]
+    random.Random(f"general domains {seed} {size}").shuffle(rest)
+    cycle, used = [first, *rest], 0
+    found: list[str] = []
+    while len(found) < number:
+        styles = ["general"] * (general - 1) + ["Coding"] * coding + ["Math"] * math
+        random.Random(f"styles {seed} {size} {len(found)}").shuffle(styles)
+        for style in ["general", *styles]:
+            if style == "general":
+                found.append(cycle[used % len(cycle)])
+                used += 1
+            else:
+                found.append(style)
+    return found[:number]
+
+
+def _title(category: str, size: Size, seed: int, occurrence: int) -> str:
+    """The title of a domain's `occurrence`-th (0-based) conversation: none returns before all have been used."""
+    names = list(titles()[category])
+    random.Random(f"titles {seed} {category}").shuffle(names)
+    return names[(occurrence + SIZES.index(size)) % len(names)]
+
+
+def _seed_of(category: str, title: str) -> Seed:
+    if category in banks():
+        for known in bank(category).titles:
+            if known.title == title:
+                return Seed(category, title, known.theme, tuple(known.subtopics))
+    return Seed(category, title)
+
+
+def _timeline(size: Size, number: int, seed: int) -> Timeline:
+    rng = random.Random(f"timeline {seed} {size} {number}")
+    start = date(2024, 1, 1) + timedelta(rng.randrange(366))
+    least, most = _SPAN[size]
+    return Timeline(start, start + timedelta(rng.randrange(least, most + 1)))

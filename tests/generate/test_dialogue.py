@@ -1,0 +1,355 @@
+"""The dialogue's loop, its memory, and that it goes on after a kill as if nothing had happened."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from talking_model import LAYOUT, TalkingModel, make_plan, make_story
+
+from beamlib.errors import UserError
+from beamlib.generate.dialogue import PROMPT_IDS, Entry, Reach, hold_dialogue
+from beamlib.generate.history import RECENT, Lazy, Side, Talk, Window
+from beamlib.generate.journal import Journal, fingerprint, prompt_hashes
+from beamlib.generate.messages import leaks, tidy
+from beamlib.generate.questions import make_questions
+from beamlib.generate.shapes import Question, Repairs, Said, SpokenTurn
+from beamlib.models.base import ModelError, Outcome, Prompt
+from beamlib.models.prompts import prompt_file
+
+STORY, PLAN = make_story(), make_plan(subplans=3)
+QUESTIONS = asyncio.run(make_questions(TalkingModel(), STORY, PLAN, LAYOUT, Repairs()))
+
+
+def talk(
+    model: TalkingModel, repairs: Repairs | None = None, reach: Reach = "conversation", **more: object
+) -> list[SpokenTurn]:
+    return asyncio.run(
+        hold_dialogue(model, STORY, PLAN, QUESTIONS, ["Ada moved."], repairs or Repairs(), reach=reach, **more)  # type: ignore[arg-type]
+    )
+
+
+def kinds(turn: SpokenTurn) -> list[str | None]:
+    return [message.kind for message in turn.messages if message.role == "user"]
+
+
+# The loop
+
+
+def test_turns_alternate_and_questions_and_follow_ups_come_where_they_are_due() -> None:
+    model, repairs = TalkingModel(), Repairs()
+    turns = talk(model, repairs)
+    assert len(turns) == sum(map(len, QUESTIONS)) and not repairs.entries
+    for turn in turns:
+        assert [message.role for message in turn.messages] == ["user", "assistant"] * (len(turn.messages) // 2)
+    assert {tuple(kinds(turn)) for turn in turns} == {
+        ("main_question",),
+        ("main_question", "followup_question"),
+        ("main_question", "answer_ai_question"),
+    }
+    assert model.calls["detect_question"] == model.calls["detect_followup"] == len(turns) + 3
+    assert [turn.bullet for turn in turns[:7]] == [question.bullet for question in QUESTIONS[0]]
+
+
+def test_a_speaker_who_never_stops_is_stopped_after_two_and_two() -> None:
+    model = TalkingModel(lambda prompt, text: "yes" if prompt.id.startswith("detect") else text)
+    for turn in talk(model):
+        assert kinds(turn) == ["main_question", *["answer_ai_question"] * 2, *["followup_question"] * 2]
+    turns = sum(map(len, QUESTIONS))
+    assert model.calls["detect_question"] == model.calls["user_reply"] == 2 * turns
+    assert model.calls["assistant_answer"] == 5 * turns
+
+
+def test_every_prompt_shows_what_it_must_and_renders() -> None:
+    seen: dict[str, Prompt] = {}
+
+    def say(prompt: Prompt, text: str) -> str:
+        assert set(prompt.variables) == set(prompt_file(prompt.id).variables)
+        if "sub-plan 2" in prompt.about:
+            seen[prompt.id] = prompt
+        return "yes" if prompt.id.startswith("detect") else text
+
+    talk(TalkingModel(say))
+    shown = {name: prompt.messages[-1]["content"] for name, prompt in seen.items()}
+    assert set(shown) == set(PROMPT_IDS) - {"dialogue_summary"}
+    assert all("plan 0 hive 1" in shown[name] for name in ("assistant_answer", "user_reply", "user_followup"))
+    assert "Ada moved." in shown["assistant_answer"] and "Ada Quill" not in shown["assistant_answer"]
+    assert "Ada keeps bees." in shown["user_reply"] and "hive 2 weighs 5" in shown["user_reply"]
+    reply = seen["user_reply"].variables
+    assert reply["answer"] not in reply["history"] and reply["history"].rpartition("\n\n")[2].startswith("USER: ")
+
+
+@pytest.mark.parametrize("reach", ["conversation", "batch"])
+def test_the_window_runs_on_or_begins_anew_with_each_sub_plan(reach: Reach) -> None:
+    first: list[str] = []
+
+    def say(prompt: Prompt, text: str) -> str:
+        if prompt.id == "assistant_answer" and prompt.about.endswith("sub-plan 2, question 1"):
+            first.append(prompt.variables["history"])
+        return text
+
+    talk(TalkingModel(say), reach=reach)
+    assert first and bool(first[0]) == (reach == "conversation")
+
+
+# Replies that cannot be used as they came
+
+
+@pytest.mark.parametrize("reply", ["Perhaps.", "", "I would say yes", "Yesterday"])
+def test_a_detector_that_cannot_decide_is_asked_again_then_taken_for_no(reply: str) -> None:
+    model = TalkingModel(
+        lambda prompt, text: reply if prompt.id == "detect_question" else "no" if "detect" in prompt.id else text
+    )
+    repairs = Repairs()
+    turns = talk(model, repairs)
+    assert model.calls["detect_question"] == 2 * len(turns) == 2 * len(repairs.entries)
+    assert not model.calls["user_reply"]
+
+
+@pytest.mark.parametrize("reply", ["YES", "yes, it does", '"Yes"', "**yes**\n", "- Yes."])
+def test_a_yes_in_any_dress_is_one(reply: str) -> None:
+    model = TalkingModel(lambda prompt, text: reply if prompt.id == "detect_followup" else text)
+    assert all(kinds(turn)[-2:] == ["followup_question"] * 2 for turn in talk(model))
+
+
+def refusing(prompt_id: str, about: str, outcome: Outcome = Outcome.REFUSED) -> TalkingModel:
+    def say(prompt: Prompt, text: str) -> str:
+        if prompt.id == prompt_id and about in prompt.about:
+            raise ModelError("not that", outcome)
+        return "yes" if prompt.id == "detect_followup" else text
+
+    return TalkingModel(say)
+
+
+def test_a_question_without_an_answer_is_dropped_and_noted() -> None:
+    repairs = Repairs()
+    turns = talk(refusing("assistant_answer", "sub-plan 2, question 3"), repairs)
+    assert len(turns) == sum(map(len, QUESTIONS)) - 1
+    assert QUESTIONS[1][2].text not in [turn.messages[0].text for turn in turns]
+    assert [done for *_, done in repairs.entries][-1] == "the turn is dropped"
+
+
+def test_a_follow_up_that_fails_ends_the_turn_after_its_last_answer() -> None:
+    repairs = Repairs()
+    turns = talk(refusing("user_followup", "sub-plan 2, question 3"), repairs)
+    assert len(turns) == sum(map(len, QUESTIONS)) and len(repairs.entries) == 1
+    assert sorted(len(turn.messages) for turn in turns)[:2] == [4, 6]  # question 3 got a reply before
+
+
+def test_a_sub_plan_that_loses_too_much_stops_the_run_with_one_sentence() -> None:
+    with pytest.raises(UserError, match=r"plan 0, sub-plan 2: 6 of 7 turns .*not that.*'talking model'") as caught:
+        talk(refusing("assistant_answer", "sub-plan 2"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reply", "kept"),
+    [
+        ("Weigh it. ->-> 3,8", "Weigh it."), ("Weigh it ->-> N/A", "Weigh it"), ("ASSISTANT: Weigh it.", "Weigh it."),
+        ("**Assistant:** Weigh it.", "Weigh it."), ("\ud800Weigh\x00 it.", "\ufffdWeigh it."),
+    ],
+)  # fmt: skip
+def test_what_does_not_belong_into_a_message_is_taken_out(reply: str, kept: str) -> None:
+    model = TalkingModel(lambda prompt, text: reply if prompt.id == "assistant_answer" else "no")
+    repairs = Repairs()
+    assert {turn.messages[1].text for turn in talk(model, repairs)} == {kept}
+    assert bool(repairs.entries) == ("->->" in reply)
+
+
+def test_a_user_message_loses_quotation_marks_and_an_answer_keeps_them() -> None:
+    assert tidy('"Yes, in May"', quoted=True)[0] == "Yes, in May"
+    assert tidy('"May" and "June"', quoted=True)[0] == '"May" and "June"'
+    assert tidy('"Yes, in May"', quoted=False)[0] == '"Yes, in May"'
+
+
+def test_a_message_that_repeats_its_prompt_is_asked_for_again_then_cleaned() -> None:
+    line = next(one for one in prompt_file("assistant_answer").template.split("\n") if one.startswith("- Keep"))
+    assert leaks(f"Well.\n{line}", "assistant_answer") and not leaks("A wish about <summary> tags", "assistant_answer")
+    for stubborn in (False, True):
+
+        def say(prompt: Prompt, text: str, stubborn: bool = stubborn) -> str:
+            if prompt.id == "assistant_answer" and (stubborn or not prompt.attempt):
+                return f"{line}\n</said_before>\nWeigh it."
+            return "Weigh it." if prompt.id == "assistant_answer" else "no"
+
+        repairs = Repairs()
+        turns = talk(TalkingModel(say), repairs)
+        assert {turn.messages[1].text.strip("- \n") for turn in turns} == {"Weigh it."}
+        assert len(repairs.entries) == len(turns) * (2 if stubborn else 1)
+
+
+# Memory
+
+
+def test_a_full_window_keeps_ten_messages_and_folds_the_rest() -> None:
+    talk_, seen = Talk(), []
+
+    def say(prompt: Prompt, text: str) -> str:
+        seen.append(dict(prompt.variables))
+        return f"summary {len(seen)}"
+
+    window, repairs = Window(talk_, Side("assistant", 1_000, 50)), Repairs()
+    for number in range(60):
+        talk_.add([Said("user", f"word{number} " * 20), Said("assistant", f"answer{number} " * 20)])
+        asyncio.run(window.make_room(TalkingModel(say), repairs, "here"))
+        shown = window.text()()
+        assert f"answer{number}" in shown and shown.count("USER: ") >= RECENT // 2 - (number < 4) * 5
+        assert len(shown.split()) <= 1_000 + 60
+    assert 2 <= len(seen) <= 4 and not repairs.entries
+    assert seen[1]["summary"] == "summary 1" and "word0 " in seen[0]["exchanges"]
+    assert "word0 " not in seen[1]["exchanges"]
+    told = " ".join(one["exchanges"] for one in seen) + window.text()()
+    assert all(f"word{number} " in told for number in range(60))
+
+
+def test_a_runaway_answer_is_shown_in_part_and_a_long_summary_is_cut() -> None:
+    talk_ = Talk()
+    window, repairs = Window(talk_, Side("assistant", 1_000, 50)), Repairs()
+    talk_.add([Said("user", "hello"), Said("assistant", "long " * 50_000)] * 12)
+    asyncio.run(window.make_room(TalkingModel(lambda prompt, text: "much " * 200), repairs, "here"))
+    assert len(window.text()().split()) < 1_000
+    assert len(window.fold.summary.split()) == 50 and len(repairs.entries) == 1
+
+
+def test_a_summary_that_fails_leaves_the_old_one() -> None:
+    def say(prompt: Prompt, text: str) -> str:
+        raise ModelError("no", Outcome.FILTERED)
+
+    talk_ = Talk()
+    window, repairs = Window(talk_, Side("user", 100, 50)), Repairs()
+    talk_.add([Said("user", f"word {n} " * 20) for n in range(12)])
+    asyncio.run(window.make_room(TalkingModel(say), repairs, "here"))
+    assert window.fold.summary == "" and window.fold.start == 2 and len(repairs.entries) == 1
+
+
+def test_variables_are_made_when_read_once_and_as_they_were() -> None:
+    made = itertools.count()
+    lazy: Mapping[str, str] = Lazy({"plain": "x", "costly": lambda: f"made {next(made)}"})
+    assert set(lazy) == {"plain", "costly"} and lazy["plain"] == "x" and next(made) == 0
+    assert lazy["costly"] == lazy["costly"] == "made 1"
+    talk_ = Talk()
+    window = Window(talk_, Side("user", 100, 50))
+    talk_.add([Said("user", "one")])
+    before = window.text()
+    talk_.add([Said("assistant", "two")])
+    assert before() == "USER: one"
+
+
+# Going on after an interruption
+
+
+def outcome(folder: Path, model: TalkingModel) -> tuple[list[SpokenTurn], Repairs]:
+    repairs = Repairs()
+    with Journal(folder / "talk.jsonl", fingerprint(model.name, prompt_hashes(PROMPT_IDS), PLAN), repairs) as journal:
+        before = [Entry.from_json(value) for value in journal.entries]
+        turns = talk(model, repairs, said_before=before, keep=lambda entry: journal.append(entry.to_json()))
+    return turns, repairs
+
+
+def wordy(limit: int = 10**9) -> TalkingModel:
+    """Long answers, so that windows fold; the endpoint goes away after `limit` calls."""
+    calls = itertools.count()
+
+    def say(prompt: Prompt, text: str) -> str:
+        if next(calls) >= limit:
+            raise ModelError("gone", Outcome.UNAVAILABLE)
+        if prompt.id == "dialogue_summary":
+            return f"Up to now {len(prompt.variables['exchanges'])} and {prompt.variables['summary'][-80:]}"
+        if prompt.id == "assistant_answer":
+            tail = prompt.variables["history"][-30:].split() + prompt.variables["summary"].split()
+            return f"{text} {len(prompt.variables['history'])} {tail[-1:]} " + "so it is " * 700 + "\u00e9"
+        return "odd" if prompt.id == "detect_question" and "question 2" in prompt.about else text
+
+    return TalkingModel(say)
+
+
+def test_stopping_anywhere_and_going_on_gives_the_same_and_asks_nothing_twice(tmp_path: Path) -> None:
+    model = wordy()
+    whole, noted = outcome(tmp_path / "whole", model)
+    assert model.calls["dialogue_summary"] >= 2 and noted.entries
+    total = model.calls.total()
+    for limit in range(1, total, 7):
+        folder, spent = tmp_path / str(limit), 0
+        model = wordy(limit)
+        with pytest.raises(ModelError):
+            outcome(folder, model)
+        model = wordy()
+        spent = limit + model.calls.total()
+        turns, repairs = outcome(folder, model)
+        assert (turns, repairs.entries) == (whole, noted.entries)
+        assert spent + model.calls.total() <= total + 12  # at most the unfinished turn's calls twice
+    model = wordy()
+    assert outcome(tmp_path / "whole", model)[0] == whole and not model.calls
+
+
+CHILD = """
+import sys
+from pathlib import Path
+sys.path[:0] = {paths!r}
+import test_dialogue
+model = test_dialogue.wordy()
+plain = model.say
+def say(prompt, text):
+    if prompt.about.endswith("sub-plan 2, question 4"):
+        print("here", flush=True)
+        sys.stdin.readline()
+    return plain(prompt, text)
+model.say = say
+test_dialogue.outcome(Path({folder!r}), model)
+"""
+
+
+def test_a_killed_process_loses_only_the_turn_it_was_at(tmp_path: Path, repo_root: Path) -> None:
+    paths = [str(repo_root), str(repo_root / "tests"), str(repo_root / "tests" / "generate")]
+    code = CHILD.format(paths=paths, folder=str(tmp_path))
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stdout.readline() == "here\n"
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate()
+    path = tmp_path / "talk.jsonl"
+    assert len(path.read_bytes().splitlines()) == 1 + 7 + 3
+    path.write_bytes(path.read_bytes() + b'{"batch":2,"quest')  # what a full disk or a power cut leaves behind
+    turns, repairs = outcome(tmp_path, wordy())
+    whole, noted = outcome(tmp_path / "whole", wordy())
+    assert turns == whole
+    assert [one for one in repairs.entries if one[0] == "dialogue"] == noted.entries
+    assert [one[2] for one in repairs.entries if one[0] == "journal"] == ["line 12 is cut off or damaged"]
+
+
+def test_a_journal_that_rests_on_something_else_is_begun_anew(tmp_path: Path) -> None:
+    repairs = Repairs()
+    for rests_on, held in (("one", []), ("one", [{"a": 1}]), ("two", []), ("two", [{"a": 1}])):
+        with Journal(tmp_path / "x.jsonl", rests_on, repairs) as journal:
+            assert journal.entries == held
+            if not held:
+                journal.append({"a": 1})
+    assert [one[3] for one in repairs.entries] == ["begun anew"]
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError, match="cannot be used"):
+        Journal(tmp_path / "folder", "one", repairs)
+
+
+def test_an_entry_comes_back_from_json_as_it_was() -> None:
+    kept: list[Entry] = []
+    talk(wordy(), keep=kept.append)
+    assert any(entry.assistant for entry in kept) and any(entry.notes for entry in kept)
+    assert [Entry.from_json(json.loads(json.dumps(entry.to_json()))) for entry in kept] == kept
+
+
+def test_the_released_reach_gives_the_same_after_an_interruption(tmp_path: Path) -> None:
+    kept: list[Entry] = []
+    with pytest.raises(ModelError):
+        talk(wordy(60), reach="batch", keep=kept.append)
+    repairs, expected = Repairs(), Repairs()
+    assert kept
+    turns = talk(wordy(), repairs, reach="batch", said_before=kept)
+    assert turns == talk(wordy(), expected, reach="batch") and repairs.entries == expected.entries
+    assert all(isinstance(question, Question) for batch in QUESTIONS for question in batch)

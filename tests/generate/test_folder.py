@@ -1,0 +1,258 @@
+"""The released layout: what is written is what our loader reads, and what a hand breaks is one sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from talking_model import LAYOUT, TalkingModel, make_plan, make_story
+
+from beamlib.benchmark.check import CheckReport, Finding, check_folder
+from beamlib.benchmark.gold import ABILITIES
+from beamlib.benchmark.loading import load
+from beamlib.benchmark.sources import find_conversations
+from beamlib.benchmark.treatment import Treatment
+from beamlib.errors import UserError
+from beamlib.generate.dialogue import hold_dialogue
+from beamlib.generate.folder import (
+    combine_chats,
+    read_questions,
+    read_turns,
+    write_chat,
+    write_probing_questions,
+    write_questions,
+)
+from beamlib.generate.plan_files import read_people, read_plan, read_story, write_plan, write_story
+from beamlib.generate.questions import make_questions
+from beamlib.generate.shapes import Plan, Question, Repairs, SpokenTurn, Story
+from beamlib.generate.stages import begin, making, stage_state, stages_done
+
+
+def generate(folder: Path, story: Story, plan: Plan) -> tuple[list[list[Question]], list[SpokenTurn]]:
+    """Make and write one plan with everything below it."""
+    model = TalkingModel()
+    questions = asyncio.run(make_questions(model, story, plan, LAYOUT, Repairs()))
+    turns = asyncio.run(hold_dialogue(model, story, plan, questions, [], Repairs()))
+    write_plan(folder, story, plan)
+    write_questions(folder, story, plan, questions)
+    write_chat(folder, story, plan, turns)
+    return questions, turns
+
+
+def probing(last: int) -> dict[str, list[dict[str, Any]]]:
+    """A question per ability and one more, each citing a message that exists."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for ability in reversed(ABILITIES):
+        found[ability] = []
+        for n in range(2):
+            one: dict[str, Any] = {"question": f"What of {ability} {n}?", "difficulty": "easy", "rubric": ["wax"]}
+            one |= {"answer": "wax", "ideal_response": "wax", "ideal_answer": "wax", "ideal_summary": "wax"}
+            one |= {"expected_compliance": "wax", "instruction_being_tested": "wax", "preference_being_tested": "wax"}
+            ids: Any = [n, last]
+            parts = {
+                "contradiction_resolution": ("first_statement", "second_statement"),
+                "knowledge_update": ("original_info", "updated_info"),
+                "temporal_reasoning": ("first_event", "second_event"),
+            }
+            if ability in parts:
+                ids = {name: [n] for name in parts[ability]}
+            found[ability].append(one if ability == "abstention" else {**one, "source_chat_ids": ids})
+    return found
+
+
+def remarks(report: CheckReport) -> list[Finding]:
+    """What is odd about everything but the probing questions, which are no more than a stub here."""
+    return [one for one in report.anomalies if "probing_questions" not in one.file]
+
+
+def small(tmp_path: Path) -> tuple[Path, Story, Plan, list[list[Question]], list[SpokenTurn]]:
+    folder, story, plan = tmp_path / "100K" / "1", make_story(), make_plan()
+    write_story(folder, story)
+    questions, turns = generate(folder, story, plan)
+    write_probing_questions(folder, probing(5))
+    return folder, story, plan, questions, turns
+
+
+def test_every_stage_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    folder, story, plan, questions, turns = small(tmp_path)
+    assert read_story(folder) == story
+    assert read_plan(folder, story) == plan
+    assert read_questions(folder, story, plan) == questions
+    assert read_turns(folder, story, plan) == turns
+
+
+def test_the_loader_reads_it_without_a_remark(tmp_path: Path) -> None:
+    _, _, _, _, turns = small(tmp_path)
+    report = check_folder(tmp_path)
+    assert (report.errors, remarks(report)) == ([], [])
+    (tier,) = report.tiers
+    assert tier.chats["full"].markers == {"index": len(turns)} == tier.user_message_markers
+    assert tier.chats["full"].answer_ai_question == 2 == tier.chats["full"].followup_question
+    (source,) = find_conversations(tmp_path)
+    conversation = load(source, Treatment()).conversation
+    assert [m.content for m in conversation] == [m.text for turn in turns for m in turn.messages]
+    markers = [turn.messages[0].marker for turn in conversation.turns]
+    assert [marker and marker.bullets for marker in markers] == [(turn.bullet,) for turn in turns]
+    assert [batch.time_anchor for batch in conversation.batches] == ["March-06-2024", "March-07-2024"]
+
+
+def test_keys_stand_in_the_released_order(tmp_path: Path) -> None:
+    folder, *_ = small(tmp_path)
+    batch = json.loads((folder / "chat.json").read_text())[0]
+    assert list(batch) == ["batch_number", "turns", "time_anchor"] and batch["time_anchor"] is None
+    first, second = batch["turns"][0], batch["turns"][1]
+    assert list(first[0]) == ["role", "id", "time_anchor", "index", "question_type", "content"]
+    assert list(first[1]) == ["role", "id", "content"]
+    assert list(second[0]) == ["role", "id", "index", "question_type", "content"]
+    assert list(second[2]) == ["role", "id", "question_type", "content"]
+    assert "->->" not in (folder / "chat.json").read_text() + (folder / "user_messages.json").read_text()
+    assert list(json.loads((folder / "topic.json").read_text())) == ["id", "category", "title", "theme", "subtopics"]
+    asked = json.loads((folder / "probing_questions" / "probing_questions.json").read_text())
+    assert list(asked) == sorted(asked)
+
+
+def test_a_question_without_a_bullet_stays_one(tmp_path: Path) -> None:
+    story, plan = make_story(), make_plan()
+    questions = [[Question("Hello?", None), Question("Wax?", 2)], [Question("Bye?", 8)]]
+    write_plan(tmp_path, story, plan)
+    path = write_questions(tmp_path, story, plan, questions)
+    assert '"index": "1,N/A"' in path.read_text()
+    assert read_questions(tmp_path, story, plan) == questions
+    turns = asyncio.run(hold_dialogue(TalkingModel(), story, plan, questions, [], Repairs()))
+    write_chat(tmp_path, story, plan, turns)
+    assert read_turns(tmp_path, story, plan) == turns
+
+
+def test_ten_plans_are_combined_with_ids_counted_through(tmp_path: Path) -> None:
+    folder, story = tmp_path / "10M" / "1", make_story("10M")
+    write_story(folder, story)
+    said = []
+    for index in range(10):
+        plan = make_plan(index)
+        questions, turns = generate(folder, story, plan)
+        said += turns
+        assert read_plan(folder, story, index) == plan
+        assert read_questions(folder, story, plan) == questions and read_turns(folder, story, plan) == turns
+    combine_chats(folder, story)
+    write_probing_questions(folder, probing(300))
+    assert read_story(folder) == story
+    report = check_folder(tmp_path)
+    assert (report.errors, remarks(report)) == ([], [])
+    combined = json.loads((folder / "chat.json").read_text())
+    assert [list(one) for one in combined] == [[f"plan-{n}"] for n in range(1, 11)]
+    ids = [
+        m["id"] for one in combined for batches in one.values() for b in batches for turn in b["turns"] for m in turn
+    ]
+    assert ids == list(range(sum(len(turn.messages) for turn in said)))
+    assert json.loads((folder / "plan-3" / "chat.json").read_text())[0]["turns"][0][0]["id"] == 0
+    (source,) = find_conversations(tmp_path)
+    conversation = load(source, Treatment(chat_variant="full")).conversation
+    assert [m.content for m in conversation] == [m.text for turn in said for m in turn.messages]
+
+
+def replaced(old: str, new: str) -> Callable[[Path], None]:
+    def edit(path: Path) -> None:
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "message"),
+    [
+        ("story.json", replaced('"100K"', '"3M"'), "size"),
+        ("story.json", replaced("{", "["), "JSON"),
+        ("topic.json", replaced('"Keeping bees"', "3"), "theme"),
+        ("main_spec.txt", replaced("Age:", "Years:"), "Age"),
+        ("main_spec.txt", replaced("41", "forty"), "Age"),
+        ("main_spec.txt", replaced("Female", "Hive"), "Gender"),
+        ("relationships.txt", replaced("age 70", "old"), "Ada Byron"),
+        ("relationships.txt", replaced("PARENTS", "BEES"), "heading"),
+        ("plan_new.txt", replaced("BATCH 2", "BATCH 4"), "batch 2"),
+        ("plan_new.txt", replaced("March 6, 2024", "soon"), "batch 1"),
+        ("plan_new.txt", replaced("**Hives:**", "**User Instruction:**"), "last ones"),
+        ("plan_new.txt", lambda path: path.write_text("hello"), "BATCH"),
+        ("labels.txt", lambda path: path.unlink(), "does not exist"),
+        ("user_messages.json", replaced('"1,2"', '"1,99"'), "'index' is '1,99'"),
+        ("user_messages.json", replaced('"1,2"', '"2,2"'), "'index' is '2,2'"),
+        ("user_messages.json", replaced('"batch": 2', '"batch": 3'), "batch 2"),
+        ("user_messages.json", replaced('"content"', '"contents"'), "message 1"),
+        ("user_messages.json", lambda path: path.write_text("[]"), "2 batches"),
+        ("chat.json", replaced('"id": 1,', '"id": 7,'), "`id` is 7"),
+        ("chat.json", replaced('"assistant"', '"user"'), "role"),
+        ("chat.json", lambda path: path.write_text(path.read_text()[:-9]), "JSON"),
+    ],
+)
+def test_what_a_hand_breaks_is_one_sentence(
+    name: str, edit: Callable[[Path], object], message: str, tmp_path: Path
+) -> None:
+    folder, story, plan, *_ = small(tmp_path)
+    edit(folder / name)
+    with pytest.raises(UserError) as caught:
+        read_story(folder)
+        read_plan(folder, story)
+        read_questions(folder, story, plan)
+        read_turns(folder, story, plan)
+    text = str(caught.value)
+    assert name in text and message in text and "\n" not in text, text
+
+
+def test_an_edited_plan_and_an_edited_topic_count(tmp_path: Path) -> None:
+    folder, story, *_ = small(tmp_path)
+    replaced("plan 0 hive 1 weighs 3 kilos", "a hive was stolen")(folder / "plan_new.txt")
+    replaced("Honey 0", "Honey and mead")(folder / "topic.json")
+    assert read_plan(folder, story).subplans[0].bullets[2].text == "a hive was stolen"
+    assert read_story(folder).topic.title == "Honey and mead"
+    assert read_people(folder / "relationships.txt") == story.core
+
+
+# Which stages are complete
+
+
+def finish(folder: Path, stage: str, name: str, *made_from: str, author: str = "me") -> None:
+    with making(folder, stage, made_from, {"author": author}) as files:
+        (folder / name).write_text(f"{stage} of {[(folder / one).read_text() for one in made_from]}")
+        files.append(folder / name)
+
+
+def test_a_stage_is_done_edited_stale_or_missing(tmp_path: Path) -> None:
+    begin(tmp_path, {"size": "100K", "seed": 7})
+    assert stage_state(tmp_path, "plan") == "missing"
+    finish(tmp_path, "plan", "plan_new.txt")
+    finish(tmp_path, "talk", "chat.json", "plan_new.txt")
+    assert stages_done(tmp_path) == {"plan": "done", "talk": "done"}
+    assert stage_state(tmp_path, "talk", {"author": "me"}) == "done"
+    assert stage_state(tmp_path, "talk", {"author": "you"}) == "stale"
+    (tmp_path / "plan_new.txt").write_text("by hand")
+    assert stages_done(tmp_path) == {"plan": "edited", "talk": "stale"}
+    assert stage_state(tmp_path, "plan", {"author": "you"}) == "edited"
+    finish(tmp_path, "talk", "chat.json", "plan_new.txt")
+    assert stages_done(tmp_path) == {"plan": "edited", "talk": "done"}
+    (tmp_path / "chat.json").unlink()
+    assert stage_state(tmp_path, "talk") == "missing"
+
+
+def test_a_stage_that_is_interrupted_is_missing_and_not_edited(tmp_path: Path) -> None:
+    begin(tmp_path, {"seed": 7})
+    finish(tmp_path, "plan", "plan_new.txt")
+    with pytest.raises(RuntimeError), making(tmp_path, "plan") as files:
+        files.append(tmp_path / "plan_new.txt")
+        (tmp_path / "plan_new.txt").write_text("half of the new one")
+        raise RuntimeError
+    assert stage_state(tmp_path, "plan") == "missing"
+
+
+def test_a_folder_of_another_conversation_is_refused(tmp_path: Path) -> None:
+    begin(tmp_path, {"size": "100K", "seed": 7})
+    begin(tmp_path, {"size": "100K", "seed": 7})
+    with pytest.raises(UserError, match=r"generation\.json: .*another seed"):
+        begin(tmp_path, {"size": "100K", "seed": 8})
+    (tmp_path / "generation.json").write_text('{"stages": [1]}')
+    with pytest.raises(UserError, match=r"generation\.json: not a record"):
+        stages_done(tmp_path)

@@ -1,0 +1,258 @@
+"""Who and what a conversation is about: everything follows from the seed, and no age contradicts its rule."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import replace
+from math import comb
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beamlib.benchmark.model import SIZES, Size
+from beamlib.errors import UserError
+from beamlib.generate.author.bank import Bank
+from beamlib.generate.domains import domains, general_domains, parse_domain, style_of, titles
+from beamlib.generate.layouts import evidence_deciles, layout, targets
+from beamlib.generate.names import name_groups, places, professions
+from beamlib.generate.people import TYPES, People, draw_people, render_profile, render_relationships, render_traits
+from beamlib.generate.seeds import MIXTURE, make_story, new_topic, render_topic
+from beamlib.generate.shapes import Person, Profile, Repairs
+from beamlib.models.base import Completion, ModelError, Prompt
+
+SEEDS = st.integers(min_value=-(2**31), max_value=2**31)
+NUMBERS = st.integers(min_value=1, max_value=200)
+
+
+def everybody(people: People) -> list[Person]:
+    return [*people.core, *(person for group in people.newcomers for person in group)]
+
+
+def of(people: People, relation: str) -> list[Person]:
+    return [person for person in everybody(people) if person.relation == relation]
+
+
+# People
+
+
+@settings(max_examples=150)
+@given(st.sampled_from(SIZES), NUMBERS, SEEDS)
+def test_no_age_contradicts_its_rule(size: Size, number: int, seed: int) -> None:
+    people = draw_people(size, number, seed)
+    user = people.profile
+    assert 20 <= user.age <= 70
+    parents = of(people, "parent")
+    assert [one.gender for one in parents] in ([], ["female"], ["female", "male"])
+    assert all(user.age + 18 <= one.age <= min(user.age + 40, 100) for one in parents)
+    partners = of(people, "partner")
+    assert len(partners) <= 1
+    assert all(one.gender != user.gender and one.age >= 18 and abs(one.age - user.age) <= 10 for one in partners)
+    children = of(people, "child")
+    assert len(children) <= 3
+    assert not children or user.age > 25
+    assert all(1 <= one.age <= max(5, user.age - 30) and user.age - one.age >= 16 for one in children)
+    least, most = (10, 30) if size == "10M" else (1, 5)
+    assert least <= len(of(people, "friend")) <= most
+    assert least <= len(of(people, "acquaintance")) <= most
+    assert all(abs(one.age - user.age) <= 10 and 10 <= one.age <= 84 for one in of(people, "friend"))
+    assert all(10 <= one.age <= 84 for one in of(people, "acquaintance"))
+
+
+@settings(max_examples=100)
+@given(st.sampled_from(SIZES), NUMBERS, SEEDS)
+def test_names_are_unique_and_groups_are_as_the_size_needs(size: Size, number: int, seed: int) -> None:
+    people = draw_people(size, number, seed)
+    names = [person.name for person in everybody(people)] + [people.profile.name.split()[0]]
+    assert len(set(names)) == len(names)
+    assert len(set(people.profile.traits)) == 6
+    if size == "10M":
+        assert {one.relation for one in people.core} <= {"parent", "partner", "child"}
+        assert len(people.newcomers) == 10
+        for group in people.newcomers:
+            assert {one.relation for one in group} == {"friend", "acquaintance"}
+    else:
+        assert people.newcomers == ()
+    assert draw_people(size, number, seed) == people
+
+
+def test_relations_are_as_frequent_as_released() -> None:
+    drawn = [draw_people("100K", number, 5) for number in range(1, 2001)]
+    young = [one for one in drawn if one.profile.age < 30]
+    old = [one for one in drawn if one.profile.age >= 45]
+    assert sum(bool(of(one, "parent")) for one in drawn) / len(drawn) == pytest.approx(0.85, abs=0.03)
+    assert sum(bool(of(one, "partner")) for one in young) / len(young) == pytest.approx(0.6, abs=0.08)
+    assert sum(bool(of(one, "partner")) for one in old) / len(old) == pytest.approx(0.8, abs=0.05)
+    assert sum(bool(of(one, "child")) for one in old) / len(old) == pytest.approx(0.8, abs=0.05)
+    middle = [one for one in drawn if 33 <= one.profile.age <= 37]
+    assert sum(bool(of(one, "child")) for one in middle) / len(middle) == pytest.approx(0.4, abs=0.12)
+
+
+def test_the_same_seed_gives_the_same_people_on_every_machine() -> None:
+    people = draw_people("100K", 1, 7)
+    assert people.profile.name == "Diego Aguilar"
+    assert people.profile.place == "Tunis, Tunisia"
+    assert [(one.name, one.age) for one in of(people, "child")] == [("Liam", 12), ("Oleg", 10)]
+    assert draw_people("100K", 2, 7) != people
+    assert draw_people("500K", 1, 7) != people
+
+
+def test_the_lists_are_large_and_without_repetition() -> None:
+    for gender in ("female", "male"):
+        assert sum(len(getattr(group, gender)) for group in name_groups()) >= 150
+    names = [name for group in name_groups() for name in (*group.female, *group.male)]
+    for entries, least in ((names, 300), (places(), 120), (professions(), 150)):
+        assert not [entry for entry, count in Counter(entries).items() if count > 1]
+        assert len(entries) >= least
+    assert all(place.count(", ") == 1 for place in places())
+    assert len(TYPES) == 16
+    assert comb(len(TYPES), 6) == 8008
+
+
+PROFILE = Profile("Ada Lund", 41, "female", "Riga, Latvia", "Welder", ("ISTP", "INTJ", "ESFJ", "ENFP", "ISFP", "ENTP"))
+
+
+def test_profile_and_relations_have_the_released_layout() -> None:
+    whole = render_profile(replace(PROFILE, biography="She mends\nwhat breaks."))
+    assert whole == (
+        "USER PROFILE:\n    • Name: Ada Lund\n    • Age: 41 years old\n    • Gender: Female\n"
+        "    • Location: Riga, Latvia\n    • Profession: Welder\n\n"
+        "    PERSONALITY OVERVIEW:\n    She mends what breaks."
+    )
+    assert render_profile(PROFILE) == whole.split("\n\n")[0]
+    people = [Person("Bo", "male", 40, "friend"), Person("Ulla", "female", 70, "parent")]
+    assert render_relationships(people) == (
+        "PARENTS & GUARDIANS:\n• Ulla (female, age 70)\n\nCLOSE FRIENDS:\n• Bo (male, age 40)"
+    )
+    assert render_traits(PROFILE).count("\n- ") == 5
+    assert "ISTP" not in render_traits(PROFILE)
+
+
+# Domains, topics, days
+
+
+def test_every_domain_is_found_in_either_spelling() -> None:
+    assert len(domains()) == 19
+    assert len(general_domains()) == 17
+    assert parse_domain("philosophical & ethical discussion") == "Philosophical or Ethical Discussion"
+    assert parse_domain("Career and  professional DEVELOPMENT") == "Career and Professional Development"
+    assert parse_domain("home and real estate") == "Home & Real Estate"
+    assert [parse_domain(name) for name in domains()] == list(domains())
+    with pytest.raises(UserError, match=r"domain 'Knitting' does not exist; choose one of: Coding, Math, "):
+        parse_domain("Knitting")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_tier_has_the_released_mixture(size: Size) -> None:
+    general, coding, math = MIXTURE[size]
+    stories = [make_story(size, number, 3) for number in range(1, general + coding + math + 1)]
+    assert Counter(story.style for story in stories) == Counter(general=general, coding=coding, math=math)
+    assert len({(story.topic.category, story.topic.title) for story in stories}) == len(stories)
+    assert all(story.topic.title in titles()[story.topic.category] for story in stories)
+    assert all(story.style == style_of(story.topic.category) for story in stories)
+
+
+@settings(max_examples=60)
+@given(SEEDS)
+def test_the_first_conversations_are_general_and_of_four_domains(seed: int) -> None:
+    stories = [make_story(size, 1, seed) for size in SIZES]
+    assert {story.style for story in stories} == {"general"}
+    assert len({story.topic.category for story in stories}) == 4
+    days = [(story.timeline.end - story.timeline.start).days for story in stories]
+    assert days[0] <= 120 < days[1] <= 300 < days[3]
+    assert all(story.timeline.start.year == 2024 for story in stories)
+
+
+def test_a_topic_can_be_chosen() -> None:
+    story = make_story("100K", 1, 3, title="planning a cultural immersion trip to japan")
+    assert (story.topic.category, story.topic.title) == ("Trip Planning", "Planning a Cultural Immersion Trip to Japan")
+    assert make_story("100K", 1, 3, domain="math").style == "math"
+    own = make_story("100K", 1, 3, domain="Cooking", title="Pickling Everything")
+    assert (own.topic.category, own.topic.title, own.topic.theme) == ("Cooking", "Pickling Everything", "")
+    assert own.profile == story.profile
+    assert render_topic(own.topic) == "Domain: Cooking\nTitle: Pickling Everything"
+
+
+def test_theme_and_subtopics_come_from_the_word_bank(monkeypatch: pytest.MonkeyPatch) -> None:
+    title = titles()["Cooking"][0]
+    known = Bank.model_construct(titles=[_Title(title)])
+    monkeypatch.setattr("beamlib.generate.seeds.banks", lambda: {"Cooking": None})
+    monkeypatch.setattr("beamlib.generate.seeds.bank", lambda domain: known)
+    topic = make_story("100K", 1, 3, title=title).topic
+    assert (topic.theme, topic.subtopics) == ("Supper by seven", ("Rice", "Beans"))
+    assert render_topic(topic).endswith("Theme: Supper by seven\nSubtopics: Rice, Beans")
+
+
+class _Title:
+    theme = "Supper by seven"
+    subtopics = ("Rice", "Beans")
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"number": 0}, "conversation number 0"),
+        ({"title": "Pickling Everything"}, "give its domain"),
+        ({"domain": "Knitting"}, "'Knitting' does not exist"),
+        ({"strategy": "random"}, "strategy 'random'.*sequential, hierarchical"),
+    ],
+)
+def test_a_wrong_choice_is_one_sentence(changed: dict[str, object], message: str) -> None:
+    arguments: dict[str, object] = {"size": "100K", "number": 1, "seed": 3, **changed}
+    with pytest.raises(UserError, match=message):
+        make_story(**arguments)  # type: ignore[arg-type]
+
+
+class Titles:
+    """Answers `titles` with what it is given, in order."""
+
+    name = "scripted"
+
+    def __init__(self, *replies: str) -> None:
+        self.replies, self.asked = list(replies), list[Prompt]()
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        assert prompt.messages
+        self.asked.append(prompt)
+        return Completion(self.replies.pop(0))
+
+
+def entry(title: str) -> dict[str, object]:
+    return {"id": 1, "title": title, "theme": "A theme", "subtopics": ["One", "Two"]}
+
+
+def test_new_topics_are_read_checked_and_asked_for_again() -> None:
+    first = f"Sure!\n```json\n{json.dumps([entry('Pickling'), entry('OLD'), {'title': 'Bare'}])[:-1]},]\n```\nEnjoy."
+    model, repairs = Titles(first, json.dumps({"topics": [entry("Smoking Fish")]})), Repairs()
+    found = asyncio.run(new_topic(model, "cooking", 2, ["Old"], repairs))
+    assert [seed.title for seed in found] == ["Pickling", "Smoking Fish"]
+    assert found[0].subtopics == ("One", "Two")
+    assert [prompt.attempt for prompt in model.asked] == [0, 1]
+    assert len(repairs.entries) == 2
+    with pytest.raises(ModelError, match="no usable topic for Cooking"):
+        asyncio.run(new_topic(Titles("No.", "Still no."), "cooking", 2, [], Repairs()))
+
+
+# Sizes
+
+
+def test_layouts_are_those_of_table_6() -> None:
+    sizes = {(size, style): layout(size, style) for size in SIZES for style in ("general", "coding", "math")}
+    assert [getattr(sizes["100K", "general"], name) for name in ("subplans", "bullets", "groups", "questions")] == [
+        5, 20, 10, 2,
+    ]  # fmt: skip
+    assert (sizes["100K", "math"].subplans, sizes["100K", "math"].groups) == (3, 25)
+    assert (sizes["10M", "coding"].groups, sizes["10M", "coding"].questions) == (10, 6)
+    assert all(one.groups <= one.bullets for one in sizes.values())
+
+
+def test_targets_are_means_of_table_3() -> None:
+    assert targets("100K").followups == pytest.approx(10.8)
+    assert (targets("10M").turns, targets("10M").tokens) == (7757, 10_000_000)
+    for size in SIZES:
+        assert sum(evidence_deciles(size)) == pytest.approx(100, abs=1)

@@ -1,0 +1,436 @@
+"""Plans from a scripted model: what a good one gives, and what becomes of each kind of bad reply."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from datetime import date, timedelta
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beamlib.benchmark.model import Size
+from beamlib.errors import UserError
+from beamlib.generate.layouts import layout
+from beamlib.generate.long_plans import fit_timelines, make_plans, make_stages
+from beamlib.generate.plan_rules import fit_days
+from beamlib.generate.plan_text import find_days, read_subplans, read_timeline, render_plan, show_day
+from beamlib.generate.plans import make_plan, with_biography
+from beamlib.generate.seeds import make_story
+from beamlib.generate.shapes import Plan, Repairs, Story, Timeline
+from beamlib.models.base import Completion, ModelError, Prompt
+
+Wrong = Callable[[str, Prompt], str]
+SPECIAL_LINES = (
+    "• **Information Update:** The fee of batch {n} is $31 by now.",
+    "• **User Instruction:** Always add totals when I ask about part {n}.",
+    "• **Logical Contradiction:** I have never set foot in part {n}.",
+)
+
+
+class Scripted:
+    """Answers every prompt of this stage well; `wrong[id]` spoils a reply, the first one only unless `stubborn`."""
+
+    name = "scripted"
+
+    def __init__(self, stubborn: bool = False, **wrong: Wrong) -> None:
+        self.wrong, self.stubborn = wrong, stubborn
+        self.asked: list[Prompt] = []
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        assert all(value in prompt.messages[0]["content"] for value in prompt.variables.values())
+        self.asked.append(prompt)
+        await asyncio.sleep(0)
+        reply = self._good(prompt)
+        if prompt.id in self.wrong and (self.stubborn or prompt.attempt == 0):
+            reply = self.wrong[prompt.id](reply, prompt)
+        return Completion(reply)
+
+    def _good(self, prompt: Prompt) -> str:
+        given = prompt.variables
+        if prompt.id in ("biography", "plan_summary"):
+            return "word " * 120
+        if prompt.id.startswith("narratives_"):
+            blocks = (
+                f"{n}. LABEL CATEGORY: Part {n}\n   LABEL DESCRIPTION: It\n   Focus Areas: A, B, C"
+                for n in range(1, 17)
+            )
+            return "\n\n".join(blocks)
+        if prompt.id.startswith("seeds_"):
+            return json.dumps(stages(prompt))
+        if prompt.id == "special_bullets":
+            parts = re.split(r"\n\n(?=BATCH)", given["plan"])
+            return "\n\n".join(
+                "\n".join((part, *(line.format(n=n) for line in SPECIAL_LINES))) for n, part in enumerate(parts, 1)
+            )
+        whole = read_timeline(given["timeline"])
+        assert whole is not None
+        return "\n\n".join(batch(n, whole, int(given["bullets"])) for n in range(1, int(given["subplans"]) + 1))
+
+    def ids(self) -> list[str]:
+        return [prompt.id for prompt in self.asked]
+
+
+def batch(number: int, whole: Timeline, bullets: int) -> str:
+    lines = [f"• **Part {n}:A:** I paid ${n} in session {number}." for n in range(2, bullets + 1)]
+    return "\n".join(
+        (f"BATCH {number} PLAN", f"• **Time Anchor:** {show_day(whole.start + timedelta(number))}", *lines)
+    )
+
+
+def stages(prompt: Prompt) -> list[dict[str, object]]:
+    whole, count = read_timeline(prompt.variables["timeline"]), int(prompt.variables["count"])
+    assert whole is not None
+    span = (whole.end - whole.start).days // count
+    own = re.findall(r"Title: (.*)", prompt.variables["topic"]) if prompt.id == "seeds_sequential" else []
+    titles = [*own, *(f"Stage {n}" for n in range(count))]
+    return [
+        {
+            "title": titles[n],
+            "theme": "A theme",
+            "subtopics": ["One", "Two"],
+            "timeline": f"{whole.start + timedelta(span * n)} to {whole.start + timedelta(span * n + span - 1)}",
+        }
+        for n in range(count)
+    ]
+
+
+def story(size: Size = "100K", strategy: str = "hierarchical", domain: str = "Cooking") -> Story:
+    return make_story(size, 1, 5, domain, strategy=strategy)
+
+
+def made(model: Scripted, told: Story | None = None) -> tuple[Plan, Repairs]:
+    repairs = Repairs()
+    return asyncio.run(make_plan(model, told or story(), repairs)), repairs
+
+
+def check(plan: Plan, subplans: int, lacking: int = 0) -> None:
+    """What holds for every plan, however it came about."""
+    assert [part.number for part in plan.subplans] == list(range(1, subplans + 1))
+    days = [part.anchor for part in plan.subplans]
+    assert all(before < after for before, after in pairwise(days))
+    assert plan.timeline.start <= days[0] <= days[-1] <= plan.timeline.end
+    for part in plan.subplans:
+        assert [bullet.number for bullet in part.bullets] == list(range(1, len(part.bullets) + 1))
+        assert part.bullets[0].label == "Time Anchor"
+        assert find_days(part.bullets[0].text)[0] == part.anchor
+        specials = [bullet.special for bullet in part.bullets if bullet.special]
+        assert specials == [s for s in ("update", "instruction", "contradiction") if s in specials]
+        assert all(bullet.special for bullet in part.bullets[len(part.bullets) - len(specials) :])
+    found = sum(bullet.special is not None for part in plan.subplans for bullet in part.bullets)
+    assert found == 3 * subplans - lacking
+
+
+def test_a_good_model_is_asked_four_times_and_nothing_is_repaired() -> None:
+    model = Scripted()
+    plan, repairs = made(model)
+    assert model.ids() == ["biography", "narratives_general", "plan_general", "special_bullets"]
+    assert repairs.entries == []
+    check(plan, 5)
+    assert {len(part.bullets) for part in plan.subplans} == {23}
+    assert plan.narratives.count("LABEL CATEGORY") == 16
+    assert "word word" in model.asked[2].variables["profile"]
+    assert plan.narratives == model.asked[2].variables["narratives"]
+
+
+@pytest.mark.parametrize(("domain", "subplans"), [("Coding", 3), ("Math", 3)])
+def test_coding_and_mathematics_have_prompts_and_sizes_of_their_own(domain: str, subplans: int) -> None:
+    model = Scripted()
+    plan, _ = made(model, story(domain=domain))
+    check(plan, subplans)
+    style = domain.lower()
+    assert model.ids()[1:3] == [f"narratives_{style}", f"plan_{style}"]
+
+
+def test_a_biography_that_exists_is_not_asked_for() -> None:
+    model = Scripted()
+    told = asyncio.run(with_biography(model, story(), Repairs()))
+    made(model, told)
+    assert model.ids().count("biography") == 1
+
+
+def swap(pattern: str, new: str, count: int = 0) -> Wrong:
+    return lambda reply, _: re.sub(pattern, new, reply, count=count)
+
+
+def drop(number: int) -> Wrong:
+    return lambda reply, _: "\n\n".join(part for part in reply.split("\n\n") if f"BATCH {number} " not in part)
+
+
+SPOILED: dict[str, tuple[dict[str, Wrong], str]] = {
+    "prose and fence": ({"plan_general": lambda text, _: f"Here you go:\n```\n{text}\n```\nEnjoy it!"}, ""),
+    "trailing mention": ({"plan_general": lambda text, _: f"{text}\n\nThis ends\nBATCH 5 PLAN"}, ""),
+    "missing batch": ({"plan_general": drop(3)}, "these batches are missing: 3"),
+    "no plan at all": ({"plan_general": lambda text, _: "I cannot."}, "these batches are missing: 1, 2, 3, 4, 5"),
+    "extra batch": ({"plan_general": lambda text, _: text + "\n\nBATCH 6 PLAN\n• **A:** b"}, "cut to 1, 2, 3, 4, 5"),
+    "numbers from 0": (
+        {"plan_general": lambda text, _: re.sub(r"BATCH (\d)", lambda m: f"BATCH {int(m[1]) - 1}", text)},
+        "the first 5 numbered in order",
+    ),
+    "all numbered 1": ({"plan_general": swap(r"BATCH \d", "BATCH 1")}, "the first 5 numbered in order"),
+    "order": ({"plan_general": lambda text, _: "\n\n".join(reversed(text.split("\n\n")))}, "put in order"),
+    "extra bullets": ({"plan_general": swap(r"(BATCH 2 (?:.*\n){2}(?:.*\n){10})", "\\1" + "• **X:** y\n" * 40)}, "cut"),
+    "short batch": (
+        {"plan_general": lambda text, _: re.sub(r"(BATCH 2 .*\n.*\n.*\n)(?:•.*\n)*", r"\1\n", text)},
+        "batch 2 has 2 of 20 bullets",
+    ),
+    "no anchors": ({"plan_general": swap(r"• \*\*Time Anchor.*\n", "")}, "no readable time anchor"),
+    "impossible anchor": ({"plan_general": swap(r"(Time Anchor:\*\*) .*", r"\1 February 31, 2024", 1)}, "no readable"),
+    "anchor outside": ({"plan_general": swap(r"(Time Anchor:\*\*) .*", r"\1 May 1, 1999", 2)}, "out of order or"),
+    "equal anchors": ({"plan_general": swap(r"(Time Anchor:\*\*) .*", r"\1 2024-01-01")}, "out of order or"),
+    "late anchor": (
+        {"plan_general": lambda text, _: re.sub(r"(• \*\*Time.*\n)(•.*\n)", r"\2\1", text)},
+        "moved to the",
+    ),
+    "early specials": ({"plan_general": lambda text, _: text + "\n" + SPECIAL_LINES[0]}, "dropped"),
+    "special missing": ({"special_bullets": swap(r"• \*\*User Instruction.*\n", "")}, "lacks User Instruction"),
+    "special twice": ({"special_bullets": lambda text, _: text + "\n" + SPECIAL_LINES[2]}, "a second Logical"),
+    "special prose": ({"special_bullets": lambda text, _: "Sorry, I cannot help."}, "batch 1 lacks Information"),
+    "base changed": ({"special_bullets": swap(r"I paid \$7 in", "She paid $7 in")}, "left as they were"),
+    "few narratives": ({"narratives_general": lambda text, _: text[: text.index("5. ")]}, "4 narratives"),
+    "no narratives": ({"narratives_general": lambda text, _: "None."}, "0 narratives"),
+    "many narratives": ({"narratives_general": lambda text, _: text + "\n\n" + text}, "32 narratives"),
+    "short biography": ({"biography": lambda text, _: "Kind."}, "1 words where"),
+    "empty biography": ({"biography": lambda text, _: "```\n```"}, "0 words where"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_a_bad_reply_is_repaired_or_asked_again_and_noted(name: str) -> None:
+    wrong, noted = SPOILED[name]
+    plan, repairs = made(Scripted(**wrong))
+    check(plan, 5)
+    assert min(len(part.bullets) for part in plan.subplans) >= 23 - (name == "early specials")
+    assert max(len(part.bullets) for part in plan.subplans) <= 24
+    found = "\n".join(" | ".join(entry) for entry in repairs.entries)
+    assert noted in found
+    assert bool(noted) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing batch", "100K-1, plan: .*these batches are missing: 3"),
+        ("no plan at all", "these batches are missing: 1, 2"),
+        ("no narratives", "100K-1, narratives: no narrative"),
+        ("empty biography", "100K-1, biography: the reply holds no text"),
+    ],
+)
+def test_a_model_that_stays_wrong_stops_the_conversation(name: str, message: str) -> None:
+    model = Scripted(stubborn=True, **SPOILED[name][0])
+    with pytest.raises(ModelError, match=message):
+        made(model)
+    assert model.asked[-1].attempt == 1
+    assert model.asked[-1].complaint
+
+
+@pytest.mark.parametrize(("name", "lacking"), [("special missing", 5), ("special prose", 15)])
+def test_special_bullets_that_never_come_stay_absent(name: str, lacking: int) -> None:
+    plan, repairs = made(Scripted(stubborn=True, **SPOILED[name][0]))
+    check(plan, 5, lacking)
+    assert sum(entry[3] == "left without" for entry in repairs.entries) == 5
+
+
+@pytest.mark.parametrize("name", ["few narratives", "many narratives", "short biography", "short batch"])
+def test_what_is_merely_too_little_or_too_much_is_accepted_at_last(name: str) -> None:
+    plan, repairs = made(Scripted(stubborn=True, **SPOILED[name][0]))
+    check(plan, 5)
+    assert repairs.entries[-1][3] in ("accepted", "cut")
+    assert plan.narratives.count("LABEL CATEGORY") == {"few narratives": 4, "many narratives": 20}.get(name, 16)
+
+
+@pytest.mark.parametrize(("bullets", "asked"), [(9, 2), (10, 1)])
+def test_half_the_bullets_are_enough(bullets: int, asked: int) -> None:
+    def shorten(text: str, _: Prompt) -> str:
+        return re.sub(rf"(BATCH 2 .*\n(?:•.*\n){{{bullets}}})(?:•.*\n)*", r"\1\n", text)
+
+    model = Scripted(plan_general=shorten)
+    plan, _ = made(model)
+    assert model.ids().count("plan_general") == asked
+    assert len(plan.subplans[1].bullets) == (23 if asked == 2 else 13)
+
+
+def test_a_second_reply_may_bring_only_what_was_missing() -> None:
+    def only(text: str, prompt: Prompt) -> str:
+        kept = [part for part in text.split("\n\n") if ("BATCH 3 " in part) == bool(prompt.attempt)]
+        return "\n\n".join(kept)
+
+    plan, _ = made(Scripted(stubborn=True, plan_general=only))
+    check(plan, 5)
+
+
+def test_a_bullet_that_prepares_the_contradiction_is_kept() -> None:
+    plan, repairs = made(
+        Scripted(special_bullets=swap(r"(BATCH 2 (?:.*\n){6})", r"\1• **Part 9:A:** I went to part 2.\n"))
+    )
+    check(plan, 5)
+    assert [len(part.bullets) for part in plan.subplans] == [23, 24, 23, 23, 23]
+    assert plan.subplans[1].bullets[5].text == "I went to part 2."
+    assert len(repairs.entries) == 1
+
+
+@given(st.lists(st.none() | st.integers(-5, 40), min_size=1, max_size=8), st.integers(0, 30))
+def test_days_are_fitted_with_as_few_changes_as_can_be(offsets: list[int | None], spare: int) -> None:
+    start = date(2024, 2, 20)
+    timeline = Timeline(start, start + timedelta(len(offsets) - 1 + spare))
+    told = [None if offset is None else start + timedelta(offset) for offset in offsets]
+    days = fit_days(told, timeline)
+    assert all(before < after for before, after in pairwise(days))
+    assert timeline.start <= days[0] <= days[-1] <= timeline.end
+    count = len(told)
+
+    def possible(kept: tuple[int, ...]) -> bool:
+        fixed = {-1: start - timedelta(1), count: timeline.end + timedelta(1), **{k: told[k] for k in kept}}
+        places = sorted(fixed)
+        return all((fixed[right] - fixed[left]).days >= right - left for left, right in pairwise(places))
+
+    given_days = [index for index, day in enumerate(told) if day is not None]
+    most = max(size for size in range(len(given_days) + 1) if any(map(possible, combinations(given_days, size))))
+    assert sum(before == day for before, day in zip(told, days, strict=True)) >= most
+
+
+# Ten plans
+
+
+def long_plans(
+    model: Scripted, strategy: str = "hierarchical", done: list[Plan] | None = None
+) -> tuple[list[Plan], Repairs, list[Plan]]:
+    repairs, kept = Repairs(), list[Plan]()
+    plans = asyncio.run(make_plans(model, story("10M", strategy), repairs, done or [], kept.append))
+    return plans, repairs, kept
+
+
+@pytest.mark.parametrize("strategy", ["sequential", "hierarchical"])
+def test_ten_plans_follow_one_another(strategy: str) -> None:
+    model = Scripted()
+    plans, repairs, kept = long_plans(model, strategy)
+    assert repairs.entries == []
+    assert kept == plans
+    for index, plan in enumerate(plans):
+        assert plan.index == index
+        check(plan, 10)
+    assert all(one.timeline.end < other.timeline.start for one, other in pairwise(plans))
+    asked = [prompt.variables for prompt in model.asked if prompt.id == f"plan_{strategy}"]
+    assert [given["introduce"] for given in asked] == ["yes"] + ["no"] * 9
+    assert [given["index"] for given in asked] == [str(number) for number in range(10)]
+    assert [given["previous_plan"] for given in asked] == ["", *(render_plan(plan.subplans) for plan in plans[:-1])]
+    assert len({given["newcomers"] for given in asked}) == 10
+    assert len({given["core"] for given in asked}) == 1
+    if strategy == "sequential":
+        assert plans[0].seed == story("10M").topic
+        assert "plan_summary" not in model.ids()
+    else:
+        assert model.ids().count("plan_summary") == 9
+        assert [given["summaries"].count("Plan ") for given in asked] == list(range(10))
+        assert all("Stage 9\n" in given["stages"] for given in asked)
+
+
+def test_narratives_of_all_plans_are_asked_for_together() -> None:
+    model = Scripted()
+    long_plans(model)
+    first = model.ids().index("narratives_general")
+    assert model.ids()[first : first + 10] == ["narratives_general"] * 10
+
+
+def test_making_plans_goes_on_after_those_that_exist() -> None:
+    whole, _, _ = long_plans(Scripted())
+    model = Scripted()
+    plans, _, kept = long_plans(model, done=whole[:7])
+    assert plans == whole
+    assert kept == whole[7:]
+    assert model.ids().count("narratives_general") == model.ids().count("plan_hierarchical") == 3
+    assert model.ids().count("plan_summary") == 9
+    assert long_plans(Scripted(), done=whole)[0] == whole
+    with pytest.raises(UserError, match="indices 1, 2"):
+        long_plans(Scripted(), done=whole[1:3])
+
+
+def test_an_error_keeps_the_plans_before_it() -> None:
+    kept: list[Plan] = []
+    model = Scripted(
+        stubborn=True, plan_hierarchical=lambda text, prompt: "" if prompt.variables["index"] == "3" else text
+    )
+    with pytest.raises(ModelError, match="10M-1, plan 3, plan"):
+        asyncio.run(make_plans(model, story("10M"), Repairs(), (), kept.append))
+    assert [plan.index for plan in kept] == [0, 1, 2]
+
+
+def test_a_conversation_below_10m_has_one_plan() -> None:
+    kept: list[Plan] = []
+    plans = asyncio.run(make_plans(Scripted(), story(), Repairs(), keep=kept.append))
+    assert [plan.index for plan in plans] == [0]
+    assert kept == plans
+
+
+def changed(index: int, **fields: object) -> Wrong:
+    def spoil(reply: str, prompt: Prompt) -> str:
+        entries = stages(prompt)
+        entries[index] = {**entries[index], **fields}
+        return json.dumps(entries)
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("wrong", "noted"),
+    [
+        (lambda text, _: f"Gladly.\n```json\n{text}\n```", ""),
+        (lambda text, _: json.dumps({"main_topic": "X", "subtopics": json.loads(text)}), ""),
+        (lambda text, _: json.dumps(json.loads(text)[:6]), "6 of 10 sub-seeds"),
+        (lambda text, _: "no", "0 of 10 sub-seeds"),
+        (lambda text, _: json.dumps(json.loads(text) * 2), "20 sub-seeds"),
+        (changed(3, timeline="some time"), "shared out evenly"),
+        (changed(3, timeline={"start": "2020-01-01", "end": "2020-05-01"}), "shared out evenly"),
+        (changed(9, timeline="2026-01-01 to 2099-01-01"), "clipped to fit"),
+        (changed(0, timeline="1999-01-01 to 2024-12-01"), "clipped to fit"),
+    ],
+)
+def test_sub_seeds_are_repaired(wrong: Wrong, noted: str) -> None:
+    repairs, told = Repairs(), story("10M")
+    found = asyncio.run(make_stages(Scripted(seeds_hierarchical=wrong), told, repairs))
+    assert len(found) == 10
+    assert all(one.timeline.end < other.timeline.start for one, other in pairwise(found))
+    assert told.timeline.start <= found[0].timeline.start
+    assert found[-1].timeline.end <= told.timeline.end
+    assert all((one.timeline.end - one.timeline.start).days >= 9 for one in found)
+    notes = "\n".join(" | ".join(entry) for entry in repairs.entries)
+    assert noted in notes
+    assert bool(noted) == bool(notes)
+
+
+def test_sub_seeds_that_never_come_are_an_error() -> None:
+    model = Scripted(stubborn=True, seeds_hierarchical=lambda text, _: "[]")
+    with pytest.raises(ModelError, match="10M-1, sub-seeds: 0 of 10"):
+        asyncio.run(make_stages(model, story("10M"), Repairs()))
+
+
+SPANS = st.none() | st.tuples(st.integers(-200, 800), st.integers(0, 200))
+
+
+@given(st.lists(SPANS, min_size=1, max_size=10))
+def test_timelines_never_overlap_or_leave_the_whole(spans: list[tuple[int, int] | None]) -> None:
+    start = date(2024, 3, 1)
+    whole = Timeline(start, start + timedelta(500))
+    told = [span and Timeline(start + timedelta(span[0]), start + timedelta(sum(span))) for span in spans]
+    found = fit_timelines(told, whole, 10, "test", Repairs())
+    assert whole.start <= found[0].start
+    assert found[-1].end <= whole.end
+    assert all((one.end - one.start).days >= 9 for one in found)
+    assert all(one.end < other.start for one, other in pairwise(found))
+
+
+def test_a_whole_that_is_too_short_is_a_sentence() -> None:
+    whole = Timeline(date(2024, 3, 1), date(2024, 3, 20))
+    with pytest.raises(UserError, match="3 plans of 10 days do not fit into 20 days"):
+        fit_timelines([None] * 3, whole, 10, "10M-1", Repairs())
+
+
+def test_a_made_plan_is_read_back_from_its_text() -> None:
+    plan, _ = made(Scripted())
+    assert read_subplans(render_plan(plan.subplans), Path("plan_new.txt")) == plan.subplans
+    assert layout("100K", "general").subplans == len(plan.subplans)

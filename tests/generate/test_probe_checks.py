@@ -1,0 +1,282 @@
+"""Every automatic check of probing questions: what passes, what fails, and by which name it is dropped."""
+
+from __future__ import annotations
+
+import calendar
+from datetime import date, timedelta
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted_probes import draft, plan, turns, view
+
+from beamlib.generate.probes.checks import CHECKS, examine, examine_all
+from beamlib.generate.probes.drafts import Draft, Ref, View
+from beamlib.generate.probes.figures import spans, totals
+from beamlib.generate.probes.kinds import ABILITIES
+from beamlib.generate.probes.wording import Day, content, days, names, numbers, quotations, share
+from beamlib.generate.shapes import Said, SpokenTurn
+
+ORDER = "event_ordering"
+UPDATE = "knowledge_update"
+TOPIC = {"about": "the flowers"}
+LONG = {"about": "x", "rubric": ("a cooled van for fresh flowers",)}
+CONFLICT = "contradiction_resolution"
+FAILING: list[tuple[str, str, dict[str, Any]]] = [
+    ("evidence_exists", "summarization", {"evidence": {"": ()}}),
+    ("evidence_exists", "summarization", {"evidence": {"": (10, 99)}}),
+    ("evidence_exists", "temporal_reasoning", {"evidence": {"first_event": (0,), "second_event": ()}}),
+    ("evidence_exists", "abstention", {"evidence": {"": (4,)}}),
+    ("evidence_of_its_bullets", "information_extraction", {"evidence": {"": (0, 2)}}),
+    ("evidence_roles", "preference_following", {"evidence": {"": (7,)}}),
+    ("evidence_roles", ORDER, {"evidence": {"": (10, 19, 20)}}),
+    ("rubric_form", "information_extraction", {"rubric": ("LLM response should state: ",)}),
+    ("rubric_form", "information_extraction", {"rubric": ("a", "a")}),
+    ("rubric_form", "abstention", {"rubric": ("Nothing is known.",)}),
+    ("rubric_form", "contradiction_resolution", {"rubric": ("one", "two", "three", "four")}),
+    ("question_leaks", "information_extraction", {"question": "Did I pay 340 euros?"}),
+    ("question_leaks", "temporal_reasoning", {"question": "What lies between March 3 and March 24?"}),
+    ("question_leaks", "multi_session_reasoning", {"question": "Do both cost 900?"}),
+    ("question_leaks", ORDER, {"question": "What of a cooled van for flowers, in order?", **LONG}),
+    ("question_leaks", "summarization", {"question": "Sum up how later blue irises came up?"}),
+    (
+        "question_leaks",
+        "information_extraction",
+        {"question": "Was it Nora Bell?", "rubric": ("LLM response should state: her name is Nora Bell",)},
+    ),
+    ("question_hints", UPDATE, {"question": "How many guests are invited now?"}),
+    ("question_hints", UPDATE, {"question": "What is the updated number of guests?"}),
+    ("question_hints", CONFLICT, {"question": "Is there a contradiction about the florist?"}),
+    ("question_repeats_statement", "preference_following", {"question": "I prefer slow trains to planes, so which?"}),
+    ("question_repeats_statement", "instruction_following", {"question": "Add a table with sums of my costs?"}),
+    (
+        "statement_in_evidence",
+        "instruction_following",
+        {"fields": {"instruction_being_tested": "Never mention prices before lunch in writing."}},
+    ),
+    ("rubric_grounded", "information_extraction", {"rubric": ("LLM response should state: 341 euros",)}),
+    ("rubric_grounded", "information_extraction", {"rubric": ("LLM response should state: on March 4",)}),
+    ("rubric_grounded", "information_extraction", {"rubric": ("LLM response should state: on March 3, 2024",)}),
+    ("rubric_grounded", "information_extraction", {"rubric": ("LLM response should state: the “Blue Room”",)}),
+    ("rubric_grounded", "information_extraction", {"rubric": ("LLM response should state: paid by Olaf",)}),
+    ("rubric_grounded", "temporal_reasoning", {"rubric": ("LLM response should state: 22 days",)}),
+    ("rubric_grounded", "multi_session_reasoning", {"rubric": ("LLM response should state: 901 euros",)}),
+    ("rubric_grounded", "multi_session_reasoning", {"rubric": ("LLM response should state: seven things",)}),
+    ("temporal_dated", "temporal_reasoning", {"evidence": {"first_event": (1,), "second_event": (12,)}}),
+    ("update_order", UPDATE, {"evidence": {"original_info": (14,), "updated_info": (2,)}}),
+    ("update_values", UPDATE, {"hints": {"old_value": "80", "new_value": "96"}}),
+    ("update_values", UPDATE, {"hints": {"old_value": "70", "new_value": "95"}}),
+    ("update_values", UPDATE, {"hints": {"old_value": "95", "new_value": "95"}}),
+    ("update_values", UPDATE, {"hints": {}, "reference": "guests"}),
+    ("update_values", UPDATE, {"hints": {}, "fields": {"potential_confusion": "It may say 70."}}),
+    ("contradiction_opposes", CONFLICT, {"evidence": {"first_statement": (16,), "second_statement": (4,)}}),
+    ("contradiction_opposes", CONFLICT, {"evidence": {"first_statement": (16,), "second_statement": (16,)}}),
+    ("events_in_order", ORDER, {"evidence": {"": (18, 10, 20)}}),
+    ("events_in_order", ORDER, {"fields": {"total_mentions": 4}}),
+    ("events_in_order", ORDER, {"rubric": ("dried flowers", "paper lanterns", "cooled van")}),
+    ("events_in_order", ORDER, {"evidence": {"": (10, 18)}, "rubric": ("dried", "blue irises", "cooled van")}),
+    ("events_in_order", ORDER, {"rubric": ("blue ones of flowers", "dried ones of flowers", "cooled van"), **TOPIC}),
+    ("events_in_order", ORDER, {"rubric": ("blue irises", "dried flowers", "cooled van")}),
+    ("events_in_order", ORDER, {"rubric": ("dried flowers", "Dried  Flowers", "cooled van")}),
+    ("abstention_absent", "abstention", {"hints": {"entity": "Nora Bell", "keyword": "market"}}),
+    ("abstention_absent", "abstention", {"hints": {"entity": "Olaf Stone", "keyword": "delivery"}}),
+    ("abstention_absent", "abstention", {"hints": {"detail": "the deposit for the hall"}}),
+    ("abstention_absent", "abstention", {"hints": {"entity": "Nora Bell", "detail": "who Nora Bell is"}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ability", ABILITIES)
+def test_a_good_question_passes_everything(ability: str) -> None:
+    good = draft(ability)
+    assert examine(good, view()) == good
+    assert not good.dropped
+
+
+@pytest.mark.parametrize(("check", "ability", "changes"), FAILING)
+def test_a_fault_is_found_by_its_check(check: str, ability: str, changes: dict[str, Any]) -> None:
+    if check == "temporal_dated":  # an assistant's message, which an earlier check would drop
+        assert CHECKS[check][0](draft(ability, **changes), view())
+        return
+    found = examine(draft(ability, **changes), view())
+    assert (found.dropped, bool(found.why)) == (check, True)
+
+
+def test_every_check_has_a_case_that_fails() -> None:
+    assert {check for check, _, _ in FAILING} == set(CHECKS)
+
+
+PASSING: list[tuple[str, dict[str, Any]]] = [
+    ("information_extraction", {"rubric": ("LLM response should state: on March 3", "LLM response should state: 340")}),
+    ("information_extraction", {"question": "What did the hall on the lake cost me?", "about": "the hall on the lake"}),
+    ("temporal_reasoning", {"rubric": ("LLM response should state: exactly three weeks",)}),
+    ("temporal_reasoning", {"rubric": ("LLM response should state: 2025-03-24",)}),
+    ("multi_session_reasoning", {"rubric": ("LLM response should state: two payments",)}),
+    ("multi_session_reasoning", {"rubric": ("LLM response should state: 220 euros more for the band",)}),
+    ("multi_session_reasoning", {"rubric": ("LLM response should state: 450 euros on average",)}),
+    (UPDATE, {"hints": {}}),
+    (UPDATE, {"hints": {}, "reference": "95"}),
+    ("multi_session_reasoning", {"fields": {"reasoning_steps": ["pay"]}}),
+    (ORDER, {"about": "the flowers", "rubric": ("dried flowers", "colour of the flowers", "rent for the flowers")}),
+    (ORDER, {"evidence": {"": (10, 18, 20)}, "rubric": ("dried flowers", "irises in season", "who rents a van")}),
+    ("abstention", {"hints": {"keyword": "delivery"}}),
+    ("abstention", {"hints": {"entity": "Nora Bell", "detail": "her delivery fee"}}),
+]
+
+
+@pytest.mark.parametrize(("ability", "changes"), PASSING)
+def test_what_is_true_is_let_through(ability: str, changes: dict[str, Any]) -> None:
+    found = examine(draft(ability, **changes), view())
+    assert (found.dropped, found.why) == ("", "")
+
+
+def test_what_is_asked_about_does_not_count_as_a_leak() -> None:
+    rubric = ("LLM response should state: the fetch call is faster than the search call",)
+    question = "Which is faster, the fetch call or the search call?"
+    check = CHECKS["question_leaks"][0]
+    asked = draft(
+        "multi_session_reasoning", rubric=rubric, question=question, about="the fetch call and the search call"
+    )
+    assert check(asked, view()) is None
+    assert check(draft("multi_session_reasoning", rubric=rubric, question=question, about="speed"), view())
+
+
+def test_a_detail_told_elsewhere_is_no_answer_about_the_entity() -> None:
+    rings = SpokenTurn(0, 2, 6, (Said("user", "The rings have a delivery date."), Said("assistant", "Good.")))
+    with_rings = View([[*turns(), rings]])
+    assert not examine(draft("abstention"), with_rings).dropped
+    both = SpokenTurn(0, 2, 6, (Said("user", "And the rings?"), Said("assistant", "Nora Bell's deliveries are free.")))
+    assert examine(draft("abstention"), View([[*turns(), both]])).dropped == "abstention_absent"
+
+
+def test_equal_summands_are_added_as_often_as_they_are_told() -> None:
+    same = [
+        SpokenTurn(0, batch, 1, (Said("user", f"Part {name} takes 6 hours of 90."), Said("assistant", "Fine.")))
+        for batch, name in ((1, "A"), (2, "B"))
+    ]
+    asked = draft(
+        "multi_session_reasoning",
+        evidence={"": (0, 2)},
+        rubric=("LLM response should state: 12 hours",),
+        fields={"reasoning_steps": ["A: 6 hours", "B: 6 hours", "6 + 6 = 12"]},
+    )
+    check = CHECKS["rubric_grounded"][0]
+    assert check(asked, View([same])) is None
+    assert check(asked, View([same[:1]]))
+
+
+def test_the_second_of_two_equal_questions_is_dropped() -> None:
+    one = draft("summarization")
+    other = draft("summarization", question=one.question.upper() + "!", refs=(Ref(0, 1, 6), Ref(0, 2, 4)))
+    found = examine_all([one, other], view())
+    assert [draft.dropped for draft in found] == ["", "duplicate_question"]
+    assert one.id in found[1].why
+
+
+def test_a_question_whose_twin_failed_is_kept() -> None:
+    bad = draft("summarization", evidence={"": (10, 99)})
+    assert [one.dropped for one in examine_all([bad, draft("summarization")], view())] == ["evidence_exists", ""]
+
+
+def test_all_abstentions_are_looked_up_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = view()
+    passes: list[int] = []
+    search = View.holding
+
+    def counted(self: View, stems: Any) -> Any:
+        wanted = set(stems)
+        passes.append(len(wanted - set(self._postings)))
+        return search(self, wanted)
+
+    monkeypatch.setattr(View, "holding", counted)
+    drafts: list[Draft] = [
+        draft("abstention", question=f"What about thing{n}?", hints={"detail": f"thing{n}"}) for n in range(9)
+    ]
+    assert not any(one.dropped for one in examine_all(drafts, seen))
+    assert [new for new in passes if new] == [9]
+
+
+# Words, days and numbers
+
+
+def test_days_are_read_in_the_usual_spellings() -> None:
+    text = (
+        "2025-03-15, March 15th, 15 March 2024, Sept. 3, 5th of May 2025; not May 12:30, February 31 or March 3rd-ish"
+    )
+    assert days(text) == [
+        Day(2025, 3, 15),
+        Day(None, 3, 15),
+        Day(2024, 3, 15),
+        Day(None, 9, 3),
+        Day(2025, 5, 5),
+        Day(None, 3, 3),
+    ]
+    assert Day(None, 3, 15).agrees(Day(2024, 3, 15))
+    assert not Day(2025, 3, 15).agrees(Day(2024, 3, 15))
+
+
+@given(st.dates(min_value=date(1990, 1, 1), max_value=date(2090, 1, 1)))
+def test_any_day_is_read_back(day: date) -> None:
+    wanted = Day(day.year, day.month, day.day)
+    month = calendar.month_name[day.month]
+    for text in (day.isoformat(), f"{month} {day.day}, {day.year}", f"{day.day} {month[:3]} {day.year}"):
+        assert days(f"It is on {text}.") == [wanted], text
+        assert not numbers(f"It is on {text}.")
+
+
+@given(st.integers(0, 10**7))
+def test_any_number_is_read_back(number: int) -> None:
+    for text in (f"{number}", f"${number:,}", f"{number}%", f"({number}ms)"):
+        assert numbers(f"It takes {text} in all") == [Fraction(number)], text
+
+
+def test_numbers_in_words_and_names() -> None:
+    assert numbers("Twelve boxes of 2.5 kg and 5k in v1.2.3, ES2021 and HTML5") == [12, Fraction(5, 2), 5000]
+
+
+def test_names_and_quotations() -> None:
+    assert names("My friend Ana went to Kyoto. She likes March. You and I don't") == ["Ana", "Kyoto"]
+    assert quotations("the “Blue Door”, \"a b\" and 'c d', but not don't or you're") == ["Blue Door", "a b", "c d"]
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_measured(text: str) -> None:
+    assert 0 <= share(content(text), content(text)) <= 1
+    assert all(day.month <= 12 for day in days(text))
+    assert all(number >= 0 for number in numbers(text))
+    assert all(name in text for name in names(text))
+    assert all(quoted in text for quoted in quotations(text))
+
+
+@given(st.dates(date(2020, 1, 1), date(2030, 1, 1)), st.integers(1, 900))
+def test_the_span_of_two_days_is_found(first: date, length: int) -> None:
+    second = first + timedelta(days=length)
+    found = spans([Day(*first.timetuple()[:3]), Day(*second.timetuple()[:3])])
+    assert {Fraction(length), Fraction(length // 7)} <= found
+    assert Fraction(length + 1) not in found - {Fraction(length // 7), Fraction(length % 7)} or length < 3
+
+
+def test_spans_take_a_missing_year_from_the_other_day_and_count_whole_months() -> None:
+    assert Fraction(21) in spans([Day(2024, 3, 3), Day(None, 3, 24)])
+    assert Fraction(1) in spans([Day(2024, 1, 31), Day(2024, 3, 1)])
+    assert Fraction(2) in spans([Day(2024, 1, 30), Day(2024, 3, 30)])
+    assert spans([Day(None, 2, 29), Day(2023, 3, 1)]) == set()  # there is no such day in 2023
+    assert spans([Day(2024, 3, 3)]) == set()
+
+
+@given(st.lists(st.integers(1, 500), min_size=2, max_size=6, unique=True))
+def test_totals_hold_the_sum_and_the_differences(values: list[int]) -> None:
+    found = totals(map(Fraction, values))
+    assert Fraction(sum(values)) in found
+    assert {Fraction(abs(one - other)) for one in values for other in values if one != other} <= found
+
+
+def test_totals_of_many_numbers_or_of_one_are_not_searched() -> None:
+    assert totals(map(Fraction, range(7))) == set()
+    assert totals([Fraction(3)]) == set()
+
+
+def test_the_plan_and_the_talk_agree() -> None:
+    bullets = {(subplan.number, bullet.number) for subplan in plan().subplans for bullet in subplan.bullets}
+    assert bullets == {(turn.batch, turn.bullet) for turn in turns()}

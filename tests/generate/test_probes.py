@@ -1,0 +1,434 @@
+"""Probing questions from a scripted model: candidates, turns shown, replies repaired, selection, published shape."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted_probes import MESSAGE, SECOND, TOLD, Scripted, draft, plan, reply_of, story, turns, view
+
+from beamlib.benchmark import gold
+from beamlib.benchmark.questions import SHAPES, parse_questions
+from beamlib.benchmark.reading import Log
+from beamlib.errors import UserError
+from beamlib.generate.probes.candidates import find_candidates, windows
+from beamlib.generate.probes.drafts import Draft, Ref, View, from_record, read_candidates, read_ref, to_record
+from beamlib.generate.probes.kinds import ABILITIES, KINDS, Ability
+from beamlib.generate.probes.making import ProbeSet, TooFew, make_probes
+from beamlib.generate.probes.nuggets import by_rule, tidy
+from beamlib.generate.probes.replies import read_json
+from beamlib.generate.probes.selection import deciles, published_deciles, select
+from beamlib.generate.shapes import Repairs, Said, SpokenTurn
+from beamlib.models.base import ModelError, Outcome
+
+
+def made(model: Scripted, repairs: Repairs | None = None, plans: int = 1, **options: Any) -> ProbeSet:
+    size = "10M" if plans > 1 else "100K"
+    return asyncio.run(
+        make_probes(
+            model, story(size), [plan(i) for i in range(plans)], [turns(i) for i in range(plans)],
+            Repairs() if repairs is None else repairs, 1, **options,
+        )
+    )  # fmt: skip
+
+
+def without(record: dict[str, Any], *keys: str) -> str:
+    return json.dumps({key: value for key, value in record.items() if key not in keys})
+
+
+# Names and shape
+
+
+def test_the_abilities_and_fields_are_the_published_ones() -> None:
+    assert get_args(Ability) == gold.ABILITIES
+    for ability, shape in SHAPES.items():
+        fields = set(KINDS[ability].fields)
+        assert set(shape.fields) <= fields
+        assert shape.reference == KINDS[ability].reference
+        assert tuple((KINDS[ability].parts or {}).values()) == shape.parts
+
+
+def test_field_order_is_the_released_one(beam_data: Any) -> None:
+    for size, many in (("100K", False), ("10M", True)):
+        files = sorted(beam_data.glob(f"{size}/*/probing_questions/probing_questions.json"))
+        for ability, questions in json.loads(files[0].read_text(encoding="utf-8")).items():
+            ours = [key for key in KINDS[ability].fields if many or ability == "abstention" or key != "plan_reference"]
+            for question in questions:
+                assert [key for key in question if key in ours] == [key for key in ours if key in question], ability
+
+
+@pytest.mark.parametrize("plans", [1, 10])
+def test_all_abilities_are_made_and_read_by_our_loader_without_an_anomaly(plans: int) -> None:
+    repairs = Repairs()
+    probes = made(Scripted(), repairs, plans)
+    # The ten plans of the long story are alike here, so the same things are asked about each.
+    assert set(probes.dropped) == ({"duplicate_question"} if plans > 1 else set())
+    assert len(repairs.entries) == sum(probes.dropped.values())
+    log = Log("questions", "questions")
+    ids = range(2 * len(TOLD) * plans)
+    name = "10M-1" if plans > 1 else "100K-1"
+    found, answers = parse_questions(json.loads(json.dumps(probes.questions)), name, ids, log)
+    assert not log.anomalies
+    assert len(found) == 20
+    assert list(probes.questions) == list(ABILITIES)
+    assert all(one.evidence or one.ability == "abstention" for one in answers.values())
+    if plans > 1:
+        assert all(names_plans(question) for some in probes.questions.values() for question in some)
+    else:
+        assert [ability for ability, some in probes.questions.items() if "plan_reference" in some[0]] == ["abstention"]
+
+
+def names_plans(question: dict[str, Any]) -> bool:
+    numbers = question["plan_reference"].removeprefix("Plan ").split("-")
+    return question["plan_reference"].startswith("Plan ") and all(0 <= int(number) < 10 for number in numbers)
+
+
+def test_the_same_seed_gives_the_same_questions() -> None:
+    one, other = (json.dumps(made(Scripted(), plans=10).questions) for _ in range(2))
+    assert one == other
+
+
+# Windows and candidates
+
+
+def test_windows_are_single_plans_or_consecutive_pairs() -> None:
+    found = windows([plan(i) for i in range(5)])
+    assert [window.indices for window in found["preference_following"]] == [(i,) for i in range(5)]
+    assert [window.indices for window in found["event_ordering"]] == [(0, 1), (2, 3), (3, 4)]
+    single = windows([plan()])
+    assert [window.indices for window in single["event_ordering"]] == [(0,)]
+    assert single["information_extraction"][0].count == "8 to 10"
+    assert found["information_extraction"][0].count == "2"
+
+
+def test_plan_text_gives_each_bullet_its_reference() -> None:
+    window = windows([plan(0), plan(1)])["summarization"][0]
+    for ref, text in window.bullets.items():
+        label, _, said = text.partition(": ")
+        assert f"[{ref}] **{label}:** {said}" in window.text
+    assert len(window.bullets) == 2 * len(TOLD)
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"bullets": ["0.1.99"], "about": "x"}, "no bullet of the plan"),
+        ({"bullets": ["one"], "about": "x"}, "no bullet of the plan"),
+        ({"bullets": [], "about": "x"}, "0 bullets where 1 are needed"),
+        ("0.1.1", "no object"),
+    ],
+)
+def test_a_candidate_with_wrong_references_is_dropped_and_noted(entry: Any, why: str) -> None:
+    good = {"bullets": ["0.1.1"], "about": "the hall"}
+    repairs = Repairs()
+    model = Scripted({"candidates_information_extraction": [json.dumps([entry, good, good])]})
+    found = asyncio.run(find_candidates(model, windows([plan()]), repairs))
+    assert [one.refs for one in found if one.ability == "information_extraction"] == [(Ref(0, 1, 1),)]
+    notes = [entry for entry in repairs.entries if "information_extraction" in entry[1]]
+    assert [note[2].split(":")[0] for note in notes] == [why, "the same bullets as another"]
+
+
+def test_named_bullets_must_exist() -> None:
+    entries = [{"bullets": ["0.1.2", "0.2.2"], "about": "guests", "original": "0.1.2", "updated": "0.7.2"}]
+    repairs = Repairs()
+    model = Scripted({"candidates_knowledge_update": [json.dumps(entries)]})
+    found = asyncio.run(find_candidates(model, windows([plan()]), repairs))
+    assert not [one for one in found if one.ability == "knowledge_update"]
+    assert "`updated` is no bullet" in repairs.entries[0][2]
+
+
+@given(st.integers(0, 9), st.integers(1, 10), st.integers(1, 40))
+def test_references_are_read_as_written(plan_index: int, batch: int, bullet: int) -> None:
+    ref = Ref(plan_index, batch, bullet)
+    assert read_ref(str(ref)) == read_ref(f"[{ref}]") == read_ref(list(ref)) == ref
+    assert read_ref(f"{batch}.{bullet}", plan_index) == ref
+    assert read_ref(f"{batch}.{bullet}") is None
+
+
+# Replies
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "value"),
+    [
+        ('Sure! Here they are [as asked]:\n```json\n[{"a": 1}]\n```\nEnjoy.', list, [{"a": 1}]),
+        ('[{"a": 1}, {"b": 2,}', list, [{"a": 1}, {"b": 2}]),
+        ('{"candidates": [{"a": 1}]}', list, [{"a": 1}]),
+        ('[{"a": 1}]', dict, {"a": 1}),
+        ("{'a': 'b'}", dict, {"a": "b"}),
+        ("[]", list, []),
+        ('{"a": 1, "b": [2]}', list, None),
+        ("I cannot do that.", list, None),
+        ("", dict, None),
+        ("[" * 5000, list, None),
+    ],
+)
+def test_json_is_found_in_a_reply(text: str, wanted: Any, value: Any) -> None:
+    assert read_json(text, wanted) == value
+
+
+@given(st.text(max_size=60), st.sampled_from([list, dict]))
+def test_any_reply_is_read_without_an_exception(text: str, wanted: Any) -> None:
+    value = read_json(text, wanted)
+    assert value is None or isinstance(value, wanted)
+
+
+def test_a_reply_that_is_no_json_is_asked_for_once_more() -> None:
+    repairs = Repairs()
+    model = Scripted({"candidates_summarization": ["Let me think about it."]})
+    assert not made(model, repairs).missing
+    assert [entry[3] for entry in repairs.entries] == ["asked again"]
+    assert "JSON list" in next(prompt.complaint for prompt in model.asked if prompt.attempt)
+
+
+def test_a_second_bad_reply_is_given_up_and_leaves_the_ability_empty() -> None:
+    repairs = Repairs()
+    model = Scripted({"candidates_summarization": ["No.", ModelError("too long", Outcome.TRUNCATED)]})
+    probes = made(model, repairs, allow_short=True)
+    assert probes.missing == {"summarization": 2}
+    assert [entry[3] for entry in repairs.entries] == ["asked again", "given up", "left short"]
+
+
+def test_too_few_questions_are_an_error_that_holds_what_there_is() -> None:
+    with pytest.raises(TooFew, match=r"missing summarization \(2\)") as raised:
+        made(Scripted({"candidates_summarization": ["No.", "No."]}))
+    assert len(raised.value.probes.drafts) == 18
+    assert isinstance(raised.value, UserError)
+
+
+def test_a_dead_line_is_no_reason_for_fewer_questions() -> None:
+    with pytest.raises(ModelError, match="down"):
+        made(Scripted({"probe_summarization": [ModelError("down", Outcome.UNAVAILABLE)]}), allow_short=True)
+
+
+@pytest.mark.parametrize("lost", ["question", "answer"])
+def test_a_reply_without_question_or_answer_is_dropped(lost: str) -> None:
+    repairs = Repairs()
+    model = Scripted({"probe_information_extraction": [without(reply_of("information_extraction"), lost)]})
+    probes = made(model, repairs, allow_short=True)
+    assert probes.missing == {"information_extraction": 1}
+    assert f"no {lost} in the reply" in [entry[2] for entry in repairs.entries]
+
+
+def test_fields_that_are_missing_or_of_another_type_are_put_right_and_noted() -> None:
+    reply = reply_of("summarization")
+    del reply["summarization_type"]
+    reply |= {"bullet_points_covered": "three", "conversation_sessions": "all", "key_elements_tested": "dried ones"}
+    repairs = Repairs()
+    probes = made(Scripted({"probe_summarization": [json.dumps(reply)]}), repairs)
+    fields = next(one for one in probes.drafts if one.question == reply["question"]).fields
+    assert fields["bullet_points_covered"] == 3
+    assert fields["conversation_sessions"] == [1, 2]
+    assert fields["key_elements_tested"] == ["dried ones"]
+    assert fields["summarization_type"]
+    assert "summarization_type" in repairs.entries[0][2]
+
+
+def test_evidence_that_is_no_id_drops_the_draft_by_name() -> None:
+    reply = {**reply_of("information_extraction"), "evidence": ["the first one"]}
+    probes = made(Scripted({"probe_information_extraction": [json.dumps(reply)]}), allow_short=True)
+    assert probes.dropped == {"evidence_exists": 1}
+
+
+def test_an_abstention_gets_the_published_sentence() -> None:
+    first = made(Scripted()).questions["abstention"][0]
+    assert first["ideal_response"].startswith("Based on the provided chat, there is no information related to ")
+    assert [f"{item}." for item in first["rubric"]] == [first["ideal_response"]]
+
+
+# Turns shown
+
+
+def test_the_turns_of_the_bullets_are_shown_with_global_ids() -> None:
+    model = Scripted()
+    made(model, plans=10)
+    shown = next(p for p in model.asked if p.id == "probe_knowledge_update" and "[3." in p.variables["bullets"])
+    first = 3 * 2 * len(TOLD) + MESSAGE["1.2"]
+    assert f"[message {first}, user] {TOLD['1.2'][1]}" in shown.variables["turns"]
+    assert "assistant]" not in shown.variables["turns"]
+    both = {p.id for p in model.asked if "assistant]" in p.variables.get("turns", "")}
+    assert both == {"probe_information_extraction", "probe_multi_session_reasoning", "probe_summarization"}
+
+
+def test_a_long_turn_is_summarised_and_keeps_its_ids() -> None:
+    long = turns()
+    told = long[0].messages[0]
+    long[0] = SpokenTurn(0, 1, 1, (told, Said("assistant", "word " * 40_000)))
+    model = Scripted()
+    asyncio.run(make_probes(model, story(), [plan()], [long], Repairs(), 1))
+    shown = next(prompt for prompt in model.asked if prompt.id == "probe_information_extraction").variables["turns"]
+    assert shown == '[messages 0-1, both, summary] "A short summary."'
+    assert sum(prompt.id == "dialogue_summary" for prompt in model.asked) == 1
+
+
+def test_a_summary_that_fails_leaves_the_turn_cut() -> None:
+    long = turns()
+    long[0] = SpokenTurn(0, 1, 1, (long[0].messages[0], Said("assistant", "word " * 40_000)))
+    repairs = Repairs()
+    model = Scripted({"dialogue_summary": [ModelError("no", Outcome.FILTERED)]})
+    asyncio.run(make_probes(model, story(), [plan()], [long], repairs, 1))
+    assert [entry[3] for entry in repairs.entries] == ["cut to its share"]
+    shown = next(prompt for prompt in model.asked if prompt.id == "probe_information_extraction").variables["turns"]
+    assert shown.startswith("[message 0, user]")
+    assert len(shown) <= 27_000 * 3
+
+
+def test_bullets_that_nobody_spoke_of_are_left_out_or_drop_the_candidate() -> None:
+    repairs = Repairs()
+    silent = [turn for turn in turns() if (turn.batch, turn.bullet) not in ((1, 2), (2, 6))]
+    asyncio.run(make_probes(Scripted(), story(), [plan()], [silent], repairs, 1, allow_short=True))
+    done = {(entry[1].split(",")[0], entry[3]) for entry in repairs.entries if "no turn speaks" in entry[2]}
+    assert ("knowledge_update", "dropped") in done
+    assert ("summarization", "bullets left out") in done
+    assert not [name for name, how in done if how == "dropped" and name != "knowledge_update"]
+
+
+# Nuggets
+
+
+def test_stems_are_put_in_place() -> None:
+    one = draft("information_extraction")
+    assert tidy(one, ["340 euros", "The response should mention: the hall", "340 euros"]) == (
+        "LLM response should state: 340 euros",
+        "LLM response should mention: the hall",
+    )
+    assert tidy(draft("event_ordering"), ["1) dried ones", "LLM response should mention: irises"]) == (
+        "dried ones",
+        "irises",
+    )
+    assert tidy(one, ["340 euros", 7]) == ()
+    assert tidy(draft("contradiction_resolution"), ["one", "two"]) == ()
+
+
+@pytest.mark.parametrize("ability", ABILITIES)
+def test_without_a_rubric_the_answer_is_taken_apart_by_rule(ability: Ability) -> None:
+    rubric = by_rule(draft(ability))
+    assert rubric
+    expected = {"event_ordering": 3, "contradiction_resolution": 4, "summarization": 2}
+    assert len(rubric) == expected.get(ability, 1)
+
+
+def test_a_contradiction_whose_claims_cannot_be_told_apart_has_no_rubric_by_rule() -> None:
+    assert by_rule(draft("contradiction_resolution", reference="It is unclear.")) == ()
+
+
+def test_failed_nuggets_are_noted() -> None:
+    repairs = Repairs()
+    model = Scripted({"probe_nuggets": [ModelError("no", Outcome.FILTERED)] * 40})
+    made(model, repairs, allow_short=True)
+    assert sum(entry[2] == "no usable rubric" for entry in repairs.entries) == 18
+
+
+# Selection
+
+
+def test_deciles_give_each_question_the_same_weight() -> None:
+    assert deciles([], 10) == (0.0,) * 10
+    assert deciles([[0], [99]], 100) == (0.5, *(0.0,) * 8, 0.5)
+    assert deciles([[0, 1, 2, 50], [99], []], 100) == pytest.approx((0.25, 0, 0, 0, 0, 0.25, 0, 0, 0, 0.5))
+
+
+@given(st.lists(st.lists(st.integers(0, 999), max_size=8), max_size=20))
+def test_deciles_add_up_to_one_or_nothing(evidence: list[list[int]]) -> None:
+    assert sum(deciles(evidence, 1000)) == pytest.approx(1.0 if any(evidence) else 0.0)
+
+
+def pool(rng: random.Random, messages: int) -> list[Draft]:
+    found = []
+    for ability in ABILITIES:
+        for number in range(12):
+            place = rng.randrange(messages)
+            parts = KINDS[ability].parts
+            names = list(parts.values()) if parts else [] if ability == "abstention" else [""]
+            found.append(
+                draft(
+                    ability,
+                    question=f"{ability} {number}?",
+                    evidence=dict.fromkeys(names, (place,)),
+                    refs=(Ref(0, 1 + place * 10 // messages, 1 + rng.randrange(30)),),
+                )
+            )
+    return found
+
+
+@pytest.mark.parametrize("size", ["100K", "500K", "1M", "10M"])
+def test_chosen_evidence_lies_where_the_published_does(size: Any) -> None:
+    drafts = pool(random.Random(f"pool {size}"), 1000)
+    chosen = [one for some in select(drafts, frozenset(), 1000, size, 7).values() for one in some]
+    assert len(chosen) == 20
+
+    def apart(some: list[Draft]) -> float:
+        shares = deciles([one.evidence_ids for one in some], 1000)
+        return sum(abs(a - b) for a, b in zip(shares, published_deciles(size), strict=True))
+
+    assert apart(chosen) < 0.4
+    assert apart(chosen) < apart(drafts) / 2
+
+
+def test_the_choice_depends_on_the_seed_and_on_nothing_else() -> None:
+    drafts = pool(random.Random("pool"), 1000)
+
+    def ids(some: list[Draft], seed: int) -> list[str]:
+        return [one.id for chosen in select(some, frozenset(), 1000, "1M", seed).values() for one in chosen]
+
+    assert ids(drafts, 1) == ids(drafts[::-1], 1)
+    assert len({tuple(ids(drafts, seed)) for seed in range(4)}) > 1
+
+
+def test_accepted_questions_come_first_and_bullets_are_not_used_twice() -> None:
+    drafts = pool(random.Random("pool"), 1000)
+    wanted = frozenset(one.id for one in drafts if one.question.endswith((" 3?", " 7?")))
+    chosen = [one for some in select(drafts, wanted, 1000, "1M", 1).values() for one in some]
+    assert {one.id for one in chosen} == wanted
+    free = [one for some in select(drafts, frozenset(), 1000, "1M", 1).values() for one in some]
+    assert len({ref for one in free for ref in one.refs}) == 20
+
+
+def test_dropped_drafts_are_never_chosen() -> None:
+    drafts = [draft("summarization", dropped="evidence_roles", why="x")]
+    assert not any(select(drafts, frozenset(), 24, "100K", 1).values())
+
+
+# Files
+
+
+def test_candidates_are_read_back(tmp_path: Any) -> None:
+    probes = made(Scripted())
+    path = tmp_path / "candidates.json"
+    path.write_text(json.dumps(probes.candidates), encoding="utf-8")
+    found = read_candidates(path)
+    assert [one.id for one in found] == [one.id for one in probes.drafts]
+    assert [to_record(one) for one in found] == [to_record(one) for one in probes.drafts]
+    assert sum(entry["chosen"] for entry in probes.candidates) == 20
+
+
+@pytest.mark.parametrize(
+    "change", [{"ability": "memory"}, {"bullets": ["x"]}, {"evidence": [1]}, {"rubric": None}, {"plans": ["a"]}]
+)
+def test_a_damaged_candidate_is_named(tmp_path: Any, change: dict[str, Any]) -> None:
+    path = tmp_path / "candidates.json"
+    record = to_record(draft("summarization"))
+    assert from_record(record).id == record["id"]
+    path.write_text(json.dumps([record, {**record, **change}]), encoding="utf-8")
+    with pytest.raises(UserError, match=r"candidates\.json: entry 2 is no candidate"):
+        read_candidates(path)
+
+
+def test_an_id_follows_the_content() -> None:
+    one = draft("summarization")
+    assert draft("summarization", question="Another?").id != one.id
+    assert one.changed(question="Another?").id == one.id
+    assert SECOND["summarization"] != one.question
+
+
+def test_words_are_found_in_one_pass() -> None:
+    seen = view()
+    found = seen.holding(["florist", "irises", "iris", "nowher"])
+    assert list(found["florist"]) == [4, 5, 16]
+    assert not found["nowher"]
+    assert View([[]]).holding(["a"]) == {"a": []}

@@ -1,0 +1,85 @@
+"""LIGHT's reading on file: taken over where it is the same, made again where it is not, and never half believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beamlib.benchmark.loading import Loaded, load
+from beamlib.benchmark.sources import find_conversations
+from beamlib.memory import Light, LightSettings
+from beamlib.models.offline import OfflineModel
+from beamlib.models.roster import Roster
+from beamlib.params import RunParameters, load_parameters
+from beamlib.runs.arms import Arm
+from beamlib.runs.evaluate import answers_to_probe, evaluate
+from beamlib.runs.reading import read_light
+
+ROSTER = Roster.of(OfflineModel())
+ARMS = (Arm(memory="none"), Arm(memory="light", retriever="embedded", k=2), Arm(memory="rag", retriever="bm25", k=2))
+
+
+@pytest.fixture
+def parameters(tmp_path: Path, repo_root: Path) -> RunParameters:
+    data = str(repo_root / "beamlib/benchmark/example")
+    return load_parameters(repo_root / "params/100k.yaml", data=data, run=str(tmp_path / "run"))
+
+
+@pytest.fixture
+def loaded(parameters: RunParameters) -> Loaded:
+    return load(find_conversations(Path(parameters.data))[0], parameters.treatment)
+
+
+def file_of(parameters: RunParameters, loaded: Loaded) -> Path:
+    return Path(parameters.run) / "readings/100k" / f"{loaded.conversation.id}.json"
+
+
+def recalled(light: Light, loaded: Loaded) -> list[object]:
+    return [light.recall(probe.question) for probe in loaded.probes]
+
+
+def test_the_second_reading_is_the_first(
+    parameters: RunParameters, loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = LightSettings(k=3)
+    first = read_light(loaded.conversation, settings, parameters, ROSTER)
+    monkeypatch.setattr(Light, "ingest", None)  # reaching it would fail
+    second = read_light(loaded.conversation, settings, parameters, ROSTER)
+    assert (second.keys, second.scratchpad) == (first.keys, first.scratchpad)
+    assert recalled(second, loaded) == recalled(first, loaded)
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"key": 1}', "other words"])
+def test_a_damaged_file_is_made_again(parameters: RunParameters, loaded: Loaded, damage: str) -> None:
+    first = read_light(loaded.conversation, LightSettings(), parameters, ROSTER)
+    path = file_of(parameters, loaded)
+    whole = path.read_text(encoding="utf-8")
+    # The last in the right form, with other contents than were written.
+    damaged = whole.replace(first.keys[0][0], "something else") if damage == "other words" else damage
+    path.write_text(damaged, encoding="utf-8")
+    second = read_light(loaded.conversation, LightSettings(), parameters, ROSTER)
+    assert second.keys == first.keys
+    assert path.read_text(encoding="utf-8") == whole
+
+
+def test_other_settings_of_the_reading_read_again(parameters: RunParameters, loaded: Loaded) -> None:
+    read_light(loaded.conversation, LightSettings(), parameters, ROSTER)
+    before = file_of(parameters, loaded).read_bytes()
+    read_light(loaded.conversation, LightSettings(chunk_percentile=50), parameters, ROSTER)
+    assert file_of(parameters, loaded).read_bytes() != before
+
+
+def test_an_answer_on_file_is_the_one_that_would_be_made(
+    parameters: RunParameters, loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe = loaded.probes[3]
+    made = list(answers_to_probe(probe, loaded, ARMS, parameters, ROSTER))
+    evaluate(parameters, ARMS[:2], quiet=True)
+    asked: list[str] = []
+    monkeypatch.setattr(
+        "beamlib.runs.evaluate.ingested",
+        lambda arms, *_: asked.extend(arm.name for arm in arms) or iter([]),  # type: ignore[func-returns-value]
+    )
+    assert list(answers_to_probe(probe, loaded, ARMS[:2], parameters, ROSTER)) == made[:2]
+    assert asked == []
