@@ -35,9 +35,21 @@ class _Counter:
     spans: Callable[[str], list[tuple[int, int]]]
 
 
+def _class_of(code: int) -> str:
+    character = chr(code)
+    return " " if character.isspace() else "w" if re.fullmatch(r"\w", character) else "p"
+
+
+_CLASSES = "".join(_class_of(code) for code in range(128)).encode() + bytes(128)
+
+
 @lru_cache(maxsize=1024)  # the same passages are measured for every question and every variant of a memory
 def _count_words(text: str) -> int:
-    return len(_TOKEN.findall(text))
+    if not text.isascii():
+        return len(_TOKEN.findall(text))
+    # The same number ten times as fast: each punctuation mark, and each word character that begins a word.
+    classes = text.encode("ascii").translate(_CLASSES)
+    return classes.count(b"p") + classes.count(b" w") + classes.count(b"pw") + classes.startswith(b"w")
 
 
 def _word_spans(text: str) -> list[tuple[int, int]]:

@@ -32,7 +32,7 @@ from beamlib.generate.layouts import layout
 from beamlib.generate.long_plans import make_plans
 from beamlib.generate.plan_files import PLAN, plan_folder, read_plan, read_story, write_plan, write_story
 from beamlib.generate.plans import ask_summary, with_biography
-from beamlib.generate.probes.making import make_probes
+from beamlib.generate.probes.making import TooFew, make_probes
 from beamlib.generate.questions import make_questions
 from beamlib.generate.review import read_decisions
 from beamlib.generate.seeds import make_story
@@ -166,7 +166,12 @@ def make_probe_stage(folder: Path, writing: Writing) -> bool:
     with making(folder, "probes", sources, made_by) as files, open_cast(writing, story, folder / _CALLS) as cast:
         plans = [read_plan(folder, story, index) for index in range(story.plans)]
         turns = [read_turns(folder, story, plan) for plan in plans]
-        probes = _waited(make_probes(cast.prober, story, plans, turns, repairs, story.seed, decisions))
+        try:
+            probes = _waited(make_probes(cast.prober, story, plans, turns, repairs, story.seed, decisions))
+        except TooFew as error:  # what there is can be reviewed and edited; the stage stays undone
+            write_json(folder / CANDIDATES, error.probes.candidates)
+            _write_repairs(folder, "probes", repairs)
+            raise
         files.append(write_json(folder / CANDIDATES, probes.candidates))
         files.append(write_probing_questions(folder, probes.questions))
         files.append(_write_repairs(folder, "probes", repairs))

@@ -231,6 +231,12 @@ def _described(data: pd.DataFrame) -> str:
     return "; ".join(values) + "."
 
 
+def _listed(data: pd.DataFrame) -> str:
+    """Alternative text for a table of counts: row by row, each value after its column's name."""
+    rows = [", ".join(f"{name} {value}" for name, value in row.items()) for row in data.to_dict("records")]
+    return "; ".join(rows) + "."
+
+
 def _value(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["mean"]):
         return "no value"
@@ -246,21 +252,24 @@ def save_figure(
     inputs: Mapping[str, Any],
     parameters: Mapping[str, Any],
     caption: str,
+    *,
+    scores: bool = True,
 ) -> list[Path]:
     """Write `name`.pdf, .png, .csv (the plotted values) and .json into `folder`; returns the four paths.
 
-    `data` is the long frame that was plotted. `inputs` names what it was made from: a `Path` is recorded by file name
-    and SHA-256, any other JSON value as it is. The sidecar carries caption, alternative text, inputs, parameters,
-    package version and the hash of the plotted values. The same call gives the same bytes.
+    `data` is the long frame that was plotted, or with `scores` False any table of counts. `inputs` names what it was
+    made from: a `Path` is recorded by file name and SHA-256, any other JSON value as it is. The sidecar carries the
+    caption, alternative text, inputs, parameters, package version and the hash of the plotted values. The same call
+    gives the same bytes.
     """
-    plotted = checked(data)[list(COLUMNS)]
-    if plotted[["low", "high"]].isna().to_numpy().all():
+    plotted = checked(data)[list(COLUMNS)] if scores else data
+    if scores and plotted[["low", "high"]].isna().to_numpy().all():
         caption = f"{caption} The values have no intervals."
     values = plotted.to_csv(index=False, lineterminator="\n", float_format="%.6g").encode()
     sidecar = {
         "name": name,
         "caption": caption,
-        "alt_text": f"{caption} Values: {_described(plotted)}",
+        "alt_text": f"{caption} Values: {_described(plotted) if scores else _listed(plotted)}",
         "inputs": {key: _input(value) for key, value in inputs.items()},
         "parameters": dict(parameters),
         "plotted_values": f"{name}.csv",

@@ -52,20 +52,25 @@ class Workspace:
 
     parameters: RunParameters
     files: list[Path] = field(default_factory=list)
+    generating: bool = False
     _open: ExitStack = field(default_factory=ExitStack)
 
     @property
     def part(self) -> str:
         """The part of the run folder that is written to: the tier, or `published` where there is no data."""
-        return part_of(self.parameters) if self.parameters.data else PUBLISHED
+        return part_of(self.parameters) if self.parameters.data or self.generating else PUBLISHED
 
     def save_table(self, table: ResultTable, name: str) -> ResultTable:
         """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown."""
         self.files += table.save(name, Path(self.parameters.run) / "tables" / self.part)
         return table
 
-    def save_figure(self, figure: Figure, name: str, data: pd.DataFrame, caption: str, **inputs: Any) -> Any:
+    def save_figure(
+        self, figure: Figure, name: str, data: pd.DataFrame, caption: str, *, scores: bool = True, **inputs: Any
+    ) -> Any:
         """Write `figure` with its values and provenance to `<run>/figures/<part>/`, and show the file written.
+
+        `scores` False: `data` is a table of counts and not a long frame of scores.
 
         A figure of published values (its name ends in `_published`) rests on no parameter and has one place for all
         tiers.
@@ -78,12 +83,16 @@ class Workspace:
         if not published:
             settings = self.parameters.model_dump(exclude={"run", "data", "workers", "calls", "confirm_cost"})
             settings |= {key: Path(settings[key]).name for key in ("models", "prompts", "own_memory", "authors")}
-        self.files += save_figure(figure, name, folder, data, inputs, settings, caption)
+        self.files += save_figure(figure, name, folder, data, inputs, settings, caption, scores=scores)
         show: Any = Image  # has no types
         return show(filename=str(folder / f"{name}.png"), width=720, alt=caption)
 
     def announce_authors(self) -> None:
-        """Print who writes the conversations, and what it would cost where that is a language model."""
+        """Print who writes the conversations, and what it would cost where that is a language model.
+
+        What a notebook on generation writes goes to the part of its tier, also where `data` is left open.
+        """
+        self.generating = True
         if not self.parameters.authors:
             print(f"author: {OFFLINE_NAME}; nothing is called and nothing is paid")
             return
@@ -203,6 +212,7 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
             parameters=parameters.model_dump(),
             kernel_name="python3",
             cwd=str(ROOT),
+            progress_bar=False,  # several notebooks run at a time, and the main job shows how many are done
             # The kernel warns on every start that its socket is not encrypted (it is on the loopback interface), and
             # calls it an error when it is told to end before it is done ending.
             extra_arguments=["--IPKernelApp.log_level=CRITICAL"],

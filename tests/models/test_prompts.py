@@ -14,6 +14,9 @@ from beamlib.models.offline import REPLIES, OfflineModel
 from beamlib.models.prompts import PROMPTS, check_overrides, prompt_file, prompt_ids, render
 
 IDS = prompt_ids()
+EVALUATION = sorted(REPLIES)
+SHORT = {"target_tokens", "count", "subplans", "bullets", "index", "introduce", "ability", "domain"}
+"""Variables that are a word or a number of ours: they may stand in a sentence, with no tags around them."""
 PAIR = "[messages 2-3]\nUSER: I keep 14 hives behind the barn.\nASSISTANT: Feed them in autumn."
 NOTE = "- [messages 2-3] I keep 14 hives."
 ASKED = "How many hives do I keep?"
@@ -34,7 +37,8 @@ FILLED = {
 
 
 def filled(prompt_id: str, **changed: str) -> dict[str, str]:
-    return {name: changed.get(name, FILLED[name]) for name in prompt_file(prompt_id).variables}
+    names = prompt_file(prompt_id).variables
+    return {name: changed.get(name, FILLED.get(name, f"some {name}")) for name in names}
 
 
 def text_of(prompt_id: str, variables: dict[str, str], folder: Path | None = None) -> str:
@@ -51,7 +55,13 @@ def words(text: str) -> list[str]:
 def test_there_is_a_prompt_for_every_step_of_the_evaluation() -> None:
     readers = {"answer", "answer_full", "answer_full_released"}
     memories = {"episodic_keys", "scratchpad_notes", "scratchpad_compress", "scratchpad_filter"}
-    assert readers | memories | {"judge_nugget", "align_events", "align_batch"} == set(IDS)
+    assert readers | memories | {"judge_nugget", "align_events", "align_batch"} == set(EVALUATION)
+
+
+def test_there_is_a_prompt_for_every_listing_of_the_paper() -> None:
+    stated = " ".join(str(prompt_file(name).listing) for name in IDS)
+    missing = set(range(1, 45)) - {int(number) for number in re.findall(r"[0-9]+", stated)}
+    assert not missing
 
 
 @pytest.mark.parametrize("prompt_id", IDS)
@@ -87,13 +97,13 @@ def test_what_is_filled_in_comes_out_verbatim(prompt_id: str) -> None:
 
 @pytest.mark.parametrize("prompt_id", IDS)
 def test_material_stands_between_tags_of_its_own(prompt_id: str) -> None:
-    marks = {name: f"<<{name}>>" for name in prompt_file(prompt_id).variables if name != "target_tokens"}
+    marks = {name: f"<<{name}>>" for name in prompt_file(prompt_id).variables if name not in SHORT}
     text = text_of(prompt_id, {name: marks.get(name, "50") for name in prompt_file(prompt_id).variables})
     for mark in marks.values():
         assert re.search(rf"^<(\w+)>\n{re.escape(mark)}\n</\1>$", text, re.MULTILINE), mark
 
 
-@pytest.mark.parametrize("prompt_id", IDS)
+@pytest.mark.parametrize("prompt_id", EVALUATION)
 def test_the_stand_in_answers_it(prompt_id: str) -> None:
     prompt = Prompt(prompt_id, filled(prompt_id))
     assert prompt_id in REPLIES

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from beamlib.report.notebooks import EVALUATION, GENERATION
+
 ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k != "BEAM_DATA"}, "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
 
 
@@ -25,11 +27,11 @@ def example(repo_root: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(repo_root: Path, example: Path) -> Path:
-    """The whole main job on the built-in example."""
+def run(repo_root: Path) -> Path:
+    """The whole main job on one generated conversation."""
     folder = repo_root / "runs" / f"test-{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
-    done = beamlib("run-all", "--data", example, "--name", folder.name)
+    done = beamlib("run-all", "--sizes", "100k", "--name", folder.name)
     assert done.returncode == 0, done.stderr
     assert f"Open runs/{folder.name}/index.html" in done.stdout
     yield folder
@@ -39,10 +41,10 @@ def run(repo_root: Path, example: Path) -> Path:
 
 def test_the_main_job_writes_what_it_promises(run: Path, repo_root: Path) -> None:
     page = (run / "index.html").read_text()
-    for name in ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation"):
-        for part in ("published", "100k"):
-            assert (run / f"notebooks/{part}/{name}.html").is_file()
-            assert f"notebooks/{part}/{name}.html" in page
+    pages = [("100k", name) for name in (*GENERATION, *EVALUATION)] + [("published", name) for name in EVALUATION]
+    for part, name in pages:
+        assert (run / f"notebooks/{part}/{name}.html").is_file()
+        assert f"notebooks/{part}/{name}.html" in page
     for name in ("figure3_published", "figure4_published", "figure5_published"):
         for kind in ("pdf", "png", "csv", "json"):
             assert (run / f"figures/published/{name}.{kind}").is_file()
@@ -56,11 +58,12 @@ def test_the_main_job_writes_what_it_promises(run: Path, repo_root: Path) -> Non
     assert "offline stand-in, not a language model" in page
 
 
-def test_a_second_run_gives_the_same_tables_and_figures(run: Path, example: Path) -> None:
-    parts = ("tables", "figures", "100k")
+def test_a_second_run_gives_the_same_conversation_tables_and_figures(run: Path) -> None:
+    parts = ("generated", "tables", "figures", "100k")
     before = {p: p.read_bytes() for part in parts for p in sorted((run / part).rglob("*")) if p.is_file()}
-    done = beamlib("run-all", "--data", example, "--name", run.name)
+    done = beamlib("run-all", "--sizes", "100k", "--name", run.name)
     assert done.returncode == 0, done.stderr
+    assert "generated 0 of 1" in done.stdout
     assert {p: p.read_bytes() for part in parts for p in sorted((run / part).rglob("*")) if p.is_file()} == before
 
 
@@ -116,7 +119,14 @@ def test_data_check_and_claims_as_text_and_json(example: Path) -> None:
         (["evidence", "--data", "EXAMPLE", "--retriever", "qdrant"], "'qdrant'"),
         (["score", "nowhere"], "nowhere"),
         (["score", "EXAMPLE"], "manifest.json"),
-        (["run-all", "--sizes", "100k"], "--data"),
+        (["generate", "--out", "OUT", "--size", "2m"], "'2m' is no size"),
+        (["generate", "--out", "OUT", "--domain", "Astrology"], "'Astrology'"),
+        (["generate", "--out", "OUT", "--title", "A Walk to the Moon"], "domain"),
+        (["generate", "--out", "OUT", "--strategy", "random"], "'random'"),
+        (["generate", "--out", "OUT", "--reach", "ever"], "--reach"),
+        (["generate", "--out", "OUT", "--models", "nowhere.yaml"], "nowhere.yaml"),
+        (["generate", "--out", "OUT", "--models", "MODELS"], "authors"),
+        (["run-all", "--set", "domain=Astrology"], "'Astrology'"),
         (["run-all", "--data", "nowhere"], "nowhere"),
         (["run-all", "--data", "EXAMPLE", "--sizes", "1m"], "1M"),
         (["run-all", "--name", "../x"], "--name"),

@@ -31,7 +31,8 @@ from beamlib.models.offline import OFFLINE_NAME
 
 _PLAN = re.compile(r"\bplan (\d+)\b")
 _LINE = re.compile(r"^\d+\. \*\*(?P<label>[^*]+):\*\* (?P<text>.*)$", re.MULTILINE)
-_SPOKEN = re.compile(r"^(?:USER:|\[messages? \d+[^\]]*user[^\]]*\])\s*(.*)$", re.MULTILINE)
+_SPOKEN = re.compile(r"^USER: (.*)$", re.MULTILINE)
+_CITED = re.compile(r"^\[message \d+, user\] (.*?)(?=^\[message \d+, |\Z)", re.MULTILINE | re.DOTALL)
 _SUMMARY_LINES = 24
 _SHY = 0.8
 """At 10M a general plan of Table 6 holds 930 questions, a fifth more than Table 3's mean over all styles: there most
@@ -174,7 +175,10 @@ class OfflineAuthor:
         return ("\n" if self.story.style == "general" else "\n-----\n").join(found)
 
     def _dialogue_summary(self, variables: Mapping[str, str], about: str) -> str:
-        said = [line.split(". ", 1)[0][:200] for line in _SPOKEN.findall(variables["exchanges"])]
+        exchanges = variables["exchanges"]
+        if cited := _CITED.findall(exchanges):  # a turn too long to be shown whole: what the user said is kept
+            return " ".join(" ".join(text.split()) for text in cited)
+        said = [line.split(". ", 1)[0][:200] for line in _SPOKEN.findall(exchanges)]
         lines = [*variables["summary"].splitlines(), *(f"- {line}" for line in said if line)]
         return "\n".join(lines[-_SUMMARY_LINES:])
 

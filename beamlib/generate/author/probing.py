@@ -14,13 +14,14 @@ from itertools import combinations
 from typing import Any
 
 from beamlib.generate.author.facts import Fact
+from beamlib.generate.author.values import show_number
 from beamlib.generate.author.world import Entry, World
 
 _CANDIDATES = 12
 """Candidates given per window: about as many as the prompts ask for."""
-_MESSAGE = re.compile(r"^\[messages? (\d+)(?:-\d+)?, ?(user|assistant|both)[^\]]*\] ?", re.MULTILINE)
+_MESSAGE = re.compile(r"^\[messages? (\d+)(?:-\d+)?, ([^\]]*)\] ?", re.MULTILINE)
 _REF = re.compile(r"\[(\d+)\.(\d+)\.(\d+)\]")
-_SUMS = ("usd", "minutes", "hours", "pages", "km", "points", "requests", "people")
+_SUMS = ("usd", "minutes", "hours", "pages", "km", "people")
 
 Reply = dict[str, Any]
 Shown = Sequence[tuple[int, str, str]]
@@ -133,11 +134,10 @@ class Examiner:
 
     def _knowledge_update(self, entries: Sequence[Entry], rng: random.Random) -> Iterator[Idea]:
         for entry in entries:
-            if entry.purpose != "update":
+            fact = entry.fact
+            old = fact.revises if fact is not None and entry.purpose == "update" else None
+            if fact is None or old is None or not _told_in(entries, old):
                 continue
-            fact = _fact(entry)
-            old = fact.revises
-            assert old is not None
             first, second = f"{old.plan}.{old.batch}.{old.bullet}", _ref(entry)
 
             def ask(shown: Shown, fact: Fact = fact, old: Fact = old) -> Reply:
@@ -160,9 +160,9 @@ class Examiner:
 
     def _contradiction_resolution(self, entries: Sequence[Entry], rng: random.Random) -> Iterator[Idea]:
         for entry in entries:
-            if entry.purpose != "contradiction":
+            fact = entry.fact
+            if fact is None or entry.purpose != "contradiction" or not _told_in(entries, fact):
                 continue
-            fact = _fact(entry)
             first, second = f"{fact.plan}.{fact.batch}.{fact.bullet}", _ref(entry)
 
             def ask(shown: Shown, fact: Fact = fact) -> Reply:
@@ -221,20 +221,23 @@ class Examiner:
             )
 
     def _multi_session_reasoning(self, entries: Sequence[Entry], rng: random.Random) -> Iterator[Idea]:
-        for unit in _SUMS:
-            sized = [entry for entry in self._final(entries) if _fact(entry).aspect.unit == unit]
+        final = [entry for entry in self._final(entries) if _fact(entry).number is not None]
+        for unit in dict.fromkeys(_fact(entry).aspect.unit for entry in final):
+            sized = [entry for entry in final if _fact(entry).aspect.unit == unit]
             rng.shuffle(sized)
-            for start in range(0, len(sized) - 1, 3):
-                group = sorted(sized[start : start + 3], key=lambda entry: entry.place)
-                if len({entry.place[:2] for entry in group}) < 2:
-                    continue  # reasoning over several sessions needs several sub-plans
-                facts = [_fact(entry) for entry in group]
-                yield Idea(
-                    f"the sum of {_series([fact.mention for fact in facts])}",
-                    tuple(map(_ref, group)),
-                    {},
-                    lambda shown, facts=facts: _sum(shown, facts),  # type: ignore[misc]
-                )
+            # Reasoning over several sessions needs several sub-plans, and equal numbers could be mistaken for one.
+            for size, ask in ((3, _sum), (2, _difference)):
+                if size == 3 and unit not in _SUMS:
+                    continue
+                for start in range(0, len(sized) - size + 1, size):
+                    group = sorted(sized[start : start + size], key=lambda entry: entry.place)
+                    facts = [_fact(entry) for entry in group]
+                    apart = len({entry.place[:2] for entry in group}) > 1
+                    if apart and len({fact.number for fact in facts}) == size:
+                        what = "sum" if size == 3 else "difference"
+                        about = f"the {what} of {_series([fact.mention for fact in facts])}"
+                        refs = tuple(map(_ref, group))
+                        yield Idea(about, refs, {}, lambda shown, facts=facts, ask=ask: ask(shown, facts))  # type: ignore[misc]
 
     def _event_ordering(self, entries: Sequence[Entry], rng: random.Random) -> Iterator[Idea]:
         for name, told in self._by_thing(entries).items():
@@ -369,11 +372,16 @@ class Examiner:
         """Things of which everything was told within `entries`, with the entries that first told each aspect."""
         inside = {entry.place for entry in entries}
         found: dict[str, list[Entry]] = {}
+        beyond: set[str] = set()
         for told in self.world.entries.values():
             for entry in told:
-                if entry.purpose == "fact" and entry.fact is not None:
+                if entry.fact is None:
+                    continue
+                if entry.place not in inside:
+                    beyond.add(entry.fact.thing.name)
+                elif entry.purpose == "fact":
                     found.setdefault(entry.fact.thing.name, []).append(entry)
-        return {name: told for name, told in found.items() if all(entry.place in inside for entry in told)}
+        return {name: told for name, told in found.items() if name not in beyond}
 
     def _newest(self, facts: Sequence[Fact]) -> list[Fact]:
         """The newest version of each of `facts`."""
@@ -390,8 +398,6 @@ _NUMBERS = {4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine"}
 
 
 def _sum(shown: Shown, facts: Sequence[Fact]) -> Reply:
-    from beamlib.generate.author.values import show_number
-
     total = sum(fact.number or 0 for fact in facts)
     value = show_number(total, facts[0].aspect.unit)
     parts = [f"{fact.mention} is {fact.values['value']}" for fact in facts]
@@ -404,6 +410,23 @@ def _sum(shown: Shown, facts: Sequence[Fact]) -> Reply:
         "sessions_required": len({(fact.plan, fact.batch) for fact in facts}),
         "conversation_references": [fact.state for fact in facts],
         "reasoning_steps": [*(f"{fact.mention}: {fact.values['value']}" for fact in facts), f"{added} = {value}"],
+        "evidence": [i for fact in facts for i in _telling(shown, fact)],
+        "nuggets": [f"LLM response should state: {value}"],
+    }
+
+
+def _difference(shown: Shown, facts: Sequence[Fact]) -> Reply:
+    more, less = sorted(facts, key=lambda fact: -(fact.number or 0))
+    value = show_number((more.number or 0) - (less.number or 0), more.aspect.unit)
+    given, taken = more.values["value"], less.values["value"]
+    return {
+        "question": f"By how much do {facts[0].mention} and {facts[1].mention} differ?",
+        "answer": f"They differ by {value}: {more.mention} is {given} and {less.mention} is {taken}.",
+        "difficulty": "medium",
+        "reasoning_type": "comparison_over_sessions",
+        "sessions_required": 2,
+        "conversation_references": [fact.state for fact in facts],
+        "reasoning_steps": [f"{more.mention}: {given}", f"{less.mention}: {taken}", f"{given} - {taken} = {value}"],
         "evidence": [i for fact in facts for i in _telling(shown, fact)],
         "nuggets": [f"LLM response should state: {value}"],
     }
@@ -454,6 +477,11 @@ def _series(parts: Sequence[str]) -> str:
 
 def _ref(entry: Entry) -> str:
     return ".".join(map(str, entry.place))
+
+
+def _told_in(entries: Sequence[Entry], fact: Fact) -> bool:
+    """Whether the plans of `entries` are those in which `fact` was told."""
+    return fact.plan in {entry.plan for entry in entries}
 
 
 def _fact(entry: Entry) -> Fact:

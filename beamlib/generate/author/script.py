@@ -79,7 +79,7 @@ class PlanScript:
         story = self.world.story
         self._key = f"{story.seed} {story.size} {story.number} {story.topic.title} {self.plan}"
         self._rng = random.Random(f"script {self._key}")
-        self._voice = Voice(random.Random(f"voice {self._key}"))
+        self._voice = Voice(random.Random(f"voice {self._key}"), named=story.plans > 1)
         self._told = self._facts_before()
         for batch in range(1, self.world.layout.subplans + 1):
             self.turns[batch] = [self._turn(*asked) for asked in self._questions(batch)]
@@ -140,10 +140,12 @@ class PlanScript:
         topic = entry.topic if first or self._rng.random() < 0.4 else self._rng.choice(self.world.bank.topics)
         occasion = self._occasion(purpose, topic, entry.thing, entry.batch, self._rng, entry if first else None)
         opens = first and entry.label == "Time Anchor"
-        text = entry.text if purpose == "instruction" else self._voice.message(occasion, anchor=opens)
+        text, asked = entry.text, -1
+        if purpose != "instruction":
+            text, asked = self._voice.message(occasion, anchor=opens)
         if first:
             _note(self._told, entry)
-        return ScriptTurn(entry, [Step(text, occasion)])
+        return ScriptTurn(entry, [Step(text, replace(occasion, asked=asked))])
 
     def _occasion(
         self,
@@ -174,7 +176,8 @@ class PlanScript:
 
     def _trigger(self) -> None:
         """Let some answers end in a question and some users ask back, as often as the published data do."""
-        open_to = [turn for turn in self.all_turns if turn.entry.purpose not in ("instruction", "contradiction")]
+        quiet = ("instruction", "contradiction")
+        open_to = [turn for turn in self.all_turns if turn.entry.thing and turn.entry.purpose not in quiet]
         chosen = _spread(open_to, self.targets.replies, _SECOND_QUESTION, self._rng)
         for turn, times in chosen:
             for _ in range(times):
@@ -183,7 +186,8 @@ class PlanScript:
         for turn, times in followed:
             for _ in range(times):
                 occasion = replace(self._like(turn.steps[0].occasion), purpose="followup")
-                turn.steps.append(Step(self._voice.followup(occasion), occasion))
+                text, asked = self._voice.followup(occasion)
+                turn.steps.append(Step(text, replace(occasion, asked=asked)))
                 turn.followups += 1
 
     def _ask_back(self, turn: ScriptTurn) -> None:
@@ -200,7 +204,7 @@ class PlanScript:
         if occasion.fact is not None and occasion.purpose in ("fact", "update"):
             known = (*(fact for fact in known if fact.aspect is not occasion.fact.aspect), occasion.fact)
         words = {**self.world.words(self._rng), **self.world.about(occasion.thing, self.plan, self._rng)}
-        return replace(occasion, words=words, fact=None, known=known)
+        return replace(occasion, words=words, fact=None, known=known, asked=-1)
 
     def _measure(self) -> None:
         """Give each answer its share of the tokens that the user's messages leave of the plan's."""

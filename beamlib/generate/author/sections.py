@@ -1,245 +1,378 @@
-"""Sections of an assistant's answer. A builder takes a `Draft` and returns Markdown, or nothing."""
+"""Sections of an assistant's answer on a topic. A builder takes a `Draft` and returns Markdown, or nothing."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from datetime import date, timedelta
+from dataclasses import dataclass, replace
 
-from beamlib.generate.author.facts import Occasion
-from beamlib.generate.author.values import show_date, show_number
-from beamlib.generate.author.wording import Words, capital, infinitive, phrases
+from beamlib.generate.author.bank import Topic
+from beamlib.generate.author.facts import Fact, Occasion
+from beamlib.generate.author.wording import Words, capital, infinitive, phrases, short_name, small
+from beamlib.text import count_tokens
 
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_TERMS = re.compile(r"[a-z]{4,}")
+_ADDED = 0.5  # how often something small is added to a sentence of advice
+_NAMED = 3  # so often may an answer say what it is about
+
+
+@dataclass
+class Stock:
+    """What is left of a topic for one answer: numbers of its texts, the next one last."""
+
+    topic: Topic
+    actions: list[int]
+    reasons: list[int]
+    risks: list[int]
+    checks: list[int]
+    tips: list[int]
+
+    def copy(self) -> Stock:
+        """The same, to be used up by itself."""
+        lists = (self.actions, self.reasons, self.risks, self.checks, self.tips)
+        return Stock(self.topic, *map(list, lists))
 
 
 class Draft:
-    """An answer being written: draws the topic's texts and the shared phrases without repetition while they last."""
+    """An answer being written. No text of a topic is used twice; an action goes only with a reason that explains it."""
 
     def __init__(self, occasion: Occasion) -> None:
         self.occasion, self.rng = occasion, occasion.rng
+        self.tips = max(1, round(occasion.target / 350))
+        self.headed = occasion.rng.choice(("### {}", "**{}**", "", ""))
+        self.lists = 1 if occasion.target < 300 else 2 if occasion.target < 800 else 3
         self._phrases = phrases(occasion.bank.domain)
         self._left: dict[str, list[str]] = {}
-        topic = occasion.topic
-        thing = occasion.thing.name if occasion.thing is not None else occasion.title.goal
-        self._words = {
-            "thing": thing, "goal": occasion.title.goal, "label": topic.label, "about": occasion.fill(topic.about),
-        }  # fmt: skip
-        self.headed = occasion.rng.choice(("### {}", "**{}**", ""))
+        self._name = occasion.thing.name if occasion.thing is not None else occasion.title.goal
+        self._short = short_name(occasion.thing) if occasion.thing is not None else occasion.title.goal
+        self._named = 0
+        self._terms = set(_TERMS.findall(f"{occasion.question} {_put(occasion)}".lower()))
+        self._said: list[set[str]] = []
+        self._loose: set[tuple[str, str]] = set()
+        self.stocks = [self._stock(topic) for topic in self._topics()]
+        self._at = 0
 
-    def take(self, kind: str) -> str:
-        """The next of the topic's `actions`, `reasons`, `risks`, `checks` or `tips`, filled."""
-        return self.occasion.fill(self._draw(kind, getattr(self.occasion.topic, kind)))
+    def _topics(self) -> list[Topic]:
+        """The occasion's topic, then the thing's own, then the others, near ones first."""
+        occasion = self.occasion
+        found = [occasion.topic]
+        if occasion.thing is not None:
+            own = occasion.thing.template.topic
+            found += [topic for topic in occasion.bank.topics if topic.label == own and topic is not occasion.topic]
+        topics = occasion.bank.topics
+        here = next(number for number, topic in enumerate(topics) if topic.label == occasion.topic.label)
+        # A bank lists related topics near each other.
+        far = [abs(number - here) + 4 * self.rng.random() for number in range(len(topics))]
+        others = [topics[number] for number in sorted(range(len(topics)), key=far.__getitem__)]
+        return found + [topic for topic in others if all(topic is not one for one in found)]
 
-    def advice(self) -> dict[str, str]:
-        """One text of each kind, for the slots of a phrase."""
-        action, check = self.take("actions"), self.take("checks")
-        return {
-            "action": action, "to": infinitive(action), "check": check, "to_check": infinitive(check),
-            "reason": self.take("reasons"), "risk": self.take("risks"),
-        }  # fmt: skip
+    def _stock(self, topic: Topic) -> Stock:
+        lists = (topic.actions, topic.reasons, topic.risks, topic.checks, topic.tips)
+        return Stock(topic, *(self._ordered(texts) for texts in lists))
+
+    def _ordered(self, texts: list[str]) -> list[int]:
+        """Numbers of `texts`: last, and so first to be used, those that share words with the question."""
+        numbers = self.rng.sample(range(len(texts)), len(texts))
+        if texts is self.occasion.topic.actions or texts is self.occasion.topic.tips:
+            numbers.sort(key=lambda number: len(self._terms.intersection(_TERMS.findall(texts[number]))) > 1)
+        return numbers
+
+    @property
+    def stock(self) -> Stock:
+        """The topic that is being written about."""
+        return self.stocks[self._at]
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nothing has been drawn from the topic at hand."""
+        stock = self.stock
+        return len(stock.actions) == len(stock.topic.actions) and len(stock.checks) == len(stock.topic.checks)
+
+    def move(self) -> bool:
+        """Go on to the next topic; False where there is none."""
+        if self._at + 1 == len(self.stocks):
+            return False
+        self._at += 1
+        return True
+
+    def attempt(self, builder: Callable[[Draft], str], room: int) -> str:
+        """What `builder` returns, where it has `room` (tokens); else nothing, and nothing is used up."""
+        left = {key: list(texts) for key, texts in self._left.items()}
+        kept = (
+            left,
+            self._named,
+            self._at,
+            self.lists,
+            self.tips,
+            list(self._said),
+            set(self._loose),
+            self.stock.copy(),
+        )
+        text = builder(self)
+        if text and count_tokens(text) <= room:
+            return text
+        self._left, self._named, self._at, self.lists, self.tips, self._said, self._loose, stock = kept
+        self.stocks[self._at] = stock
+        return ""
+
+    def nearest(self) -> list[Stock]:
+        """What is left to draw from: the topic that is being written about first, then those before and after it."""
+        return [*reversed(self.stocks[: self._at + 1]), *self.stocks[self._at + 1 :]]
+
+    def phrase(self, topic: Topic, kind: str, number: int) -> dict[str, str]:
+        """The words of a topic's action or check, empty where the answer has said as much."""
+        text = self.fill((topic.checks if kind == "check" else topic.actions)[number])
+        if not self.fresh(text):
+            return {}
+        return {kind: text, "to_check" if kind == "check" else "to": infinitive(text)}
+
+    def because(self) -> dict[str, str]:
+        """An action and the reason that explains it; empty where none is left."""
+        stock = self.stock
+        for action in reversed(stock.actions):
+            reason = stock.topic.because[action] if stock.topic.because else -1
+            if reason in stock.reasons and self.fresh(stock.topic.actions[action]):
+                stock.actions.remove(action)
+                stock.reasons.remove(reason)
+                return self._action(action) | {"reason": self.fill(stock.topic.reasons[reason])}
+        return {}
+
+    def remedy(self) -> dict[str, str]:
+        """A risk and the action that helps against it; empty where none is left."""
+        stock = self.stock
+        for risk in reversed(stock.risks):
+            action = stock.topic.remedy[risk] if stock.topic.remedy else -1
+            if action in stock.actions and self.fresh(stock.topic.actions[action]):
+                stock.risks.remove(risk)
+                stock.actions.remove(action)
+                return self._action(action) | {"risk": self.fill(stock.topic.risks[risk])}
+        return {}
+
+    def action(self, fits: Callable[[str], bool] = lambda text: True) -> dict[str, str]:
+        """An action by itself, one that nothing belongs to where there is one; empty where none is left."""
+        stock = self.stock
+        texts = stock.topic.actions
+        found = [number for number in stock.actions if fits(texts[number]) and self.fresh(texts[number])]
+        if not found:
+            return {}
+        alone = [number for number in found if not stock.topic.because or stock.topic.because[number] < 0]
+        number = (alone or found)[-1]
+        stock.actions.remove(number)
+        return self._action(number)
+
+    def _action(self, number: int) -> dict[str, str]:
+        text = self.fill(self.stock.topic.actions[number])
+        self.note(text)
+        return {"action": text, "to": infinitive(text)}
+
+    def one(self, kind: str) -> dict[str, str]:
+        """A `reason`, `risk`, `check` or `tip` by itself; empty where none is left."""
+        texts: list[str] = getattr(self.stock.topic, f"{kind}s")
+        left: list[int] = getattr(self.stock, f"{kind}s")
+        while left:
+            text = self.fill(texts[left.pop()])
+            if self.fresh(text):
+                self.note(text)
+                return {kind: text, "to_check": infinitive(text)} if kind == "check" else {kind: text}
+        return {}
+
+    def fresh(self, text: str) -> bool:
+        """Whether `text` says something that the answer has not said yet in nearly the same words."""
+        terms = set(_TERMS.findall(self.fill(text).lower()))
+        return all(len(terms & said) < max(2, 0.6 * len(terms)) for said in self._said)
+
+    def note(self, text: str) -> None:
+        """Remember that the answer says `text`."""
+        self._said.append(set(_TERMS.findall(text.lower())))
+
+    def fill(self, text: str) -> str:
+        """A text of the bank with the occasion's words; the thing goes by its short name."""
+        return self.occasion.fill(text).replace(self._name, self._short)
+
+    def tell(self, fact: Fact, text: str) -> str:
+        """`text` of a fact's aspect addressed to the user; the thing by its whole name once."""
+        name = self._short if self._named or fact.thing.name != self._name else self._name
+        self._named += 1
+        return replace(fact, thing=replace(fact.thing, name=name)).fill(text, "you")
+
+    def name(self) -> str:
+        """What the answer is about: its whole name the first time."""
+        self._named += 1
+        return self._name if self._named == 1 else self._short
 
     def say(self, key: str, **words: str) -> str:
         """A phrase of the list `key`, filled."""
-        return self._draw(key, self._phrases[key]).format_map(Words({**self._words, **words}))
+        text = self._draw(key)
+        topic = self.stock.topic
+        known = Words({"goal": self.occasion.title.goal, "label": topic.label, "field": topic.occasion, **words})
+        known["about"] = self.fill(topic.about)
+        if "{thing}" in text or "{Thing}" in text:
+            known["thing"] = self.name()
+        return text.format_map(known)
 
-    def sentence(self) -> str:
-        """One sentence of advice."""
-        kinds = ("because", "loose", "risk", "bare", "check", "risk_only", "reason_only")
-        return self.say(f"advise.{self.rng.choice(kinds)}", **self.advice())
+    def lead(self, name: str, **words: str) -> str:
+        """The line above a list, with the space after it; none where the list has a heading."""
+        return "" if self.headed and name != "schedule" else f"{self.say(f'lead.{name}', **words)}\n\n"
 
-    def _draw(self, key: str, texts: tuple[str, ...] | list[str]) -> str:
-        left = self._left.get(key)
-        if not left:
-            left = self._left[key] = self.rng.sample(texts, len(texts))
-        return left.pop()
+    def _draw(self, key: str) -> str:
+        """The next phrase of a list; one that names the thing only where it has not been named enough."""
+        for _ in range(len(self._phrases[key])):
+            left = self._left.get(key)
+            if not left:
+                left = self._left[key] = self.rng.sample(self._phrases[key], len(self._phrases[key]))
+            text = left.pop()
+            if self._named < _NAMED or "{thing}" not in text.lower():
+                break
+        return text
+
+    def sentence(self, *, advice: bool = False) -> str:
+        """One sentence, of advice only where that is wanted; empty where the topic has nothing left to give."""
+        kinds = ["because", "remedy", "because", "pair", "action", "checks"]
+        self.rng.shuffle(kinds)
+        # A reason or a risk that nothing is paired with: one of each for a topic, more would be a heap.
+        loose = (
+            [] if advice else [one for one in ("reason", "risk") if (self.stock.topic.label, one) not in self._loose]
+        )
+        if "reason" in loose:
+            kinds.insert(self.rng.randrange(2, 6), "reason")
+        for kind in (*kinds, *loose[-1:]):
+            if text := self._sentence(kind):
+                self._loose.add((self.stock.topic.label, kind))
+                return text
+        return ""
+
+    def _sentence(self, kind: str) -> str:
+        if kind in ("because", "remedy"):
+            words = self.because() if kind == "because" else self.remedy()
+            if not words:
+                return ""
+            check = self.one("check") if self.rng.random() < _ADDED else {}
+            return self.say(f"advise.{kind}{'_check' if check else ''}", **words, **check)
+        if kind == "pair":
+            words = self.action()
+            other = self.action() if words and self.rng.random() < 0.5 else {}
+            if other:
+                return self.say("advise.two", **words, also=other["action"], to_also=other["to"])
+            check = self.one("check") if words else {}
+            return self.say("advise.action_check", **words, **check) if check else self._alone(words)
+        if kind == "checks":
+            words, more = self.one("check"), self.one("check")
+            if words and more:
+                return self.say("advise.checks", **words, also=more["check"], to_also=more["to_check"])
+            return self.say("advise.check", **words) if words else ""
+        words = self.action() if kind == "action" else self.one(kind)
+        return self.say(f"advise.{kind}", **words) if words else ""
+
+    def _alone(self, words: Mapping[str, str]) -> str:
+        return self.say("advise.action", **words) if words else ""
+
+
+def _put(occasion: Occasion) -> str:
+    """The assistant's question that a reply answers, empty for any other message."""
+    for asked in occasion.topic.asked if occasion.purpose == "reply" else ():
+        if any(occasion.fill(reply) in occasion.question for reply in asked.replies):
+            return occasion.fill(asked.question)
+    return ""
 
 
 def heading(draft: Draft, name: str) -> str:
     """A heading for the section `name` in the answer's style, or none."""
-    if not draft.headed or name in ("prose",):
+    if not draft.headed:
         return ""
-    words = {"value": draft.occasion.fact.values.get("value", "")} if draft.occasion.fact else {}
-    companion = draft.occasion.fact.companion if draft.occasion.fact else None
-    name_of = companion.name if companion else "the other person"
-    return draft.headed.format(draft.say(f"heading.{name}", name=name_of, **words))
+    fact = draft.occasion.fact
+    first = fact.companion.name.split()[0] if fact is not None and fact.companion is not None else ""
+    return draft.headed.format(draft.say(f"heading.{name}", first=first))
 
 
-def _list(draft: Draft, lead: str, items: list[str], mark: str = "-") -> str:
+def listed(draft: Draft, lead: str, items: list[str], mark: str = "-", **words: str) -> str:
+    """A list under its lead; nothing where it would have fewer than two items or be one list too many."""
+    if len(items) < 2 or draft.lists == 0:
+        return ""
+    draft.lists -= 1
     lines = [f"{number}. {item}" if mark == "1" else f"{mark} {item}" for number, item in enumerate(items, 1)]
-    return f"{draft.say(lead)}\n\n" + "\n".join(lines)
+    return draft.lead(lead, **words) + "\n".join(lines)
 
 
 def steps(draft: Draft) -> str:
-    """Numbered steps, each with its reason or the risk it covers."""
+    """Numbered steps, with the reason where one belongs to the step."""
     items = []
     for _ in range(draft.rng.randrange(3, 6)):
-        words = draft.advice()
-        after = draft.say(f"advise.after_{draft.rng.choice(('reason', 'risk'))}", **words)
-        items.append(f"**{capital(words['action'])}.** {after}")
-    return _list(draft, "lead.steps", items, "1")
+        words = draft.because() if draft.rng.random() < 0.6 else draft.action()
+        words = words or draft.action()
+        if words:
+            bare = f"**{capital(words['action'])}**."
+            items.append(draft.say("item.step", **words) if "reason" in words else bare)
+    return listed(draft, "steps", items, "1")
 
 
 def bullets(draft: Draft) -> str:
-    """Advice as a list."""
-    kinds = draft.rng.sample(("because", "loose", "risk", "bare"), 3)
-    return _list(draft, "lead.bullets", [draft.say(f"advise.{kind}", **draft.advice()) for kind in kinds])
-
-
-def prose(draft: Draft) -> str:
-    """A paragraph of advice."""
-    return " ".join(draft.sentence() for _ in range(draft.rng.randrange(3, 6)))
-
-
-def options(draft: Draft) -> str:
-    """Two first moves in a table."""
-    one, two = draft.advice(), draft.advice()
-    rows = [("What to do", "action"), ("What speaks for it", "reason"), ("Helps if", "risk")]
-    table = "\n".join(f"| {name} | {one[key]} | {two[key]} |" for name, key in rows)
-    head = draft.say("item.table_heads", a="First way", b="Second way")
-    return f"{draft.say('lead.options')}\n\n{head}\n|---|---|---|\n{table}\n\n{draft.say('lead.options_after')}"
+    """Advice as a list of whole sentences."""
+    return listed(
+        draft, "bullets", [text for _ in range(draft.rng.randrange(3, 5)) if (text := draft.sentence(advice=True))]
+    )
 
 
 def checklist(draft: Draft) -> str:
     """Boxes to tick."""
-    return _list(draft, "lead.checklist", list(dict.fromkeys(capital(draft.take("checks")) for _ in range(6))), "- [ ]")
+    drawn = [draft.one("check") for _ in range(draft.rng.randrange(3, 5))]
+    return listed(draft, "checklist", [f"{capital(words['check'])}" for words in drawn if words], "- [ ]")
 
 
 def risks(draft: Draft) -> str:
-    """What could go wrong and what to do then."""
-    drawn = [draft.advice() for _ in range(3)]
-    return _list(
-        draft, "lead.risks", [f"**{draft.say('item.risk_head', **words)}:** {words['action']}." for words in drawn]
-    )
+    """What could go wrong and what helps then."""
+    drawn = [draft.remedy() for _ in range(3)]
+    return listed(draft, "risks", [f"**If {words['risk']}:** {words['action']}." for words in drawn if words])
 
 
-def rules(draft: Draft) -> str:
-    """If this, then that."""
-    items = [draft.say("item.rule", **draft.advice()) for _ in range(3)]
-    return _list(draft, "lead.rules", [*items, draft.say("item.rule_default", **draft.advice())])
+def watch(draft: Draft) -> str:
+    """What could go wrong, without a remedy."""
+    drawn = [draft.one("risk") for _ in range(3)]
+    return listed(draft, "watch", [f"{capital(words['risk'])}." for words in drawn if words])
 
 
-def faq(draft: Draft) -> str:
-    """Likely questions with short answers."""
-    parts = [draft.say("lead.faq")]
-    for kind in draft.rng.sample(("risk", "why", "when"), 3):
-        words = draft.advice()
-        parts.append(f"**{draft.say(f'item.faq_{kind}', **words)}** {draft.say(f'item.faq_{kind}_answer', **words)}")
-    return "\n\n".join(parts)
+def table(draft: Draft) -> str:
+    """Actions beside their reasons."""
+    drawn = [words for _ in range(3) if (words := draft.because())]
+    if len(drawn) < 2 or draft.lists == 0:
+        return ""
+    draft.lists -= 1
+    rows = "\n".join(f"| {capital(words['action'])} | {capital(words['reason'])} |" for words in drawn)
+    return f"{draft.lead('table')}| {draft.say('item.table_head')} |\n|---|---|\n{rows}"
 
 
-def signs(draft: Draft) -> str:
-    """How to know that it works."""
-    return _list(draft, "lead.signs", [draft.say("item.sign", **draft.advice()) for _ in range(3)])
+def prose(draft: Draft) -> str:
+    """A paragraph of advice."""
+    said = [text for _ in range(draft.rng.randrange(3, 6)) if (text := draft.sentence())]
+    return " ".join(said) if len(said) > 1 else ""
 
 
-def mistakes(draft: Draft) -> str:
-    """What people tend to skip."""
-    return _list(draft, "lead.mistakes", [draft.say("item.mistake", **draft.advice()) for _ in range(3)])
-
-
-def digression(draft: Draft) -> str:
-    """A paragraph of background."""
-    return f"{draft.say('lead.digression')} {draft.take('tips')}"
-
-
-def example(draft: Draft) -> str:
-    """A sitting divided into minutes that add up."""
-    parts = [draft.rng.choice((10, 15, 20)) for _ in range(3)]
-    ends = [sum(parts[: number + 1]) for number in range(3)]
-    starts, total = [0, *ends[:-1]], str(ends[-1])
-    spans = zip(starts, ends, strict=True)
-    lines = [draft.say("item.time_lead", **{"from": str(a), "till": str(b)}, **draft.advice()) for a, b in spans]
-    lead, after = draft.say("lead.example", total=total), draft.say("lead.example_after", total=total)
-    return f"{lead}\n\n" + "\n".join(f"- {line}" for line in lines) + f"\n\n{after}"
+def background(draft: Draft) -> str:
+    """A paragraph that opens with something generally true and ends with what to make of it."""
+    tip = draft.one("tip") if draft.tips else {}
+    if not tip:
+        return ""
+    draft.tips -= 1
+    lower = small(tip["tip"], draft.occasion.bank.domain)
+    told = draft.say("advise.tip", tip=lower) if lower and draft.rng.random() < 0.8 else tip["tip"]
+    return " ".join(text for text in (told, draft.sentence()) if text)
 
 
 def recap(draft: Draft) -> str:
     """What is known of the thing, without what this occasion's fact says or replaces."""
-    now = draft.occasion.fact
-    known = [one for one in draft.occasion.known if now is None or one.aspect is not now.aspect][-4:]
+    occasion = draft.occasion
+    now = occasion.fact
+    if occasion.purpose == "contradiction":
+        return ""
+    known = [fact for fact in occasion.known if now is None or fact.aspect is not now.aspect][-3:]
     if len(known) < 2:
         return ""
-    items = []
-    for one in known:
-        told = (
-            f"you said that {one.fill(one.aspect.told, 'you')}"
-            if one.aspect.told
-            else one.fill(one.aspect.state, "you")
-        )
-        items.append(f"{capital(told)}.")
-    return f"{_list(draft, 'lead.recap', items)}\n\n{draft.say('lead.recap_after')}"
-
-
-def numbers(draft: Draft) -> str:
-    """A low, a middle and a high case of the fact's quantity."""
-    fact = draft.occasion.fact
-    if fact is None or fact.number is None:
-        return ""
-    share = max(1, fact.number * draft.rng.choice((10, 15, 20)) // 100)
-    unit, value = fact.aspect.unit, fact.values["value"]
-    rows = []
-    for name, change in (("low", -share), ("middle", 0), ("high", share)):
-        sign = "none" if not change else f"{'plus' if change > 0 else 'minus'} {show_number(share, unit)}"
-        rows.append(f"| {draft.say(f'numbers.{name}')} | {show_number(fact.number + change, unit)} | {sign} |")
-    after = draft.say("numbers.table_after", spread=show_number(2 * share, unit), value=value, **draft.advice())
-    head = draft.say("numbers.table_head")
-    return f"{draft.say('numbers.table_lead')}\n\n{head}\n|---|---|---|\n" + "\n".join(rows) + f"\n\n{after}"
-
-
-def schedule(draft: Draft) -> str:
-    """Days between today and the fact's date, each with something to do; empty where it is not ahead."""
-    fact, today = draft.occasion.fact, draft.occasion.today
-    if fact is None or fact.day is None or (days := (fact.day - today).days) < 4:
-        return ""
-    words = {"today": show_date(today), "when": show_date(fact.day), "days": f"{days} days"}
-    stops = sorted({days // 4, days // 2, days - max(1, days // 6)})
-    items = [f"**{_day(today + timedelta(stop))}:** {draft.take('actions')}." for stop in stops]
-    return f"{draft.say('lead.schedule', **words)}\n\n" + "\n".join(f"- {item}" for item in items)
-
-
-def _day(day: date) -> str:
-    return f"{_WEEKDAYS[day.weekday()]}, {show_date(day)}"
-
-
-def note(draft: Draft) -> str:
-    """A message to the companion of the fact."""
-    fact = draft.occasion.fact
-    if fact is None or fact.companion is None:
-        return ""
-    name, weekday = fact.companion.name, draft.rng.choice(_WEEKDAYS[:5])
-    words = {**draft.advice(), "name": name, "first": name.split()[0], "weekday": weekday}
-    lines = [draft.say("draft.greeting", **words), "", draft.say("draft.body", **words)]
-    lines += [draft.say("draft.ask", **words), "", draft.say("draft.bye")]
-    quoted = "\n".join(f"> {line}".rstrip() for line in lines)
-    return f"{draft.say('lead.draft', **words)}\n\n{quoted}\n\n{draft.say('draft.after')}"
-
-
-def choice(draft: Draft) -> str:
-    """The option chosen beside the one left."""
-    fact = draft.occasion.fact
-    if fact is None or "other" not in fact.values:
-        return ""
-    words = {"value": fact.values["value"], "other": fact.values["other"]}
-    rows = [f"| {draft.say('choice_rows.rows')} |" for _ in range(4)]
-    head = draft.say("item.table_heads", a=words["value"], b=words["other"])
-    table = "\n".join([head, "|---|---|---|", *rows])
-    return f"{draft.say('lead.choice', **words)}\n\n{table}\n\n{draft.say('lead.choice_after', **words)}"
-
-
-def event(draft: Draft) -> str:
-    """What follows from something done."""
-    return _list(draft, "lead.event", [draft.say("advise.because", **draft.advice()) for _ in range(3)], "1")
+    parts = [draft.tell(fact, fact.aspect.told or fact.aspect.state) for fact in known]
+    told = f"{'; '.join(parts[:-1])}; and {parts[-1]}" if len(parts) > 2 else f"{parts[0]}, and {parts[1]}"
+    return draft.say("lead.recap", parts=told)
 
 
 Builder = Callable[[Draft], str]
-BUILDERS: Mapping[str, Builder] = {
-    "steps": steps, "bullets": bullets, "options": options, "checklist": checklist, "risks": risks, "rules": rules,
-    "faq": faq, "signs": signs, "mistakes": mistakes, "digression": digression, "example": example, "recap": recap,
-    "prose": prose,
+LISTS: Mapping[str, Builder] = {
+    "steps": steps, "bullets": bullets, "checklist": checklist, "risks": risks, "watch": watch, "table": table,
 }  # fmt: skip
-"""Sections for any purpose, by the name of their headings."""
-FACT_BUILDERS: Mapping[str, tuple[str, Builder]] = {
-    "quantity": ("numbers", numbers), "date": ("schedule", schedule), "person": ("draft", note),
-    "choice": ("choice", choice), "event": ("steps", event),
-}  # fmt: skip
-"""The section that a kind of fact asks for, first in the answer."""
+"""Sections that are lists, by the name of their headings."""

@@ -54,49 +54,62 @@ class Deck:
 class Voice:
     """Writes one plan's user messages; `write` and the others return a text not written before."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, *, named: bool = False) -> None:
+        """`named`: messages that tell nothing name their thing, which sets them apart from those of other plans."""
         self._rng = rng
         self._deck = Deck(rng)
+        self._named = named
         self._written: set[str] = set()
 
-    def message(self, occasion: Occasion, *, anchor: bool = False) -> str:
-        """A main question for `occasion`; `anchor` opens a sub-plan and names its day."""
+    def message(self, occasion: Occasion, *, anchor: bool = False) -> tuple[str, int]:
+        """A main question for `occasion` and the place of the topic's question in it (-1: it holds none).
+
+        `anchor` opens a sub-plan and names its day.
+        """
         return self._new(lambda: self._message(occasion, anchor))
 
     def reply(self, occasion: Occasion, asked: Asked) -> str:
         """The user's answer to a question that the assistant asked."""
-        rng, words = self._rng, {"thing": self._thing(occasion)}
-        return self._new(
-            lambda: _fill(
-                self._deck.draw("reply", _patterns()["reply"]),
-                {**words, "reply": occasion.fill(rng.choice(asked.replies))},
-            )
-        )
+        rng, thing = self._rng, self._thing(occasion)
 
-    def followup(self, occasion: Occasion) -> str:
-        """A short question after an answer."""
-        words = {"thing": self._thing(occasion)}
+        def draw() -> tuple[str, int]:
+            words = {"thing": thing, "reply": occasion.fill(rng.choice(asked.replies))}
+            return _fill(self._pattern("reply", occasion), words), -1
 
-        def draw() -> str:
-            text = occasion.fill(self._deck.draw(f"followup {occasion.topic.label}", occasion.topic.followups))
-            return _fill(self._deck.draw("followup", _patterns()["followup"]), {**words, "followup": _lower(text)})
+        return self._new(draw)[0]
+
+    def followup(self, occasion: Occasion) -> tuple[str, int]:
+        """A short question after an answer, and its place among the topic's follow-ups."""
+        thing, texts = self._thing(occasion), occasion.topic.followups
+
+        def draw() -> tuple[str, int]:
+            asked = self._deck.draw(f"followup {occasion.topic.label}", texts)
+            words = {"thing": thing, "followup": _lower(occasion.fill(asked))}
+            return _fill(self._pattern("followup", occasion), words), texts.index(asked)
 
         return self._new(draw)
 
-    def _new(self, draw: Callable[[], str]) -> str:
+    def _new(self, draw: Callable[[], tuple[str, int]]) -> tuple[str, int]:
         for _ in range(60):
-            text = draw()
+            text, asked = draw()
             if text not in self._written:
                 break
         else:
             text = f"{text} ({len(self._written)})"
         self._written.add(text)
-        return text
+        return text, asked
 
-    def _message(self, occasion: Occasion, anchor: bool) -> str:
+    def _pattern(self, kind: str, occasion: Occasion) -> str:
+        patterns = _patterns()[kind]
+        if self._named and occasion.thing is not None and kind in ("dig", "reply", "followup"):
+            return self._deck.draw(f"{kind}, named", [pattern for pattern in patterns if "{thing}" in pattern])
+        return self._deck.draw(kind, patterns)
+
+    def _message(self, occasion: Occasion, anchor: bool) -> tuple[str, int]:
         topic, purpose = occasion.topic, occasion.purpose
         situation = occasion.fill(self._deck.draw(f"situation {topic.label}", topic.situations))
-        question = occasion.fill(self._deck.draw(f"question {topic.label}", topic.questions))
+        asked = self._deck.draw(f"question {topic.label}", topic.questions)
+        question = occasion.fill(asked)
         words = {
             "situation": situation,
             "question": question,
@@ -116,13 +129,15 @@ class Voice:
         work = ""
         if occasion.bank.style != "general" and purpose in ("fact", "dig") and self._rng.random() < _SHARES_WORK:
             work = coding_question(occasion) if occasion.bank.style == "coding" else math_question(occasion)
-        pattern = self._deck.draw(kind, _patterns()[kind])
+        pattern = self._pattern(kind, occasion)
         if not work:
-            return _fill(pattern, words)
+            return _fill(pattern, words), topic.questions.index(asked)
         # The work stands where the situation would: what the user knows first, what is wanted last.
         lead = f"{_capital(tell)}. " if tell else f"{_capital(situation)}. " if self._rng.random() < 0.5 else ""
-        tail = f"\n\n{question}" if self._rng.random() < 0.4 else ""
-        return f"{lead}{work}{tail}"
+        # A question of the topic beside shared work only where the answer can speak to both.
+        both = self._rng.random() < 0.4 and bool(topic.direct)
+        tail = f"\n\n{question}" if both else ""
+        return f"{lead}{work}{tail}", topic.questions.index(asked) if both else -1
 
     def _tell(self, occasion: Occasion) -> str:
         """The clause that tells the occasion's fact; without one, now and then a fact that was told before."""
