@@ -1,4 +1,4 @@
-"""How large plans are, and what finished conversations should measure: paper Tables 3, 6 and 7.
+"""How large plans are, and what finished conversations should measure: paper Tables 3 and 6.
 
 M, the number of bullets asked for, is not in the paper; it is the released code's (section 3.2 of the reference).
 """
@@ -61,10 +61,3 @@ def targets(size: Size) -> Targets:
     if size == "100K":
         followups /= _CONVERSATIONS_100K
     return Targets(_TOKENS[size], float(row.turns), float(row.answered_assistant_questions), followups)
-
-
-@cache
-def evidence_deciles(size: Size) -> tuple[float, ...]:
-    """Ten shares in percent of Table 7: how much of the evidence lies in each tenth of a conversation."""
-    rows = table("table7")
-    return tuple(float(percent) for percent in rows[rows.length == size].sort_values("decile").percent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +10,10 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
+from beamlib.benchmark.sources import CHAT
+from beamlib.files import read_json
 from beamlib.generate.casting import Writing
+from beamlib.generate.folder import USER_MESSAGES
 from beamlib.generate.pipeline import (
     JOURNAL,
     Commission,
@@ -48,13 +51,13 @@ def produce(
         begun = _all(pool, _begin_one, [(one, at, writing) for one, at in zip(commissions, folders, strict=True)])
         stories = [read_story(folder) for folder in folders]
         plans = [(at, index) for at, story in zip(folders, stories, strict=True) for index in range(story.plans)]
-        journals = [
-            plan_folder(at, story, index) / JOURNAL
-            for at, story in zip(folders, stories, strict=True)
-            for index in range(story.plans)
+        places = [
+            plan_folder(at, story, k) for at, story in zip(folders, stories, strict=True) for k in range(story.plans)
         ]
+        questions = {place: len(list(_questions(place))) for place in places}
+        bar.reset(sum(questions.values()))
         bar.set_description("dialogue")
-        spoken = _all(pool, make_dialogue_of_plan, [(*plan, writing) for plan in plans], lambda: _show(bar, journals))
+        spoken = _all(pool, make_dialogue_of_plan, [(*plan, writing) for plan in plans], lambda: _show(bar, questions))
         bar.set_description("probing questions")
         asked = _all(pool, make_probe_stage, [(folder, writing) for folder in folders])
     talked = {folder for (folder, _), done in zip(plans, spoken, strict=True) if done}
@@ -87,11 +90,20 @@ def _all(
     return [future.result() for future in futures]
 
 
-def _show(bar: tqdm[Any], journals: Sequence[Path]) -> None:
-    """Move the bar to the number of turns in the journals that are being written."""
+def _questions(place: Path) -> Iterator[object]:
+    """The main questions of the plan that lies at `place`."""
+    for batch in read_json(place / USER_MESSAGES):
+        yield from batch["messages"]
+
+
+def _show(bar: tqdm[Any], questions: Mapping[Path, int]) -> None:
+    """Move the bar: a plan's turns are on record in its journal, and all of them in its chat once that is written."""
     turns = 0
-    for journal in journals:
+    for place, count in questions.items():
+        journal = place / JOURNAL
         if journal.exists():
             turns += max(0, journal.read_bytes().count(b"\n") - 1)
-    bar.n = max(bar.n, turns)
+        elif (place / CHAT).exists():
+            turns += count
+    bar.n = turns
     bar.refresh()

@@ -19,7 +19,7 @@ from beamlib.generate.author.sections import Draft
 from beamlib.generate.author.values import draw_number, show_date, show_number
 from beamlib.generate.author.wording import check_slots, phrases, short_name
 from beamlib.generate.shapes import Profile
-from beamlib.text import count_tokens, split_sentences as sentences
+from beamlib.text import count_tokens, split_sentences
 
 TODAY = date(2024, 3, 5)
 DOMAIN = "Trip Planning"
@@ -111,7 +111,7 @@ def test_the_question_is_answered_first() -> None:
 def test_nothing_is_said_twice_and_lists_are_few() -> None:
     for occasion, text in _answers(8, 1500):
         lines = [line for line in text.splitlines() if line.strip(">| -") and not line.startswith("| ")]
-        said = [one for line in lines for one in sentences(line)]
+        said = [one for line in lines for one in split_sentences(line) if not re.fullmatch(r"\d+\.", one)]
         assert len(said) == len(set(said)), occasion.purpose
         assert len(re.findall(r"(?:^|\n\n)(?:- |1\. |\| )", text)) <= 3
         for action in occasion.topic.actions:
@@ -123,10 +123,10 @@ def test_reasons_and_remedies_stand_with_what_they_belong_to() -> None:
     for occasion, text in _answers(8):
         topic = occasion.topic
         actions, reasons = (list(map(occasion.fill, texts)) for texts in (topic.actions, topic.reasons))
-        for sentence in sentences(text.lower()):
-            there = [number for number, action in enumerate(actions) if action.lower() in sentence]
+        for sentence in split_sentences(text):
+            there = [number for number, action in enumerate(actions) if action.lower() in sentence.lower()]
             for number, reason in enumerate(reasons):
-                if there and reason.lower() in sentence:
+                if there and reason.lower() in sentence.lower():
                     found += 1
                     assert number in [topic.because[action] for action in there], sentence
     assert found > 20
@@ -144,9 +144,10 @@ def test_an_update_leaves_the_old_value_behind_and_a_contradiction_is_not_settle
 
 
 def test_answers_are_varied() -> None:
-    texts = [text for _, text in _answers(60)]
-    assert len({sentences(text)[0] for text in texts}) >= 0.95 * len(texts)
-    said = [one for text in texts for one in sentences(text)]
+    plain = ("fact", "update", "contradiction", "dig", "reply", "followup")
+    texts = [text for occasion, text in _answers(80) if occasion.purpose in plain]
+    assert len({split_sentences(text)[0] for text in texts}) >= 0.95 * len(texts)
+    said = [one for text in texts for one in split_sentences(text)]
     assert len(set(said)) >= 0.65 * len(said)
 
 
@@ -159,9 +160,11 @@ def test_every_list_of_phrases_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
         return draw(self, key)
 
     monkeypatch.setattr(Draft, "_draw", note)
-    for number in range(40):
-        for purpose in PURPOSES:
-            write_answer(_occasion(bank(DOMAIN), number, purpose, (200, 700, 1400)[number % 3]))
+    general = [of for of in map(bank, sorted(banks())) if of.style == "general"]
+    rng = random.Random("phrases")
+    for number in range(500):
+        purpose = rng.choice(PURPOSES) if number % 2 else "fact"
+        write_answer(_occasion(rng.choice(general), number, purpose, rng.choice((200, 700, 1400))))
     plain = replace(_occasion(bank(DOMAIN), 1, "instruction", 200), question="Please be brief.")
     write_answer(plain)
     write_answer(replace(_occasion(bank(DOMAIN), 1, "reply", 200), question="Something else entirely."))

@@ -16,7 +16,7 @@ from beamlib.benchmark.model import SIZES, Size
 from beamlib.errors import UserError
 from beamlib.generate.author.bank import Bank
 from beamlib.generate.domains import domains, general_domains, parse_domain, style_of, titles
-from beamlib.generate.layouts import evidence_deciles, layout, targets
+from beamlib.generate.layouts import layout, targets
 from beamlib.generate.names import name_groups, places, professions
 from beamlib.generate.people import TYPES, People, draw_people, render_profile, render_relationships, render_traits
 from beamlib.generate.seeds import MIXTURE, make_story, new_topic, render_topic
@@ -254,5 +254,3 @@ def test_layouts_are_those_of_table_6() -> None:
 def test_targets_are_means_of_table_3() -> None:
     assert targets("100K").followups == pytest.approx(10.8)
     assert (targets("10M").turns, targets("10M").tokens) == (7757, 10_000_000)
-    for size in SIZES:
-        assert sum(evidence_deciles(size)) == pytest.approx(100, abs=1)

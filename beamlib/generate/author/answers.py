@@ -213,6 +213,8 @@ def _instruction(draft: Draft) -> str:
 
 
 def _example(draft: Draft, rule: str) -> str:
+    if "checklist" in rule or "numbered" in rule:
+        draft.lists -= 1
     if "checklist" in rule:
         items = [f"- [ ] {capital(draft.one('check')['check'])}" for _ in range(3)]
         return f"{draft.say('rule.checklist')}\n\n" + "\n".join(items)

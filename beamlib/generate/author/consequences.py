@@ -96,12 +96,11 @@ def _others(draft: Draft, fact: Fact) -> list[Fact]:
 def days(draft: Draft) -> str:
     """A date's weekday, how far off it is, what stands next to it; with time enough, days for the steps before it."""
     fact, today = draft.occasion.fact, draft.occasion.today
-    if fact is None or fact.day is None:
+    if fact is None or fact.day is None or fact.day == today:
         return ""
     away = (fact.day - today).days
     words = {"weekday": _WEEKDAYS[fact.day.weekday()], "today": show_date(today), "days": _span(abs(away))}
-    key = "ahead" if away > 0 else "past" if away < 0 else "same"
-    said = [draft.say(f"days.{key}", **words)]
+    said = [draft.say("days.ahead" if away > 0 else "days.past", **words)]
     known = [one for one in draft.occasion.known if one.aspect is not fact.aspect and one.day and one.day != fact.day]
     if known and (other := known[-1]).day is not None:
         apart = (other.day - fact.day).days
