@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # The main job: every table, figure and claim of the paper, and with data the whole evaluation.
 #
-#   ./run_all.sh                                  published tables, Figures 3 to 5, the claims audit
-#   ./run_all.sh --data FOLDER                    the same, and LIGHT and its baselines on the conversations in FOLDER
+#   ./run_all.sh                                  generates one conversation per size, evaluates all memories on them, runs
+#                                                 notebooks 01 to 09; published tables, Figures 3 to 5, the claims audit
+#   ./run_all.sh --sizes 100k --conversations 5   five short conversations instead
+#   ./run_all.sh --data FOLDER                    the same on the conversations in FOLDER, without generating any
 #   ./run_all.sh --data FOLDER --sizes 100k,1m    only these tiers
 #   ./run_all.sh --download --sizes 100k          fetch the released data first (pinned revision)
 #   ./run_all.sh --help                           all options

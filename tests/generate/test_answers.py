@@ -64,7 +64,7 @@ def _occasion(of: Bank, number: int, purpose: Purpose, target: int, closing: str
         question = f"Always {rng.choice(of.rules).rule} when I ask about {topic.occasion}."
     if purpose == "reply":
         question = fill(rng.choice(rng.choice(topic.asked).replies), words.__getitem__)
-    known = tuple(one for one in facts[1:4] if one is not fact)
+    known = tuple(one for one in facts[1:] if one is not fact)
     profile = Profile("Dana Cole", 41, "female", "Leeds", "Nurse", ())
     return Occasion(
         rng, of, title, profile, topic, purpose, words, TODAY, thing if number % 5 else None, fact,
@@ -162,9 +162,12 @@ def test_every_list_of_phrases_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Draft, "_draw", note)
     general = [of for of in map(bank, sorted(banks())) if of.style == "general"]
     rng = random.Random("phrases")
-    for number in range(500):
+    for number in range(800):
         purpose = rng.choice(PURPOSES) if number % 2 else "fact"
         write_answer(_occasion(rng.choice(general), number, purpose, rng.choice((200, 700, 1400))))
+    for rule in bank(DOMAIN).rules:
+        asking = f"Always {rule.rule} when I ask about costs."
+        write_answer(replace(_occasion(bank(DOMAIN), 1, "instruction", 200), question=asking))
     plain = replace(_occasion(bank(DOMAIN), 1, "instruction", 200), question="Please be brief.")
     write_answer(plain)
     write_answer(replace(_occasion(bank(DOMAIN), 1, "reply", 200), question="Something else entirely."))

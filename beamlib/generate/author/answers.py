@@ -9,7 +9,7 @@ from functools import partial
 from beamlib.generate.author.consequences import FACT_BUILDERS
 from beamlib.generate.author.facts import Occasion
 from beamlib.generate.author.sections import LISTS, Builder, Draft, background, heading, prose, recap
-from beamlib.generate.author.wording import capital, small, to_you
+from beamlib.generate.author.wording import capital, infinitive, small, to_you
 from beamlib.text import count_tokens
 
 _RULE = re.compile(r"^Always (.+) when I ask about (.+?)\.?$")
@@ -64,7 +64,8 @@ def _sections(draft: Draft) -> Iterator[tuple[str, Builder]]:
     while draft.move():
         yield ("over", _over)
         if draft.untouched:
-            break  # no room left to lead over to another topic
+            draft.back()  # no room left to lead over to another topic
+            break
         name = rng.choice(lists)
         plan = [("", background), ("", prose), (name, LISTS[name])]
         rng.shuffle(plan)
@@ -101,12 +102,21 @@ def _short_sentence(draft: Draft, room: int, slack: int) -> str:
     """A sentence about one small thing to do that fits into `room`, and fills it where one does."""
     best, cost, used = "", 0, None
     for stock in draft.nearest():
-        for kind, numbers in (("check", stock.checks), ("action", stock.actions)):
-            for number in numbers[-4:]:
-                words = draft.phrase(stock.topic, kind, number)
-                tokens = count_tokens(text := draft.say(f"advise.{kind}", **words)) if words else 0
+        topic = stock.topic
+        for kind, texts, left in (("check", topic.checks, stock.checks), ("action", topic.actions, stock.actions)):
+            for number in left[-4:]:
+                if not draft.fresh(texts[number]):
+                    continue
+                filled = draft.fill(texts[number])
+                words = {
+                    "field": topic.occasion,
+                    kind: filled,
+                    "to": infinitive(filled),
+                    "to_check": infinitive(filled),
+                }
+                tokens = count_tokens(text := draft.say(f"advise.{kind}", **words))
                 if cost < tokens <= room and (tokens >= room - slack or tokens <= room - 8):
-                    best, cost, used = text, tokens, (words[kind], numbers, number)
+                    best, cost, used = text, tokens, (texts[number], left, number)
         if cost >= room - slack or (cost and room - cost > 25):
             break
     if used is not None:
@@ -150,9 +160,8 @@ def _direct(draft: Draft) -> str:
     if occasion.purpose in ("reply", "instruction"):
         return ""
     if answers and occasion.asked >= 0:
-        direct = draft.fill(answers[occasion.asked])
-        draft.note(direct)
-        return direct
+        draft.note(answers[occasion.asked])
+        return draft.fill(answers[occasion.asked])
     words = draft.because()
     if words:
         return draft.say("join.bare_because", **words)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from beamlib.generate.author.bank import Topic
 from beamlib.generate.author.facts import Fact, Occasion
@@ -12,7 +13,7 @@ from beamlib.generate.author.wording import Words, capital, infinitive, phrases,
 from beamlib.text import count_tokens
 
 _TERMS = re.compile(r"[a-z]{4,}")
-_ADDED = 0.5  # how often something small is added to a sentence of advice
+_ADDED = 0.6  # how often something small is added to a sentence of advice
 _NAMED = 3  # so often may an answer say what it is about
 
 
@@ -33,12 +34,17 @@ class Stock:
         return Stock(self.topic, *map(list, lists))
 
 
+@lru_cache(maxsize=8192)
+def _terms(text: str) -> frozenset[str]:
+    return frozenset(_TERMS.findall(text.lower()))
+
+
 class Draft:
     """An answer being written. No text of a topic is used twice; an action goes only with a reason that explains it."""
 
     def __init__(self, occasion: Occasion) -> None:
         self.occasion, self.rng = occasion, occasion.rng
-        self.tips = max(1, round(occasion.target / 350))
+        self.tips = max(1, round(occasion.target / 500))
         self.headed = occasion.rng.choice(("### {}", "**{}**", "", ""))
         self.lists = 1 if occasion.target < 300 else 2 if occasion.target < 800 else 3
         self._phrases = phrases(occasion.bank.domain)
@@ -47,12 +53,13 @@ class Draft:
         self._short = short_name(occasion.thing) if occasion.thing is not None else occasion.title.goal
         self._named = 0
         self._terms = set(_TERMS.findall(f"{occasion.question} {_put(occasion)}".lower()))
-        self._said: list[set[str]] = []
+        self._said: list[frozenset[str]] = []
         self._loose: set[tuple[str, str]] = set()
-        self.stocks = [self._stock(topic) for topic in self._topics()]
+        self._topics = self._in_order()
+        self.stocks = [self._stock(self._topics[0])]
         self._at = 0
 
-    def _topics(self) -> list[Topic]:
+    def _in_order(self) -> list[Topic]:
         """The occasion's topic, then the thing's own, then the others, near ones first."""
         occasion = self.occasion
         found = [occasion.topic]
@@ -90,9 +97,11 @@ class Draft:
 
     def move(self) -> bool:
         """Go on to the next topic; False where there is none."""
-        if self._at + 1 == len(self.stocks):
+        if self._at + 1 == len(self._topics):
             return False
         self._at += 1
+        if self._at == len(self.stocks):
+            self.stocks.append(self._stock(self._topics[self._at]))
         return True
 
     def attempt(self, builder: Callable[[Draft], str], room: int) -> str:
@@ -115,16 +124,17 @@ class Draft:
         self.stocks[self._at] = stock
         return ""
 
-    def nearest(self) -> list[Stock]:
-        """What is left to draw from: the topic that is being written about first, then those before and after it."""
-        return [*reversed(self.stocks[: self._at + 1]), *self.stocks[self._at + 1 :]]
+    def back(self) -> None:
+        """Leave the topic at hand, of which nothing has been used, for the one before it."""
+        self._at -= 1
+        self.stocks.pop()
 
-    def phrase(self, topic: Topic, kind: str, number: int) -> dict[str, str]:
-        """The words of a topic's action or check, empty where the answer has said as much."""
-        text = self.fill((topic.checks if kind == "check" else topic.actions)[number])
-        if not self.fresh(text):
-            return {}
-        return {kind: text, "to_check" if kind == "check" else "to": infinitive(text)}
+    def nearest(self) -> Iterator[Stock]:
+        """What is left to draw from: the topics written about, the last one first, then further ones."""
+        yield from reversed(self.stocks)
+        while len(self.stocks) < len(self._topics):
+            self.stocks.append(self._stock(self._topics[len(self.stocks)]))
+            yield self.stocks[-1]
 
     def because(self) -> dict[str, str]:
         """An action and the reason that explains it; empty where none is left."""
@@ -161,8 +171,8 @@ class Draft:
         return self._action(number)
 
     def _action(self, number: int) -> dict[str, str]:
+        self.note(self.stock.topic.actions[number])
         text = self.fill(self.stock.topic.actions[number])
-        self.note(text)
         return {"action": text, "to": infinitive(text)}
 
     def one(self, kind: str) -> dict[str, str]:
@@ -170,20 +180,25 @@ class Draft:
         texts: list[str] = getattr(self.stock.topic, f"{kind}s")
         left: list[int] = getattr(self.stock, f"{kind}s")
         while left:
-            text = self.fill(texts[left.pop()])
-            if self.fresh(text):
-                self.note(text)
+            template = texts[left.pop()]
+            if self.fresh(template):
+                self.note(template)
+                text = self.fill(template)
                 return {kind: text, "to_check": infinitive(text)} if kind == "check" else {kind: text}
         return {}
 
     def fresh(self, text: str) -> bool:
-        """Whether `text` says something that the answer has not said yet in nearly the same words."""
-        terms = set(_TERMS.findall(self.fill(text).lower()))
-        return all(len(terms & said) < max(2, 0.6 * len(terms)) for said in self._said)
+        """Whether `text`, a text of the bank, says something that the answer has not said yet in nearly the same words."""
+        terms = _terms(text)
+        few = max(2.0, 0.6 * len(terms))
+        for said in self._said:  # noqa: SIM110 - the hot loop of an answer, twice as fast without a generator
+            if not terms.isdisjoint(said) and len(terms & said) >= few:
+                return False
+        return True
 
     def note(self, text: str) -> None:
-        """Remember that the answer says `text`."""
-        self._said.append(set(_TERMS.findall(text.lower())))
+        """Remember that the answer says `text`, a text of the bank."""
+        self._said.append(_terms(text))
 
     def fill(self, text: str) -> str:
         """A text of the bank with the occasion's words; the thing goes by its short name."""
@@ -300,8 +315,10 @@ def steps(draft: Draft) -> str:
         words = draft.because() if draft.rng.random() < 0.6 else draft.action()
         words = words or draft.action()
         if words:
-            bare = f"**{capital(words['action'])}**."
-            items.append(draft.say("item.step", **words) if "reason" in words else bare)
+            if "reason" not in words and draft.rng.random() < _ADDED:
+                words |= draft.one("check")
+            key = "step" if "reason" in words else "step_check" if "check" in words else "step_bare"
+            items.append(draft.say(f"item.{key}", **words))
     return listed(draft, "steps", items, "1")
 
 
