@@ -17,7 +17,7 @@ from beamlib.generate.probes.selection import deciles, published_deciles
 from beamlib.report.figures import PAGE_WIDTH, style
 
 
-def structure(loaded: Sequence[Loaded], size: Size) -> pd.DataFrame:
+def structure(loaded: Sequence[Loaded], size: Size, author: str) -> pd.DataFrame:
     """Means per conversation of `loaded` (not empty) beside Table 3 and the token target; a row per quantity.
 
     Table 3's 216 follow-ups at 128K are the total of twenty conversations and stand here as 10.8. Its means are of a
@@ -36,7 +36,7 @@ def structure(loaded: Sequence[Loaded], size: Size) -> pd.DataFrame:
     frame = pd.DataFrame(rows, index=["generated", "published"]).T
     frame["difference"] = (frame["generated"] / frame["published"] - 1).map("{:+.1%}".format)
     frame[["generated", "published"]] = frame[["generated", "published"]].map("{:,.1f}".format)
-    return frame.rename_axis(f"{size}, mean of {n}")
+    return frame.rename_axis(f"{size}, mean of {n}; author: {author}")
 
 
 def evidence_deciles(loaded: Sequence[Loaded], size: Size) -> pd.DataFrame:
@@ -48,8 +48,8 @@ def evidence_deciles(loaded: Sequence[Loaded], size: Size) -> pd.DataFrame:
     return frame.round(2)
 
 
-def decile_figure(frame: pd.DataFrame, size: Size) -> Figure:
-    """Bars of `evidence_deciles`."""
+def decile_figure(frame: pd.DataFrame, size: Size, author: str) -> Figure:
+    """Bars of `evidence_deciles`; the axis names who wrote the conversations."""
     with style():
         figure = Figure(figsize=(PAGE_WIDTH, 2.6), layout="constrained")
         axes = figure.subplots()
@@ -59,7 +59,7 @@ def decile_figure(frame: pd.DataFrame, size: Size) -> Figure:
                 places, frame[name], width=0.38, label=name, hatch="" if position == 0 else "////", edgecolor="white"
             )
         axes.set_xticks(list(frame.index))
-        axes.set_xlabel(f"tenth of the conversation, {size}")
+        axes.set_xlabel(f"tenth of the conversation, {size}; author: {author}")
         axes.set_ylabel("share of evidence, %")
         axes.legend(frameon=False)
     return figure

@@ -87,6 +87,11 @@ class Workspace:
         show: Any = Image  # has no types
         return show(filename=str(folder / f"{name}.png"), width=720, alt=caption)
 
+    @property
+    def author(self) -> str:
+        """Who writes the conversations, for captions."""
+        return Path(self.parameters.authors).name if self.parameters.authors else OFFLINE_NAME
+
     def announce_authors(self) -> None:
         """Print who writes the conversations, and what it would cost where that is a language model.
 

@@ -7,6 +7,7 @@ the author's own (somebody edited a file) get a plain answer by rule.
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -121,7 +122,7 @@ class OfflineAuthor:
         return biography(self.story.profile, self.story.seed)
 
     def _narratives(self, variables: Mapping[str, str], about: str) -> str:
-        return render_narratives([_narrative(topic) for topic in self.world.bank.topics])
+        return render_narratives([_narrative(self.world, topic) for topic in self.world.bank.topics])
 
     def _seeds(self, variables: Mapping[str, str], about: str) -> str:
         title, found = self.world.title, []
@@ -242,8 +243,11 @@ def _share(total: float, plan: int, plans: int) -> int:
     return round(total * (plan + 1) / plans) - round(total * plan / plans)
 
 
-def _narrative(topic: Topic) -> Narrative:
-    return Narrative(topic.label, topic.about, tuple(check.capitalize() for check in topic.checks[:4]))
+def _narrative(world: World, topic: Topic) -> Narrative:
+    rng = random.Random(f"narrative {world.story.seed} {world.story.number} {topic.label}")
+    words = world.about(None, 0, rng)
+    areas = [world.fill(check, rng, words) for check in topic.checks[:4]]
+    return Narrative(topic.label, topic.about, tuple(f"{area[:1].upper()}{area[1:]}" for area in areas))
 
 
 def _bullet(entry: Entry) -> Bullet:

@@ -12,15 +12,12 @@ from beamlib.generate.author.values import show_date, show_number
 from beamlib.generate.author.wording import capital
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_COST = re.compile(
-    r"\b(price|fee|cost|costs|fare|rent|deposit|quote|charge|bill|rate|premium|payment|budget|loan|rate|insurance)\b"
-)
-_FRAME = re.compile(r"\b(budget|limit|cap|allowance|savings|fund)\b")
+_COST = re.compile(r"\b(price|fee|cost|costs|fare|deposit|quote|charge|bill|premium|payment|budget|insurance)\b")
 _RATE = re.compile(
     r"\b(per|apiece|each|an? (?:head|person|night|day|week|month|year|hour|piece|seat|box|unit|copy|ticket))\b"
 )
 _MONTHLY = re.compile(r"\b(per|an?) month\b|\bmonthly\b")
-_NIGHTLY = re.compile(r"\b(per|an?) (night|day|head|person|seat|ticket|hour)\b")
+_SINGLE = re.compile(r"\b(per|an?) (night|day|head|person|seat|ticket|hour)\b")
 _NOUNS = {
     "night": "nights", "day": "days", "head": "people", "person": "people", "seat": "seats", "ticket": "tickets",
     "hour": "hours",
@@ -47,50 +44,44 @@ def numbers(draft: Draft) -> str:
     if unit == "percent":
         near = [name for share, name in _PARTS if abs(share - fact.number) <= 3]
         return draft.say("numbers.part", share=near[0]) if near else ""
-    return ""
+    return _count(draft, fact.number, unit)
 
 
 def _money(draft: Draft, fact: Fact, amount: int, state: str) -> str:
     if _MONTHLY.search(state):
         return draft.say("numbers.yearly", sum=show_number(3 * amount, "usd"), amount=show_number(12 * amount, "usd"))
-    if found := _NIGHTLY.search(state):
-        few, many = draft.rng.choice(((2, 5), (3, 7), (2, 4), (3, 6)))
+    if found := _SINGLE.search(state):
         noun = _NOUNS[found[2]]
+        known = [one for one in draft.occasion.known if one.number and one.number > 1 and one.aspect.unit == noun]
+        if known and known[-1].number:
+            return _product(draft, amount, known[-1].number, noun)
+        few, many = draft.rng.choice(((2, 5), (3, 7), (2, 4), (3, 6)))
         words = {"sum": show_number(few * amount, "usd"), "amount": show_number(many * amount, "usd")}
         return draft.say("numbers.times", count=f"{few} {noun}", times=str(many), **words)
     if _RATE.search(state) or not _COST.search(state):
         return ""
-    found_parts = _others(draft, fact)
-    parts = " and ".join(f"{draft.tell(one, one.aspect.mention)} ({one.values['value']})" for one in found_parts)
-    total = sum(one.number or 0 for one in found_parts)
-    said: list[str] = []
-    if _FRAME.search(state):
-        if parts and total < amount:
-            words = {"sum": show_number(total, "usd"), "left": show_number(amount - total, "usd")}
-            said.append(draft.say("numbers.rest", value=fact.values["value"], parts=parts, **words))
-    elif parts:
-        said.append(draft.say("numbers.sum", parts=parts, sum=show_number(total + amount, "usd")))
-    elif amount % 10 == 0:
-        said.append(draft.say("numbers.reserve", share=show_number(amount // 10, "usd")))
-    day = next(
-        (one.day for one in draft.occasion.known if one.day and (one.day - draft.occasion.today).days > 20), None
-    )
+    said = [draft.say("numbers.reserve", share=show_number(amount // 10, "usd"))] if amount % 10 == 0 else []
+    today = draft.occasion.today
+    day = next((one.day for one in draft.occasion.known if one.day and (one.day - today).days > 20), None)
     if day is not None:
-        weeks = (day - draft.occasion.today).days // 7
+        weeks = (day - today).days // 7
         words = {"weeks": str(weeks), "day": show_date(day), "each": show_number(round(amount / weeks), "usd")}
         said.append(draft.say("numbers.weekly", **words))
     return " ".join(said)
 
 
-def _others(draft: Draft, fact: Fact) -> list[Fact]:
-    """What else is known to cost a whole sum, the last two."""
-    found = []
+def _count(draft: Draft, count: int, noun: str) -> str:
+    """A number of days, people or hours, where a price for one of them is known."""
     for one in draft.occasion.known:
-        state = f"{one.aspect.label} {one.aspect.state}".lower()
-        whole = _COST.search(state) and not _RATE.search(state) and not _FRAME.search(state)
-        if whole and one.aspect is not fact.aspect and one.aspect.unit == "usd" and one.number is not None:
-            found.append(one)
-    return found[-2:]
+        found = _SINGLE.search(f"{one.aspect.label} {one.aspect.state}".lower()) if one.aspect.unit == "usd" else None
+        if found and one.number and _NOUNS[found[2]] == noun and count > 1:
+            return _product(draft, one.number, count, noun)
+    return ""
+
+
+def _product(draft: Draft, price: int, count: int, noun: str) -> str:
+    words = {"value": show_number(price, "usd"), "sum": show_number(price * count, "usd")}
+    return draft.say("numbers.product", times=f"{count} {noun}", **words)
 
 
 def days(draft: Draft) -> str:

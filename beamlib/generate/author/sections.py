@@ -188,11 +188,10 @@ class Draft:
         return {}
 
     def fresh(self, text: str) -> bool:
-        """Whether `text`, a text of the bank, says something that the answer has not said yet in nearly the same words."""
+        """Whether the answer has not said `text`, a text of the bank, in nearly the same words yet."""
         terms = _terms(text)
-        few = max(2.0, 0.6 * len(terms))
         for said in self._said:  # noqa: SIM110 - the hot loop of an answer, twice as fast without a generator
-            if not terms.isdisjoint(said) and len(terms & said) >= few:
+            if not terms.isdisjoint(said) and len(terms & said) >= max(2.0, 0.6 * min(len(terms), len(said))):
                 return False
         return True
 
@@ -261,19 +260,28 @@ class Draft:
             words = self.because() if kind == "because" else self.remedy()
             if not words:
                 return ""
-            check = self.one("check") if self.rng.random() < _ADDED else {}
+            share = self.rng.random()
+            check = self.one("check") if share < _ADDED else {}
+            if not check and kind == "because" and share < 0.9 and (other := self.action()):
+                return self.say("advise.because_two", **words, also=other["action"], to_also=other["to"])
             return self.say(f"advise.{kind}{'_check' if check else ''}", **words, **check)
         if kind == "pair":
             words = self.action()
             other = self.action() if words and self.rng.random() < 0.5 else {}
             if other:
-                return self.say("advise.two", **words, also=other["action"], to_also=other["to"])
+                check = self.one("check") if self.rng.random() < _ADDED else {}
+                words |= {"also": other["action"], "to_also": other["to"], **check}
+                return self.say("advise.two_check" if check else "advise.two", **words)
             check = self.one("check") if words else {}
             return self.say("advise.action_check", **words, **check) if check else self._alone(words)
         if kind == "checks":
             words, more = self.one("check"), self.one("check")
             if words and more:
-                return self.say("advise.checks", **words, also=more["check"], to_also=more["to_check"])
+                words |= {"also": more["check"], "to_also": more["to_check"]}
+                last = self.one("check") if self.rng.random() < _ADDED else {}
+                if last:
+                    return self.say("advise.three", **words, next=last["check"], to_next=last["to_check"])
+                return self.say("advise.checks", **words)
             return self.say("advise.check", **words) if words else ""
         words = self.action() if kind == "action" else self.one(kind)
         return self.say(f"advise.{kind}", **words) if words else ""

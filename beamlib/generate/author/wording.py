@@ -21,10 +21,10 @@ _WORD = re.compile(r"[A-Za-z']+")
 _I_WAS = re.compile(r"\bI was(n't)?\b")
 _TAIL = re.compile(r" (?:from|in|with|at|out of|by|near|on|for|to|of|between|behind|along)\b[^{]*\{.*$")
 _SLOTS = frozenset((
-    "about", "action", "also", "amount", "because", "check", "checks", "count", "day", "days", "direct", "dislikes",
-    "each", "field", "first", "goal", "label", "left", "likes", "mention", "name", "next", "other", "parts", "reason",
-    "risk", "rule", "second", "share", "sum", "tip", "thing", "times", "to", "to_also", "to_check", "to_next", "today",
-    "told", "value", "weekday", "weeks", "why", "you",
+    "about", "action", "also", "amount", "because", "check", "count", "day", "days", "direct", "dislikes", "each",
+    "field", "first", "goal", "label", "likes", "mention", "name", "next", "other", "parts", "reason", "risk",
+    "rule", "share", "sum", "thing", "times", "tip", "to", "to_also", "to_check", "to_next", "today", "told", "value",
+    "weekday", "weeks", "why", "you",
 ))  # fmt: skip
 """What a phrase may ask for."""
 
