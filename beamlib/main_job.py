@@ -322,7 +322,9 @@ def _evaluate(parameters: RunParameters, expected: Estimate | None) -> None:
 def _notebooks(job: Job, runs: Sequence[RunParameters], folder: Path, *, generated: bool) -> list[Section]:
     """Run the notebooks, several at a time: they read what was computed and do not depend on one another."""
     published = load_parameters(ROOT / "params" / "100k.yaml", run=folder.as_posix(), protocol=job.protocol)
-    parts = [(PUBLISHED, "Published values", published, EVALUATION)]
+    parts: list[tuple[str, str, RunParameters, tuple[str, ...]]] = [
+        (PUBLISHED, "Published values", published, EVALUATION)
+    ]
     for parameters in runs:
         # The notebooks show what was computed: they must not call anything of their own.
         changes = {"calls": "replay", "confirm_cost": False} if parameters.models else {}
