@@ -162,9 +162,16 @@ def test_every_list_of_phrases_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Draft, "_draw", note)
     general = [of for of in map(bank, sorted(banks())) if of.style == "general"]
     rng = random.Random("phrases")
-    for number in range(800):
+    for number in range(300):
         purpose = rng.choice(PURPOSES) if number % 2 else "fact"
         write_answer(_occasion(rng.choice(general), number, purpose, rng.choice((200, 700, 1400))))
+    for subject in (subject for of in general for subject in of.subjects):
+        thing = Thing(subject.name, subject, dict.fromkeys(SLOT.findall(f"{subject}"), "Oak"))
+        facts = tuple(_fact(aspect, thing, rng) for aspect in subject.aspects)
+        for fact in (one for one in facts if one.number or one.day):
+            told = _occasion(bank(DOMAIN), 1, "fact", 200)
+            for known in ((), facts):
+                write_answer(replace(told, thing=thing, fact=fact, known=known))
     for rule in bank(DOMAIN).rules:
         asking = f"Always {rule.rule} when I ask about costs."
         write_answer(replace(_occasion(bank(DOMAIN), 1, "instruction", 200), question=asking))

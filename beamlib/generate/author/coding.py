@@ -23,14 +23,17 @@ from beamlib.generate.author.coding_text import (
     ASK_REVIEW,
     ASK_WANTED,
     CHECKLIST,
+    CORRECTED,
     EXAMPLE,
     FAILS,
     FASTER,
     FIXED,
     FURTHER,
     GAIN,
+    LAST,
     LEAD,
-    REASON,
+    NEXT_QUESTIONS,
+    OTHER_QUESTION,
     RECALL,
     REVIEWED,
     RISK,
@@ -49,6 +52,8 @@ from beamlib.text import count_tokens
 _INSTRUCTION = re.compile(r"Always (.+?) when I ask about (.+?)\.")
 _NEAR = 0.03
 """How far from its target an answer may end before filling goes on; the contract allows 5 %."""
+_SMALL = 45
+"""Tokens that are left to single sentences."""
 
 
 def coding_question(occasion: Occasion) -> str:
@@ -78,35 +83,54 @@ def coding_question(occasion: Occasion) -> str:
 def write_coding_answer(occasion: Occasion) -> str:
     """An answer to `occasion.question` of `occasion.target` tokens within 5 %, from 200 tokens on.
 
-    The code that the question shows is taken up with its identifiers. Only facts of `occasion` are stated.
+    The code that the question shows is taken up with its identifiers; a question of the topic (`occasion.asked`) gets
+    the topic's answer, after the code where there is some. Only facts of `occasion` are stated.
     """
     ending = count_tokens(occasion.closing) if occasion.closing else 0
     room = occasion.target - ending
+    known = recognise(occasion.question, occasion.title.title, occasion.rng)
+    direct = _direct(occasion, shows=known is not None)
     parts: list[str] = []
-    used = 0
-    for part in _needed(occasion):
+    used = count_tokens(direct)
+    for part in _needed(occasion, known, direct):
+        if part == direct:
+            parts.append(part)
+            continue
         size = count_tokens(part)
         if parts and used + size > room * (1 + _NEAR):
             continue
         parts.append(part)
         used += size
-    parts += _fill(occasion, room - used, room * _NEAR)
+    parts += _fill(occasion, room - used, room * _NEAR, shows=known is not None)
     if occasion.closing:
         parts.append(occasion.closing)
     return "\n\n".join(parts)
 
 
-def _needed(occasion: Occasion) -> Iterator[str]:
-    """What the answer must say, most important first."""
-    rng = occasion.rng
-    known = recognise(occasion.question, occasion.title.title, rng)
-    opening = _opening(occasion, shows=known is not None)
+def _direct(occasion: Occasion, *, shows: bool) -> str:
+    """The topic's answer to the question that the message holds, empty where it holds none."""
+    topic, asked = occasion.topic, occasion.asked
+    answers, questions = (
+        (topic.brief, topic.followups) if occasion.purpose == "followup" else (topic.direct, topic.questions)
+    )
+    if asked < 0 or not answers or occasion.purpose == "reply":
+        return ""
+    # A rule may be given without any question; then nothing is to be answered.
+    if occasion.purpose == "instruction" and occasion.fill(questions[asked]).lower() not in occasion.question.lower():
+        return ""
+    answer = occasion.fill(answers[asked])
+    return f"{occasion.rng.choice(OTHER_QUESTION)} {answer}" if shows else answer
+
+
+def _needed(occasion: Occasion, known: tuple[Snippet, Form, dict[str, str]] | None, direct: str) -> Iterator[str]:
+    """What the answer must say, in order; `direct` is the answer to the topic's question, maybe empty."""
+    opening = _opening(occasion, shows=known is not None, direct=bool(direct))
     if known is None:
-        yield opening
-        if occasion.topic.label in EXAMPLE and occasion.purpose not in ("instruction", "contradiction", "reply"):
-            yield _example(occasion)
+        yield from (text for text in (opening, direct) if text)
         return
     yield from _about_code(occasion, opening, *known)
+    if direct:
+        yield direct
 
 
 def _example(occasion: Occasion) -> str:
@@ -117,14 +141,14 @@ def _example(occasion: Occasion) -> str:
         suited = [one for one in suited if one.test] or suited
     snippet = rng.choice(suited)
     words = draw_words(title, rng)
-    lead = rng.choice(EXAMPLE[label]).format(wanted=filled(snippet.wanted, words))
+    lead = rng.choice(EXAMPLE.get(label, EXAMPLE[""])).format(wanted=filled(snippet.wanted, words))
     if label == "Performance and Profiling":
         before, joint, after = snippet.slow, f"{filled(snippet.gain, words)}. So:", snippet.faster
     elif label == "Testing Strategy" and snippet.test:
         before, joint, after = snippet.fixed, "And the test:", snippet.test
     else:
-        before, joint, after = snippet.broken, f"{filled(snippet.why, words)}. Corrected:", snippet.fixed
-    return "\n\n".join([lead, fenced(snippet, before, words), joint, fenced(snippet, after, words)])
+        before, joint, after = snippet.broken, f"{filled(snippet.why, words)}. {rng.choice(CORRECTED)}", snippet.fixed
+    return "\n\n".join([lead, fenced(snippet, before, words), _capital(joint), fenced(snippet, after, words)])
 
 
 def _about_code(occasion: Occasion, opening: str, snippet: Snippet, form: Form, words: dict[str, str]) -> Iterator[str]:
@@ -150,8 +174,8 @@ def _about_code(occasion: Occasion, opening: str, snippet: Snippet, form: Form, 
         yield check
 
 
-def _opening(occasion: Occasion, *, shows: bool) -> str:
-    """One or two sentences that take up what the message told."""
+def _opening(occasion: Occasion, *, shows: bool, direct: bool) -> str:
+    """One or two sentences that take up what the message told; none where the answer itself can come first."""
     rng, fact = occasion.rng, occasion.fact
     about = occasion.thing.name if occasion.thing is not None else occasion.words["goal"]
     if occasion.purpose == "instruction" and (rule := _INSTRUCTION.search(occasion.question)):
@@ -162,7 +186,11 @@ def _opening(occasion: Occasion, *, shows: bool) -> str:
                 return f"Good to know. I will lean towards {one.likes} and leave {one.dislikes} aside."
     # A message with code wants the code looked at, whatever else it says.
     purpose = "code" if shows and occasion.purpose in ("dig", "followup") else occasion.purpose
-    lead = rng.choice(LEAD[purpose]).format(about=about, goal=occasion.words["goal"])
+    if direct and purpose == "followup":
+        return ""
+    lead = rng.choice(LEAD["asked" if direct and purpose == "dig" else purpose]).format(
+        about=about, goal=occasion.words["goal"]
+    )
     if fact is None or occasion.purpose == "contradiction":
         return lead
     state = fact.fill(fact.aspect.state, "you")
@@ -184,10 +212,11 @@ def _recall(occasion: Occasion) -> Iterator[str]:
         yield lead.format(state=one.fill(one.aspect.state, "you"))
 
 
-def _fill(occasion: Occasion, missing: int, near: float) -> list[str]:
-    """Advice of the topic, then of neighbouring ones, in sections; at most `missing` tokens, short of it by `near`."""
+def _fill(occasion: Occasion, missing: int, near: float, *, shows: bool) -> list[str]:
+    """Advice of the topic, an example in code, then neighbouring topics: `missing` tokens, give or take `near`."""
     parts: list[str] = []
-    for head, items, joint in _sections(occasion):
+    spare: list[str] = []
+    for head, items, joint in _sections(occasion, spare, shows=shows):
         if missing <= near:
             break
         kept: list[str] = []
@@ -201,26 +230,63 @@ def _fill(occasion: Occasion, missing: int, near: float) -> list[str]:
         if kept:
             body = joint.join(kept)
             parts.append(f"{head}\n{body}" if head else body)
-    return parts
+        if missing < _SMALL and spare:
+            break
+    return parts + _last(occasion.rng, spare, missing, near)
+
+
+def _last(rng: random.Random, spare: list[str], missing: int, near: float) -> list[str]:
+    """A paragraph of what is left to tick off, the longest that fit first."""
+    said: list[str] = []
+    leads = rng.sample(LAST, len(LAST))
+    for check in sorted(spare, key=count_tokens, reverse=True):
+        text = f"{leads[len(said) % len(leads)].format(check=check)}"
+        size = count_tokens(text)
+        if missing > near and size <= missing + near:
+            said.append(text)
+            missing -= size
+    return [" ".join(said)] if said else []
 
 
 _Section = tuple[str, list[str], str]
 
 
-def _sections(occasion: Occasion) -> Iterator[_Section]:
-    """(heading, items, what joins them) without end in practice: the topic's own, then the other topics'."""
+def _sections(occasion: Occasion, spare: list[str], *, shows: bool) -> Iterator[_Section]:
+    """(heading, items, what joins them) without end in practice: the topic's own, then the other topics'.
+
+    What a topic has to tick off and no section takes goes to `spare`, for the answer's last few tokens.
+    """
     rng = occasion.rng
     yield "", list(_recall(occasion)), " "
-    own = [occasion.topic]
+    heads = [rng.sample(texts, len(texts)) for texts in (STEPS, RISK, CHECKLIST)]
+    own = _topic_sections(rng, occasion.topic, occasion.words, [texts[0] for texts in heads], spare)
+    example: list[_Section] = []
+    if not shows and occasion.purpose not in ("instruction", "contradiction"):
+        example = [("", [_example(occasion)], "")]
+    # What the topic is known for stands early; elsewhere code is only something to try it on.
+    early = bool(example) and (occasion.topic.label in EXAMPLE or rng.random() < 0.3)
+    yield from [*(example if early else []), *own[:3], *([] if early else example), *own[3:]]
+    yield _further_questions(occasion)
     others = [topic for topic in occasion.bank.topics if topic is not occasion.topic]
     rng.shuffle(others)
+    further = rng.sample(FURTHER, len(FURTHER))
     lexicon = {**occasion.bank.lexicon, **occasion.title.lexicon}
-    heads = [rng.sample(texts, len(texts)) for texts in (STEPS, RISK, CHECKLIST, REASON)]
-    for place, topic in enumerate([*own, *others]):
-        words = occasion.words if place == 0 else _other_words(occasion, lexicon)
-        if place:
-            yield "", [rng.choice(FURTHER).format(about=topic.about)], " "
-        yield from _topic_sections(rng, topic, words, [texts[place % len(texts)] for texts in heads])
+    for place, topic in enumerate(others, start=1):
+        words = _other_words(occasion, lexicon)
+        sections = _topic_sections(rng, topic, words, [texts[place % len(texts)] for texts in heads], spare)
+        first = sections[0]
+        lead = further[place % len(further)].format(about=topic.about)
+        yield (f"{lead} {first[0]}".rstrip(), *first[1:])
+        yield from sections[1:]
+
+
+def _further_questions(occasion: Occasion) -> _Section:
+    """Two more of the topic's questions, answered: what somebody who asked the one wants to know next."""
+    topic = occasion.topic
+    places = [place for place in range(len(topic.direct)) if place != occasion.asked or occasion.purpose == "followup"]
+    chosen = occasion.rng.sample(places, min(2, len(places)))
+    items = [f"- **{occasion.fill(topic.questions[one])}** {occasion.fill(topic.direct[one])}" for one in chosen]
+    return occasion.rng.choice(NEXT_QUESTIONS), items, "\n"
 
 
 def _other_words(occasion: Occasion, lexicon: Mapping[str, list[str]]) -> Mapping[str, str]:
@@ -228,23 +294,40 @@ def _other_words(occasion: Occasion, lexicon: Mapping[str, list[str]]) -> Mappin
     return {**occasion.words, **drawn}
 
 
-def _topic_sections(rng: random.Random, topic: Topic, words: Mapping[str, str], heads: list[str]) -> Iterator[_Section]:
-    steps, trouble, ticks, grounds = heads
+def _topic_sections(
+    rng: random.Random, topic: Topic, words: Mapping[str, str], heads: list[str], spare: list[str]
+) -> list[_Section]:
+    """Steps with their reasons, risks with their remedies, background and checks of a topic; no text in two of them."""
+    steps, trouble, ticks = heads
 
-    def mixed(texts: list[str]) -> list[str]:
-        return [fill(text, words.__getitem__) for text in rng.sample(texts, len(texts))]
+    def put(text: str) -> str:
+        return fill(text, words.__getitem__)
 
-    actions, reasons, risks, checks = (mixed(one) for one in (topic.actions, topic.reasons, topic.risks, topic.checks))
+    cures: dict[int, int] = {}
+    for risk in rng.sample(range(len(topic.remedy)), len(topic.remedy)):
+        if topic.remedy[risk] >= 0 and topic.remedy[risk] not in cures.values() and len(cures) < 3:
+            cures[risk] = topic.remedy[risk]
+    given: set[int] = set()
+    actions: list[str] = []
+    for number in rng.sample(range(len(topic.actions)), len(topic.actions)):
+        if number in cures.values():
+            continue
+        reason = topic.because[number] if topic.because else -1
+        why = f"{rng.choice((', because', ', since'))} {put(topic.reasons[reason])}"
+        actions.append(_capital(put(topic.actions[number])) + (why if reason >= 0 and reason not in given else ""))
+        given.add(reason)
+    risks = [f"- If {put(topic.risks[risk])}, {put(topic.actions[cure])}." for risk, cure in cures.items()]
+    tips = [put(text) for text in rng.sample(topic.tips, len(topic.tips))]
+    checks = [put(text) for text in rng.sample(topic.checks, len(topic.checks))]
+    spare += checks[3:]
+    wanted = rng.choice((3, 4, 5))
     sections: list[_Section] = [
-        (steps, [f"{number}. {_capital(one)}." for number, one in enumerate(actions[:5], start=1)], "\n"),
-        ("", mixed(topic.tips)[:2], "\n\n"),
-        (trouble, [f"- {_capital(risk)}." for risk in risks[:4]], "\n"),
-        (ticks, [f"- {_capital(check)}" for check in checks[:4]], "\n"),
-        ("", [f"{grounds} {_capital(reasons[0])}.", *(f"{_capital(reason)}." for reason in reasons[1:4])], " "),
+        (steps, [f"{number}. {text}." for number, text in enumerate(actions[:wanted], start=1)], "\n"),
+        (trouble, risks, "\n"),
+        ("", tips[:2], "\n\n"),
     ]
     rng.shuffle(sections)
-    yield from sections
-    yield "", [f"{_capital(reason)}." for reason in reasons[4:]], " "
+    return [*sections, ("", tips[2:], "\n\n"), (ticks, [f"- {_capital(check)}" for check in checks[:3]], "\n")]
 
 
 def _capital(text: str) -> str:

@@ -135,7 +135,46 @@ EXAMPLE: Mapping[str, tuple[str, ...]] = {
         "A typical case is {wanted}:",
         "An example of how such a mistake looks, {wanted}:",
     ),
+    "Refactoring and Code Quality": (
+        "A piece to see how much a small change can do, {wanted}. Before:",
+        "Take {wanted} as an example. The first version, with a hidden fault:",
+    ),
+    "Version Control and Code Review": (
+        "Something to practise a review on: {wanted}. One line should not pass:",
+        "In a review I would stop at code like this, {wanted}:",
+    ),
+    "Learning and Skills": (
+        "A short exercise: find the mistake in this before you read on. It is meant to be {wanted}:",
+        "To practise, predict what this does; it should be {wanted}:",
+    ),
+    "": (
+        "Something from your own kind of code to try it on: {wanted}. First as it often looks:",
+        "To keep this close to code, take {wanted}. A version with a typical mistake:",
+        "A small case from such a project is {wanted}. Written in a hurry, it looks like this:",
+    ),
 }
+"""Leads to an example by topic; the entry without a label serves all other topics."""
+CORRECTED = ("Corrected:", "So it becomes:", "The version to keep:", "With that put right:")
+OTHER_QUESTION = (
+    "On your other question:",
+    "As for the second point:",
+    "And to what you asked besides:",
+    "To your question at the end:",
+)
+NEXT_QUESTIONS = (
+    "Two questions that usually come next:",
+    "What tends to be asked after that:",
+    "While we are at it, two questions that belong here:",
+    "Closely related:",
+)
+LAST = (
+    "And {check}.",
+    "Do not forget to {check}.",
+    "Before you stop, {check}.",
+    "It also pays to {check}.",
+    "When that is done, {check}.",
+    "At the end, {check}.",
+)
 TRAP = (
     "One trap is worth knowing here: ",
     "A word on why it is written like this: ",
@@ -159,17 +198,11 @@ CHECKLIST = (
     "To look at once more:",
 )
 RISK = (
-    "What could get in the way:",
+    "What could get in the way, and what helps:",
     "Things that go wrong here now and then:",
-    "I would watch for these:",
-    "Known pitfalls:",
-    "Where trouble usually comes from:",
-)
-REASON = (
-    "The thinking behind it:",
-    "Why I would do it this way:",
-    "A few principles stand behind this.",
-    "What speaks for it:",
+    "I would be ready for these:",
+    "Known pitfalls and the way out:",
+    "If there is trouble, it usually looks like this:",
 )
 FURTHER = (
     "A related point is {about}.",
@@ -233,7 +266,17 @@ LEAD: Mapping[str, tuple[str, ...]] = {
     ),
     "preference": ("Good to know, I will take that into account.", "That is a sensible way to work."),
     "instruction": ("Understood, I will do it that way from now on.",),
-    "dig": tuple(text for text in _PLAIN if "goal_cap" not in text),
+    "dig": _PLAIN,
+    "asked": (
+        "",
+        "",
+        "",
+        "For {about} this is worth settling early.",
+        "I have thought about that for {about}.",
+        "A question that decides a lot in {about}.",
+        "That comes up in most projects like {goal}.",
+        "Let me answer that first.",
+    ),
     "reply": (
         "Thanks, that helps with {about}.",
         "That answers it.",
