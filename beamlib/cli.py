@@ -201,7 +201,7 @@ def generate(
     out: Annotated[Path, typer.Option(help="Folder to write to, in the released layout.")],
     size: Annotated[str, typer.Option(help="Tiers, separated by commas: 100k, 500k, 1m, 10m.")] = "100k",
     conversations: Annotated[int, typer.Option(min=1, help="How many of each tier.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="What everything is drawn from.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="What everything is drawn from.")] = 7,
     domain: Annotated[str, typer.Option(help="One of the 19 domains; by default drawn.")] = "",
     title: Annotated[str, typer.Option(help="A title; by default drawn from Table 5.")] = "",
     strategy: Annotated[str, typer.Option(help="10M: hierarchical or sequential.")] = "hierarchical",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from beamlib.benchmark.model import SIZES
 from beamlib.errors import UserError
-from beamlib.files import read_text
+from beamlib.files import read_text, write_text
 from beamlib.generate.review import Agreement, cohens_kappa
 
 DIMENSIONS = ("Coherence and Flow", "Dialogue Realism", "Complexity and Depth")
@@ -70,6 +70,22 @@ def _rating(row: dict[str, str | None], where: str) -> Rating:
     if score not in {str(point) for point in range(1, POINTS + 1)}:
         raise UserError(f"{where}: score {score!r} must be a whole number from 1 to {POINTS}.")
     return Rating(conversation, rater, dimension, int(score))
+
+
+def rate(path: Path, ratings: Sequence[Rating]) -> Path:
+    """Put `ratings` into the file at `path`, in place of earlier ones by the same rater of the same conversation.
+
+    The file is written in one go and in a fixed order; a file that cannot be read is a `UserError` and stays.
+    """
+    held = {(one.conversation, one.rater, one.dimension): one for one in (read_ratings(path) if path.exists() else ())}
+    held |= {(one.conversation, one.rater, one.dimension): one for one in ratings}
+    if len(raters := {rater for _, rater, _ in held}) > 2:
+        raise UserError(f"{path}: has the raters {', '.join(sorted(raters))}; a file holds at most two, use another.")
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    writer.writerows([*key, held[key].score] for key in sorted(held))
+    return write_text(path, buffer.getvalue())
 
 
 def mean_scores(ratings: Sequence[Rating]) -> list[MeanScore]:

@@ -11,9 +11,11 @@ import ipywidgets as widgets
 
 from beamlib.errors import UserError
 from beamlib.generate.probes.drafts import Draft, View
+from beamlib.generate.quality import DIMENSIONS, POINTS, Rating, rate
 from beamlib.generate.review import Review, Verdict
 
 _WIDE = widgets.Layout(width="98%")
+_LONG = {"description_width": "12em"}
 
 
 def review_widget(candidates: Sequence[Draft], view: View, path: Path, reviewer: str) -> widgets.VBox:
@@ -23,6 +25,26 @@ def review_widget(candidates: Sequence[Draft], view: View, path: Path, reviewer:
     Executed without a front end it shows the first candidate and writes nothing.
     """
     return _Page(candidates, view, Review(candidates, path, reviewer)).box
+
+
+def rating_widget(conversation: str, path: Path, rater: str) -> widgets.VBox:
+    """Five points for each of the three dimensions of paper B.2, saved to `path` (`quality.rate`) by the button.
+
+    `conversation` is an id such as `100K-1`. Executed without a front end it writes nothing.
+    """
+    points = {name: widgets.IntSlider(description=name, min=1, max=POINTS, value=3, style=_LONG) for name in DIMENSIONS}
+    button, status = widgets.Button(description="Save"), widgets.HTML()
+
+    def save(_: widgets.Button) -> None:
+        try:
+            rate(path, [Rating(conversation, rater, name, slider.value) for name, slider in points.items()])
+        except UserError as error:
+            status.value = escape(str(error))
+        else:
+            status.value = escape(f"Saved to {path.name} as {rater}'s.")
+
+    button.on_click(save)
+    return widgets.VBox([*points.values(), button, status])
 
 
 class _Page:

@@ -27,7 +27,7 @@ from beamlib.generate.review import (
     read_decisions,
     write_decisions,
 )
-from beamlib.generate.review_page import review_widget
+from beamlib.generate.review_page import rating_widget, review_widget
 from beamlib.generate.shapes import Repairs
 
 
@@ -367,3 +367,21 @@ def test_reviewers_have_files_of_their_own(probes: ProbeSet, tmp_path: Path) -> 
     with pytest.raises(UserError, match="no such candidate"):
         review.decide("b", "accept")
     assert read_decisions(path) == review.decisions
+
+
+def test_the_rating_page_saves_three_scores_and_a_second_rater_joins(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.csv"
+    for rater, points in (("one", 4), ("two", 5), ("one", 2)):
+        box = rating_widget("100K-1", path, rater)
+        assert rater == "one" or path.exists()  # making the page writes nothing
+        for slider in box.children[:3]:
+            slider.value = points
+        box.children[3].click()
+    held = read_ratings(path)
+    assert {(one.rater, one.score) for one in held} == {("one", 2), ("two", 5)}
+    assert len(held) == 6
+    before = path.read_bytes()
+    third = rating_widget("100K-1", path, "three")
+    third.children[3].click()
+    assert "at most two" in third.children[4].value
+    assert path.read_bytes() == before

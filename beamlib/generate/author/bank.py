@@ -21,7 +21,9 @@ from beamlib.files import read_text
 BANKS = Path(__file__).parent / "banks"
 SLOT = re.compile(r"\{(\w+)\}")
 _ARTICLE_AND_SLOT = re.compile(r"(?:\b([Aa])n? )?\{(\w+)\}")
-_AS_VOWEL = re.compile(r"(?!one\b|once\b|uni[^mn]|us[aeu]|ut[io]|eu)(?:[aeiou]|8|11\b|18\b)|hono|hour|heir", re.IGNORECASE)
+_AS_VOWEL = re.compile(
+    r"(?!one\b|once\b|uni[^mn]|us[aeu]|ut[io]|eu)(?:[aeiou]|8|11\b|18\b)|hono|hour|heir", re.IGNORECASE
+)
 _SHARED = ("common", "phrases", "snippets", "voice")
 WORLD_SLOTS = frozenset({"subject", "value", "old", "other", "reason", "person", "goal"})
 

@@ -25,6 +25,7 @@ from beamlib.generate.author.coding_text import (
     CHECKLIST,
     CORRECTED,
     EXAMPLE,
+    EXAMPLE_MORE,
     FAILS,
     FASTER,
     FIXED,
@@ -101,7 +102,7 @@ def write_coding_answer(occasion: Occasion) -> str:
             continue
         parts.append(part)
         used += size
-    parts += _fill(occasion, room - used, room * _NEAR, shows=known is not None)
+    parts += _fill(occasion, room - used, room * _NEAR, known=known[0] if known else None)
     if occasion.closing:
         parts.append(occasion.closing)
     return "\n\n".join(parts)
@@ -133,16 +134,22 @@ def _needed(occasion: Occasion, known: tuple[Snippet, Form, dict[str, str]] | No
         yield direct
 
 
-def _example(occasion: Occasion) -> str:
-    """Code that shows what the topic is about, with its test, its faster form or the cause of its failure."""
+def _example(occasion: Occasion, shown: list[str]) -> str:
+    """Code that shows what the topic is about, with its test, its faster form or the cause of its failure.
+
+    `shown` holds the ids of the snippets that the conversation's turn has shown, and gets the new one.
+    """
     rng, title, label = occasion.rng, occasion.title.title, occasion.topic.label
-    suited = [one for one in snippets_for(title) if one.slow or label != "Performance and Profiling"]
+    fresh = [one for one in snippets_for(title) if one.id not in shown]
+    suited = [one for one in fresh if one.slow or label != "Performance and Profiling"] or fresh
     if label == "Testing Strategy":
         suited = [one for one in suited if one.test] or suited
     snippet = rng.choice(suited)
     words = draw_words(title, rng)
-    lead = rng.choice(EXAMPLE.get(label, EXAMPLE[""])).format(wanted=filled(snippet.wanted, words))
-    if label == "Performance and Profiling":
+    leads = EXAMPLE.get(label, EXAMPLE[""]) if not shown else EXAMPLE_MORE
+    lead = rng.choice(leads).format(wanted=filled(snippet.wanted, words))
+    shown.append(snippet.id)
+    if label == "Performance and Profiling" and snippet.slow:
         before, joint, after = snippet.slow, f"{filled(snippet.gain, words)}. So:", snippet.faster
     elif label == "Testing Strategy" and snippet.test:
         before, joint, after = snippet.fixed, "And the test:", snippet.test
@@ -212,11 +219,11 @@ def _recall(occasion: Occasion) -> Iterator[str]:
         yield lead.format(state=one.fill(one.aspect.state, "you"))
 
 
-def _fill(occasion: Occasion, missing: int, near: float, *, shows: bool) -> list[str]:
+def _fill(occasion: Occasion, missing: int, near: float, *, known: Snippet | None) -> list[str]:
     """Advice of the topic, an example in code, then neighbouring topics: `missing` tokens, give or take `near`."""
     parts: list[str] = []
     spare: list[str] = []
-    for head, items, joint in _sections(occasion, spare, shows=shows):
+    for head, items, joint in _sections(occasion, spare, known):
         if missing <= near:
             break
         kept: list[str] = []
@@ -251,7 +258,7 @@ def _last(rng: random.Random, spare: list[str], missing: int, near: float) -> li
 _Section = tuple[str, list[str], str]
 
 
-def _sections(occasion: Occasion, spare: list[str], *, shows: bool) -> Iterator[_Section]:
+def _sections(occasion: Occasion, spare: list[str], known: Snippet | None) -> Iterator[_Section]:
     """(heading, items, what joins them) without end in practice: the topic's own, then the other topics'.
 
     What a topic has to tick off and no section takes goes to `spare`, for the answer's last few tokens.
@@ -260,13 +267,17 @@ def _sections(occasion: Occasion, spare: list[str], *, shows: bool) -> Iterator[
     yield "", list(_recall(occasion)), " "
     heads = [rng.sample(texts, len(texts)) for texts in (STEPS, RISK, CHECKLIST)]
     own = _topic_sections(rng, occasion.topic, occasion.words, [texts[0] for texts in heads], spare)
-    example: list[_Section] = []
-    if not shows and occasion.purpose not in ("instruction", "contradiction"):
-        example = [("", [_example(occasion)], "")]
+    shown = [known.id] if known else []
     # What the topic is known for stands early; elsewhere code is only something to try it on.
-    early = bool(example) and (occasion.topic.label in EXAMPLE or rng.random() < 0.3)
-    yield from [*(example if early else []), *own[:3], *([] if early else example), *own[3:]]
+    early = known is None and (occasion.topic.label in EXAMPLE or rng.random() < 0.3)
+    if early:
+        yield "", [_example(occasion, shown)], ""
+    yield from own[:3]
+    if not early:
+        yield "", [_example(occasion, shown)], ""
+    yield from own[3:]
     yield _further_questions(occasion)
+    yield "", [_example(occasion, shown)], ""
     others = [topic for topic in occasion.bank.topics if topic is not occasion.topic]
     rng.shuffle(others)
     further = rng.sample(FURTHER, len(FURTHER))
@@ -274,9 +285,9 @@ def _sections(occasion: Occasion, spare: list[str], *, shows: bool) -> Iterator[
     for place, topic in enumerate(others, start=1):
         words = _other_words(occasion, lexicon)
         sections = _topic_sections(rng, topic, words, [texts[place % len(texts)] for texts in heads], spare)
-        first = sections[0]
         lead = further[place % len(further)].format(about=topic.about)
-        yield (f"{lead} {first[0]}".rstrip(), *first[1:])
+        head, items, joint = sections[0]
+        yield (f"{lead} {head}", items, joint) if head else ("", [f"{lead} {items[0]}", *items[1:]], joint)
         yield from sections[1:]
 
 

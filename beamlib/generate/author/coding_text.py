@@ -154,6 +154,13 @@ EXAMPLE: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Leads to an example by topic; the entry without a label serves all other topics."""
+EXAMPLE_MORE = (
+    "One more piece of code to look at, {wanted}:",
+    "If you like a second case from the same field, take {wanted}:",
+    "Another place where this can be tried out is {wanted}:",
+    "For practice, look at {wanted}. What would you change?",
+    "A different example from such a project, {wanted}:",
+)
 CORRECTED = ("Corrected:", "So it becomes:", "The version to keep:", "With that put right:")
 OTHER_QUESTION = (
     "On your other question:",
@@ -205,13 +212,13 @@ RISK = (
     "If there is trouble, it usually looks like this:",
 )
 FURTHER = (
-    "A related point is {about}.",
-    "It also touches {about}.",
+    "A related point: {about}.",
+    "This also touches another subject: {about}.",
     "While you are at it, think about {about}.",
     "Next to this stands {about}.",
-    "One step further there is {about}.",
+    "One step further lies {about}.",
     "That leads to {about}.",
-    "Do not forget {about}.",
+    "It is worth a look at {about}, too.",
 )
 RECALL = (
     "Keep in mind that {state}.",
@@ -297,10 +304,10 @@ LEAD: Mapping[str, tuple[str, ...]] = {
 }
 ABOUT_FACT: Mapping[str, tuple[str, ...]] = {
     "quantity": (
-        "Take {value} as the number to compare with: note it before the next change and look at it again afterwards.",
-        "With {mention} at {value} there is a baseline, and every change can be judged against it.",
-        "So {state}; I would keep that number next to the code.",
-        "That {state} is useful to know, because it makes progress visible.",
+        "I have noted that {state}.",
+        "So {state}; that gives us a number to go by.",
+        "{State}, then, and I will keep that number in mind.",
+        "That {state} is useful to know.",
     ),
     "past": (
         "I have noted that {state}.",

@@ -164,7 +164,8 @@ def write_math_answer(occasion: Occasion) -> str:
     """The assistant's answer to `occasion.question`, `occasion.target` tokens long within 5 % (from 200 tokens on).
 
     A problem quoted in the message is worked with its own numbers; without one, an example that suits the title may
-    be worked. Facts come only from `occasion.fact`. It ends with `occasion.closing` where that is not empty.
+    be worked. A question of the topic (`occasion.asked`) gets the topic's answer, near the beginning. Facts come only
+    from `occasion.fact`. It ends with `occasion.closing` where that is not empty.
     """
     page = Page(occasion)
     quoted = find(occasion.question)
@@ -173,14 +174,22 @@ def write_math_answer(occasion: Occasion) -> str:
         form = form_of(occasion.question, quoted.problem)
         page.verdict(quoted.problem, form, occasion.rng.choice(_VERDICT[form]))
         page.fact()
+        page.direct(second=True)
         page.working(quoted.problem, form)
         used.append(quoted)
     else:
         page.opening()
         page.fact()
-    page.advice()
+        page.direct(second=False)
+        # One example before any advice: numbers say more than a list.
+        if page.room > 260:
+            used.append(_other(occasion, occasion.rng.choice(generators_for(occasion.title.title)), used))
+            page.example(used[-1].problem, slip=True)
+    page.advice(0.3 if quoted is None else 0.5)
     _practice(page, occasion, used)
-    return page.text()
+    page.checklist()
+    more = [_other(occasion, name, used).problem for name in generators_for(occasion.title.title)[:3]]
+    return page.text(more)
 
 
 def _practice(page: Page, occasion: Occasion, used: list[Exercise]) -> None:
@@ -191,9 +200,11 @@ def _practice(page: Page, occasion: Occasion, used: list[Exercise]) -> None:
         used.append(_other(occasion, used[0].name, used))
         page.variation(used[-1].problem)
     while page.room > 260 and len(used) < 6:
-        found = _other(occasion, rng.choice(names), used)
+        # Another kind of problem each time, as far as the title has any: its mistake is told only once.
+        done = {one.name for one in used}
+        found = _other(occasion, rng.choice([name for name in names if name not in done] or names), used)
         used.append(found)
-        if not page.example(found.problem):
+        if not page.example(found.problem, slip=found.name not in done):
             break
     for _ in range(3):
         if page.room > 70:

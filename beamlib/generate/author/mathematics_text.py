@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 
+from beamlib.generate.author.bank import Bank
 from beamlib.generate.author.facts import Fact, Occasion
 from beamlib.generate.author.problems_base import Problem, decimal
 from beamlib.text import count_tokens
 
 _TOLERANCE = 0.03
-_ORDER = ("opening", "fact", "working", "check", "example", "advice", "tip", "risk", "list", "practice", "end")
+_FIRST = ("opening", "fact", "working", "check", "direct")
+_MIDDLE = ("example", "advice", "tip", "risk", "further")
+_LAST = ("list", "practice", "end")
 _HEADS = {
     "working": ("### Working", "### Step by step", "### Solution", "### The full way"),
     "check": ("### Check", "### Does it hold?", "### Verification"),
@@ -18,17 +24,19 @@ _HEADS = {
     "risk": ("### What can go wrong", "### Where people stumble", "### Watch out for"),
     "list": ("### Checklist", "### Before you close the notebook", "### Short list"),
     "practice": ("### To practise", "### Your turn", "### Try it yourself"),
-    "example": ("### A worked example", "### One more example", "### The same kind of thinking in an example"),
+    "example": ("### A worked example", "### An example", "### In an example"),
+    "tip": ("### Background", "### A thought on this", "### What stands behind it", "### In general"),
+    "further": ("### Asked next", "### Closely related", "### What usually comes up next"),
 }
 _OPEN = (
     "Here is how I would go about it.",
     "Good that you bring this up now.",
-    "There is a calm way through this.",
     "Let me sort this a little.",
     "This is worth a careful answer.",
-    "I would keep it simple.",
     "Let us look at it in order.",
     "That is a fair thing to ask at this stage.",
+    "There is a good answer to that.",
+    "It helps to settle this early.",
 )
 _OPENINGS = {
     "introduction": (
@@ -67,36 +75,57 @@ _OPENINGS = {
         "Gladly, a little more on that.",
     ),
 }
-_ENDS = (
-    "Take your time with it.",
-    "Write each step on its own line.",
-    "Say the reason for a step aloud.",
-    "Keep your first attempt.",
-    "Small steps are fine.",
-    "A sketch often helps here.",
-    "Come back to it tomorrow.",
-    "It gets easier with repetition.",
-    "Close the book and try it once more from memory.",
-    "If a step feels doubtful, test it with small numbers.",
-    "Speed comes later; clean steps come first.",
-    "Mark the line where you hesitated, and look at it again tomorrow.",
-    "A short explanation in your own words shows best whether the idea has settled.",
-    "When the result surprises you, estimate first and compare the estimate with what you computed.",
-    "It is worth keeping a page of your own mistakes, since most of them come back in the same form.",
-    "Ten quiet minutes on one hard line teach more than an hour of copying solutions that somebody else wrote.",
-    "Read the task twice before you start, and underline what is given and what is wanted.",
-    "Try to name the rule behind every line; where you cannot, that is the place to read up on.",
-    "Rest counts too.",
-    "That is enough for one sitting.",
-    "Check the signs once more.",
-    "Good notation saves time.",
-    "Numbers that fit too well or too badly are both a reason to look again.",
+_SPARE = (
+    "Besides, {0}.",
+    "Also, {0}.",
+    "When that is done, {0}.",
+    "If there is time left, {0}.",
+    "On another day, {0}.",
+    "And {0}.",
+    "Then {0}.",
 )
-_REASONS = (
-    "Why I say this: {0}. Besides, {1}, and {2}.",
-    "Three things speak for it: {0}; {1}; and {2}.",
-    "The thought behind all this is that {0}. It also counts that {1}. And finally, {2}.",
-    "It helps to keep in mind that {0}, that {1}, and that {2}.",
+_WORDS = ("{concept}", "{technique}", "{theorem}", "{exercises}")
+_END = "Keep {0} in view."
+_EXAMPLE_NEXT = (
+    "A second one, on {skill}:",
+    "And for contrast, one about {skill}:",
+    "Another one, about {skill}:",
+    "The same kind of thinking once more, with {skill}:",
+)
+_MORE = "One more without its solution: {0}"
+_OTHER = (
+    "On your other question:",
+    "As for what you asked at the end:",
+    "And to the second part of your message:",
+    "Now to your other question:",
+)
+_EXAMPLE = (
+    "To have numbers in front of us, here is a problem on {skill}.",
+    "I will show what I mean on a problem; it is about {skill}.",
+    "The following problem from the same field can serve as a test case; it is about {skill}.",
+    "Take this problem on {skill} and look at the lines with your question in mind.",
+)
+_EXAMPLE_OF = {
+    "Conceptual Understanding": "An example says more than a definition. This one is about {skill}.",
+    "Problem Solving Strategies": "Here is the routine on a real problem, about {skill}.",
+    "Error Analysis": "Watch for the line where one could slip in this problem on {skill}.",
+    "Mathematical Notation": "This is how I would write a solution down; the problem is about {skill}.",
+    "Practice and Progress": "A problem of the right size for one sitting, on {skill}.",
+    "Proofs and Arguments": "Look at how each line gets its reason in this problem on {skill}.",
+    "Visual Thinking": "Sketch the situation before you read the working of this problem on {skill}.",
+    "Exam Preparation": "A problem that could stand in a mock exam, on {skill}.",
+    "Tests and Feedback": "A quiz question with the working that would get full marks, on {skill}.",
+    "Tutoring and Getting Help": "Suppose you bring this problem on {skill} to a session and ask about one line only.",
+    "Study Group": "A problem on {skill} that suits a group, since each can explain one step.",
+    "Reading Mathematics": "Read this problem on {skill} with the solution covered, line by line.",
+    "Explaining and Presenting": "This problem on {skill} is short enough to be shown to others.",
+    "Online Courses and Tools": "Do this one by hand and let a tool check the last line; it is about {skill}.",
+    "Goals and Motivation": "A first small step could be this problem on {skill}.",
+}
+_SLIP = (
+    "Where it often goes wrong: suppose that {said}. {why}",
+    "A tempting wrong turn would be that {said}. {why}",
+    "Now imagine that {said}. {why}",
 )
 _PRACTICE = (
     "A variation:",
@@ -123,6 +152,11 @@ class Page:
     """Collects paragraphs by section up to the wanted length; `text` puts them in order and adjusts the end."""
 
     def __init__(self, occasion: Occasion) -> None:
+        self._actions = list(range(len(occasion.topic.actions)))
+        self._reasons: set[int] = set()
+        self._checks = _own_checks(occasion.bank, occasion.topic.checks)
+        occasion.rng.shuffle(self._actions)
+        occasion.rng.shuffle(self._checks)
         self._occasion = occasion
         self._rng = occasion.rng
         self._parts: dict[str, list[str]] = {}
@@ -141,22 +175,53 @@ class Page:
         return True
 
     def opening(self) -> None:
-        """A first paragraph for messages without a problem: what was said, and the topic's shortest advice."""
+        """A first paragraph for messages without a problem; without a question of the topic, its nearest advice."""
         occasion, rng = self._occasion, self._rng
         lead = rng.choice(_OPENINGS[occasion.purpose]).format(name=occasion.profile.name)
-        topic = occasion.topic
+        if self._answer():
+            # What was asked with nothing told besides is answered at once.
+            if occasion.purpose != "followup" and not (occasion.purpose == "dig" and rng.random() < 0.5):
+                self._add("opening", lead, must=True)
+            return
         thing = occasion.thing.name if occasion.thing is not None else occasion.title.goal
-        action, other = (occasion.fill(text) for text in rng.sample(topic.actions, 2))
+        action, other = (self._action(self._actions.pop()) for _ in range(2))
         body = rng.choice(
             (
                 "For {thing}, the first thing is to {action}. After that, {other}.",
-                "With {thing} in view, the useful thing is to {action}, and then to {other}.",
+                "With {thing} in view, the useful thing is to {action}. Next, {other}.",
                 "When it comes to {occasion}, it pays to {action}. The second thing I would suggest: {other}.",
-                "My short answer for {thing}: {action}, and {other}.",
+                "My short answer for {thing}: {action}. Besides, {other}.",
                 "In short, {action}. If there is time left for {thing}, {other}.",
             )
-        ).format(thing=thing, action=action, other=other, occasion=topic.occasion)
+        ).format(thing=thing, action=action, other=other, occasion=occasion.topic.occasion)
         self._add("opening", f"{lead} {body}", must=True)
+
+    def direct(self, *, second: bool) -> None:
+        """The topic's answer to the question that the message holds; `second`: the message also shares a problem."""
+        if answer := self._answer():
+            self._add("direct", f"{self._rng.choice(_OTHER)} {answer}" if second else answer, must=True)
+
+    def _answer(self) -> str:
+        occasion, topic, asked = self._occasion, self._occasion.topic, self._occasion.asked
+        followup = occasion.purpose == "followup"
+        answers, questions = (topic.brief, topic.followups) if followup else (topic.direct, topic.questions)
+        if asked < 0 or not answers or occasion.purpose == "reply":
+            return ""
+        # A rule may be given without any question; then nothing is to be answered.
+        rule = occasion.purpose == "instruction"
+        if rule and occasion.fill(questions[asked]).lower() not in occasion.question.lower():
+            return ""
+        return occasion.fill(answers[asked])
+
+    def _action(self, number: int) -> str:
+        """An action with the reason that explains it, where it has one that this page has not given."""
+        occasion, topic = self._occasion, self._occasion.topic
+        action = occasion.fill(topic.actions[number])
+        reason = topic.because[number] if topic.because else -1
+        if reason < 0 or reason in self._reasons:
+            return action
+        self._reasons.add(reason)
+        return f"{action}{self._rng.choice((', because', ', since'))} {occasion.fill(topic.reasons[reason])}"
 
     def verdict(self, problem: Problem, form: str, lead: str) -> None:
         """What is to be said first of the user's work; a mistake is named with its place and reason."""
@@ -204,52 +269,105 @@ class Page:
         lead = self._leads.pop() if self._leads else "And another:"
         return self._add("practice", f"{lead} {problem.statement}\n\nFor comparison afterwards: {problem.answer}.")
 
-    def example(self, problem: Problem) -> bool:
-        """A problem worked in full, if it fits."""
-        lines = [f"**Example on {problem.skill}.** {problem.statement}"]
+    def example(self, problem: Problem, *, slip: bool) -> bool:
+        """A problem worked in full, with a word on what it has to do with the topic, if it fits.
+
+        `slip` adds the usual mistake; not beside work of the same kind that has no such mistake.
+        """
+        leads = [*_EXAMPLE, *([_EXAMPLE_OF[label]] * 3 if (label := self._occasion.topic.label) in _EXAMPLE_OF else [])]
+        lead = self._rng.choice(leads if "example" not in self._parts else _EXAMPLE_NEXT).format(skill=problem.skill)
+        lines = [lead, f"**Problem.** {problem.statement}"]
         lines += [f"{n}. **{step.title}.** {step.text}" for n, step in enumerate(problem.steps, start=1)]
         lines.append(f"**Result:** {problem.answer}. {problem.check}")
-        return self._add("example", "\n\n".join(lines))
+        if not self._add("example", "\n\n".join(lines)):
+            return False
+        if slip:
+            said, why = _you(problem.slip.said), problem.slip.why
+            self._add("example", self._rng.choice(_SLIP).format(said=said, why=why))
+        return True
 
-    def advice(self) -> None:
-        """The topic's actions, background, risks and checks, as many as the length wants."""
+    def advice(self, share: float) -> None:
+        """Steps with reasons, risks with remedies, background, further questions: down to `share` of the room."""
         occasion, rng, topic = self._occasion, self._rng, self._occasion.topic
-        share = 0.45 if occasion.target < 700 else 0.62
         keep = int(self.room * share)
-        wanted = [("advice", f"- {capital(occasion.fill(text))}.") for text in rng.sample(topic.actions, 6)]
-        why = [occasion.fill(text) for text in rng.sample(topic.reasons, 3)]
-        wanted.append(("tip", rng.choice(_REASONS).format(*why)))
-        wanted += [("tip", occasion.fill(tip)) for tip in rng.sample(topic.tips, len(topic.tips))]
-        wanted += [("risk", f"- {capital(occasion.fill(risk))}.") for risk in rng.sample(topic.risks, 4)]
-        wanted += [
-            ("list", f"- [ ] {capital(occasion.fill(check))}") for check in rng.sample(topic.checks, len(topic.checks))
-        ]
-        groups = ["advice", "tip", "risk", "list"]
+        cures: dict[int, int] = {}
+        for risk in rng.sample(range(len(topic.remedy)), len(topic.remedy)):
+            if topic.remedy[risk] in self._actions and len(cures) < 3:
+                cures[risk] = topic.remedy[risk]
+                self._actions.remove(topic.remedy[risk])
+        steps, self._actions = self._actions[:4], self._actions[4:]
+        asked = [at for at in range(len(topic.direct)) if at != occasion.asked or occasion.purpose == "followup"]
+        further = rng.sample(asked, min(2, len(asked)))
+        wanted = {
+            "advice": [f"- {capital(self._action(number))}." for number in steps],
+            "risk": [
+                f"- If {occasion.fill(topic.risks[risk])}, {occasion.fill(topic.actions[cure])}."
+                for risk, cure in cures.items()
+            ],
+            "tip": [occasion.fill(tip) for tip in rng.sample(topic.tips, min(2, len(topic.tips)))],
+            "further": [
+                f"**{occasion.fill(topic.questions[at])}** {occasion.fill(topic.direct[at])}" for at in further
+            ],
+        }
+        groups = list(wanted)
         rng.shuffle(groups)
-        for section in groups:
-            for name, text in wanted:
-                if name == section and self.room > keep:
-                    self._add(name, text)
+        # What fits beside the question comes first for all, so that no group takes the whole room.
+        for first in (True, False):
+            for section in groups:
+                for text in wanted[section][:2] if first else wanted[section][2:]:
+                    if self.room > keep:
+                        self._add(section, text)
 
-    def text(self) -> str:
-        """The page as text, filled up with short remarks to the wanted length."""
-        ends = self._rng.sample(_ENDS, len(_ENDS))
-        topic = self._occasion.topic
-        if "list" not in self._parts:
-            ends[:0] = [capital(self._occasion.fill(check)) + "." for check in self._rng.sample(topic.checks, 3)]
-        for text in ends:
-            if self.room <= self._slack:
+    def checklist(self) -> None:
+        """Some of what only this topic has to tick off."""
+        for check in self._checks[:3]:
+            self._add("list", f"- [ ] {capital(self._occasion.fill(check))}")
+        if "list" in self._parts:
+            self._checks = self._checks[3:]
+
+    def text(self, more: Sequence[Problem]) -> str:
+        """The page as text, filled up to the wanted length with what is left of the topic and with `more` problems."""
+        occasion, rng = self._occasion, self._rng
+        leads = rng.sample(_SPARE, len(_SPARE))
+        left = [self._action(number) for number in self._actions] + [occasion.fill(one) for one in self._checks]
+        pool = [leads[at % len(leads)].format(text) for at, text in enumerate(left)]
+        extra = [_MORE.format(problem.statement) for problem in more] if "practice" in self._parts else []
+        pool += extra
+        pool += [_END.format(occasion.fill(word)) for word in _WORDS]
+        while self.room > self._slack:
+            fitting = [text for text in pool if count_tokens(text) <= self.room + self._slack // 2]
+            if not fitting:
                 break
-            self._add("end", text)
+            # A problem closes the gap where it does so alone; short sentences are the last resort.
+            best = max(fitting, key=count_tokens)
+            pool.remove(best)
+            if best in extra:
+                self._parts["practice"].insert(1, best)  # a problem may end with a question, an answer may not
+            else:
+                self._parts.setdefault("end", []).append(best)
+            self.room -= count_tokens(best)
+        middle = list(_MIDDLE)
+        rng.shuffle(middle)
         parts = []
-        for section in _ORDER:
+        for section in (*_FIRST, *middle, *_LAST):
             lines = self._parts.get(section, [])
             if section == "end" and lines:
                 lines = [" ".join(lines)]
             if section in ("advice", "risk", "list") and lines:
                 lines = [lines[0], "\n".join(lines[1:])]
             parts += lines
-        return "\n\n".join([*parts, *([self._occasion.closing] if self._occasion.closing else [])])
+        return "\n\n".join([*parts, *([occasion.closing] if occasion.closing else [])])
+
+
+@cache
+def _shared_checks(texts: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(text for text, count in Counter(texts).items() if count > 1)
+
+
+def _own_checks(bank: Bank, checks: Sequence[str]) -> list[str]:
+    """The checks that no other topic of the bank has too: general remarks would come up in every other answer."""
+    shared = _shared_checks(tuple(check for topic in bank.topics for check in topic.checks))
+    return [check for check in checks if check not in shared]
 
 
 def fact_note(fact: Fact, occasion: Occasion) -> str:
