@@ -14,6 +14,7 @@ from beamlib.models.base import Completion, ModelError, Outcome, Prompt, run
 from beamlib.models.careful import POLICIES, Careful, complete_lines
 from beamlib.models.client import EndpointModel
 from beamlib.models.endpoints import Endpoint
+from beamlib.models.offline import REPLIES
 from beamlib.models.prompts import prompt_file
 
 Said = tuple[str, str]
@@ -44,8 +45,13 @@ def asked(prompt_id: str, *replies: Said) -> tuple[Completion | ModelError, list
     return end, sent
 
 
-def test_every_prompt_of_the_evaluation_has_a_policy(repo_root: Any) -> None:
-    assert set(POLICIES) >= {path.stem for path in (repo_root / "prompts").glob("*.md")} - {"README"}
+def test_every_prompt_of_the_evaluation_has_a_policy() -> None:
+    assert set(POLICIES) >= set(REPLIES)
+
+
+def test_what_generation_reads_by_its_own_rules_is_not_thrown_away(repo_root: Any) -> None:
+    prompts = {path.stem for path in (repo_root / "prompts").glob("*.md")}
+    assert {name for name in prompts if name.startswith(("questions_", "detect_"))} <= set(POLICIES) <= prompts
 
 
 @pytest.mark.parametrize("prompt_id", sorted(POLICIES))

@@ -125,7 +125,7 @@ def test_data_check_and_claims_as_text_and_json(example: Path) -> None:
         (["generate", "--out", "OUT", "--strategy", "random"], "'random'"),
         (["generate", "--out", "OUT", "--reach", "ever"], "--reach"),
         (["generate", "--out", "OUT", "--models", "nowhere.yaml"], "nowhere.yaml"),
-        (["generate", "--out", "OUT", "--models", "MODELS"], "authors"),
+        (["generate", "--out", "OUT", "--models", "MODELS"], "add --yes"),
         (["run-all", "--set", "domain=Astrology"], "'Astrology'"),
         (["run-all", "--data", "nowhere"], "nowhere"),
         (["run-all", "--data", "EXAMPLE", "--sizes", "1m"], "1M"),

@@ -48,9 +48,11 @@ from beamlib.generate.author.coding_text import (
     WRITTEN,
 )
 from beamlib.generate.author.facts import Fact, Occasion
+from beamlib.generate.author.wording import to_you
 from beamlib.text import count_tokens
 
 _INSTRUCTION = re.compile(r"Always (.+?) when I ask about (.+?)\.")
+_OWN = re.compile(r"\b(I|my|me)\b")
 _NEAR = 0.03
 """How far from its target an answer may end before filling goes on; the contract allows 5 %."""
 _SMALL = 45
@@ -154,7 +156,11 @@ def _example(occasion: Occasion, shown: list[str]) -> str:
     elif label == "Testing Strategy" and snippet.test:
         before, joint, after = snippet.fixed, "And the test:", snippet.test
     else:
-        before, joint, after = snippet.broken, f"{filled(snippet.why, words)}. {rng.choice(CORRECTED)}", snippet.fixed
+        before, joint, after = (
+            snippet.broken,
+            f"{filled(snippet.why, words)}. {rng.choice(CORRECTED[len(shown) % 2 :: 2])}",
+            snippet.fixed,
+        )
     return "\n\n".join([lead, fenced(snippet, before, words), _capital(joint), fenced(snippet, after, words)])
 
 
@@ -200,13 +206,19 @@ def _opening(occasion: Occasion, *, shows: bool, direct: bool) -> str:
     )
     if fact is None or occasion.purpose == "contradiction":
         return lead
-    state = fact.fill(fact.aspect.state, "you")
+    state = _state(fact)
     # A day that lies behind is nothing to plan around.
     past = fact.aspect.kind == "date" and fact.day is not None and fact.day < occasion.today
     told = rng.choice(ABOUT_FACT["past" if past else fact.aspect.kind]).format(
         state=state, State=_capital(state), mention=fact.mention, value=fact.values.get("value", "")
     )
     return f"{lead} {told}".strip()
+
+
+def _state(fact: Fact) -> str:
+    """The fact said to the user; a reason in the user's own words is turned to `you`."""
+    state = fact.fill(fact.aspect.state, "you")
+    return to_you(state) or state if _OWN.search(state) else state
 
 
 def _recall(occasion: Occasion) -> Iterator[str]:
@@ -216,7 +228,7 @@ def _recall(occasion: Occasion) -> Iterator[str]:
     others: list[Fact] = [one for one in occasion.known if one is not occasion.fact]
     leads = occasion.rng.sample(RECALL, 2)
     for one, lead in zip(occasion.rng.sample(others, min(2, len(others))), leads, strict=False):
-        yield lead.format(state=one.fill(one.aspect.state, "you"))
+        yield lead.format(state=_state(one))
 
 
 def _fill(occasion: Occasion, missing: int, near: float, *, known: Snippet | None) -> list[str]:
@@ -275,9 +287,10 @@ def _sections(occasion: Occasion, spare: list[str], known: Snippet | None) -> It
     yield from own[:3]
     if not early:
         yield "", [_example(occasion, shown)], ""
-    yield from own[3:]
+    yield own[3]
     yield _further_questions(occasion)
     yield "", [_example(occasion, shown)], ""
+    yield own[4]
     others = [topic for topic in occasion.bank.topics if topic is not occasion.topic]
     rng.shuffle(others)
     further = rng.sample(FURTHER, len(FURTHER))
@@ -338,7 +351,7 @@ def _topic_sections(
         ("", tips[:2], "\n\n"),
     ]
     rng.shuffle(sections)
-    return [*sections, ("", tips[2:], "\n\n"), (ticks, [f"- {_capital(check)}" for check in checks[:3]], "\n")]
+    return [*sections, (ticks, [f"- {_capital(check)}" for check in checks[:3]], "\n"), ("", tips[2:], "\n\n")]
 
 
 def _capital(text: str) -> str:

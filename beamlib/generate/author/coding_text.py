@@ -161,7 +161,16 @@ EXAMPLE_MORE = (
     "For practice, look at {wanted}. What would you change?",
     "A different example from such a project, {wanted}:",
 )
-CORRECTED = ("Corrected:", "So it becomes:", "The version to keep:", "With that put right:")
+CORRECTED = (
+    "Corrected:",
+    "So it becomes:",
+    "The version to keep:",
+    "With that put right:",
+    "The cure:",
+    "So I would write:",
+    "Without the fault:",
+    "That leads to this:",
+)
 OTHER_QUESTION = (
     "On your other question:",
     "As for the second point:",

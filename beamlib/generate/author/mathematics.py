@@ -114,6 +114,37 @@ _VERDICT = {
 }
 
 
+_EXAMPLE = (
+    "To have numbers in front of us, here is a problem on {skill}.",
+    "I will show what I mean on a problem; it is about {skill}.",
+    "The following problem from the same field can serve as a test case; it is about {skill}.",
+    "Take this problem on {skill} and look at the lines with your question in mind.",
+)
+_EXAMPLE_OF = {
+    "Conceptual Understanding": "An example says more than a definition. This one is about {skill}.",
+    "Problem Solving Strategies": "Here is the routine on a real problem, about {skill}.",
+    "Error Analysis": "Watch for the line where one could slip in this problem on {skill}.",
+    "Mathematical Notation": "This is how I would write a solution down; the problem is about {skill}.",
+    "Practice and Progress": "A problem of the right size for one sitting, on {skill}.",
+    "Proofs and Arguments": "Look at how each line gets its reason in this problem on {skill}.",
+    "Visual Thinking": "Sketch the situation before you read the working of this problem on {skill}.",
+    "Exam Preparation": "A problem that could stand in a mock exam, on {skill}.",
+    "Tests and Feedback": "A quiz question with the working that would get full marks, on {skill}.",
+    "Tutoring and Getting Help": "Suppose you bring this problem on {skill} to a session and ask about one line only.",
+    "Study Group": "A problem on {skill} that suits a group, since each can explain one step.",
+    "Reading Mathematics": "Read this problem on {skill} with the solution covered, line by line.",
+    "Explaining and Presenting": "This problem on {skill} is short enough to be shown to others.",
+    "Online Courses and Tools": "Do this one by hand and let a tool check the last line; it is about {skill}.",
+    "Goals and Motivation": "A first small step could be this problem on {skill}.",
+}
+_EXAMPLE_NEXT = (
+    "A second one, on {skill}:",
+    "And for contrast, one about {skill}:",
+    "Another one, about {skill}:",
+    "The same kind of thinking once more, with {skill}:",
+)
+
+
 def generators_for(title: str) -> tuple[str, ...]:
     """Names of the problem generators that suit a title; all of them where the title is not of Table 5."""
     return SUITED.get(title, tuple(GENERATORS))
@@ -184,12 +215,20 @@ def write_math_answer(occasion: Occasion) -> str:
         # One example before any advice: numbers say more than a list.
         if page.room > 260:
             used.append(_other(occasion, occasion.rng.choice(generators_for(occasion.title.title)), used))
-            page.example(used[-1].problem, slip=True)
+            page.example(used[-1].problem, _lead(occasion, used[-1].problem, page.worked), slip=True)
     page.advice(0.3 if quoted is None else 0.5)
     _practice(page, occasion, used)
     page.checklist()
     more = [_other(occasion, name, used).problem for name in generators_for(occasion.title.title)[:3]]
     return page.text(more)
+
+
+def _lead(occasion: Occasion, problem: Problem, worked: int) -> str:
+    """What introduces a worked example; `worked` is how many the answer has shown before."""
+    suited = [_EXAMPLE_OF[occasion.topic.label]] * 3 if occasion.topic.label in _EXAMPLE_OF else []
+    if worked:
+        return _EXAMPLE_NEXT[worked % len(_EXAMPLE_NEXT)].format(skill=problem.skill)
+    return occasion.rng.choice([*_EXAMPLE, *suited]).format(skill=problem.skill)
 
 
 def _practice(page: Page, occasion: Occasion, used: list[Exercise]) -> None:
@@ -204,10 +243,10 @@ def _practice(page: Page, occasion: Occasion, used: list[Exercise]) -> None:
         done = {one.name for one in used}
         found = _other(occasion, rng.choice([name for name in names if name not in done] or names), used)
         used.append(found)
-        if not page.example(found.problem, slip=found.name not in done):
+        if not page.example(found.problem, _lead(occasion, found.problem, page.worked), slip=found.name not in done):
             break
-    for _ in range(3):
-        if page.room > 70:
+    for _ in range(4):
+        if page.room > 40:
             used.append(_other(occasion, rng.choice(names), used))
             page.variation(used[-1].problem)
 

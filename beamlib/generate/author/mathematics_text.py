@@ -11,6 +11,7 @@ from functools import cache
 from beamlib.generate.author.bank import Bank
 from beamlib.generate.author.facts import Fact, Occasion
 from beamlib.generate.author.problems_base import Problem, decimal
+from beamlib.generate.author.wording import to_you
 from beamlib.text import count_tokens
 
 _TOLERANCE = 0.03
@@ -25,7 +26,7 @@ _HEADS = {
     "list": ("### Checklist", "### Before you close the notebook", "### Short list"),
     "practice": ("### To practise", "### Your turn", "### Try it yourself"),
     "example": ("### A worked example", "### An example", "### In an example"),
-    "tip": ("### Background", "### A thought on this", "### What stands behind it", "### In general"),
+    "tip": ("### Background", "### A thought on this", "### What stands behind it", "### Worth knowing"),
     "further": ("### Asked next", "### Closely related", "### What usually comes up next"),
 }
 _OPEN = (
@@ -84,44 +85,26 @@ _SPARE = (
     "And {0}.",
     "Then {0}.",
 )
-_WORDS = ("{concept}", "{technique}", "{theorem}", "{exercises}")
-_END = "Keep {0} in view."
-_EXAMPLE_NEXT = (
-    "A second one, on {skill}:",
-    "And for contrast, one about {skill}:",
-    "Another one, about {skill}:",
-    "The same kind of thinking once more, with {skill}:",
+_END = (
+    "Keep {concept} in view.",
+    "Do one more line on {technique} by hand.",
+    "After that, back to {theorem}.",
+    "Leave other {exercises} for tomorrow.",
 )
-_MORE = "One more without its solution: {0}"
+_MORE = ("One more without its solution: {0}", "And this, with no solution given: {0}", "For later: {0}")
+_COMPARE = (
+    "For comparison afterwards: {0}.",
+    "The answer to compare with: {0}.",
+    "What should come out: {0}.",
+    "Result, to be covered at first: {0}.",
+    "You are right if you have this: {0}.",
+)
 _OTHER = (
     "On your other question:",
     "As for what you asked at the end:",
     "And to the second part of your message:",
     "Now to your other question:",
 )
-_EXAMPLE = (
-    "To have numbers in front of us, here is a problem on {skill}.",
-    "I will show what I mean on a problem; it is about {skill}.",
-    "The following problem from the same field can serve as a test case; it is about {skill}.",
-    "Take this problem on {skill} and look at the lines with your question in mind.",
-)
-_EXAMPLE_OF = {
-    "Conceptual Understanding": "An example says more than a definition. This one is about {skill}.",
-    "Problem Solving Strategies": "Here is the routine on a real problem, about {skill}.",
-    "Error Analysis": "Watch for the line where one could slip in this problem on {skill}.",
-    "Mathematical Notation": "This is how I would write a solution down; the problem is about {skill}.",
-    "Practice and Progress": "A problem of the right size for one sitting, on {skill}.",
-    "Proofs and Arguments": "Look at how each line gets its reason in this problem on {skill}.",
-    "Visual Thinking": "Sketch the situation before you read the working of this problem on {skill}.",
-    "Exam Preparation": "A problem that could stand in a mock exam, on {skill}.",
-    "Tests and Feedback": "A quiz question with the working that would get full marks, on {skill}.",
-    "Tutoring and Getting Help": "Suppose you bring this problem on {skill} to a session and ask about one line only.",
-    "Study Group": "A problem on {skill} that suits a group, since each can explain one step.",
-    "Reading Mathematics": "Read this problem on {skill} with the solution covered, line by line.",
-    "Explaining and Presenting": "This problem on {skill} is short enough to be shown to others.",
-    "Online Courses and Tools": "Do this one by hand and let a tool check the last line; it is about {skill}.",
-    "Goals and Motivation": "A first small step could be this problem on {skill}.",
-}
 _SLIP = (
     "Where it often goes wrong: suppose that {said}. {why}",
     "A tempting wrong turn would be that {said}. {why}",
@@ -135,6 +118,8 @@ _PRACTICE = (
     "To do on your own:",
     "With other numbers:",
 )
+_OWN = re.compile(r"\b(I|my|me)\b")
+_SMALL = ("The ", "Your ", "A ", "An ", "One ", "All ", "Weekly ", "Daily ")
 _ARTICLE = re.compile(r"\bI\b")
 
 
@@ -160,6 +145,9 @@ class Page:
         self._occasion = occasion
         self._rng = occasion.rng
         self._parts: dict[str, list[str]] = {}
+        self.worked = 0
+        self._unsaid: list[str] = []
+        self._compared = self._rng.sample(_COMPARE, len(_COMPARE))
         self._leads = self._rng.sample(_PRACTICE, len(_PRACTICE))
         self._slack = max(4, int(occasion.target * _TOLERANCE))
         self.room = occasion.target - count_tokens(occasion.closing)
@@ -267,20 +255,22 @@ class Page:
     def variation(self, problem: Problem) -> bool:
         """A problem to practise with, and its answer, if it fits."""
         lead = self._leads.pop() if self._leads else "And another:"
-        return self._add("practice", f"{lead} {problem.statement}\n\nFor comparison afterwards: {problem.answer}.")
+        return self._add(
+            "practice",
+            f"{lead} {problem.statement}\n\n{self._compared[len(self._leads) % len(_COMPARE)].format(problem.answer)}",
+        )
 
-    def example(self, problem: Problem, *, slip: bool) -> bool:
-        """A problem worked in full, with a word on what it has to do with the topic, if it fits.
+    def example(self, problem: Problem, lead: str, *, slip: bool) -> bool:
+        """A problem worked in full, with `lead` on what it has to do with the topic, if it fits.
 
         `slip` adds the usual mistake; not beside work of the same kind that has no such mistake.
         """
-        leads = [*_EXAMPLE, *([_EXAMPLE_OF[label]] * 3 if (label := self._occasion.topic.label) in _EXAMPLE_OF else [])]
-        lead = self._rng.choice(leads if "example" not in self._parts else _EXAMPLE_NEXT).format(skill=problem.skill)
         lines = [lead, f"**Problem.** {problem.statement}"]
         lines += [f"{n}. **{step.title}.** {step.text}" for n, step in enumerate(problem.steps, start=1)]
         lines.append(f"**Result:** {problem.answer}. {problem.check}")
         if not self._add("example", "\n\n".join(lines)):
             return False
+        self.worked += 1
         if slip:
             said, why = _you(problem.slip.said), problem.slip.why
             self._add("example", self._rng.choice(_SLIP).format(said=said, why=why))
@@ -315,25 +305,29 @@ class Page:
         for first in (True, False):
             for section in groups:
                 for text in wanted[section][:2] if first else wanted[section][2:]:
-                    if self.room > keep:
-                        self._add(section, text)
+                    if (self.room <= keep or not self._add(section, text)) and section == "advice":
+                        self._unsaid.append(text.removeprefix("- ").rstrip("."))
 
     def checklist(self) -> None:
-        """Some of what only this topic has to tick off."""
-        for check in self._checks[:3]:
+        """Some of what only this topic has to tick off, in every other answer."""
+        if self._rng.random() < 0.55:
+            return
+        for check in self._checks[:2]:
             self._add("list", f"- [ ] {capital(self._occasion.fill(check))}")
         if "list" in self._parts:
-            self._checks = self._checks[3:]
+            self._checks = self._checks[2:]
 
     def text(self, more: Sequence[Problem]) -> str:
         """The page as text, filled up to the wanted length with what is left of the topic and with `more` problems."""
         occasion, rng = self._occasion, self._rng
         leads = rng.sample(_SPARE, len(_SPARE))
-        left = [self._action(number) for number in self._actions] + [occasion.fill(one) for one in self._checks]
+        left = [text[:1].lower() + text[1:] for text in self._unsaid]
+        left += [self._action(number) for number in self._actions] + [occasion.fill(one) for one in self._checks]
         pool = [leads[at % len(leads)].format(text) for at, text in enumerate(left)]
-        extra = [_MORE.format(problem.statement) for problem in more] if "practice" in self._parts else []
+        practice = more if "practice" in self._parts else []
+        extra = [lead.format(problem.statement) for lead, problem in zip(_MORE, practice, strict=False)]
         pool += extra
-        pool += [_END.format(occasion.fill(word)) for word in _WORDS]
+        pool += [occasion.fill(end) for end in _END]
         while self.room > self._slack:
             fitting = [text for text in pool if count_tokens(text) <= self.room + self._slack // 2]
             if not fitting:
@@ -372,9 +366,10 @@ def _own_checks(bank: Bank, checks: Sequence[str]) -> list[str]:
 
 def fact_note(fact: Fact, occasion: Occasion) -> str:
     """The fact restated for the user, with what can be computed from it."""
-    state = capital(fact.fill(fact.aspect.state, "you"))
+    state = fact.fill(fact.aspect.state, "you")
+    state = capital(to_you(state) or state if _OWN.search(state) else state)
     lead = occasion.rng.choice(("For our plan: ", "To keep it in view: ", "Where things stand: ", "Noted: ", ""))
-    note = f"{lead}{state[:1].lower() + state[1:] if lead and state.startswith(('The ', 'Your ')) else state}."
+    note = f"{lead}{state[:1].lower() + state[1:] if lead and state.startswith(_SMALL) else state}."
     number, unit = fact.number, fact.aspect.unit
     earlier = fact.revises.number if fact.revises is not None else None
     if number is not None and earlier is not None and number != earlier:
