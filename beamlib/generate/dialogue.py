@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from beamlib.generate.people import render_profile
 from beamlib.generate.seeds import render_topic
 from beamlib.generate.shapes import Plan, Question, Repairs, Said, SpokenTurn, Story
 from beamlib.generate.texts import bullet_lines, earlier_plans_text, earlier_subplans
-from beamlib.models.base import Model, Prompt
+from beamlib.models.base import Model, ModelError, Prompt
 from beamlib.text import count_tokens
 
 PROMPT_IDS = (
@@ -91,10 +91,30 @@ async def hold_dialogue(
     `reach` "batch" sub-plans are independent and run concurrently. A `ModelError` that may pass ends the run: what was
     kept stands. A sub-plan that loses more than `LOST` turns, or all of them, is a `UserError`.
     """
+    heard = list(said_before)
     stored: dict[int, list[Entry]] = {}
-    for entry in said_before:
+    for entry in heard:
         stored.setdefault(entry.batch, []).append(entry)
-    cast = _Cast(model, story, plan, earlier_plans_text(earlier_plans), keep)
+
+    def hear(entry: Entry) -> None:
+        heard.append(entry)
+        if keep is not None:
+            keep(entry)
+
+    cast = _Cast(model, story, plan, earlier_plans_text(earlier_plans), hear)
+    try:
+        entries = await _played(cast, questions, stored, reach)
+    except (UserError, ModelError):
+        repairs.entries += [note for entry in heard for note in entry.notes]
+        raise
+    repairs.entries += [note for batch in entries for entry in batch for note in entry.notes]
+    return [entry.turn for batch in entries for entry in batch if entry.turn is not None]
+
+
+async def _played(
+    cast: _Cast, questions: Sequence[Sequence[Question]], stored: Mapping[int, Sequence[Entry]], reach: Reach
+) -> list[list[Entry]]:
+    """The entries of all sub-plans."""
     entries: list[list[Entry]] = []
     if reach == "conversation":
         memory = _Memory()
@@ -109,10 +129,7 @@ async def hold_dialogue(
             if isinstance(one, BaseException):
                 raise one
             entries.append(one)
-    for batch in entries:
-        for entry in batch:
-            repairs.entries += entry.notes
-    return [entry.turn for batch in entries for entry in batch if entry.turn is not None]
+    return entries
 
 
 class _Memory:
@@ -141,7 +158,7 @@ class _Cast:
     story: Story
     plan: Plan
     earlier_plans: str
-    keep: Callable[[Entry], None] | None
+    keep: Callable[[Entry], None]
 
     async def play(
         self, number: int, questions: Sequence[Question], stored: Sequence[Entry], memory: _Memory
@@ -155,8 +172,7 @@ class _Cast:
         for position in range(len(entries), len(questions)):
             entry = await scene.turn(position, questions[position])
             entries.append(entry)
-            if self.keep is not None:
-                self.keep(entry)
+            self.keep(entry)
             _check_losses(entries, len(questions), where, self.model.name)
         return entries
 

@@ -196,8 +196,11 @@ def _show(stage: Stage) -> str:
 
 async def _summaries(model: Model, story: Story, plans: Sequence[Plan], repairs: Repairs) -> list[str]:
     """Summaries of plans; none where the strategy does not show them to the next."""
-    if story.strategy == "sequential":
-        return []
+    return [] if story.strategy == "sequential" else await ask_summaries(model, story, plans, repairs)
+
+
+async def ask_summaries(model: Model, story: Story, plans: Sequence[Plan], repairs: Repairs) -> list[str]:
+    """About a hundred words on each plan, asked for together."""
     return await _all([ask_summary(model, story, plan, repairs) for plan in plans])
 
 

@@ -7,7 +7,7 @@ from functools import cache
 
 from beamlib.benchmark.markers import ARROW, strip_stray
 from beamlib.generate.shapes import Repairs
-from beamlib.generate.texts import clean
+from beamlib.generate.texts import clean, refuses
 from beamlib.models.base import Model, ModelError, Prompt
 from beamlib.models.prompts import prompt_file
 
@@ -19,6 +19,7 @@ _TAG = re.compile(r"^</?(\w+)>$", re.MULTILINE)
 _WORDS = 7
 """Words from which a line of a prompt cannot stand in a message by chance."""
 _LEAKED = "A first reply to this repeated parts of this request. Write only the message itself, in words of its own."
+_NOTHING = "A first reply to this held no message. Write the message that is asked for."
 _YES_OR_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 _ONE_WORD = "A first reply to this was neither yes nor no. Reply with one word, yes or no."
 
@@ -57,10 +58,11 @@ def tidy(text: str, *, quoted: bool) -> tuple[str, int]:
 async def ask_message(model: Model, prompt: Prompt, repairs: Repairs, where: str) -> str | None:
     """The message that `prompt` asks for, or None where the model has none; what was done about it is noted.
 
-    A reply that repeats the prompt is asked for again once, then the repeated parts are taken out. A `ModelError` that
-    may pass is raised.
+    A reply that repeats the prompt is asked for again once, then the repeated parts are taken out. One without a word
+    is asked for again once too, as is a refusal in the user's place; then there is none. A `ModelError` that may pass
+    is raised.
     """
-    text, found = "", ["nothing yet"]
+    text, found = "", list[str]()
     for attempt in range(2):
         try:
             reply = (await model.complete(prompt)).text
@@ -75,6 +77,14 @@ async def ask_message(model: Model, prompt: Prompt, repairs: Repairs, where: str
         text, markers = tidy(reply, quoted=prompt.id != "assistant_answer")
         if markers:
             repairs.note("dialogue", where, f"{prompt.id}: {markers} plan marker(s) in the message", "taken out")
+        if _LABEL.match(clean(reply)):
+            repairs.note("dialogue", where, f"{prompt.id}: a speaker's label before the message", "taken off")
+        problem = _unfit(text, prompt.id)
+        if problem:
+            done = "left out" if attempt else "asked again"
+            repairs.note("dialogue", where, f"{prompt.id}: {problem} ({text[:60]!r})", done)
+            text, prompt = "", prompt.again(_NOTHING)
+            continue
         found = leaks(text, prompt.id)
         if not found:
             break
@@ -84,9 +94,16 @@ async def ask_message(model: Model, prompt: Prompt, repairs: Repairs, where: str
     for part in found:
         text = text.replace(part, "")
     text = text.strip()
-    if not text:
-        repairs.note("dialogue", where, f"{prompt.id}: an empty message", "left out")
+    if found and not text:
+        repairs.note("dialogue", where, f"{prompt.id}: nothing but parts of its prompt", "left out")
     return text or None
+
+
+def _unfit(text: str, prompt_id: str) -> str:
+    """Why a text is no message; empty where it is one."""
+    if not any(character.isalnum() for character in text):
+        return "no word in the message"
+    return "a refusal in the user's place" if prompt_id != "assistant_answer" and refuses(text) else ""
 
 
 async def ask_yes_or_no(model: Model, prompt: Prompt, repairs: Repairs, where: str) -> bool:
@@ -104,5 +121,7 @@ async def ask_yes_or_no(model: Model, prompt: Prompt, repairs: Repairs, where: s
         if decided:
             return decided[1].lower() == "yes"
         reason = f"{reply.strip()[:60]!r}"
+        if asked is prompt:
+            repairs.note("dialogue", where, f"{prompt.id}: neither yes nor no ({reason})", "asked again")
     repairs.note("dialogue", where, f"{prompt.id}: neither yes nor no ({reason})", "taken for no")
     return False

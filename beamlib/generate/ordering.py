@@ -17,7 +17,8 @@ from beamlib.generate.domains import parse_domain
 from beamlib.generate.estimate import estimate_writing
 from beamlib.generate.pipeline import Commission, repairs_of
 from beamlib.generate.producing import produce
-from beamlib.models.endpoints import load_models
+from beamlib.models.client import EndpointModel
+from beamlib.models.endpoints import Author, load_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import check_overrides
 from beamlib.models.store import Mode
@@ -77,16 +78,33 @@ def fulfil(order: Order) -> None:
 
 def _writing(order: Order) -> Writing:
     if order.models is None:
+        for option, given in (("--prompts", order.prompts is not None), ("--calls", order.calls != "record")):
+            if given:
+                raise UserError(f"{option}: the offline author asks no model; name a models file by --models as well.")
         return Writing(reach=order.reach)
-    load_models(order.models).author("planner")
+    found = load_models(order.models)
+    for role in get_args(Author):
+        model = EndpointModel(role, found.author(role))
+        if order.yes and order.calls != "replay":
+            model.ready()  # a key that is missing should show before another role's calls are paid for
     if order.prompts is not None:
         check_overrides(order.prompts)
-    again = ["beamlib", "generate", "--models", str(order.models), "--out", str(order.out), "--yes"]
     return Writing(
         models=str(order.models.absolute()),
         prompts=str(order.prompts.absolute()) if order.prompts else "",
         calls=order.calls,
         confirmed=order.yes,
-        command=shlex.join(again),
+        command=_command(order),
         reach=order.reach,
     )
+
+
+def _command(order: Order) -> str:
+    """The command line that records what `order` needs; what is empty is left out."""
+    given = {
+        "--size": ",".join(order.sizes), "--conversations": order.conversations, "--seed": order.seed,
+        "--domain": order.domain, "--title": order.title, "--strategy": order.strategy, "--reach": order.reach,
+        "--models": order.models, "--prompts": order.prompts or "", "--out": order.out,
+    }  # fmt: skip
+    words = [word for option, value in given.items() if value != "" for word in (option, str(value))]
+    return shlex.join(["beamlib", "generate", *words, "--yes"])

@@ -7,7 +7,8 @@ edited is kept. The dialogues of the ten plans of a 10M conversation are indepen
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -29,9 +30,9 @@ from beamlib.generate.folder import (
 )
 from beamlib.generate.journal import Journal, fingerprint
 from beamlib.generate.layouts import layout
-from beamlib.generate.long_plans import make_plans
+from beamlib.generate.long_plans import ask_summaries, make_plans
 from beamlib.generate.plan_files import PLAN, plan_folder, read_plan, read_story, write_plan, write_story
-from beamlib.generate.plans import ask_summary, with_biography
+from beamlib.generate.plans import with_biography
 from beamlib.generate.probes.making import TooFew, make_probes
 from beamlib.generate.questions import make_questions
 from beamlib.generate.review import read_decisions
@@ -83,17 +84,21 @@ def make_plan_stage(commission: Commission, folder: Path, writing: Writing) -> b
     made_by = writing.made_by("planner")
     if stage_state(folder, "plans", made_by) in ("done", "edited"):
         return False
-    repairs = Repairs()
     story = commission.story()
-    with making(folder, "plans", made_by=made_by) as files, open_cast(writing, story, folder / _CALLS) as cast:
+    with (
+        _noting(folder, "plans") as repairs,
+        making(folder, "plans", made_by=made_by) as files,
+        open_cast(writing, story, folder / _CALLS) as cast,
+    ):
         story = _waited(with_biography(cast.planner, story, repairs))
         files += write_story(folder, story)
         plans = _waited(make_plans(cast.planner, story, repairs))
         for plan in plans:
             files += write_plan(folder, story, plan)
         if story.plans > 1:
-            summaries = [_waited(ask_summary(cast.planner, story, plan, repairs)) for plan in plans[:-1]]
-            files.append(write_json(folder / SUMMARIES, summaries))
+            files.append(
+                write_json(folder / SUMMARIES, _waited(ask_summaries(cast.planner, story, plans[:-1], repairs)))
+            )
         files.append(_write_repairs(folder, "plans", repairs))
     return True
 
@@ -104,8 +109,12 @@ def make_question_stage(folder: Path, writing: Writing) -> bool:
     made_from = [_name(folder, plan_folder(folder, story, k) / PLAN) for k in range(story.plans)]
     if stage_state(folder, "questions", made_by) in ("done", "edited"):
         return False
-    repairs, said = Repairs(), set[str]()
-    with making(folder, "questions", made_from, made_by) as files, open_cast(writing, story, folder / _CALLS) as cast:
+    said = set[str]()
+    with (
+        _noting(folder, "questions") as repairs,
+        making(folder, "questions", made_from, made_by) as files,
+        open_cast(writing, story, folder / _CALLS) as cast,
+    ):
         for index in range(story.plans):
             plan = read_plan(folder, story, index)
             made = make_questions(cast.asker, story, plan, layout(story.size, story.style), repairs, said=said)
@@ -123,10 +132,11 @@ def make_dialogue_of_plan(folder: Path, index: int, writing: Writing) -> bool:
     place, made_by = plan_folder(folder, story, index), writing.made_by("speaker")
     if stage_state(place, "dialogue", made_by) in ("done", "edited"):
         return False
-    plan, repairs = read_plan(folder, story, index), Repairs()
+    plan = read_plan(folder, story, index)
     questions = read_questions(folder, story, plan)
     rests_on = fingerprint(writing.name("speaker"), {}, made_by, story, plan, questions)
     with (
+        _noting(place, "dialogue") as repairs,
         making(place, "dialogue", [PLAN, USER_MESSAGES], made_by) as files,
         open_cast(writing, story, place / _CALLS) as cast,
         Journal(place / JOURNAL, rests_on, repairs) as journal,
@@ -161,17 +171,19 @@ def make_probe_stage(folder: Path, writing: Writing) -> bool:
     if stage_state(folder, "probes", made_by) in ("done", "edited"):
         return False
     decisions = read_decisions(folder / DECISIONS) if (folder / DECISIONS).exists() else None
-    repairs = Repairs()
     sources = [*chats, DECISIONS]
-    with making(folder, "probes", sources, made_by) as files, open_cast(writing, story, folder / _CALLS) as cast:
+    with (
+        _noting(folder, "probes") as repairs,
+        making(folder, "probes", sources, made_by) as files,
+        open_cast(writing, story, folder / _CALLS) as cast,
+    ):
         plans = [read_plan(folder, story, index) for index in range(story.plans)]
         turns = [read_turns(folder, story, plan) for plan in plans]
         try:
             probes = _waited(make_probes(cast.prober, story, plans, turns, repairs, story.seed, decisions))
         except TooFew as error:  # what there is can be reviewed and edited; the stage stays undone
             write_json(folder / CANDIDATES, error.probes.candidates)
-            _write_repairs(folder, "probes", repairs)
-            raise
+            raise UserError(str(error)) from None  # one that a pool of processes can hand on: `TooFew` takes two values
         files.append(write_json(folder / CANDIDATES, probes.candidates))
         files.append(write_probing_questions(folder, probes.questions))
         files.append(_write_repairs(folder, "probes", repairs))
@@ -202,7 +214,20 @@ def _waited(work: Coroutine[Any, Any, Value]) -> Value:
     try:
         return run(work)
     except ModelError as error:
-        raise UserError(f"generation stopped: {error.reason}; what is finished stays on file, run again.") from None
+        # A final answer is in the call store: the same command would read it there and stop at the same place.
+        again = "run again" if error.transient else "run again with --calls refresh or with another model"
+        raise UserError(f"generation stopped: {error.reason}; what is finished stays on file, {again}.") from None
+
+
+@contextmanager
+def _noting(folder: Path, stage: str) -> Iterator[Repairs]:
+    """What a stage notes; where it fails that is written too, since it tells why."""
+    repairs = Repairs()
+    try:
+        yield repairs
+    except UserError:
+        _write_repairs(folder, stage, repairs)
+        raise
 
 
 def _write_repairs(folder: Path, stage: str, repairs: Repairs) -> Path:

@@ -41,6 +41,7 @@ from beamlib.generate.plan_text import (
 )
 from beamlib.generate.seeds import render_topic
 from beamlib.generate.shapes import Plan, Repairs, Story, SubPlan, Timeline
+from beamlib.generate.texts import refuses
 from beamlib.models.base import Model, ModelError, Outcome, Prompt
 
 NARRATIVES = (15, 20)
@@ -96,7 +97,9 @@ async def ask_narratives(model: Model, story: Story, topic: Seed, index: int, re
     prompt = Prompt(f"narratives_{story.style}", {"topic": render_topic(topic)}, where)
     best: list[Narrative] = []
     for _ in range(2):
-        found = read_narratives((await model.complete(prompt)).text)
+        reply = (await model.complete(prompt)).text
+        found = read_narratives(reply)
+        _note_frame(reply, "LABEL", where, repairs)
         if least <= len(found) <= most:
             return render_narratives(found)
         repairs.note(STAGE, where, f"{len(found)} narratives, {least} to {most} asked for", "asked again")
@@ -114,6 +117,7 @@ async def ask_plan(
     """A plan in its two stages: the base plan that `prompt` asks for, then the special bullets."""
     size, where = layout(story.size, story.style), about(story, "plan", index)
     reply = await model.complete(prompt)
+    _note_frame(reply.text, "BATCH", where, repairs)
     batches = order_batches(read_batches(reply.text), size.subplans, where, repairs)
     if complaint := complain(batches, size):
         repairs.note(STAGE, where, complaint, "asked again")
@@ -146,6 +150,7 @@ async def _ask_special(
     found: dict[int, Found] = {}
     for _ in range(2):
         reply = await model.complete(prompt)
+        _note_frame(reply.text, "BATCH", where, repairs)
         batches = order_batches(read_batches(reply.text), len(base), where, repairs)
         take_special(base, batches, found, where, repairs)
         lacking = [
@@ -156,6 +161,13 @@ async def _ask_special(
         repairs.note(STAGE, where, "; ".join(lacking), "asked again")
         prompt = prompt.again(f"{'; '.join(lacking)}. Every batch needs all three special bullets at its end.")
     return add_special(base, found, where, repairs)
+
+
+def _note_frame(reply: str, first: str, where: str, repairs: Repairs) -> None:
+    """Note what stands before the first line that belongs to the form asked for, a line with the word `first`."""
+    opening = next((line for line in reply.splitlines() if line.strip()), "")
+    if first not in opening.upper() and first in reply.upper():
+        repairs.note(STAGE, where, f"before the first {first}: {opening.strip()[:60]!r}", "taken off")
 
 
 def _size(batch: ReadBatch) -> int:
@@ -175,6 +187,8 @@ async def _prose(model: Model, prompt: Prompt, words: tuple[int, int], repairs: 
         repairs.note(STAGE, prompt.about, f"{count} words where {least} to {most} belong", done)
     if not text:
         raise ModelError(f"{prompt.about}: the reply holds no text", Outcome.EMPTY)
+    if refuses(text):
+        raise ModelError(f"{prompt.about}: the model answers {text[:60]!r}", Outcome.REFUSED)
     return text
 
 

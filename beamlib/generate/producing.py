@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from beamlib.generate.plan_files import plan_folder, read_story
 from beamlib.processes import process_pool
 
 Value = TypeVar("Value")
+_TOGETHER = 64  # conversations, or dialogues of plans, that one process waits for at a time
 _LOOK = 0.5  # seconds between two looks at how far the dialogues are
 
 
@@ -42,13 +43,17 @@ def produce(
 ) -> list[Produced]:
     """Write conversations into `out` in the released layout; what is finished there is not done again.
 
-    Conversations, and the dialogues of a 10M conversation's plans, are spread over `workers` processes. Every stage
-    ends in files, so a run that is killed goes on where it stopped. Errors are `UserError`s.
+    Conversations, and the dialogues of a 10M conversation's plans, are spread over `workers` processes; with models,
+    which mostly have to be waited for, each process works on many of them at once. Every stage ends in files, so a run
+    that is killed goes on where it stopped. Errors are `UserError`s.
     """
+    together = workers if writing.models else 0
     folders = [commission.begin(out) for commission in commissions]
     writing = replace(writing, processes=workers)
     with process_pool(workers) as pool, tqdm(desc="plans, questions", unit="turn", leave=False, disable=quiet) as bar:
-        begun = _all(pool, _begin_one, [(one, at, writing) for one, at in zip(commissions, folders, strict=True)])
+        begun = _all(
+            pool, _begin_one, [(one, at, writing) for one, at in zip(commissions, folders, strict=True)], together
+        )
         stories = [read_story(folder) for folder in folders]
         plans = [(at, index) for at, story in zip(folders, stories, strict=True) for index in range(story.plans)]
         places = [
@@ -57,9 +62,11 @@ def produce(
         questions = {place: len(list(_questions(place))) for place in places}
         bar.reset(sum(questions.values()))
         bar.set_description("dialogue")
-        spoken = _all(pool, make_dialogue_of_plan, [(*plan, writing) for plan in plans], lambda: _show(bar, questions))
+        spoken = _all(
+            pool, make_dialogue_of_plan, [(*plan, writing) for plan in plans], together, lambda: _show(bar, questions)
+        )
         bar.set_description("probing questions")
-        asked = _all(pool, make_probe_stage, [(folder, writing) for folder in folders])
+        asked = _all(pool, make_probe_stage, [(folder, writing) for folder in folders], together)
     talked = {folder for (folder, _), done in zip(plans, spoken, strict=True) if done}
     return [
         Produced(folder, made or done or folder in talked)
@@ -77,17 +84,35 @@ def _all(
     pool: ProcessPoolExecutor,
     work: Callable[..., Value],
     items: Sequence[tuple[Any, ...]],
+    together: int,
     look: Callable[[], None] = lambda: None,
 ) -> list[Value]:
-    """`work(*item)` for every item, in order; the first error is raised at once, which ends the others."""
-    futures = [pool.submit(work, *item) for item in items]
+    """`work(*item)` for every item, in order; the first error is raised at once, which ends the others.
+
+    With `together` 0 each item goes to the next free process; else they are dealt out to that many at the beginning.
+    """
+    count = min(together, len(items)) or len(items)
+    futures = [pool.submit(at_once, work, items[first::count]) for first in range(count)]
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, timeout=_LOOK)
         for future in done:
             future.result()
         look()
-    return [future.result() for future in futures]
+    found = [future.result() for future in futures]
+    return [found[number % count][number // count] for number in range(len(items))]
+
+
+def at_once(work: Callable[..., Value], items: Sequence[tuple[Any, ...]]) -> list[Value]:
+    """`work(*item)` for every item, in threads; the first error is raised at once, and its raising ends the process."""
+    threads = ThreadPoolExecutor(min(len(items), _TOGETHER))
+    try:
+        futures = [threads.submit(work, *item) for item in items]
+        for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+            future.result()
+        return [future.result() for future in futures]
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _questions(place: Path) -> Iterator[object]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from beamlib.benchmark.markers import ARROW, split_marker, strip_stray
 from beamlib.generate.shapes import Style
-from beamlib.generate.texts import clean
+from beamlib.generate.texts import clean, refuses
 
 _SEPARATOR = re.compile(r"^[ \t]*-{3,}[ \t]*$")
 _LONG_SEPARATOR = re.compile(r"^[ \t]*-{5,}[ \t]*$", re.MULTILINE)
@@ -27,6 +27,8 @@ _LEAD = re.compile(
 )
 _NONE = re.compile(r"[ \t]*[\[(*]*(?:none|n\.?/?a\.?)(?![a-z])[\])*]*", re.IGNORECASE)
 _COORDINATES = re.compile(r"[ \t]*([0-9]{1,4})[ \t]*,[ \t]*(?:([0-9]{1,4})(?![0-9])|n/?a\b|\Z|(?=\n))", re.IGNORECASE)
+_AROUND = re.compile(r"[^\n]*:[ \t]*\n\s*\n")
+_WRAPPED = re.compile(r"[ \t]*(?:```|~~~)\w*[ \t]*\n(?P<text>.*)\n[ \t]*(?:```|~~~)[ \t]*", re.DOTALL)
 _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’"}
 
 
@@ -51,7 +53,7 @@ def read_questions(reply: str, style: Style, batch: int, bullets: range, count: 
     fewer than `count`.
     """
     reply = clean(reply).replace("\r\n", "\n")
-    pieces = _lines(reply) if style == "general" else _pieces(reply, count)
+    pieces = _lines(reply) if style == "general" else _pieces(_without_frame(reply), count)
     found = [_read(piece, batch, bullets) for piece in pieces]
     found = [one for one in found if one.text and (one.linked or not _is_prose(one.text))]
     missing = count - sum(one.linked for one in found)
@@ -67,6 +69,28 @@ def _lines(reply: str) -> list[str]:
     return [
         line for line in reply.split("\n") if line.strip() and not _FENCE.match(line) and not _SEPARATOR.match(line)
     ]
+
+
+def framed(reply: str, style: Style) -> bool:
+    """Whether a model put words of its own, or a fence, around the messages that were asked for."""
+    reply = clean(reply).replace("\r\n", "\n")
+    if style != "general":
+        return _without_frame(reply) != reply
+    lines = [line.strip() for line in reply.split("\n") if line.strip()]
+    return any(ARROW not in line and (_FENCE.match(line) or _is_prose(line)) for line in lines)
+
+
+def _without_frame(reply: str) -> str:
+    """A reply of messages over several lines without the model's own words before and after, and without a fence."""
+    opening = _AROUND.match(reply)
+    if opening and _is_prose(opening[0].strip()):
+        reply = reply[opening.end() :]
+    before, gap, last = reply.rpartition("\n\n")
+    if gap and ARROW not in last and _PROSE.match(last.strip()):
+        reply = before
+    wrapped = _WRAPPED.fullmatch(reply.strip())
+    # A message may itself be one block of code: only what holds a link before the last fence is a reply in a fence.
+    return wrapped["text"] if wrapped and ARROW in wrapped["text"] else reply
 
 
 def _pieces(reply: str, count: int) -> list[str]:
@@ -137,4 +161,4 @@ def _unquote(text: str) -> str:
 
 def _is_prose(text: str) -> bool:
     """Whether a text without a link is the model's own words about its list, or a heading."""
-    return text.endswith(":") or text.startswith("#") or _PROSE.match(text) is not None
+    return text.endswith(":") or text.startswith("#") or _PROSE.match(text) is not None or refuses(text)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from beamlib.errors import UserError
 from beamlib.generate.history import Lazy
 from beamlib.generate.messages import leaks
-from beamlib.generate.question_replies import Read, read_questions
+from beamlib.generate.question_replies import Read, framed, read_questions
 from beamlib.generate.seeds import render_topic
 from beamlib.generate.shapes import Bullet, Layout, Plan, Question, Repairs, Story, Style, SubPlan
 from beamlib.generate.texts import bullet_lines, clean, earlier_subplans, line_tokens
@@ -180,7 +180,7 @@ class _Asker:
         best: list[Read] = []
         for attempt in range(ATTEMPTS):
             try:
-                reply = (await self.model.complete(prompt)).text
+                reply = await self.model.complete(prompt)
             except ModelError as error:
                 if error.transient:
                     raise
@@ -189,7 +189,12 @@ class _Asker:
                 )
                 continue
             numbers = range(1, len(group.subplan.bullets) + 1)
-            read = read_questions(reply, self.style, group.subplan.number, numbers, count)
+            read = read_questions(reply.text, self.style, group.subplan.number, numbers, count)
+            if framed(reply.text, self.style):
+                notes.note("questions", where, f"words or a fence around it: {reply.text[:40]!r}", "taken off")
+            if reply.finish_reason == "length" and read and not read[-1].linked:
+                notes.note("questions", where, f"cut off: {read[-1].text[:60]!r}", "left out")
+                read = read[:-1]
             leaked = [one for one in read if leaks(one.text, prompt.id)]
             if leaked:
                 notes.note("questions", where, f"repeats its prompt: {leaked[0].text[:60]!r}", "left out")

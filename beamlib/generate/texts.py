@@ -12,6 +12,12 @@ from beamlib.generate.shapes import Bullet, Plan, SubPlan
 from beamlib.text import count_tokens
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_REFUSAL = re.compile(
+    r"\W*(?:(?:(?:i[’']m|i am) (?:very )?)?sorry\W+(?:but )?i (?:can[’']t|cannot|can not|am unable|won[’']t)\b"
+    r"|i (?:can[’']t|cannot|am unable to) (?:help (?:you|with)|assist|comply|fulfil)\b"
+    r"|as an ai (?:language model|model|assistant)\b)",
+    re.IGNORECASE,
+)
 
 
 def anchor(day: date) -> str:
@@ -56,6 +62,11 @@ def _within(subplan: SubPlan, budget: int) -> tuple[list[str], int]:
 def earlier_plans_text(summaries: Sequence[str]) -> str:
     """The summaries of the plans before this one, numbered from 1."""
     return "\n".join(f"{number}. {summary}" for number, summary in enumerate(summaries, start=1))
+
+
+def refuses(text: str) -> bool:
+    """Whether a text begins as a model does that will not do what it was asked for."""
+    return _REFUSAL.match(text) is not None
 
 
 def clean(text: str) -> str:

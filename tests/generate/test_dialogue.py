@@ -110,7 +110,7 @@ def test_a_detector_that_cannot_decide_is_asked_again_then_taken_for_no(reply: s
     )
     repairs = Repairs()
     turns = talk(model, repairs)
-    assert model.calls["detect_question"] == 2 * len(turns) == 2 * len(repairs.entries)
+    assert model.calls["detect_question"] == 2 * len(turns) == len(repairs.entries)
     assert not model.calls["user_reply"]
 
 
@@ -161,7 +161,7 @@ def test_what_does_not_belong_into_a_message_is_taken_out(reply: str, kept: str)
     model = TalkingModel(lambda prompt, text: reply if prompt.id == "assistant_answer" else "no")
     repairs = Repairs()
     assert {turn.messages[1].text for turn in talk(model, repairs)} == {kept}
-    assert bool(repairs.entries) == ("->->" in reply)
+    assert bool(repairs.entries) == ("->->" in reply or ":" in reply)
 
 
 def test_a_user_message_loses_quotation_marks_and_an_answer_keeps_them() -> None:

@@ -163,7 +163,7 @@ def drop(number: int) -> Wrong:
 
 
 SPOILED: dict[str, tuple[dict[str, Wrong], str]] = {
-    "prose and fence": ({"plan_general": lambda text, _: f"Here you go:\n```\n{text}\n```\nEnjoy it!"}, ""),
+    "prose and fence": ({"plan_general": lambda text, _: f"Here you go:\n```\n{text}\n```\nEnjoy it!"}, "taken off"),
     "trailing mention": ({"plan_general": lambda text, _: f"{text}\n\nThis ends\nBATCH 5 PLAN"}, ""),
     "missing batch": ({"plan_general": drop(3)}, "these batches are missing: 3"),
     "no plan at all": ({"plan_general": lambda text, _: "I cannot."}, "these batches are missing: 1, 2, 3, 4, 5"),

@@ -105,8 +105,9 @@ def choose(
         repairs.note("probes", "selection", f"questions missing: {lacking}", "left short" if allow_short else "failed")
         if not allow_short:
             raise TooFew(
-                f"probing questions of {size}: too few usable candidates, missing {lacking}; see in the repairs why "
-                "they were dropped, edit some in notebook 04, or allow a short set.",
+                f"probing questions of {size}: too few usable candidates, missing {lacking}; see in "
+                "repairs-probes.jsonl why they were dropped, then edit some in notebook 04, or ask anew by --calls "
+                "refresh or another model.",
                 probes,
             )
     return probes

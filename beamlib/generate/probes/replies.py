@@ -60,16 +60,26 @@ async def ask_json(
         found[number] = _value(reply, wanted)
         if found[number][0] is None:
             repairs.note("probes", _where(prompts[number]), found[number][1], "given up")
+    for number, (value, what) in enumerate(found):
+        if value is not None and what:
+            repairs.note("probes", _where(prompts[number]), what, "taken off, mended")
     return [value for value, _ in found]
 
 
 def _value(reply: Completion | ModelError, wanted: type[list[Any]] | type[dict[Any, Any]]) -> tuple[Any, str]:
+    """A reply's value, None where it has none, and what is wrong with the reply."""
     if isinstance(reply, ModelError):
         if reply.transient:
             raise reply
         return None, reply.reason
     value = read_json(reply.text, wanted)
-    return value, "" if value is not None else f"no JSON {'list' if wanted is list else 'object'}: {reply.text[:80]!r}"
+    if value is None:
+        return None, f"no JSON {'list' if wanted is list else 'object'}: {reply.text[:80]!r}"
+    try:
+        parse_json(reply.text)
+    except ValueError:
+        return value, "text around the JSON, or faults in it"
+    return value, ""
 
 
 def _where(prompt: Prompt) -> str:

@@ -1,0 +1,248 @@
+"""Whole generations by a real server: complete, spoilt, killed, resumed and replayed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_server import Faults, ScriptedServer
+from served_author import AUTHORS, SPOILS, ServedAuthor, models_file, recognise
+
+from beamlib.benchmark.check import check_folder
+from beamlib.errors import UserError
+from beamlib.generate.casting import Writing
+from beamlib.generate.ordering import Order, fulfil
+from beamlib.generate.pipeline import (
+    Commission,
+    finished,
+    make_dialogue_of_plan,
+    make_plan_stage,
+    make_probe_stage,
+    make_question_stage,
+    repairs_of,
+)
+from beamlib.generate.producing import at_once
+from beamlib.generate.stages import stage_state
+from beamlib.models.prompts import prompt_file, prompt_ids, render
+from beamlib.models.store import Mode, now
+
+COMMISSION = Commission("100K", 1, 7, "Coding")
+FAULTS = Faults(drop=0.004, throttle=0.001, error=0.004, truncate=0.03, garbage=0.004, empty=0.02, filtered=0.005)
+
+
+def command(models: Path, out: Path) -> list[str]:
+    words = [sys.executable, "-m", "beamlib.cli", "generate", "--domain", "coding", "--seed", "7", "--workers", "1"]
+    return [*words, "--models", str(models), "--out", str(out), "--yes"]
+
+
+def order(models: Path, out: Path) -> Order:
+    return Order(
+        out=out, sizes=["100k"], conversations=1, seed=7, domain="coding", title="", strategy="hierarchical",
+        reach="conversation", models=models, calls="record", prompts=None, workers=1, yes=True,
+    )  # fmt: skip
+
+
+def make(out: Path, models: Path, calls: Mode = "record") -> list[bool]:
+    """All stages in this process; whether each had anything to do."""
+    writing = Writing(models=str(models), confirmed=True, calls=calls, command="again")
+    folder = COMMISSION.begin(out)
+    return [
+        make_plan_stage(COMMISSION, folder, writing),
+        make_question_stage(folder, writing),
+        make_dialogue_of_plan(folder, 0, writing),
+        make_probe_stage(folder, writing),
+    ]
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Hashes of everything but the store of calls, whose pages depend on the order of arrival."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and "calls" not in path.name)
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def checked(out: Path) -> None:
+    report = check_folder(out)
+    assert (report.anomalies, report.errors) == ([], [])
+
+
+def one_sentence(error: UserError) -> str:
+    assert "\n" not in str(error)
+    return str(error)
+
+
+def test_every_prompt_of_generation_can_be_told_from_its_text() -> None:
+    names = [name for name in prompt_ids() if prompt_file(name).role in AUTHORS]
+    assert len(names) == 43
+    for name in names:
+        told = {variable: f"«{variable}»\nmore" for variable in prompt_file(name).variables}
+        if "ability" in told:
+            told["ability"] = "summarization"
+        for variables in (told, dict.fromkeys(told, "")):
+            prompt, complaint = recognise(render(name, variables)[-1]["content"] + "\n\nOnce more.")
+            assert (prompt.id, prompt.variables, complaint) == (name, variables, "Once more.")
+
+
+def test_without_yes_the_cost_is_shown_and_nothing_else_happens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ScriptedServer(ServedAuthor([COMMISSION.story()])) as server:
+        models = models_file(tmp_path / "models.json", server.base_url)
+        with pytest.raises(UserError, match="nothing was called: add --yes"):
+            fulfil(replace(order(models, tmp_path / "out"), yes=False))
+        assert server.requests == []
+    assert "US dollars" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("authors", "changes", "sentence"),
+    [
+        ({}, {}, "'authors.planner' is missing"),
+        ({"asker": {}}, {}, "'authors.planner' is missing"),
+        ({"planner": {"api_key": "sk-secret"}}, {}, "keys come from the environment"),
+        ({"planner": {}, "prober": {"key_variable": "BEAMLIB_NO_SUCH_KEY"}}, {}, "BEAMLIB_NO_SUCH_KEY, which is not"),
+        ({"planner": {}}, {"prompts": Path("nowhere")}, "the folder of prompts cannot be read"),
+        ({"planner": {}}, {"prompts": Path("nowhere"), "models": None}, "--prompts: the offline author asks no model"),
+    ],
+)
+def test_an_order_that_cannot_be_met_calls_nothing(
+    tmp_path: Path, authors: dict[str, dict[str, str]], changes: dict[str, Any], sentence: str
+) -> None:
+    with ScriptedServer(ServedAuthor([COMMISSION.story()])) as server:
+        models = models_file(tmp_path / "models.json", server.base_url)
+        value = json.loads(models.read_text())
+        value["authors"] = {role: value["judge"] | fields for role, fields in authors.items()}
+        models.write_text(json.dumps(value))
+        with pytest.raises(UserError, match=re.escape(sentence)) as raised:
+            fulfil(replace(order(models, tmp_path / "out"), **changes))
+        assert server.requests == []
+    assert "sk-secret" not in one_sentence(raised.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_generation_that_is_killed_pays_nothing_twice_and_is_replayed_from_its_calls(tmp_path: Path) -> None:
+    out, folder = tmp_path / "out", COMMISSION.folder(tmp_path / "out")
+    author = ServedAuthor([COMMISSION.story()])
+    with ScriptedServer(author) as server:
+        models = models_file(tmp_path / "models.json", server.base_url)
+        process = subprocess.Popen(
+            command(models, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline and author.calls["assistant_answer"] < 8:
+            time.sleep(0.005)
+        assert process.poll() is None, "it ended before it was killed"
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert stage_state(folder, "questions") == "done"
+        assert stage_state(folder, "dialogue") == "missing"
+        assert not (folder / "chat.json").exists()
+        done = subprocess.run(command(models, out), capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert "written; repaired, asked again or dropped: none" in done.stdout
+        assert len(server.repeated()) <= 1  # the one answer that was in the air when the process died
+        asked = len(server.requests)
+        assert make(out, models) == [False] * 4
+        assert len(server.requests) == asked
+    assert author.calls["assistant_answer"] > 100
+    checked(out)
+
+    before = contents(folder)
+    for path in folder.rglob("*"):
+        if path.is_file() and "calls" not in path.name:
+            path.unlink()
+    assert make(out, models, "replay") == [True] * 4  # nobody listens any more
+    assert contents(folder) == before
+
+
+def test_a_generation_from_spoilt_replies_is_complete_and_says_what_was_done(tmp_path: Path) -> None:
+    # Refusals and empty lists leave too few probes now and then: they have tests of their own.
+    kinds = [kind for kind in SPOILS if kind not in ("refusal", "wrong list", "refs", "evidence", "types", "cut")]
+    author = ServedAuthor([COMMISSION.story()], kinds, rate=0.15, seed=3)
+    out, folder = tmp_path / "out", COMMISSION.folder(tmp_path / "out")
+    with ScriptedServer(author, faults=FAULTS) as server:
+        models = models_file(tmp_path / "models.json", server.base_url)
+        assert make(out, models) == [True] * 4
+        assert server.repeated() == []
+    assert sum(author.spoilt.values()) > 40
+    assert finished(folder)
+    noted = repairs_of(folder)
+    assert all(noted[stage] for stage in ("questions", "dialogue", "probes"))
+    assert all(row["where"] and row["found"] and row["done"] for rows in noted.values() for row in rows)
+    checked(out)
+    chat = (folder / "chat.json").read_text()
+    for trace in ("->->", "Here is what you asked for", "newest_message>", "I hope this helps", '"```text'):
+        assert trace not in chat
+
+
+def test_probes_of_any_shape_are_read_or_dropped(tmp_path: Path) -> None:
+    folder, offline = COMMISSION.begin(tmp_path / "out"), Writing()
+    make_plan_stage(COMMISSION, folder, offline)
+    make_question_stage(folder, offline)
+    make_dialogue_of_plan(folder, 0, offline)
+    kinds = ("wrong list", "refs", "evidence", "types", "cut", "refusal")
+    with ScriptedServer(ServedAuthor([COMMISSION.story()], kinds, rate=0.5)) as server:
+        models = models_file(tmp_path / "models.json", server.base_url)
+        with pytest.raises(UserError, match=r"too few usable candidates, missing .*repairs-probes\.jsonl") as raised:
+            make_probe_stage(folder, Writing(models=str(models), confirmed=True))
+    # The command's processes hand errors on as pickles: one that cannot be read again would pass for a killed process.
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert (type(again), str(again)) == (UserError, one_sentence(raised.value))
+    assert stage_state(folder, "probes") == "missing"
+    assert not finished(folder)
+    assert (folder / "candidates.json").exists()  # for review
+    assert len(repairs_of(folder)["probes"]) > 20
+
+
+def test_what_a_model_never_gives_stops_with_one_sentence_and_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    author = ServedAuthor([COMMISSION.story()], ["missing"], rate=1.0)
+    folder = COMMISSION.begin(tmp_path / "out")
+    with ScriptedServer(author) as server:
+        writing = Writing(models=str(models_file(tmp_path / "models.json", server.base_url)), confirmed=True)
+        with pytest.raises(UserError, match=r"these batches are missing: .*--calls refresh") as raised:
+            make_plan_stage(COMMISSION, folder, writing)
+        asked = len(server.requests)
+        assert not (folder / "plan.txt").exists()
+        assert [row["done"] for row in repairs_of(folder)["plans"]] == ["asked again"]
+        with pytest.raises(UserError, match=re.escape(one_sentence(raised.value))):
+            make_plan_stage(COMMISSION, folder, writing)
+        assert len(server.requests) == asked  # the answer is on file and stays what it is
+        author.rate = 0.0
+        monkeypatch.setattr("beamlib.generate.casting._STARTED", now())  # as in a process that begins later
+        assert make_plan_stage(COMMISSION, folder, replace(writing, calls="refresh"))
+    assert stage_state(folder, "plans") == "done"
+
+
+def test_conversations_are_written_at_the_same_time(tmp_path: Path) -> None:
+    commissions = [replace(COMMISSION, number=number) for number in (1, 2, 3)]
+    author = ServedAuthor([one.story() for one in commissions])
+    with ScriptedServer(author, latency=0.02) as server:
+        models = models_file(tmp_path / "models.json", server.base_url, concurrency=64)
+        writing = Writing(models=str(models), confirmed=True)
+        folders = [one.begin(tmp_path / "out") for one in commissions]
+        for one, folder in zip(commissions, folders, strict=True):
+            make_plan_stage(one, folder, writing)
+        started = {request.hash for request in server.requests}
+        assert server.peak == 1  # the calls of one plan rest on one another
+        work = [(one, folder, writing) for one, folder in zip(commissions, folders, strict=True)]
+        shutil.rmtree(tmp_path / "out")
+        for one in commissions:
+            one.begin(tmp_path / "out")
+        server.peak = 0
+        assert at_once(lambda one, folder, by: make_plan_stage(one, folder, by), work) == [True] * 3
+        assert {request.hash for request in server.requests} == started
+        assert server.peak == 3
