@@ -218,11 +218,13 @@ class OfflineAuthor:
         )
 
     def _next_message(self, variables: Mapping[str, str], about: str) -> str:
-        known = self._answers.get(variables["answer"])
-        if known is None:
-            return "I would have to look that up. Let's go on with what you suggested."
-        _, turn, step = known
-        return turn.steps[step + 1].text
+        answer = variables["answer"]
+        known = self._answers.get(answer)
+        if known is not None and known[2] + 1 < len(known[1].steps):
+            return known[1].steps[known[2] + 1].text
+        # An answer that is not the author's own (a file was edited): taken up by how it begins.
+        begins = " ".join(answer.split()[:9]).rstrip(".,:;?!")
+        return f'I would have to think about that. You wrote "{begins} ...", so let us go on from there.'
 
     def _candidates(self, ability: str, variables: Mapping[str, str]) -> str:
         return json.dumps(self._examiner.candidates(ability, variables["plan"]))

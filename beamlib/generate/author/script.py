@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from beamlib.generate.author.answers import write_answer
-from beamlib.generate.author.bank import Asked, Topic
+from beamlib.generate.author.bank import Topic
 from beamlib.generate.author.coding import write_coding_answer
 from beamlib.generate.author.facts import Fact, Occasion, Purpose, Thing
 from beamlib.generate.author.mathematics import write_math_answer
@@ -130,8 +130,6 @@ class PlanScript:
                 found.append((entry, entry.purpose, True))
                 share = extra * (number + 1) // len(asked) - extra * number // len(asked)
                 found += [(entry, "dig", False)] * share
-        # Whoever begins a conversation says who they are before anything else.
-        found.sort(key=lambda asked: asked[1] != "introduction")
         special = [entry for entry in entries if entry.purpose in ("update", "instruction", "contradiction")]
         return [*found, *((entry, entry.purpose, True) for entry in special)]
 
@@ -142,7 +140,8 @@ class PlanScript:
         opens = first and entry.label == "Time Anchor"
         text, asked = entry.text, -1
         if purpose != "instruction":
-            text, asked = self._voice.message(occasion, anchor=opens)
+            begins = opens and (entry.plan, entry.batch) == (0, 1)
+            text, asked = self._voice.message(occasion, anchor=opens, opening=begins)
         if first:
             _note(self._told, entry)
         return ScriptTurn(entry, [Step(text, replace(occasion, asked=asked))])
@@ -193,7 +192,7 @@ class PlanScript:
     def _ask_back(self, turn: ScriptTurn) -> None:
         before = turn.steps[-1]
         occasion = replace(self._like(before.occasion), purpose="reply")
-        asked: Asked = self._rng.choice(occasion.topic.asked)
+        asked = self._voice.asked(occasion)
         before.closing = occasion.fill(asked.question)
         turn.steps.append(Step(self._voice.reply(occasion, asked), occasion))
         turn.replies += 1

@@ -19,6 +19,14 @@ _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
+_AT_WORK: Mapping[str, tuple[str, ...]] = {
+    "Business & Entrepreneurship": ("colleague", "former colleague", "business partner"),
+    "Career and Professional Development": ("colleague", "former colleague"),
+    "Coding": ("colleague", "former colleague", "teammate"),
+    "Education & Learning": ("classmate", "study partner", "fellow student"),
+    "Math": ("classmate", "study partner", "fellow student"),
+}
+"""Who acquaintances are where a neighbor would have no business to be."""
 _ROLES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("parent", "female"): ("mother",),
     ("parent", "male"): ("father",),
@@ -62,7 +70,14 @@ def revised_number(aspect: Aspect, old: int, rng: random.Random) -> int:
     return rng.choice(near or [value for value in steps if value != old])
 
 
-def companion(person: Person) -> Companion:
+def has_part(person: Person, domain: str) -> bool:
+    """Whether somebody may be named: parents and children have no part in what is done at work or in a course."""
+    return 18 <= person.age <= 78 and (domain not in _AT_WORK or person.relation not in ("parent", "child"))
+
+
+def companion(person: Person, domain: str = "") -> Companion:
     """Who somebody is to the user. Which of several words fits is decided by the name's letters, once for all."""
     roles = _ROLES[person.relation, person.gender]
+    if person.relation == "acquaintance":
+        roles = _AT_WORK.get(domain, roles)
     return Companion(person.name, roles[sum(map(ord, person.name)) % len(roles)])

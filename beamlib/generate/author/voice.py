@@ -10,15 +10,17 @@ import random
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from functools import cache
 
 from beamlib.errors import UserError
 from beamlib.files import read_text
 from beamlib.generate.author.bank import BANKS, SLOT, Asked
 from beamlib.generate.author.coding import coding_question
-from beamlib.generate.author.facts import Fact, Occasion
+from beamlib.generate.author.facts import Occasion
 from beamlib.generate.author.mathematics import math_question
 from beamlib.generate.author.values import show_date
+from beamlib.generate.author.wording import short_name
 
 _SHARES_WORK = 0.6
 """How often a message in coding or mathematics shows code or mathematics."""
@@ -42,12 +44,16 @@ class Deck:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._left: dict[str, list[str]] = {}
+        self._last: dict[str, str] = {}
 
     def draw(self, name: str, texts: Sequence[str]) -> str:
         """The next of `texts`, the list called `name`."""
         left = self._left.get(name)
         if not left:
             left = self._left[name] = self._rng.sample(list(texts), len(texts))
+            if left[-1] == self._last.get(name):
+                left.reverse()  # never the same one twice running
+        self._last[name] = left[-1]
         return left.pop()
 
 
@@ -60,27 +66,34 @@ class Voice:
         self._deck = Deck(rng)
         self._named = named
         self._written: set[str] = set()
+        self._restated: set[tuple[str, str]] = set()
 
-    def message(self, occasion: Occasion, *, anchor: bool = False) -> tuple[str, int]:
+    def message(self, occasion: Occasion, *, anchor: bool = False, opening: bool = False) -> tuple[str, int]:
         """A main question for `occasion` and the place of the topic's question in it (-1: it holds none).
 
-        `anchor` opens a sub-plan and names its day.
+        `anchor` opens a sub-plan and names its day; `opening`: it is the first message of all and greets as well.
         """
-        return self._new(lambda: self._message(occasion, anchor))
+        return self._new(lambda: self._message(occasion, anchor, opening))
+
+    def asked(self, occasion: Occasion) -> Asked:
+        """A question that the assistant may put on the occasion's topic; each in turn."""
+        found = {asked.question: asked for asked in occasion.topic.asked}
+        return found[self._deck.draw(f"asked {occasion.topic.label}", list(found))]
 
     def reply(self, occasion: Occasion, asked: Asked) -> str:
         """The user's answer to a question that the assistant asked."""
-        rng, thing = self._rng, self._thing(occasion)
+        thing = self._short(occasion)
 
         def draw() -> tuple[str, int]:
-            words = {"thing": thing, "reply": occasion.fill(rng.choice(asked.replies))}
+            reply = self._deck.draw(f"reply {asked.question}", asked.replies)
+            words = {"thing": thing, "reply": occasion.fill(reply)}
             return _fill(self._pattern("reply", occasion), words), -1
 
         return self._new(draw)[0]
 
     def followup(self, occasion: Occasion) -> tuple[str, int]:
         """A short question after an answer, and its place among the topic's follow-ups."""
-        thing, texts = self._thing(occasion), occasion.topic.followups
+        thing, texts = self._short(occasion), occasion.topic.followups
 
         def draw() -> tuple[str, int]:
             asked = self._deck.draw(f"followup {occasion.topic.label}", texts)
@@ -101,11 +114,16 @@ class Voice:
 
     def _pattern(self, kind: str, occasion: Occasion) -> str:
         patterns = _patterns()[kind]
+        if kind == "fact" and occasion.fact is not None:
+            own = f"fact_{occasion.fact.aspect.kind}"
+            share = len(_patterns()[own]) / (len(_patterns()[own]) + len(patterns))
+            kind = own if self._rng.random() < share else kind
+            patterns = _patterns()[kind]
         if self._named and occasion.thing is not None and kind in ("dig", "reply", "followup"):
             return self._deck.draw(f"{kind}, named", [pattern for pattern in patterns if "{thing}" in pattern])
         return self._deck.draw(kind, patterns)
 
-    def _message(self, occasion: Occasion, anchor: bool) -> tuple[str, int]:
+    def _message(self, occasion: Occasion, anchor: bool, opening: bool) -> tuple[str, int]:
         topic, purpose = occasion.topic, occasion.purpose
         situation = occasion.fill(self._deck.draw(f"situation {topic.label}", topic.situations))
         asked = self._deck.draw(f"question {topic.label}", topic.questions)
@@ -117,17 +135,22 @@ class Voice:
             "goal": occasion.title.goal,
         }
         tell = self._tell(occasion)
-        kind: str = "anchor" if anchor else purpose
+        kind: str = ("opening" if opening else "anchor") if anchor else purpose
         if purpose == "dig" and not anchor and tell:
             kind = "restated"
         if tell:
             words["tell"] = tell
         if anchor:
             words["date"] = show_date(occasion.today)
-        if purpose == "introduction":
+        if purpose == "introduction" or opening:
             words |= self._introduction(occasion)
         work = ""
-        if occasion.bank.style != "general" and purpose in ("fact", "dig") and self._rng.random() < _SHARES_WORK:
+        if (
+            occasion.bank.style != "general"
+            and purpose in ("fact", "dig")
+            and not anchor
+            and self._rng.random() < _SHARES_WORK
+        ):
             work = coding_question(occasion) if occasion.bank.style == "coding" else math_question(occasion)
         pattern = self._pattern(kind, occasion)
         if not work:
@@ -150,10 +173,22 @@ class Voice:
             return fact.fill(fact.aspect.never, "user")
         if fact is not None:
             return fact.fill(rng.choice(fact.aspect.say), "user")
-        if occasion.purpose == "dig" and occasion.known and rng.random() < _RESTATES:
-            told: Fact = rng.choice(occasion.known)
-            return told.fill(told.aspect.say[0] if told.revises is None else told.aspect.update[0], "user")
+        if occasion.purpose == "dig" and rng.random() < _RESTATES:
+            return self._again(occasion)
         return ""
+
+    def _again(self, occasion: Occasion) -> str:
+        """Something told before, in so many words; no day that is over, and nothing twice."""
+        fresh = [
+            one
+            for one in occasion.known
+            if (one.thing.name, one.aspect.label) not in self._restated and (one.day or date.max) >= occasion.today
+        ]
+        if not fresh:
+            return ""
+        told = self._rng.choice(fresh)
+        self._restated.add((told.thing.name, told.aspect.label))
+        return told.fill(told.aspect.say[0] if told.revises is None else told.aspect.update[0], "user")
 
     def _introduction(self, occasion: Occasion) -> dict[str, str]:
         profile, goal = occasion.profile, occasion.title.goal
@@ -166,6 +201,11 @@ class Voice:
             "place": profile.place,
             "goal_cap": _capital(goal),
         }
+
+    def _short(self, occasion: Occasion) -> str:
+        """The thing as it is called once it has been named in full; in full where plans are to be told apart."""
+        named = occasion.thing
+        return self._thing(occasion) if named is None or self._named else short_name(named)
 
     def _thing(self, occasion: Occasion) -> str:
         return occasion.thing.name if occasion.thing is not None else occasion.title.goal

@@ -27,11 +27,12 @@ from beamlib.generate.author.bank import (
     fill,
 )
 from beamlib.generate.author.facts import Companion, Fact, Purpose, Thing
-from beamlib.generate.author.values import companion, draw_number, revised_number, show_date, show_number
-from beamlib.generate.shapes import Layout, Person, Story, Timeline
+from beamlib.generate.author.values import companion, draw_number, has_part, revised_number, show_date, show_number
+from beamlib.generate.shapes import Layout, Story, Timeline
 
 OPEN_THINGS = 6
 """Things under way at the same time: with eight aspects each and a dozen facts per sub-plan, one spans about four."""
+_LEAST_MOVE = 3  # days by which an update puts something off
 _AT_ONCE = 3  # at most so many aspects of one thing in a sub-plan
 
 
@@ -135,7 +136,8 @@ class World:
         found: list[list[Companion]] = []
         for plan in range(self.story.plans):
             new = self.story.newcomers[plan] if self.story.newcomers else ()
-            found.append([companion(person) for person in (*self.story.core, *new) if _grown(person)])
+            known = (*self.story.core, *new)
+            found.append([companion(one, self.bank.domain) for one in known if has_part(one, self.bank.domain)])
         return found
 
     def words(self, rng: random.Random) -> dict[str, str]:
@@ -156,11 +158,19 @@ class World:
     def _draw(self) -> None:
         rng, state = self._rng, _Draw()
         state.preferences = rng.sample(self.bank.preferences, len(self.bank.preferences))
-        state.rules = [(rule, topic) for topic in self.bank.topics for rule in self.bank.rules]
-        rng.shuffle(state.rules)
+        state.rules = self._rules()
         for plan in range(self.story.plans):
             for batch in range(1, self.layout.subplans + 1):
                 self.entries[plan, batch] = self._batch(plan, batch, state)
+
+    def _rules(self) -> list[tuple[Rule, Topic]]:
+        """Every rule for every topic, the last first; a topic has its second rule when each has had one."""
+        rng, topics = self._rng, self.bank.topics
+        own = [rng.sample(self.bank.rules, len(self.bank.rules)) for _ in topics]
+        found: list[tuple[Rule, Topic]] = []
+        for number in range(len(self.bank.rules)):
+            found += [(own[at][number], topics[at]) for at in rng.sample(range(len(topics)), len(topics))]
+        return found[::-1]
 
     def _batch(self, plan: int, batch: int, state: _Draw) -> list[Entry]:
         """The bullets of a sub-plan: anchor, introduction if it is the first, facts and asides, the special three."""
@@ -182,17 +192,22 @@ class World:
         if state.preferences and position % spread == 0:
             kinds[kinds.index("aside")] = "preference"
         told: dict[str, int] = {}
-        for kind in kinds:
+        for number, kind in enumerate(kinds):
             place = (plan, batch, len(found) + 1)
             if kind == "preference":
                 found.append(self._preference(place, state))
                 continue
-            entry = self._fact(place, state, told) if kind == "fact" else None
+            last = kinds[number:].count("fact") <= 3
+            entry = self._fact(place, state, told, last) if kind == "fact" else None
             found.append(entry or self._aside(place, state))
         return [*found, *self._special(plan, batch, len(found), state)]
 
-    def _fact(self, place: tuple[int, int, int], state: _Draw, told: dict[str, int]) -> Entry | None:
-        """The next aspect of one of the things under way; None where each has had its share of the sub-plan."""
+    def _fact(self, place: tuple[int, int, int], state: _Draw, told: dict[str, int], last: bool) -> Entry | None:
+        """The next aspect of one of the things under way; None where each has had its share of the sub-plan.
+
+        Each sub-plan denies something done: where nothing is left for that, something done comes next, and out of its
+        order if need be with the `last` facts of a sub-plan and at the very beginning.
+        """
         today = self.today(place[0], place[1])
         # What has taken place is over: nothing that leads up to it is told any more.
         state.open = [one for one in state.open if one.rest and (one.day is None or one.day > today)]
@@ -202,13 +217,13 @@ class World:
         ready = [one for one in state.open if told.get(one.thing.name, 0) < _AT_ONCE]
         if not ready:
             return None
+        reach = 1  # how far to look for something done
+        if not any(fact.aspect.kind == "event" and at not in state.denied for at, fact in enumerate(state.facts)):
+            reach = 99 if last or not state.facts else 1
+            ready = [one for one in ready if any(left.kind == "event" for left in one.rest[:reach])] or ready
         chosen = self._rng.choice(ready)
-        aspect = chosen.rest.pop(0)
-        if not state.facts and not any(fact.aspect.kind == "event" for fact in state.facts):
-            # Something done comes first of all, or the first sub-plan could have nothing to contradict.
-            first = next(one for one in chosen.thing.template.aspects if one.kind == "event")
-            chosen.rest = [one for one in (aspect, *chosen.rest) if one is not first]
-            aspect = first
+        at = next((at for at, left in enumerate(chosen.rest[:reach]) if left.kind == "event"), 0)
+        aspect = chosen.rest.pop(at)
         fact = self._new_fact(chosen, aspect, place)
         told[chosen.thing.name] = told.get(chosen.thing.name, 0) + 1
         state.facts.append(fact)
@@ -269,13 +284,14 @@ class World:
             chosen.ahead = middle
             return chosen.day
         room = (chosen.day - today).days
-        if middle < chosen.ahead and room > 1:
-            return today + timedelta(rng.randrange(1, room))
+        if middle < chosen.ahead:
+            return today + timedelta(rng.randrange(1, room)) if room > 1 else chosen.day
         return chosen.day + timedelta(rng.randrange(1, max(2, last - first)))
 
     def _aside(self, place: tuple[int, int, int], state: _Draw) -> Entry:
         """A bullet that tells no fact: what is on the user's mind about something under way."""
-        thing = self._rng.choice(state.open).thing if state.open else None
+        begun = [one.thing for one in state.open if len(one.rest) < len(one.thing.template.aspects)]
+        thing = self._rng.choice(begun) if begun else None
         topic = self._rng.choice(self.bank.topics)
         for _ in range(20):
             words = self.about(thing, place[0], self._rng)
@@ -324,13 +340,19 @@ class World:
             for index, fact in enumerate(state.facts)
             if index not in state.revised
             and fact.aspect.update
-            and (fact.number is not None or (fact.day is not None and fact.day > today))
+            and (fact.number is not None or self._room(fact, today, state) > _LEAST_MOVE)
         ]
         if not open_to:
             return None
         # Mostly something told lately, and in an earlier sub-plan where there is one.
         earlier = [index for index in open_to if (state.facts[index].plan, state.facts[index].batch) != (plan, batch)]
-        index = self._rng.choice((earlier or open_to)[-40:])
+        # What is over changes no more, where there is anything else.
+        last: dict[str, date] = {}
+        for one in state.facts:
+            if one.day is not None:
+                last[one.thing.name] = max(one.day, last.get(one.thing.name, one.day))
+        ahead = [index for index in earlier if last.get(state.facts[index].thing.name, today) >= today]
+        index = self._rng.choice((ahead or earlier or open_to)[-40:])
         state.revised.add(index)
         old = state.facts[index]
         if old.number is not None:
@@ -339,16 +361,23 @@ class World:
             fact = replace(old, plan=plan, batch=batch, bullet=number, values=values, number=amount, revises=old)
         else:
             assert old.day is not None
-            day = max(old.day, today) + timedelta(self._rng.randrange(3, 22))
+            day = old.day + timedelta(self._rng.randrange(_LEAST_MOVE, min(22, self._room(old, today, state))))
             values = {"value": show_date(day), "old": old.values["value"]}
             fact = replace(old, plan=plan, batch=batch, bullet=number, values=values, day=day, revises=old)
         state.facts[index] = fact  # what is told later builds on the newest version
-        for one in state.open:
-            if one.thing is fact.thing and one.day == old.day:
-                one.day = fact.day
+        for under_way in state.open:
+            if under_way.thing is fact.thing and under_way.day == old.day:
+                under_way.day = fact.day
         text = _sentence(fact.fill(self._rng.choice(old.aspect.update), "user"))
         topic = self.topics[old.thing.template.topic]
         return Entry(plan, batch, number, "Information Update", text, "update", topic, old.thing, fact)
+
+    def _room(self, fact: Fact, today: date, state: _Draw) -> int:
+        """By how many days the day of `fact` can be put off without passing another day of its thing; 0: it is over."""
+        if fact.day is None or fact.day <= today:
+            return 0
+        told = [other.day for other in state.facts if other.thing is fact.thing and other.day is not None]
+        return min(((day - fact.day).days for day in told if day > fact.day), default=22)
 
     def _denial(self, place: tuple[int, int, int], state: _Draw) -> Entry | None:
         plan, batch, number = place
@@ -364,10 +393,6 @@ class World:
         text = _sentence(fact.fill(fact.aspect.never, "user"))
         topic = self.topics[fact.thing.template.topic]
         return Entry(plan, batch, number, "Logical Contradiction", text, "contradiction", topic, fact.thing, fact)
-
-
-def _grown(person: Person) -> bool:
-    return 18 <= person.age <= 78
 
 
 def _sentence(clause: str) -> str:
