@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 from beamlib.generate.author.bank import Topic
+from beamlib.generate.author.facts import Entry
 from beamlib.generate.author.probing import Examiner
 from beamlib.generate.author.script import Measures, PlanScript, ScriptTurn
 from beamlib.generate.author.traits import biography
-from beamlib.generate.author.world import Entry, World
+from beamlib.generate.author.world import World
 from beamlib.generate.layouts import layout, targets
 from beamlib.generate.plan_text import (
     Narrative,
@@ -248,7 +249,7 @@ def _share(total: float, plan: int, plans: int) -> int:
 def _narrative(world: World, topic: Topic) -> Narrative:
     rng = random.Random(f"narrative {world.story.seed} {world.story.number} {topic.label}")
     words = world.about(None, 0, rng)
-    areas = [world.fill(check, rng, words) for check in topic.checks[:4]]
+    areas = [world.fill(check, rng, words, 0) for check in topic.checks[:4]]
     return Narrative(topic.label, topic.about, tuple(f"{area[:1].upper()}{area[1:]}" for area in areas))
 
 

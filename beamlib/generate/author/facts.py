@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from beamlib.generate.author.bank import Aspect, Bank, Subject, Title, Topic, fill
+from beamlib.generate.author.bank import Aspect, Bank, Preference, Rule, Subject, Title, Topic, fill
 from beamlib.generate.shapes import Profile
 
 Voice = Literal["user", "you", "plain"]
@@ -69,6 +69,32 @@ class Fact:
     def mention(self) -> str:
         """What the fact is about, without its value: a noun phrase."""
         return self.fill(self.aspect.mention)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A bullet as the author knows it. `text` is the bullet's; what else is set depends on `purpose`.
+
+    `fact` is told (fact, update) or denied (contradiction); `preference` and `rule` are filled texts; `thing` is what a
+    bullet without a fact of its own is about.
+    """
+
+    plan: int
+    batch: int
+    number: int
+    label: str
+    text: str
+    purpose: Purpose
+    topic: Topic
+    thing: Thing | None = None
+    fact: Fact | None = None
+    preference: Preference | None = None
+    rule: Rule | None = None
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Plan (0-based), sub-plan and bullet (1-based)."""
+        return (self.plan, self.batch, self.number)
 
 
 @dataclass(frozen=True, slots=True)

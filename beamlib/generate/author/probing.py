@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beamlib.generate.author import probing_single, probing_spans
+from beamlib.generate.author.facts import Entry
 from beamlib.generate.author.probing_base import Idea, Record, Reply, Shown
-from beamlib.generate.author.world import Entry, World
+from beamlib.generate.author.world import World
 
 _CANDIDATES = 12
 """Candidates given per window: about as many as the prompts ask for."""

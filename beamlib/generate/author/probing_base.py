@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from beamlib.generate.author.facts import Fact
+from beamlib.generate.author.facts import Entry, Fact
 from beamlib.generate.author.wording import to_you
-from beamlib.generate.author.world import Entry, World
+from beamlib.generate.author.world import World
 
 Reply = dict[str, Any]
 Shown = Sequence[tuple[int, str, str]]

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from beamlib.generate.author.bank import Absent
-from beamlib.generate.author.facts import Fact
+from beamlib.generate.author.facts import Entry, Fact
 from beamlib.generate.author.probing_base import (
     Idea,
     Record,
@@ -21,7 +21,6 @@ from beamlib.generate.author.probing_base import (
     told_in,
     worded,
 )
-from beamlib.generate.author.world import Entry
 
 
 def information_extraction(record: Record, entries: Sequence[Entry], rng: random.Random) -> Iterator[Idea]:
@@ -146,7 +145,8 @@ def instruction_following(record: Record, entries: Sequence[Entry], rng: random.
     for entry in entries:
         if entry.rule is None:
             continue
-        question = record.world.fill(rng.choice(entry.topic.questions), rng, record.world.about(None, entry.plan, rng))
+        words = record.world.about(None, entry.plan, rng)
+        question = record.world.fill(rng.choice(entry.topic.questions), rng, words, entry.plan)
 
         def ask(shown: Shown, entry: Entry = entry, question: str = question) -> Reply:
             assert entry.rule is not None

@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from beamlib.generate.author.facts import Fact
+from beamlib.generate.author.facts import Entry, Fact
 from beamlib.generate.author.probing_base import Idea, Record, Reply, Shown, fact_of, ref, series, state_of, telling
 from beamlib.generate.author.values import show_number
-from beamlib.generate.author.world import Entry
 
 _SUMS = ("usd", "minutes", "hours", "pages", "km")
 _SIZES = (*_SUMS, "days", "weeks", "months", "people", "pieces", "kg", "sqm")

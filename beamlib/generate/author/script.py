@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from beamlib.generate.author.answers import write_answer
 from beamlib.generate.author.bank import Topic
 from beamlib.generate.author.coding import write_coding_answer
-from beamlib.generate.author.facts import Fact, Occasion, Purpose, Thing
+from beamlib.generate.author.facts import Entry, Fact, Occasion, Purpose, Thing
 from beamlib.generate.author.mathematics import write_math_answer
 from beamlib.generate.author.voice import Voice
-from beamlib.generate.author.world import Entry, World
+from beamlib.generate.author.world import World
 from beamlib.generate.questions import divide
 from beamlib.text import count_tokens
 
@@ -156,7 +156,7 @@ class PlanScript:
         entry: Entry | None = None,
     ) -> Occasion:
         world = self.world
-        words = {**world.words(rng), **world.about(thing, self.plan, rng)}
+        words = {**world.words(rng, self.plan), **world.about(thing, self.plan, rng)}
         if entry is not None and entry.preference is not None:
             words["preference"] = f"{entry.text[:-1]}"
         return Occasion(
@@ -202,7 +202,7 @@ class PlanScript:
         known = occasion.known
         if occasion.fact is not None and occasion.purpose in ("fact", "update"):
             known = (*(fact for fact in known if fact.aspect is not occasion.fact.aspect), occasion.fact)
-        words = {**self.world.words(self._rng), **self.world.about(occasion.thing, self.plan, self._rng)}
+        words = {**self.world.words(self._rng, self.plan), **self.world.about(occasion.thing, self.plan, self._rng)}
         return replace(occasion, words=words, fact=None, known=known, asked=-1)
 
     def _measure(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+from beamlib.generate.author.values import trade
 from beamlib.generate.shapes import Profile
 
 _SIDES: Mapping[str, str] = {
@@ -50,7 +51,7 @@ def biography(profile: Profile, seed: int) -> str:
     """About 120 words on the six traits of `profile`."""
     rng = random.Random(f"biography {seed} {profile.name} {profile.place}")
     he = "she" if profile.gender == "female" else "he"
-    job = profile.profession[:1].lower() + profile.profession[1:]
+    job = trade(profile)
     words = {
         "name": profile.name.split()[0],
         "place": profile.place.split(",")[0],

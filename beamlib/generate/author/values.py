@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, timedelta
 
 from beamlib.generate.author.bank import Aspect
 from beamlib.generate.author.facts import Companion
-from beamlib.generate.shapes import Person
+from beamlib.generate.shapes import Person, Profile, Timeline
 
 _UNITS: Mapping[str, str] = {
     "minutes": "minutes", "hours": "hours", "days": "days", "weeks": "weeks", "months": "months", "people": "people",
@@ -81,3 +81,23 @@ def companion(person: Person, domain: str = "") -> Companion:
     if person.relation == "acquaintance":
         roles = _AT_WORK.get(domain, roles)
     return Companion(person.name, roles[sum(map(ord, person.name)) % len(roles)])
+
+
+def part_of(whole: Timeline, plan: int, plans: int) -> Timeline:
+    """An equal part of `whole`, the `plan`-th (0-based) of `plans`; parts follow one another without overlap."""
+    days = (whole.end - whole.start).days + 1
+    first, last = days * plan // plans, days * (plan + 1) // plans - 1
+    return Timeline(whole.start + timedelta(first), whole.start + timedelta(last))
+
+
+def spread_days(timeline: Timeline, count: int, rng: random.Random) -> list[date]:
+    """`count` days evenly spread over `timeline`, strictly increasing, a day or two off now and then."""
+    days = (timeline.end - timeline.start).days
+    found = [timeline.start + timedelta(days * number // count) for number in range(count)]
+    room = max(0, days // count - 1)
+    return [found[0]] + [day + timedelta(rng.randrange(min(room, 3) + 1)) for day in found[1:]]
+
+
+def trade(profile: Profile) -> str:
+    """The profession as it stands within a sentence: `data analyst`, `IT consultant`."""
+    return " ".join(word if word.isupper() else word.lower() for word in profile.profession.split())

@@ -19,7 +19,7 @@ from beamlib.generate.author.bank import BANKS, SLOT, Asked
 from beamlib.generate.author.coding import coding_question
 from beamlib.generate.author.facts import Occasion
 from beamlib.generate.author.mathematics import math_question
-from beamlib.generate.author.values import show_date
+from beamlib.generate.author.values import show_date, trade
 from beamlib.generate.author.wording import short_name
 
 _SHARES_WORK = 0.6
@@ -192,12 +192,12 @@ class Voice:
 
     def _introduction(self, occasion: Occasion) -> dict[str, str]:
         profile, goal = occasion.profile, occasion.title.goal
-        trade = profile.profession[:1].lower() + profile.profession[1:]
-        article = "an" if _VOWEL.match(trade) else "a"
+        job = trade(profile)
+        article = "an" if _VOWEL.match(job) else "a"
         return {
             "name": profile.name,
             "age": str(profile.age),
-            "profession": f"{article} {trade}",
+            "profession": f"{article} {job}",
             "place": profile.place,
             "goal_cap": _capital(goal),
         }

@@ -26,40 +26,24 @@ from beamlib.generate.author.bank import (
     common_lexicon,
     fill,
 )
-from beamlib.generate.author.facts import Companion, Fact, Purpose, Thing
-from beamlib.generate.author.values import companion, draw_number, has_part, revised_number, show_date, show_number
-from beamlib.generate.shapes import Layout, Story, Timeline
+from beamlib.generate.author.facts import Companion, Entry, Fact, Thing
+from beamlib.generate.author.values import (
+    companion,
+    draw_number,
+    has_part,
+    part_of,
+    revised_number,
+    show_date,
+    show_number,
+    spread_days,
+    trade,
+)
+from beamlib.generate.shapes import Layout, Story
 
 OPEN_THINGS = 6
 """Things under way at the same time: with eight aspects each and a dozen facts per sub-plan, one spans about four."""
 _LEAST_MOVE = 3  # days by which an update puts something off
 _AT_ONCE = 3  # at most so many aspects of one thing in a sub-plan
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A bullet as the author knows it. `text` is the bullet's; what else is set depends on `purpose`.
-
-    `fact` is told (fact, update) or denied (contradiction); `preference` and `rule` are filled texts; `thing` is what a
-    bullet without a fact of its own is about.
-    """
-
-    plan: int
-    batch: int
-    number: int
-    label: str
-    text: str
-    purpose: Purpose
-    topic: Topic
-    thing: Thing | None = None
-    fact: Fact | None = None
-    preference: Preference | None = None
-    rule: Rule | None = None
-
-    @property
-    def place(self) -> tuple[int, int, int]:
-        """Plan (0-based), sub-plan and bullet (1-based)."""
-        return (self.plan, self.batch, self.number)
 
 
 @dataclass
@@ -87,6 +71,9 @@ class _Draw:
     denied: set[int] = field(default_factory=set)
 
 
+_PALETTE = 4
+
+
 class World:
     """The world of a story; drawn when made, and the same for the same story and layout."""
 
@@ -96,9 +83,11 @@ class World:
         self.title: Title = self._title()
         self.lexicon: Mapping[str, list[str]] = {**common_lexicon(), **self.bank.lexicon, **self.title.lexicon}
         self.topics: Mapping[str, Topic] = {topic.label: topic for topic in self.bank.topics}
-        self._rng = random.Random(f"world {story.seed} {story.size} {story.number} {story.topic.title}")
-        self.timelines = [self._timeline(plan) for plan in range(story.plans)]
-        self.anchors = [self._anchors(timeline) for timeline in self.timelines]
+        self._key = f"{story.seed} {story.size} {story.number} {story.topic.title}"
+        self._rng = random.Random(f"world {self._key}")
+        self._usual = [self._palette(plan) for plan in range(story.plans)]
+        self.timelines = [part_of(story.timeline, plan, story.plans) for plan in range(story.plans)]
+        self.anchors = [spread_days(timeline, layout.subplans, self._rng) for timeline in self.timelines]
         self.entries: dict[tuple[int, int], list[Entry]] = {}
         self._draw()
 
@@ -111,20 +100,6 @@ class World:
         stages = [f"{topic.title}, part {number}" for number in range(1, 11)]
         subtopics = [*topic.subtopics, *self.bank.titles[0].subtopics][:8]
         return Title(title=topic.title, goal="the whole plan", theme=topic.theme, subtopics=subtopics, stages=stages)
-
-    def _timeline(self, plan: int) -> Timeline:
-        """An equal part of the story's days; parts follow one another without overlap."""
-        whole = self.story.timeline
-        days = (whole.end - whole.start).days + 1
-        first, last = days * plan // self.story.plans, days * (plan + 1) // self.story.plans - 1
-        return Timeline(whole.start + timedelta(first), whole.start + timedelta(last))
-
-    def _anchors(self, timeline: Timeline) -> list[date]:
-        """The day of each sub-plan: evenly spread, strictly increasing, a day or two off now and then."""
-        days, count = (timeline.end - timeline.start).days, self.layout.subplans
-        found = [timeline.start + timedelta(days * number // count) for number in range(count)]
-        room = max(0, days // count - 1)
-        return [found[0]] + [day + timedelta(self._rng.randrange(min(room, 3) + 1)) for day in found[1:]]
 
     def today(self, plan: int, batch: int) -> date:
         """The day on which sub-plan `batch` (1-based) of `plan` plays."""
@@ -140,13 +115,21 @@ class World:
             found.append([companion(one, self.bank.domain) for one in known if has_part(one, self.bank.domain)])
         return found
 
-    def words(self, rng: random.Random) -> dict[str, str]:
-        """One word of every list of the lexicon."""
-        return {slot: rng.choice(words) for slot, words in self.lexicon.items()}
+    def _palette(self, plan: int) -> Mapping[str, list[str]]:
+        """The few words of each list that a plan keeps coming back to: a user has one product and not twenty."""
+        rng, common = random.Random(f"palette {self._key} {plan}"), common_lexicon()
+        return {
+            slot: words if slot in common else rng.sample(words, min(_PALETTE, len(words)))
+            for slot, words in self.lexicon.items()
+        }
 
-    def fill(self, text: str, rng: random.Random, fixed: Mapping[str, str]) -> str:
-        """`text` with its slots filled from the lexicon, where `fixed` does not say."""
-        return fill(text, lambda slot: fixed.get(slot) or rng.choice(self.lexicon[slot]))
+    def words(self, rng: random.Random, plan: int) -> dict[str, str]:
+        """One word of every list, from the plan's palette."""
+        return {slot: rng.choice(words) for slot, words in self._usual[plan].items()}
+
+    def fill(self, text: str, rng: random.Random, fixed: Mapping[str, str], plan: int) -> str:
+        """`text` with its slots filled from the plan's palette, where `fixed` does not say."""
+        return fill(text, lambda slot: fixed.get(slot) or rng.choice(self._usual[plan][slot]))
 
     def about(self, thing: Thing | None, plan: int, rng: random.Random) -> dict[str, str]:
         """Words for a text that concerns `thing`, or the story as a whole; its own name's words among them."""
@@ -179,7 +162,7 @@ class World:
         found = [Entry(plan, batch, 1, "Time Anchor", show_date(today), "dig", first)]
         if (plan, batch) == (0, 1):
             profile = self.story.profile
-            who = f"{profile.name}, {profile.age}, {profile.profession.lower()} in {profile.place}"
+            who = f"{profile.name}, {profile.age}, {trade(profile)} in {profile.place}"
             text = f"I'm {who}, and I want help with {self.title.goal}."
             found.append(Entry(plan, batch, 2, "Personal Introduction", text, "introduction", first))
         free = self.layout.bullets - len(found)
@@ -212,7 +195,7 @@ class World:
         # What has taken place is over: nothing that leads up to it is told any more.
         state.open = [one for one in state.open if one.rest and (one.day is None or one.day > today)]
         while len(state.open) < OPEN_THINGS:
-            thing = self._new_thing(state)
+            thing = self._new_thing(state, place[0])
             state.open.append(_Open(thing, list(thing.template.aspects)))
         ready = [one for one in state.open if told.get(one.thing.name, 0) < _AT_ONCE]
         if not ready:
@@ -231,12 +214,13 @@ class World:
         topic = self.topics[chosen.thing.template.topic]
         return Entry(*place, f"{topic.label}:{aspect.label}", text, "fact", topic, chosen.thing, fact)
 
-    def _new_thing(self, state: _Draw) -> Thing:
+    def _new_thing(self, state: _Draw, plan: int) -> Thing:
         if not state.templates:
             state.templates = self._rng.sample(self.bank.subjects, len(self.bank.subjects))
         template = state.templates.pop()
         for _ in range(200):
-            slots = self.words(self._rng)
+            own = {slot: self._rng.choice(self.lexicon[slot]) for slot in SLOT.findall(template.name)}
+            slots = {**self.words(self._rng, plan), **own}
             name = fill(template.name, slots.__getitem__)
             if name not in state.names:
                 break
@@ -262,7 +246,7 @@ class World:
             reason = rng.choice(aspect.reasons)
             own = {**chosen.thing.slots, "subject": chosen.thing.name}
             values = {"value": value, "other": other, "reason": reason}
-            values = {name: self.fill(text, rng, own) for name, text in values.items()}
+            values = {name: self.fill(text, rng, own, plan) for name, text in values.items()}
         elif aspect.kind == "person":
             someone = rng.choice(self.people[plan])
         return Fact(chosen.thing, aspect, plan, batch, bullet, values, number, day, someone)
@@ -295,7 +279,7 @@ class World:
         topic = self._rng.choice(self.bank.topics)
         for _ in range(20):
             words = self.about(thing, place[0], self._rng)
-            text = _sentence(self.fill(self._rng.choice(topic.situations), self._rng, words))
+            text = _sentence(self.fill(self._rng.choice(topic.situations), self._rng, words, place[0]))
             if text not in state.texts:
                 break
         else:
@@ -305,12 +289,12 @@ class World:
 
     def _preference(self, place: tuple[int, int, int], state: _Draw) -> Entry:
         drawn = state.preferences.pop()
-        words = {**self.words(self._rng), **self.about(None, place[0], self._rng)}
+        words = {**self.words(self._rng, place[0]), **self.about(None, place[0], self._rng)}
         filled = Preference.model_validate(
             {
-                name: [self.fill(text, self._rng, words) for text in value]
+                name: [self.fill(text, self._rng, words, place[0]) for text in value]
                 if isinstance(value, list)
-                else self.fill(value, self._rng, words)
+                else self.fill(value, self._rng, words, place[0])
                 for name, value in drawn.model_dump().items()
             }
         )

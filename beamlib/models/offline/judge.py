@@ -70,7 +70,16 @@ _TURNED_DOWN = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"(?<=[\w,] )[A-Z]\w+")  # capitalised, and not because a sentence begins
-_CLAUSES = re.compile(r"(?<=[.!?;:])\s+|,\s+(?=but|and|so|while|which|however|I|you)|\n+|\bbut\b")
+_CLAUSES = re.compile(
+    r"(?<=[.!?;:])\s+|,\s+(?=but|and|so|while|which|however|I|you|since|as)|\n+|\bbut\b"
+    r"|\s+(?=because\b)|,?\s+(?=(?:and )?not (?:the|a|an|my|your|with|for|in|on)\b)"
+)
+# What "prefer A to B" and its like turn down: B, up to the end of the clause.
+_PREFERRED = re.compile(
+    r"\b(?:prefer(?:s|red)?|like[sd]?|favou?r(?:s|ed)?|chose|choose|go with|rather)\b(?P<kept>[^.;!?]*?)\s"
+    r"(?:to|over|rather than|more than|instead of)\s(?P<turned_down>[^.;!?]*)",
+    re.IGNORECASE,
+)
 
 # What a nugget about the form of an answer asks for, and how that form shows. Order matters: the first that fits.
 _FORMS = tuple(
@@ -149,7 +158,8 @@ def _judge_avoidance(wanted: str, answer: str) -> Verdict:
     if abstains(answer):
         return Verdict(0, "the answer does not respond to the question")
     forbidden = {word: weight for word, weight in _weights(wanted).items() if word not in _VAGUE}
-    for clause in _CLAUSES.split(answer):
+    # A preference repeated to the user names what is turned down and does not suggest it.
+    for clause in _CLAUSES.split(_PREFERRED.sub(lambda match: match["kept"], answer)):
         if _share(forbidden, frozenset(stems(clause))) >= 0.6 and not _TURNED_DOWN.search(clause):
             return Verdict(0, f"the answer contains what it should leave out: {clause.strip()[:80]}")
     return Verdict(1, "the answer leaves out what it should")

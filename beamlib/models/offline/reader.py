@@ -10,6 +10,7 @@ from beamlib.models.offline.cues import NEVER
 from beamlib.models.offline.listing import order, summary
 from beamlib.models.offline.lookup import count, lookup
 from beamlib.models.offline.question import Kind, Question, read_question
+from beamlib.models.offline.sums import reckon
 from beamlib.models.offline.timing import duration, which_first
 from beamlib.models.offline.wording import MISSING, cut, plain, to_user
 
@@ -57,10 +58,17 @@ _ANSWERS: Mapping[Kind, Callable[[Question, Search], str]] = {
 }
 
 
+_ABOUT_EVERYTHING = (Kind.ORDER, Kind.SUMMARY)
+"""Questions that take in the whole conversation: "in total" in one of them asks for no sum."""
+
+
 def answer(variables: Mapping[str, str]) -> str:
     """Reply to the prompts `answer` and `answer_full`."""
     context = read_context(variables["context"])
     question = read_question(variables["question"])
     if not question.topic or not context.size:
         return MISSING
-    return _ANSWERS[question.kind](question, Search(context))
+    search = Search(context)
+    # Sums come first: "by how much do the hours before and after the move differ" is no question about dates.
+    reckoned = None if question.kind in _ABOUT_EVERYTHING else reckon(question, search)
+    return reckoned or _ANSWERS[question.kind](question, search)
