@@ -151,7 +151,8 @@ def test_a_generation_that_is_killed_pays_nothing_twice_and_is_replayed_from_its
         assert not (folder / "chat.json").exists()
         done = subprocess.run(command(models, out), capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
-        assert "written; repaired, asked again or dropped: none" in done.stdout
+        # Some candidates fail a check in any conversation; nothing else may have to be mended.
+        assert re.search(r"written; repaired, asked again or dropped: (?:none|probes \d)", done.stdout)
         assert len(server.repeated()) <= 1  # the one answer that was in the air when the process died
         asked = len(server.requests)
         assert make(out, models) == [False] * 4

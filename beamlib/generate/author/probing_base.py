@@ -158,6 +158,9 @@ def _reason(fact: Fact) -> str:
     return to_you(fact.values["reason"]) or fact.values["reason"]
 
 
+_ENDS = ("", ".", ",", ";", ":", "!", "?", "\n")
+
+
 def telling(shown: Shown, fact: Fact) -> list[int]:
     """The first message shown that tells `fact`."""
     texts = fact.aspect.say if fact.revises is None else fact.aspect.update
@@ -165,12 +168,24 @@ def telling(shown: Shown, fact: Fact) -> list[int]:
 
 
 def holding(shown: Shown, texts: Sequence[str]) -> list[int]:
-    """The first of the user's messages shown that holds one of `texts`, in a list; empty where none does."""
+    """The first of the user's messages shown that holds one of `texts`, in a list; empty where none does.
+
+    A message in which the text ends, by a mark or its own end, comes before one in which it goes on: `I ordered the
+    tart` is not what `I ordered the tart for 20 people` tells.
+    """
     wanted = [text.casefold() for text in texts]
+    going_on: list[int] = []
     for number, role, said in shown:
-        if role != "assistant" and any(text in said.casefold() for text in wanted):
-            return [number]
-    return []
+        if role == "assistant":
+            continue
+        lower = said.casefold()
+        for text in wanted:
+            at = lower.find(text)
+            if at >= 0 and lower[at + len(text) : at + len(text) + 1] in _ENDS:
+                return [number]
+            if at >= 0:
+                going_on.append(number)
+    return going_on[:1]
 
 
 def series(parts: Sequence[str]) -> str:
