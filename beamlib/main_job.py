@@ -190,7 +190,8 @@ def _generate(runs: Sequence[RunParameters], found: Mapping[Size, int]) -> None:
     done = produce(wanted, Path(runs[0].data), writing_of(runs[0]), max(one.workers for one in runs))
     new = sum(one.worked for one in done)
     took = f"{time.monotonic() - started:.0f} s"
-    console.print(f"  generated {new} of {len(done)} conversations in {took}, the others were there")
+    there = "" if new == len(done) else ", the others were there"
+    console.print(f"  generated {new} of {len(done)} conversations in {took}{there}")
 
 
 def _check_name(name: str) -> None:
