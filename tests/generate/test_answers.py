@@ -16,8 +16,9 @@ from beamlib.generate.author.answers import write_answer
 from beamlib.generate.author.bank import SLOT, Aspect, Bank, bank, banks, common_lexicon, fill
 from beamlib.generate.author.facts import Companion, Fact, Occasion, Purpose, Thing
 from beamlib.generate.author.sections import Draft
-from beamlib.generate.author.values import draw_number, show_date, show_number
+from beamlib.generate.author.values import draw_number, show_number
 from beamlib.generate.author.wording import check_slots, phrases, short_name
+from beamlib.generate.plan_text import show_day
 from beamlib.generate.shapes import Profile
 from beamlib.text import count_tokens, split_sentences
 
@@ -34,7 +35,7 @@ def _fact(aspect: Aspect, thing: Thing, rng: random.Random) -> Fact:
         values = {"value": show_number(number, aspect.unit), "old": show_number(number + aspect.step, aspect.unit)}
     elif aspect.kind == "date":
         day = TODAY + timedelta(rng.randrange(*aspect.ahead))
-        values = {"value": show_date(day), "old": show_date(day - timedelta(9))}
+        values = {"value": show_day(day), "old": show_day(day - timedelta(9))}
     elif aspect.kind == "choice":
         value, other = rng.sample(aspect.options, 2)
         texts = {"value": value, "other": other, "reason": rng.choice(aspect.reasons)}

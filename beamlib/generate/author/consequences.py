@@ -8,8 +8,9 @@ from datetime import timedelta
 
 from beamlib.generate.author.facts import Fact
 from beamlib.generate.author.sections import Builder, Draft, listed
-from beamlib.generate.author.values import show_date, show_number
+from beamlib.generate.author.values import show_number
 from beamlib.generate.author.wording import capital
+from beamlib.generate.plan_text import show_day
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _COST = re.compile(r"\b(price|fee|cost|costs|fare|deposit|quote|charge|bill|premium|payment|budget|insurance)\b")
@@ -65,7 +66,7 @@ def _money(draft: Draft, fact: Fact, amount: int, state: str) -> str:
     day = next((one.day for one in draft.occasion.known if one.day and (one.day - today).days > 20), None)
     if day is not None:
         weeks = (day - today).days // 7
-        words = {"weeks": str(weeks), "day": show_date(day), "each": show_number(round(amount / weeks), "usd")}
+        words = {"weeks": str(weeks), "day": show_day(day), "each": show_number(round(amount / weeks), "usd")}
         said.append(draft.say("numbers.weekly", **words))
     return " ".join(said)
 
@@ -90,13 +91,13 @@ def days(draft: Draft) -> str:
     if fact is None or fact.day is None or fact.day == today:
         return ""
     away = (fact.day - today).days
-    words = {"weekday": _WEEKDAYS[fact.day.weekday()], "today": show_date(today), "days": _span(abs(away))}
+    words = {"weekday": _WEEKDAYS[fact.day.weekday()], "today": show_day(today), "days": _span(abs(away))}
     said = [draft.say("days.ahead" if away > 0 else "days.past", **words)]
     known = [one for one in draft.occasion.known if one.aspect is not fact.aspect and one.day and one.day != fact.day]
     if known and (other := known[-1]).day is not None:
         apart = (other.day - fact.day).days
         mention = draft.tell(other, other.aspect.mention)
-        words = {"mention": mention, "day": show_date(other.day), "days": _span(abs(apart))}
+        words = {"mention": mention, "day": show_day(other.day), "days": _span(abs(apart))}
         said.append(draft.say("days.next", **words, next="later" if apart > 0 else "earlier"))
     plan = _schedule(draft, away) if away >= 6 else ""
     return "\n\n".join(text for text in (" ".join(said), plan) if text)
@@ -109,7 +110,7 @@ def _schedule(draft: Draft, away: int) -> str:
     for stop, words in zip(stops, drawn, strict=True):
         day = draft.occasion.today + timedelta(stop)
         if words:
-            items.append(f"**By {_WEEKDAYS[day.weekday()]}, {show_date(day)}:** {words['action']}.")
+            items.append(f"**By {_WEEKDAYS[day.weekday()]}, {show_day(day)}:** {words['action']}.")
     return listed(draft, "schedule", items)
 
 

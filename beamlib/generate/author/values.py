@@ -15,10 +15,6 @@ _UNITS: Mapping[str, str] = {
     "pieces": "pieces", "km": "km", "kg": "kg", "points": "points", "pages": "pages", "ms": "ms", "mb": "MB",
     "requests": "requests", "sqm": "square meters", "kcal": "kcal", "reps": "reps",
 }  # fmt: skip
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
 _AT_WORK: Mapping[str, tuple[str, ...]] = {
     "Business & Entrepreneurship": ("colleague", "former colleague", "business partner"),
     "Career and Professional Development": ("colleague", "former colleague"),
@@ -39,11 +35,6 @@ _ROLES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("acquaintance", "female"): ("colleague", "neighbor", "acquaintance"),
     ("acquaintance", "male"): ("colleague", "neighbor", "acquaintance"),
 }
-
-
-def show_date(day: date) -> str:
-    """`March 5, 2024`; not by the locale."""
-    return f"{_MONTHS[day.month - 1]} {day.day}, {day.year}"
 
 
 def show_number(number: int, unit: str) -> str:

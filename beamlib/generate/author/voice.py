@@ -19,8 +19,9 @@ from beamlib.generate.author.bank import BANKS, SLOT, Asked
 from beamlib.generate.author.coding import coding_question
 from beamlib.generate.author.facts import Occasion
 from beamlib.generate.author.mathematics import math_question
-from beamlib.generate.author.values import show_date, trade
+from beamlib.generate.author.values import trade
 from beamlib.generate.author.wording import short_name
+from beamlib.generate.plan_text import show_day
 
 _SHARES_WORK = 0.6
 """How often a message in coding or mathematics shows code or mathematics."""
@@ -141,7 +142,7 @@ class Voice:
         if tell:
             words["tell"] = tell
         if anchor:
-            words["date"] = show_date(occasion.today)
+            words["date"] = show_day(occasion.today)
         if purpose == "introduction" or opening:
             words |= self._introduction(occasion)
         work = ""

@@ -33,11 +33,11 @@ from beamlib.generate.author.values import (
     has_part,
     part_of,
     revised_number,
-    show_date,
     show_number,
     spread_days,
     trade,
 )
+from beamlib.generate.plan_text import show_day
 from beamlib.generate.shapes import Layout, Story
 
 OPEN_THINGS = 6
@@ -159,7 +159,7 @@ class World:
         """The bullets of a sub-plan: anchor, introduction if it is the first, facts and asides, the special three."""
         rng, today = self._rng, self.today(plan, batch)
         first = rng.choice(self.bank.topics)
-        found = [Entry(plan, batch, 1, "Time Anchor", show_date(today), "dig", first)]
+        found = [Entry(plan, batch, 1, "Time Anchor", show_day(today), "dig", first)]
         if (plan, batch) == (0, 1):
             profile = self.story.profile
             who = f"{profile.name}, {profile.age}, {trade(profile)} in {profile.place}"
@@ -240,7 +240,7 @@ class World:
             values["value"] = show_number(number, aspect.unit)
         elif aspect.kind == "date":
             day = self._day(chosen, aspect, plan, batch)
-            values["value"] = show_date(day)
+            values["value"] = show_day(day)
         elif aspect.kind == "choice":
             value, other = rng.sample(aspect.options, 2)
             reason = rng.choice(aspect.reasons)
@@ -346,7 +346,7 @@ class World:
         else:
             assert old.day is not None
             day = old.day + timedelta(self._rng.randrange(_LEAST_MOVE, min(22, self._room(old, today, state))))
-            values = {"value": show_date(day), "old": old.values["value"]}
+            values = {"value": show_day(day), "old": old.values["value"]}
             fact = replace(old, plan=plan, batch=batch, bullet=number, values=values, day=day, revises=old)
         state.facts[index] = fact  # what is told later builds on the newest version
         for under_way in state.open:
