@@ -1,0 +1,1 @@
+"""Other benchmarks, run and scored with the same models and memories."""
