@@ -65,6 +65,11 @@ class _Session(_Strict):
     text: StrictStr | None = None
 
 
+class _TextLine(_Strict):
+    dialogue_id: StrictInt
+    texts: list[StrictStr]
+
+
 class _File(_Strict):
     context: _Context = _Context()
     instructions: list[list[list[StrictInt] | StrictInt]] = []
@@ -124,9 +129,7 @@ def json_lines(path: Path) -> Iterator[Any]:
 
 
 def _load_bundle(folder: Path) -> list[Item]:
-    texts: dict[int, list[str]] = {}
-    if (folder / TEXTS).is_file():
-        texts = {row["dialogue_id"]: row["texts"] for row in json_lines(folder / TEXTS)}
+    texts = _texts(folder / TEXTS) if (folder / TEXTS).is_file() else {}
     items = []
     for place, row in enumerate(json_lines(folder / TEMPLATES), start=1):
         where = f"{folder / TEMPLATES}: line {place}"
@@ -140,6 +143,19 @@ def _load_bundle(folder: Path) -> list[Item]:
     return sorted(items, key=lambda item: item.dialogue.id)
 
 
+def _texts(path: Path) -> dict[int, list[str]]:
+    """What is said in the sessions of a bundle's dialogues, by dialogue id."""
+    texts = {}
+    for place, row in enumerate(json_lines(path), start=1):
+        try:
+            found = _TextLine.model_validate(row)
+        except ValidationError as error:
+            field = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the line"
+            raise UserError(f"{path}: line {place}: {field} is missing or wrong; fetch the file again.") from None
+        texts[found.dialogue_id] = found.texts
+    return texts
+
+
 def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -> Item:
     try:
         file = _File.model_validate(value)
@@ -147,6 +163,8 @@ def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the file"
         raise UserError(f"{where}: {field} is {first['input']!r:.60}: {first['msg']}; correct it.") from None
+    if texts is not None and len(texts) != len(file.sessions):
+        raise UserError(f"{where}: {len(file.sessions)} sessions, but {TEXTS} has {len(texts)} for it; correct one.")
     sessions = []
     for place, session in enumerate(file.sessions):
         text = session.text if texts is None else texts[place]

@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from io import StringIO
+from tokenize import COMMENT, generate_tokens
 
 from beamlib.suites.memorycode.gold import KINDS, Kind
 
 Group = tuple[str, ...]
 Groups = Mapping[Kind, tuple[Group, ...]]
 
-_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+_BLOCKS = ("finalbody", "orelse", "handlers", "cases", "body")
+_COMPOUND = (
+    ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With,
+    ast.AsyncWith, ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.match_case,
+)  # fmt: skip
+"""What statements can stand in."""
+
 _FUNCTION_KINDS: tuple[Kind, ...] = (
     "function docstring", "function try", "function assert", "function annotation", "function decorator",
 )  # fmt: skip
@@ -25,12 +34,25 @@ _METHOD_KINDS: tuple[Kind, ...] = (
 )  # fmt: skip
 
 
-def objects(tree: ast.Module, code: str, *, loose_attributes: bool = False, import_from: bool = False) -> Groups:
-    """The groups of every kind in `code`, whose syntax tree is `tree`.
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """What counts as an object, where that differs from the released rules, which do none of this.
 
-    `loose_attributes` also takes attributes that are assigned deeper in `__init__`, or with an annotation;
-    `import_from` also takes the modules of `from x import y`. Both are variants: the released rules do neither.
+    `loose_attributes` also takes attributes that are assigned deeper in `__init__`, or with an annotation.
+    `import_from` also takes the modules of `from x import y`. `real_comments` takes what Python's tokenizer calls a
+    comment; the released rule takes any `#`, also one in a string.
     """
+
+    loose_attributes: bool = False
+    import_from: bool = False
+    real_comments: bool = False
+
+
+AS_RELEASED = Looking()
+
+
+def objects(tree: ast.Module, code: str, looking: Looking = AS_RELEASED) -> Groups:
+    """The groups of every kind in `code`, whose syntax tree is `tree`."""
     found: dict[Kind, list[Group]] = {kind: [] for kind in KINDS}
     modules: list[str] = []
     for node, in_class in _statements(tree):
@@ -38,20 +60,26 @@ def objects(tree: ast.Module, code: str, *, loose_attributes: bool = False, impo
             found["class"].append((node.name,))
             found["class decorator"].append(_decorators(node))
         elif isinstance(node, ast.FunctionDef):
-            _add_function(found, node, in_class, loose_attributes)
+            _add_function(found, node, in_class, looking.loose_attributes)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             found["variable"] += [(name,) for name in _assigned(node)]
         elif isinstance(node, ast.Import):
             modules += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and import_from and node.module and not node.level:
+        elif isinstance(node, ast.ImportFrom) and looking.import_from and node.module and not node.level:
             modules.append(node.module)
     found["import"] = [tuple(modules)]
-    found["comment"] = [("#",) if "#" in code else ()]
+    commented = _has_comment(code) if looking.real_comments else "#" in code
+    found["comment"] = [("#",) if commented else ()]
     return {kind: tuple(groups) for kind, groups in found.items()}
 
 
+def _has_comment(code: str) -> bool:
+    """Whether the tokenizer finds a comment in code that parses."""
+    return "#" in code and any(token.type == COMMENT for token in generate_tokens(StringIO(code).readline))
+
+
 def _statements(tree: ast.Module) -> Iterator[tuple[ast.AST, bool]]:
-    """Every statement, and whether it stands in a class (also in a function of one); in no order, without recursion.
+    """Every statement in its order, and whether it stands in a class (or in a function of one); without recursion.
 
     Expressions are not entered: none of the objects can stand in one.
     """
@@ -59,11 +87,11 @@ def _statements(tree: ast.Module) -> Iterator[tuple[ast.AST, bool]]:
     while waiting:
         node, in_class = waiting.pop()
         yield node, in_class
+        if not isinstance(node, _COMPOUND):
+            continue
         inside = in_class or isinstance(node, ast.ClassDef)
-        for block in _BLOCKS:
-            below = getattr(node, block, None)
-            if isinstance(below, list):  # a lambda's body, or that of an `if` expression, is none
-                waiting += [(child, inside) for child in below]
+        for block in _BLOCKS:  # the last first: what is added last is looked at next
+            waiting += [(child, inside) for child in reversed(getattr(node, block, ()))]
 
 
 def _add_function(

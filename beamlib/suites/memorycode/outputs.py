@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,9 @@ def _of_file(path: Path, dialogue: Dialogue) -> Outputs:
     return Outputs(dialogue.id, per_session["instruction"], per_session["session"], history)
 
 
-def _per_session(rows: Sequence[Any], dialogue: Dialogue, where: str) -> tuple[Answers, ...]:
+def _per_session(rows: Any, dialogue: Dialogue, where: str) -> tuple[Answers, ...]:
+    if not isinstance(rows, list):
+        raise UserError(f"{where}: not a list of sessions; restore the file.")
     if len(rows) != len(dialogue.sessions):
         raise UserError(
             f"{where}: {len(rows)} sessions where {dialogue.name} has {len(dialogue.sessions)}; give the outputs of "

@@ -15,7 +15,7 @@ from functools import lru_cache
 import re2
 
 from beamlib.errors import UserError
-from beamlib.suites.memorycode.gold import KINDS, Rule
+from beamlib.suites.memorycode.gold import Rule
 from beamlib.suites.memorycode.objects import Group, Groups
 
 
@@ -73,8 +73,6 @@ def verdict(rule: Rule, groups: Groups, *, every_name: bool = False, empty_is_ab
     absent. `every_name` (all names of a group are held against a pattern) and `empty_is_absent` (groups of arguments or
     attributes that are all empty are no objects) are variants.
     """
-    if rule.kind not in KINDS:
-        raise UserError(f"rule: {rule.kind!r:.60} is no kind of object; use one of {', '.join(KINDS)}.")
     found = groups[rule.kind]
     if empty_is_absent and rule.kind in ("function argument", "attribute") and not any(found):
         found = ()

@@ -14,7 +14,7 @@ from typing import Literal
 from beamlib.suites.memorycode.code import Unparsable, extract_code, parse, python_blocks
 from beamlib.suites.memorycode.gold import Rule
 from beamlib.suites.memorycode.loading import Item
-from beamlib.suites.memorycode.objects import Groups, objects
+from beamlib.suites.memorycode.objects import AS_RELEASED, Groups, Looking, objects
 from beamlib.suites.memorycode.outputs import Outputs
 from beamlib.suites.memorycode.rules import Verdict, verdict
 
@@ -25,13 +25,12 @@ ScoredSetup = Literal["instruction", "session", "history"]
 class Reading:
     """How code is taken from an answer and what is looked at in it: the released rules, or a departure from them.
 
-    `joined` joins all python fences of an answer; `loose_attributes` and `import_from` as in `objects.objects`,
-    `every_name` and `empty_is_absent` as in `rules.verdict`.
+    `joined` joins all python fences of an answer, `looking` says what counts as an object, `every_name` and
+    `empty_is_absent` are as in `rules.verdict`.
     """
 
     joined: bool = False
-    loose_attributes: bool = False
-    import_from: bool = False
+    looking: Looking = AS_RELEASED
     every_name: bool = False
     empty_is_absent: bool = False
 
@@ -58,8 +57,9 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("absent counts 1", absent=1),
     Variant("unparsed left out", skip_unparsed=True),
     Variant("empty arguments or attributes are absent", Reading(empty_is_absent=True)),
-    Variant("attributes anywhere in __init__", Reading(loose_attributes=True)),
-    Variant("from-imports count", Reading(import_from=True)),
+    Variant("attributes anywhere in __init__", Reading(looking=Looking(loose_attributes=True))),
+    Variant("from-imports count", Reading(looking=Looking(import_from=True))),
+    Variant("a # in a string is no comment", Reading(looking=Looking(real_comments=True))),
     Variant("all python fences joined", Reading(joined=True)),
 )
 
@@ -124,7 +124,7 @@ class Scorer:
             tree = parse(code)
         except Unparsable as error:
             return str(error)
-        return objects(tree, code, loose_attributes=self.reading.loose_attributes, import_from=self.reading.import_from)
+        return objects(tree, code, self.reading.looking)
 
 
 def score_outputs(
@@ -142,7 +142,7 @@ def score_outputs(
     for item in items:
         found = outputs.get(item.dialogue.id)
         if found is not None:
-            scored += [_score(scorer, *one) for one in _applications(item, found)]
+            scored += [_score(scorer, *one) for one in applications(item, found)]
         if progress:
             progress(1)
     return scored
@@ -152,7 +152,8 @@ Application = tuple[ScoredSetup, int, int, int, str | None, tuple[Rule, ...]]
 """Setup, dialogue, session, place, answer, and the rules it is held against."""
 
 
-def _applications(item: Item, outputs: Outputs) -> Iterator[Application]:
+def applications(item: Item, outputs: Outputs) -> Iterator[Application]:
+    """Every answer of a dialogue with the rules it is held against."""
     number, rules = item.dialogue.id, item.rules
     for session, answers in enumerate(outputs.instruction or ()):
         for place, answer in enumerate(answers):

@@ -1,0 +1,279 @@
+"""What `beamlib memorycode score` reads: both layouts give the same numbers, and damage gives one sentence."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from beamlib.errors import UserError
+from beamlib.suites.memorycode.averages import ORDERS, summarise
+from beamlib.suites.memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
+from beamlib.suites.memorycode.gold import DialogueRules, Rule
+from beamlib.suites.memorycode.loading import Item, find_outputs, load_dialogue, load_dialogues, write_dialogue
+from beamlib.suites.memorycode.outputs import Outputs, outputs_in, read_outputs, write_outputs
+from beamlib.suites.memorycode.rules import Verdict
+from beamlib.suites.memorycode.scoring import RELEASED, VARIANTS, score_outputs
+from beamlib.suites.memorycode.tally import tally
+
+SOME = (10, 40, 70, 108, 190, 220, 310)
+MODEL = "gpt-4o"
+
+
+def one_dialogue() -> Item:
+    first = Session(
+        (Topic("filler-add", "the canteen"), Topic("instruction-add", "always start function names with 'x_'")),
+        (Mention(6, 3),),
+        ("function that adds",),
+        "short",
+        filler=2,
+        text="Ann: Start function names with 'x_'.\n\nBen: I will.",
+    )
+    second = Session((), (), (), "long", text="Ann: Nothing new.\n\nBen: Fine.")
+    third = Session(
+        (
+            Topic("instruction-add", "always use docstrings in functions"),
+            Topic("instruction-update", "always start ..."),
+        ),
+        (Mention(23, 0), Mention(6, 5)),
+        ("function that doubles", "function that adds"),
+        "medium",
+        text="Ann: Docstrings, and 'z_'.\n\nBen: Yes.",
+    )
+    start, docs = Rule("function", "^z_.*"), Rule("function docstring", True)
+    dialogue = Dialogue(5, Context("Ann", "Ben", "Firm"), (first, second, third), ("function that adds", "b", "c"))
+    return Item(dialogue, DialogueRules(5, ((Rule("function", "^x_.*"),), (), (docs, start)), (start, docs)))
+
+
+GOOD = "```python\ndef z_add(a):\n    'Adds.'\n```"
+OUTPUTS = Outputs(
+    5,
+    (("def x_a(): pass",), (), ("def z_a(): pass", GOOD)),
+    ((GOOD,), (), ("def z_a(): pass", "oh no")),
+    (GOOD, "import os", None),
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    item = one_dialogue()
+    write_dialogue(tmp_path, item)
+    write_outputs(tmp_path / "outputs" / "model", OUTPUTS)
+    return tmp_path
+
+
+def test_what_is_written_is_read_back(folder):
+    item = one_dialogue()
+    assert load_dialogues(folder) == [item] == load_dialogues(folder / "dataset")
+    assert load_dialogue(folder / "dataset" / "dialogue_5.json") == item
+    assert find_outputs(folder) == {"model": folder / "outputs" / "model"}
+    assert read_outputs(folder / "outputs" / "model", [item.dialogue]) == {5: OUTPUTS}
+
+
+def test_the_three_steps_of_averaging_by_hand(folder):
+    found = tally(folder, folder / "outputs" / "model").columns
+    # Instructions: 1; (docstring fails) 0 and 1, so 1/2: the dialogue has their mean.
+    assert found["instruction"].mean == 75.0
+    # Sessions: x_ fails on z_add: 0. Docstring and z_: 1/2; and what does not parse fails all: 1/4.
+    assert found["session"].mean == 12.5 and found["session"].not_parsed == 1
+    # The end: 1; an import alone has no function, so nothing applies; the third was never given.
+    short = found["short_history"]
+    assert (short.mean, short.n, short.answers, short.unscored, short.stderr) == (100.0, 1, 3, 1, None)
+    assert found["long_history"].mean is None and found["long_history"].n == 0
+
+
+def test_orders_differ_where_dialogues_differ_in_length():
+    item = one_dialogue()
+    other = replace(item.dialogue, id=6, sessions=item.dialogue.sessions[2:])
+    short = Item(other, DialogueRules(6, item.rules.sessions[2:], item.rules.history))
+    outputs = {5: OUTPUTS, 6: Outputs(6, session=((GOOD, GOOD),))}
+    items = [item, short]
+    scored = score_outputs(items, outputs)
+    dialogues = [one.dialogue for one in items]
+    means = {order: summarise(scored, dialogues, order)["session"] for order in ORDERS}
+    assert means["dialogue-mean"].mean == (12.5 + 100) / 2
+    assert means["position-mean"].mean == ((0 + 100) / 2 + 25) / 2
+    assert means["rule-mean"].mean == pytest.approx(100 * (0 + 1 + 0 + 2 + 2) / (1 + 2 + 2 + 2 + 2))
+    assert means["dialogue-mean"].stderr == pytest.approx((100 - 12.5) / 2)
+    assert all(one.n == 2 for one in means.values())
+
+
+def test_variants_count_as_their_names_say():
+    scored = score_outputs([one_dialogue()], {5: Outputs(5, history=(GOOD, "import os", "oh no"))})
+    scores = {variant.name: [answer.score_by(variant) for answer in scored] for variant in VARIANTS}
+    assert scores["released"] == [1, None, 0]
+    assert scores["absent counts 0"] == [1, 0, 0] and scores["absent counts 1"] == [1, 1, 0]
+    assert scores["unparsed left out"] == [1, None, None]
+    half = score_outputs([one_dialogue()], {5: Outputs(5, history=("def z_a(): pass", None, None))})[0]
+    assert half.score == 0.5
+    assert [half.score_by(v) for v in VARIANTS if v.all_at_once] == [0]
+
+
+@pytest.fixture(scope="module")
+def clone(memorycode_data, tmp_path_factory):
+    """Some published dialogues and a model's outputs in the authors' layout."""
+    folder = tmp_path_factory.mktemp("clone")
+    items = [item for item in load_dialogues(memorycode_data) if item.dialogue.id in SOME]
+    outputs = read_outputs(find_outputs(memorycode_data)[MODEL], [item.dialogue for item in items])
+    for item in items:
+        write_dialogue(folder, item)
+        write_outputs(folder / "outputs" / MODEL, outputs[item.dialogue.id])
+    return folder
+
+
+def test_both_layouts_hold_the_same(clone, memorycode_data):
+    published = {item.dialogue.id: item for item in load_dialogues(memorycode_data)}
+    again = load_dialogues(clone)
+    assert [item.dialogue.id for item in again] == sorted(SOME)
+    assert all(item == published[item.dialogue.id] for item in again)
+    assert any(item.dialogue.has_texts for item in again)
+    dialogues = [item.dialogue for item in again]
+    outputs = read_outputs(outputs_in(clone)[MODEL], dialogues)
+    assert outputs == read_outputs(outputs_in(memorycode_data, MODEL)[MODEL], dialogues)
+
+
+def test_the_command_prints_what_a_program_can_read(clone):
+    command = [sys.executable, "-m", "beamlib.cli", "memorycode", "score", "--dialogues", str(clone / "dataset")]
+    done = subprocess.run(
+        [*command, "--outputs", str(clone / "outputs" / MODEL), "--json"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert list(found) == ["instruction", "long_history", "session", "short_history"]
+    assert {cell["n"] for cell in (found["instruction"], found["session"])} == {len(SOME)}
+    expected = tally(clone, clone / "outputs" / MODEL).columns
+    for name, cell in found.items():
+        assert (cell["mean"], cell["stderr"]) == (expected[name].mean, expected[name].stderr)
+    bad = subprocess.run([*command, "--outputs", str(clone / "dataset")], capture_output=True, text=True, timeout=120)
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr.count("\n") == 1 and "output_<id>.json" in bad.stderr
+
+
+def test_a_dialogue_without_output_is_named_and_not_counted(clone, tmp_path):
+    folder = tmp_path / "part"
+    folder.mkdir()
+    for number in SOME[1:]:
+        name = f"output_{number}.json"
+        (folder / name).write_bytes((clone / "outputs" / MODEL / name).read_bytes())
+    found = tally(clone, folder)
+    assert found.columns["session"].n == len(SOME) - 1
+    assert found.notes == ("1 of 7 dialogues have no outputs and are not counted in n.",)
+
+
+def test_a_changed_rule_changes_affected_answers_and_no_other(clone):
+    items = load_dialogues(clone)
+    dialogues = [item.dialogue for item in items]
+    outputs = read_outputs(clone / "outputs" / MODEL, dialogues)
+    before = score_outputs(items, outputs)
+    changed = 0
+    for item in items:
+        for number, rule in enumerate(item.rules.history):
+            if not isinstance(rule.condition, str) or number > 3:
+                continue
+            mutated = Rule(rule.kind, "^never_such_a_name_.*")
+            history = (*item.rules.history[:number], mutated, *item.rules.history[number + 1 :])
+            after = score_outputs([Item(item.dialogue, replace(item.rules, history=history))], outputs)
+            mine = [answer for answer in before if answer.dialogue_id == item.dialogue.id]
+            for was, now in zip(mine, after, strict=True):
+                if was.setup != "history":
+                    assert was == now
+                    continue
+                assert was.verdicts[:number] == now.verdicts[:number]
+                assert was.verdicts[number + 1 :] == now.verdicts[number + 1 :]
+                expected = Verdict.FAIL if was.verdicts[number] is Verdict.PASS else was.verdicts[number]
+                assert now.verdicts[number] is expected
+                changed += was.verdicts[number] is Verdict.PASS
+                assert (was.score_by(RELEASED) != now.score_by(RELEASED)) == (was.verdicts[number] is Verdict.PASS)
+    assert changed > 10
+
+
+def mutated(folder, change):
+    """The clone-like folder with its dialogue changed by `change`."""
+    path = folder / "dataset" / "dialogue_5.json"
+    value = json.loads(path.read_text("utf-8"))
+    change(value)
+    path.write_text(json.dumps(value), "utf-8")
+    return path
+
+
+DIALOGUE_DAMAGE = {
+    "no sessions": (lambda v: v.pop("sessions"), "sessions"),
+    "empty sessions": (lambda v: v["sessions"].clear(), "sessions"),
+    "unknown kind": (lambda v: v["sessions"][0]["session_regex"][0].__setitem__(0, "loop"), "session_regex"),
+    "a rule of one part": (lambda v: v["sessions"][0]["session_regex"][0].pop(), "session_regex"),
+    "a condition that is a number": (lambda v: v["sessions"][0]["session_regex"][0].__setitem__(1, 3), "session_regex"),
+    "a name that must not be there": (
+        lambda v: v["sessions"][2]["history_regex"][0].__setitem__(1, ["x", False]),
+        "history_regex",
+    ),
+    "a query too many": (lambda v: v["sessions"][0]["session_eval_query"].append("q"), "session_eval_query"),
+    "a topic of no type": (lambda v: v["sessions"][0]["type"].__setitem__(1, "chat"), "type"),
+    "a mention too few": (lambda v: v["instructions"][2].pop(), "instructions"),
+    "mentions of another length": (lambda v: v["instructions"].pop(), "instructions"),
+    "a mention of three": (lambda v: v["instructions"][0][0].append(1), "instructions"),
+    "a text that is a number": (lambda v: v["sessions"][0].__setitem__("text", 3), "text"),
+}
+
+
+@pytest.mark.parametrize("name", DIALOGUE_DAMAGE)
+def test_a_damaged_dialogue_is_named_with_its_field(folder, name):
+    change, field = DIALOGUE_DAMAGE[name]
+    path = mutated(folder, change)
+    with pytest.raises(UserError) as caught:
+        load_dialogues(folder)
+    assert str(path) in str(caught.value) and field in str(caught.value) and "\n" not in str(caught.value)
+
+
+OUTPUT_DAMAGE = {
+    "no sessions": lambda v: v.pop("sessions"),
+    "sessions that are a text": lambda v: v.__setitem__("sessions", "none"),
+    "a session too few": lambda v: v["sessions"].pop(1),
+    "an answer too few": lambda v: v["sessions"][2]["session_model_output"].pop(),
+    "an answer that is a number": lambda v: v["sessions"][2]["history_model_output"].__setitem__(0, 1),
+    "answers that are a text": lambda v: v["sessions"][2].__setitem__("history_model_output", "abc"),
+}
+
+
+@pytest.mark.parametrize("name", OUTPUT_DAMAGE)
+def test_damaged_outputs_are_named(folder, name):
+    path = folder / "outputs" / "model" / "output_5.json"
+    value = json.loads(path.read_text("utf-8"))
+    OUTPUT_DAMAGE[name](value)
+    path.write_text(json.dumps(value), "utf-8")
+    with pytest.raises(UserError) as caught:
+        tally(folder, path.parent)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "not gzip", "broken line", "no id", "twice"])
+def test_a_damaged_bundle_is_named(tmp_path, damage):
+    item = one_dialogue()
+    write_dialogue(tmp_path, item)
+    row = {"dialogue_id": 5, **json.loads((tmp_path / "dataset" / "dialogue_5.json").read_text("utf-8"))}
+    other = copy.deepcopy(row)
+    if damage == "no id":
+        del other["dialogue_id"]
+    lines = json.dumps(row) + "\n" + (json.dumps(other) if damage != "broken line" else '{"dialogue_id": 6') + "\n"
+    data = gzip.compress(lines.encode())
+    if damage in ("truncated", "not gzip"):
+        data = data[:-20] if damage == "truncated" else b"not gzip"
+    (tmp_path / "templates.jsonl.gz").write_bytes(data)
+    with pytest.raises(UserError, match=r"templates\.jsonl\.gz") as caught:
+        load_dialogues(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_names_are_refused_with_what_there_is(folder):
+    for arguments, known in (({"order": "mean"}, "dialogue-mean"), ({"variant": "strict"}, "all rules at once")):
+        with pytest.raises(UserError, match=known):
+            tally(folder, folder / "outputs" / "model", **arguments)
+    with pytest.raises(UserError, match="choose one of model"):
+        outputs_in(folder, "other")
+    for empty in (folder / "nowhere", folder / "outputs"):
+        with pytest.raises(UserError, match="dialogue_<id>"):
+            load_dialogues(empty)

@@ -1,0 +1,329 @@
+"""What each rule sees in code, case by case, and that answers of any kind cost bounded time and are never run."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beamlib.errors import UserError
+from beamlib.suites.memorycode.code import (
+    MOST_CHARACTERS,
+    MOST_LEVELS,
+    TOO_DEEP,
+    TOO_LONG,
+    Unparsable,
+    extract_code,
+    parse,
+    python_blocks,
+)
+from beamlib.suites.memorycode.gold import KINDS, Rule
+from beamlib.suites.memorycode.objects import Looking, objects
+from beamlib.suites.memorycode.rules import Verdict, matcher, verdict
+from beamlib.suites.memorycode.scoring import Scorer
+
+PASS, FAIL, ABSENT = Verdict.PASS, Verdict.FAIL, Verdict.ABSENT
+
+
+def judged(code: str, kind: str, condition: object, **variant: bool) -> Verdict:
+    return verdict(Rule(kind, condition), objects(parse(code), code), **variant)  # type: ignore[arg-type]
+
+
+CLASS = """
+class Shop:
+    def __init__(self, a):
+        self.q_a = a
+        self.b = a
+    def x_add(self, item): pass
+"""
+
+CASES = [
+    # names: every group's first element, matched from its beginning
+    ("def x_a(): pass\ndef x_b(): pass", "function", "^x_.*", PASS),
+    ("def x_a(): pass\ndef b(): pass", "function", "^x_.*", FAIL),
+    ("def a(): pass\ndef b_x(): pass", "function", ".*_x$", FAIL),
+    ("def achxb(): pass", "function", ".*chx.*", PASS),
+    ("def a12(): pass", "function", r".*\d$", PASS),
+    ("def a1b(): pass", "function", r".*\d$", FAIL),
+    ("def outer():\n    def x_in(): pass", "function", "^x_.*", FAIL),  # nested ones count too
+    (CLASS, "function", "^x_.*", ABSENT),
+    (CLASS, "method", "^x_.*", PASS),  # __init__ is no method
+    ("class A:\n    def x_a(self):\n        def b(): pass", "method", "^x_.*", FAIL),
+    ("class A:\n    class B:\n        pass\n    def b(self): pass", "function", "^x_.*", ABSENT),  # still in A
+    ("async def b(): pass", "function", "^x_.*", ABSENT),
+    ("async def b():\n    def x_c(): pass", "function", "^x_.*", PASS),
+    ("def f(x_a, b): pass", "function argument", "^x_.*", PASS),  # the first one alone
+    ("def f(a, x_b): pass", "function argument", "^x_.*", FAIL),
+    ("def f(): pass\ndef g(x_a): pass", "function argument", "^x_.*", PASS),
+    ("def f(): pass", "function argument", "^x_.*", FAIL),  # there, but empty
+    ("def f(a, /, x_b, *c, d=1, **e): pass", "function argument", "^x_.*", PASS),  # ordinary ones alone
+    ("def f(*x_a): pass", "function argument", "^x_.*", FAIL),
+    (CLASS, "function argument", "^x_.*", ABSENT),
+    (CLASS, "attribute", "^q_.*", PASS),  # the first one alone
+    ("class A:\n    def __init__(self):\n        self.b = self.q_a = 1", "attribute", "^q_.*", FAIL),
+    ("class A:\n    def __init__(self):\n        if 1:\n            self.q_a = 1", "attribute", "^q_.*", FAIL),
+    ("class A:\n    def __init__(self):\n        self.q_a: int = 1", "attribute", "^q_.*", FAIL),
+    ("class A:\n    def __init__(self):\n        self.q_a, self.b = 1, 2", "attribute", "^q_.*", FAIL),
+    ("class A:\n    def put(self):\n        self.q_a = 1", "attribute", "^q_.*", ABSENT),
+    ("def __init__(self):\n    self.q_a = 1", "attribute", "^q_.*", ABSENT),
+    ("x_a = 1", "variable", "^x_.*", PASS),
+    ("x_a, b = 1, 2", "variable", "^x_.*", FAIL),
+    ("x_a: int", "variable", "^x_.*", PASS),
+    ("[b] = [1]", "variable", "^x_.*", ABSENT),
+    ("for b in c: pass\nwith d as e: pass\nf += 1\n(g := 1)", "variable", "^x_.*", ABSENT),
+    ("x_a[0] = 1\nx_a.b = 1", "variable", "^x_.*", ABSENT),
+    ("class A:\n    b = 1", "variable", "^x_.*", FAIL),
+    ("class A: pass\nclass B: pass", "class", r".*\d$", FAIL),
+    ("def f():\n    class A1: pass", "class", r".*\d$", PASS),
+    # presence
+    ("def f():\n    'It counts.'", "function docstring", True, PASS),
+    ("def f():\n    '  '", "function docstring", True, FAIL),
+    ("def f():\n    'one'\ndef g(): pass", "function docstring", True, FAIL),
+    ("def f():\n    try: pass\n    except E: pass", "function try", True, PASS),
+    ("def f():\n    if 1:\n        try: pass\n        finally: pass", "function try", True, FAIL),
+    ("def f():\n    assert 1", "function assert", True, PASS),
+    (CLASS, "method assert", True, FAIL),
+    ("def f(a: int): pass", "function annotation", True, PASS),
+    ("def f(a) -> int: pass", "function annotation", True, PASS),
+    ("def f(*a: int): pass", "function annotation", True, FAIL),
+    ("def f():\n    raise E", "function assert", True, FAIL),
+    ("def f(a): pass", "function annotation", True, FAIL),
+    ("class A:\n    def f(self) -> int:\n        'It adds.'", "method docstring", True, PASS),
+    ("class A:\n    def f(self) -> int:\n        'It adds.'", "method annotation", True, PASS),
+    ("class A:\n    def f(self): return 'It adds.'", "method docstring", True, FAIL),
+    ("class A:\n    def f(self): pass", "method annotation", True, FAIL),
+    ("class A:\n    def f(self):\n        try: pass\n        finally: pass", "method try", True, PASS),
+    ("class A:\n    def f(self): pass", "method try", True, FAIL),
+    ("class A:\n    def f(self):\n        assert self", "method assert", True, PASS),
+    ("class A:\n    def x_f(self): pass\n    @retry\n    def g(self): pass", "method decorator", ("retry", True), FAIL),
+    ("def f(): pass", "function docstring", False, PASS),
+    ("def f():\n    'one'", "function docstring", False, FAIL),
+    ("a = '#'", "comment", True, PASS),  # released: any number sign
+    ("a = 1", "comment", True, FAIL),
+    # names in a group
+    ("@pedantic.retry(3)\ndef f(): pass", "function decorator", ("retry", True), PASS),
+    ("@other\n@retry\ndef f(): pass\n@other\ndef g(): pass", "function decorator", ("retry", True), FAIL),
+    (
+        "class A:\n    @retry\n    def f(self): pass\n    def __init__(self): pass",
+        "method decorator",
+        ("retry", True),
+        PASS,
+    ),
+    ("@trace_class\nclass A: pass", "class decorator", ("trace_class", True), PASS),
+    ("class A: pass", "class decorator", ("trace_class", True), FAIL),
+    ("@(lambda f: f)\ndef f(): pass", "function decorator", ("retry", True), FAIL),
+    ("import gzip as g, os.path", "import", ("gzip", True), PASS),
+    ("import os.path", "import", ("os", True), FAIL),
+    ("from gzip import open", "import", ("gzip", True), FAIL),
+    ("def f():\n    import gzip", "import", ("gzip", True), PASS),
+    ("a = 1", "import", ("gzip", True), FAIL),  # missing is a failure, never absent
+]
+
+
+@pytest.mark.parametrize(("code", "kind", "condition", "expected"), CASES)
+def test_a_rule_sees_its_objects(code, kind, condition, expected):
+    assert judged(code, kind, condition) is expected
+
+
+def test_every_kind_is_seen_to_pass_and_to_fail():
+    verdicts = {(kind, expected) for _, kind, _, expected in CASES}
+    assert {(kind, verdict) for kind in KINDS for verdict in (PASS, FAIL)} <= verdicts
+
+
+METHODS = [
+    ("method docstring", "        'It adds.'", True),
+    ("method try", "        try: pass\n        except E: pass", True),
+    ("method assert", "        assert item", True),
+]
+
+
+@pytest.mark.parametrize(("kind", "line", "condition"), METHODS)
+def test_what_a_method_needs_a_dunder_does_not(kind, line, condition):
+    dunder = "class A:\n    def __init__(self, b):\n        self.b = b\n    def put(self, item):\n"
+    assert judged(dunder + line, kind, condition) is PASS
+    assert judged(dunder + "        pass", kind, condition) is FAIL
+    assert judged("class A:\n    def __len__(self): pass", kind, condition) is ABSENT
+
+
+def test_variants_look_further():
+    body = "        try:\n            self.q_a = 1\n        finally: pass\n        self.b: int = 1"
+    loose = f"class A:\n    def __init__(self):\n{body}"
+    assert objects(parse(loose), loose)["attribute"] == ((),)
+    assert objects(parse(loose), loose, Looking(loose_attributes=True))["attribute"] == (("q_a", "b"),)
+    imports = "import bz2\nfrom gzip import open\nfrom . import os"
+    assert objects(parse(imports), imports)["import"] == (("bz2",),)
+    assert objects(parse(imports), imports, Looking(import_from=True))["import"] == (("bz2", "gzip"),)
+    hidden = "a = '#'"
+    assert objects(parse(hidden), hidden, Looking(real_comments=True))["comment"] == ((),)
+    assert objects(parse(hidden + " # b"), hidden + " # b", Looking(real_comments=True))["comment"] == (("#",),)
+    assert judged("def f(x_a, b): pass", "function argument", "^x_.*", every_name=True) is FAIL
+    assert judged("def f(): pass", "function argument", "^x_.*", empty_is_absent=True) is ABSENT
+    assert judged("def f(): pass", "function", "^x_.*", empty_is_absent=True) is FAIL
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("Sure!\n```python\na = 1\n```\n```python\nb = 2\n```", "a = 1\n"),
+        ("```java\nint a;\n```\n```python\na = 1\n```", "a = 1\n"),
+        ("```java\nint a;\n```", "java\nint a;\n"),
+        ("```python \na = 1\n```", "python \na = 1\n"),
+        ("a = 1", "a = 1"),
+        ("```python\na = 1", "```python\na = 1"),
+        ("``` ``` ```python\na = 1", " "),
+    ],
+)
+def test_the_first_block_is_the_code(answer, code):
+    assert extract_code(answer) == code
+
+
+def test_all_python_blocks():
+    assert python_blocks("```python\na\n```\n```\nb\n```\n```python\nc\n``````python\nd") == ["a\n", "c\n"]
+
+
+# --- patterns -------------------------------------------------------------------------------------------------------
+
+CASE_PATTERNS = [r"\b[A-Z][A-Z0-9_]*\b", r"^[A-Z][a-z0-9]*((\d|[a-z])[A-Z\d]*[a-z0-9]*)*$", r"^[a-z0-9_]*$"]
+
+
+@pytest.mark.parametrize("pattern", [*CASE_PATTERNS, "^b_.*", ".*_b$", ".*b1b.*", r".*\d$", "^[a-z]+_(x|y)?$"])
+def test_patterns_match_what_python_matches(pattern):
+    found = matcher(pattern)
+    for length in range(8):
+        for letters in itertools.product("Ab1_", repeat=length):
+            name = "".join(letters)
+            assert found(name) == (re.match(pattern, name) is not None), (pattern, name)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("pattern", [*CASE_PATTERNS, "^(a+)+$", "(A|AA|a)*b$", ".*a.*a.*a.*a.*b$", "((((A?)*)*)*)*1$"])
+def test_no_name_can_make_a_pattern_slow(pattern):
+    matches = matcher(pattern)
+    for name in ("A" + "a1" * 50_000 + "_", "Aa" * 50_000 + "_", "a" * 100_000 + "!", "A" * 100_000):
+        matches(name)
+
+
+@pytest.mark.parametrize("pattern", [r"(?=a)b", r"(a)\1", "(", "[", "a{1,", "*"])
+def test_a_pattern_beyond_linear_time_is_refused_in_one_sentence(pattern, capfd):
+    try:
+        matcher(pattern)("a")
+    except UserError as error:
+        assert repr(pattern) in str(error) and "linear time" in str(error)
+    else:
+        assert re.compile(pattern)  # what is taken is an expression of Python's too
+    assert capfd.readouterr().err == ""
+
+
+# --- hostile answers ------------------------------------------------------------------------------------------------
+
+RULES = [
+    Rule("function", "^x_.*"),
+    Rule("comment", True),
+    Rule("import", ("gzip", True)),
+    Rule("class", CASE_PATTERNS[1]),
+]
+DEEP = 3 * MOST_LEVELS
+
+HOSTILE = {
+    "a million characters": ("a" * 1_000_000, TOO_LONG),
+    "a million statements": ("a=1\n" * 250_000, TOO_LONG),
+    "a million fences": ("```" * 333_333, ""),  # the first block is empty code
+    "a million in an unclosed fence": ("```python\n" + "a" * 1_000_000, TOO_LONG),
+    "brackets": ("x=" + "(" * DEEP + ")" * DEEP, "syntax error"),
+    "a sum": ("x=" + "+".join("a" * DEEP), TOO_DEEP),
+    "signs": ("x=" + "-" * DEEP + "1", TOO_DEEP),
+    "attributes": ("x=a" + ".b" * DEEP, TOO_DEEP),
+    "calls": ("x=a" + "()" * DEEP, TOO_DEEP),
+    "nots": ("x=" + "not " * DEEP + "1", TOO_DEEP),
+    "lambdas": ("x=" + "lambda:" * DEEP + "1", TOO_DEEP),
+    "choices": ("x=" + "1 if a else " * DEEP + "1", TOO_DEEP),
+    "elifs": ("if a: pass\n" + "elif b: pass\n" * DEEP, TOO_DEEP),
+    "blocks": ("".join(" " * level + "if a:\n" for level in range(120)) + " " * 120 + "pass", "syntax error"),
+    "a null byte": ("a = 1\0", ""),
+    "a lone surrogate": ("a = '\ud800'", ""),
+    "a long number": ("a = " + "1" * 50_000, ""),
+    "carriage returns": ("\r" * 50_000 + "a = 1", ""),
+    "nothing": ("", ""),
+    "not Python": ("I cannot write this code.", "syntax error"),
+    "a trap for CamelCase": (f"class A{'a1' * 20_000}_: pass", ""),
+    "an escape": ("a = '\\d'", ""),
+}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_answer_costs_little_and_has_a_stated_outcome(name):
+    answer, outcome = HOSTILE[name]
+    tracemalloc.start()
+    verdicts, failure = Scorer().verdicts(answer, RULES)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200 * 2**20
+    assert failure.startswith(outcome)
+    assert len(failure) < 120 and failure.isprintable()
+    assert not failure or set(verdicts) == {FAIL}
+
+
+@pytest.mark.parametrize("levels", [MOST_LEVELS - 10, MOST_LEVELS + 10])
+def test_the_bound_on_nesting_does_not_depend_on_who_calls(levels):
+    code = "x=" + "+".join("a" * levels)
+
+    def outcome(below: int) -> str:
+        if below:
+            return outcome(below - 1)
+        try:
+            parse(code)
+        except Unparsable as error:
+            return str(error)
+        return ""
+
+    deep = sys.getrecursionlimit() // 4
+    assert {outcome(0), outcome(deep)} == {TOO_DEEP if levels > MOST_LEVELS else ""}
+
+
+def test_code_just_within_the_bound_on_length_is_looked_at():
+    code = "x_a = 1\n" * (MOST_CHARACTERS // 8)
+    assert judged(code, "variable", "^x_.*") is PASS
+
+
+def test_code_is_never_run(tmp_path):
+    target = tmp_path / "ran"
+    touch = f"open({str(target)!r}, 'w')"
+    code = f"{touch}\n@__import__('os').mkdir({str(target)!r})\ndef x_f(a={touch}): pass"
+    assert Scorer().verdicts(code, RULES)[0][0] is PASS
+    assert not target.exists()
+
+
+words = st.sampled_from(
+    [
+        "def f(a):\n",
+        "class A:\n",
+        "    ",
+        "return a\n",
+        "x_b = 1\n",
+        "@r\n",
+        "# c\n",
+        "import gzip\n",
+        "```",
+        "python\n",
+        "'''",
+        "(",
+        ")",
+        "\0",
+        "é",
+    ]
+)
+
+
+@settings(max_examples=150)
+@given(st.one_of(st.text(max_size=200), st.lists(words, max_size=25).map("".join)))
+def test_any_text_gets_verdicts(answer):
+    first = Scorer().verdicts(answer, RULES)
+    assert first == Scorer().verdicts(answer, RULES)
+    assert len(first[0]) == len(RULES)
+    assert not first[1] or set(first[0]) == {FAIL}
