@@ -13,6 +13,9 @@ from beamlib.models.prompts import prompt_file, render
 from beamlib.text import count_tokens
 
 PAIR = "[messages 2-3]\nUSER: I keep 14 hives behind the barn.\nASSISTANT: **Feed them**: in autumn."
+WHO = {"mentor": "Ana", "mentee": "Bo", "company": "Parcels"}
+GUIDELINE = "Always end function names with '_su'."
+QUERY = {"query": "function that merges two ranked menus"}
 VARIABLES = {
     "answer": {"question": "How many hives do I keep?", "context": PAIR},
     "answer_full": {"question": "How many hives do I keep?", "context": PAIR},
@@ -24,6 +27,12 @@ VARIABLES = {
     "judge_nugget": {"question": "How many?", "nugget": "14 hives", "answer": "You keep 14 hives."},
     "align_events": {"event": "Counting the hives", "nugget": "Hive count"},
     "align_batch": {"items": "1. Counting the hives", "nuggets": "1. Hive count"},
+    "memorycode_instruction": {"guideline": GUIDELINE, **QUERY},
+    "memorycode_session": {**WHO, "session": f"Ana: {GUIDELINE}", **QUERY},
+    "memorycode_history": {**WHO, "sessions": f"Meeting 0\n\nAna: {GUIDELINE}", **QUERY},
+    "memorycode_chain": {"guidelines": GUIDELINE, **QUERY},
+    "memorycode_recalled": {**WHO, "context": f"[messages 0-1]\nUSER: Ana: {GUIDELINE}", **QUERY},
+    "memorycode_alone": QUERY,
 }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from beamlib.models.base import Completion, ModelError, Prompt, Usage
+from beamlib.models.offline.coder import code_by, plain_code
 from beamlib.models.offline.judge import align_batch, align_events, judge_nugget
 from beamlib.models.offline.keys import episodic_keys
 from beamlib.models.offline.notes import scratchpad_compress, scratchpad_filter, scratchpad_notes
@@ -32,6 +33,12 @@ REPLIES: Mapping[str, Callable[[Mapping[str, str]], str]] = {
     "judge_nugget": judge_nugget,
     "align_events": align_events,
     "align_batch": align_batch,
+    "memorycode_instruction": code_by("guideline"),
+    "memorycode_session": code_by("session"),
+    "memorycode_history": code_by("sessions"),
+    "memorycode_chain": code_by("guidelines"),
+    "memorycode_recalled": code_by("context"),
+    "memorycode_alone": plain_code,
 }
 """The prompt ids that the stand-in answers, and the function of the variables that answers each."""
 

@@ -44,3 +44,12 @@ ASKING = re.compile(
 
 FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|we|our|we're|we've)\b", re.IGNORECASE)
 """The user speaks of themselves."""
+
+DIRECTED = re.compile(
+    r"\b(?:from now on|(?:going|moving) forward|from here on)\b"
+    r"|\bI(?:'d like| would like| want| need| expect)(?: for)? you to\b"
+    r"|^\W*(?:\w+: )?(?:(?:first|second|also|additionally|now|so)\w{0,2},? )?(?:please )?"
+    r"(?:always|never|make sure|ensure|don't forget|remember to)\b",
+    re.IGNORECASE,
+)
+"""What somebody is told to do from then on."""

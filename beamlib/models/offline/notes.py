@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import ceil
 
 from beamlib.models.offline.context import ADVISED, USER, Unit, sentences_of, spoken, units_of
-from beamlib.models.offline.cues import ASKING, FIRST_PERSON, NEVER, NEWS, PREFERENCE, STANDING
+from beamlib.models.offline.cues import ASKING, DIRECTED, FIRST_PERSON, NEVER, NEWS, PREFERENCE, STANDING
 from beamlib.models.offline.facts import find_dates, find_numbers, stems
 from beamlib.models.offline.question import Kind, read_question
 from beamlib.models.offline.wording import cut, opens_point, plain
@@ -33,7 +33,8 @@ _SAME = 0.8
 
 def salience(text: str) -> float:
     """How much a statement is worth keeping: rules and choices first, then dates, amounts and facts about the user."""
-    score = 4.0 * (STANDING.search(text) is not None) + 3.0 * (NEVER.search(text) is not None)
+    rule = STANDING.search(text) or DIRECTED.search(text)
+    score = 4.0 * (rule is not None) + 3.0 * (NEVER.search(text) is not None)
     score += 2.0 * (PREFERENCE.search(text) is not None) + 2.0 * bool(find_dates(text))
     score += 1.5 * bool(find_numbers(text)) + 0.5 * (NEWS.search(text) is not None)
     score += 1.0 * (FIRST_PERSON.search(text) is not None) + 0.3 * min(len(_NAME.findall(text)), 3)
@@ -145,7 +146,7 @@ def _about_same(one: _Note, other: _Note) -> bool:
 @lru_cache(maxsize=4096)
 def _chunk_parts(chunk: str) -> tuple[frozenset[str], bool]:
     lines = [_HEADER.sub("", line, count=1) for line in chunk.splitlines()]
-    rules = any(STANDING.search(line) is not None for line in lines)
+    rules = any(STANDING.search(line) is not None or DIRECTED.search(line) is not None for line in lines)
     return frozenset(stem for line in lines for stem in stems(line)), rules
 
 
