@@ -20,6 +20,7 @@ from typing import Any
 from scripted_server import Answer, body_text
 
 from beamlib.generate.author.author import OfflineAuthor
+from beamlib.generate.casting import OTHER_BENCHMARK
 from beamlib.generate.shapes import Story
 from beamlib.models.base import Prompt
 from beamlib.models.prompts import prompt_file, prompt_ids
@@ -44,7 +45,7 @@ def forms() -> tuple[Form, ...]:
     """The forms of all prompts of generation, those with the longest fixed beginning first."""
     found = []
     for name in prompt_ids():
-        if prompt_file(name).role not in AUTHORS:
+        if prompt_file(name).role not in AUTHORS or name.startswith(OTHER_BENCHMARK):
             continue
         text = re.sub(
             r"\{% *-?.*\{%-? *endif *%\}", "{{ by_ability }}", prompt_file(name).parts[-1][1], flags=re.DOTALL

@@ -19,8 +19,11 @@ from beamlib.models.careful import Careful
 from beamlib.models.client import EndpointModel
 from beamlib.models.endpoints import Author, load_models
 from beamlib.models.offline import OFFLINE_NAME
-from beamlib.models.prompts import prompt_ids
+from beamlib.models.prompts import prompt_file, prompt_ids
 from beamlib.models.store import CallStore, Mode, StoredModel, now
+
+OTHER_BENCHMARK = "memorycode_"
+"""Begins the ids of prompts that write dialogues of `beamlib.suites.memorycode`, and nothing here."""
 
 _HERE = Path(__file__).parent
 _STARTED = now()
@@ -48,7 +51,8 @@ class Writing:
         if not self.models:
             return {"author": OFFLINE_NAME, "rules": _rules(), "reach": self.reach}
         folder = Path(self.prompts) if self.prompts else None
-        hashes = prompt_hashes(tuple(prompt_ids()), folder)
+        names = [name for name in prompt_ids() if prompt_file(name).role in get_args(Author)]
+        hashes = prompt_hashes(tuple(name for name in names if not name.startswith(OTHER_BENCHMARK)), folder)
         endpoint = load_models(Path(self.models)).author(role)
         return {"author": endpoint.settings, "prompts": sha256(repr(sorted(hashes.items()))), "reach": self.reach}
 

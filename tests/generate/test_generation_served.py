@@ -83,7 +83,7 @@ def one_sentence(error: UserError) -> str:
 
 
 def test_every_prompt_of_generation_can_be_told_from_its_text() -> None:
-    names = [name for name in prompt_ids() if prompt_file(name).role in AUTHORS]
+    names = [name for name in prompt_ids() if prompt_file(name).role in AUTHORS and "memorycode" not in name]
     assert len(names) == 43
     for name in names:
         told = {variable: f"«{variable}»\nmore" for variable in prompt_file(name).variables}
