@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
+from beamlib.arguments import listed, listed_numbers, named_settings
 from beamlib.errors import UserError
 from beamlib.files import to_json
+from beamlib.suites.memorycode.commands import memorycode_app
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 data_app = typer.Typer(no_args_is_help=True, help="Look at BEAM conversations, or fetch them.")
@@ -18,23 +20,10 @@ app.add_typer(data_app, name="data")
 
 calls_app = typer.Typer(no_args_is_help=True, help="Publish the stored model calls of a run, or check them.")
 app.add_typer(calls_app, name="calls")
+app.add_typer(memorycode_app, name="memorycode")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Data = Annotated[Path, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")]
-
-
-def _list(value: str) -> list[str]:
-    return [part.strip() for part in value.split(",") if part.strip()]
-
-
-def _numbers(value: str, option: str) -> list[int]:
-    try:
-        numbers = [int(part) for part in _list(value)]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 1:
-        raise UserError(f"{option}: {value!r} is not a list of positive integers such as 5,10,15,20.")
-    return numbers
 
 
 @data_app.command("check")
@@ -57,7 +46,7 @@ def data_download(
     from beamlib.benchmark.hub import download
     from beamlib.benchmark.sources import parse_size
 
-    print(download(folder, [parse_size(size) for size in _list(sizes)]))
+    print(download(folder, [parse_size(size) for size in listed(sizes)]))
 
 
 @app.command()
@@ -74,8 +63,8 @@ def evidence(
     from beamlib.report.text import print_rows
     from beamlib.scoring.evidence import evidence_table
 
-    sizes = [parse_size(name) for name in _list(size)]
-    rows = evidence_table(data, sizes, _list(memory), _list(retriever), _numbers(k, "--k"))
+    sizes = [parse_size(name) for name in listed(size)]
+    rows = evidence_table(data, sizes, listed(memory), listed(retriever), listed_numbers(k, "--k"))
     print_rows(rows, as_json=as_json)
 
 
@@ -121,18 +110,6 @@ Prompts = Annotated[Path | None, typer.Option("--prompts", help="Folder whose pr
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, as name=value; may be repeated.")]
 
 
-def _settings(items: list[str] | None) -> dict[str, object]:
-    from beamlib.files import parse_yaml
-
-    found: dict[str, object] = {}
-    for item in items or []:
-        name, equals, value = item.partition("=")
-        if not equals or not name.strip():
-            raise UserError(f"--set: {item!r} is not of the form name=value, for example variant=released.")
-        found[name.strip()] = parse_yaml(value, Path(f"--set {name.strip()}"))
-    return found
-
-
 @app.command("estimate")
 def estimate_cost(
     params: Annotated[Path, typer.Argument(help="Parameter file, for example params/100k.yaml.")],
@@ -158,7 +135,7 @@ def estimate_cost(
     from beamlib.main_job import Endpoints, estimate_lines
 
     endpoints = Endpoints(models, base_url, model, key_variable, context_window)
-    overrides = {**_settings(settings), **({} if conversations is None else {"conversations": conversations})}
+    overrides = {**named_settings(settings), **({} if conversations is None else {"conversations": conversations})}
     found = estimate_lines(params, data, name, endpoints, backbone, prompts, overrides)
     print(to_json(found.model_dump(mode="json"), indent=2) if as_json else found.render())
 
@@ -219,7 +196,7 @@ def generate(
 
     fulfil(
         Order(
-            out=out, sizes=_list(size), conversations=conversations, seed=seed, domain=domain, title=title,
+            out=out, sizes=listed(size), conversations=conversations, seed=seed, domain=domain, title=title,
             strategy=strategy, reach=reach, models=models, calls=calls, prompts=prompts, workers=workers, yes=yes,
         )
     )  # fmt: skip
@@ -233,6 +210,9 @@ def run_all(
     conversations: Annotated[int, typer.Option(min=0, help="At most this many per tier; 0 for all.")] = 0,
     protocol: Annotated[str, typer.Option(help="Scoring protocol of the tables.")] = "paper",
     memory: Annotated[str, typer.Option(help="A memory of your own beside the others, as file.py:Class.")] = "",
+    memorycode: Annotated[
+        Path | None, typer.Option(envvar="MEMORYCODE_DATA", help="Folder of MemoryCode dialogues (notebook 10).")
+    ] = None,
     download: Annotated[bool, typer.Option("--download", help="Fetch the released data first.")] = False,
     models: Models = None,
     backbones: Annotated[str, typer.Option(help="Readers of the models file; by default its first.")] = "",
@@ -251,17 +231,18 @@ def run_all(
     run(
         Job(
             data=data,
-            sizes=_list(sizes),
+            sizes=listed(sizes),
             name=name,
             conversations=conversations,
             protocol=protocol,
             memory=memory,
+            memorycode=memorycode,
             download=download,
             endpoints=Endpoints(models, base_url, model, key_variable, context_window),
-            backbones=_list(backbones),
+            backbones=listed(backbones),
             calls=calls,
             prompts=prompts,
-            settings=_settings(settings),
+            settings=named_settings(settings),
             yes=yes,
         )
     )

@@ -24,6 +24,7 @@ from beamlib.errors import UserError
 from beamlib.files import read_json, write_text
 from beamlib.generate.producing import produce
 from beamlib.generate.working import commission_of, writing_of
+from beamlib.main_memorycode import MemoryCode, find_dialogues, memorycode
 from beamlib.models.client import EndpointModel
 from beamlib.models.endpoints import load_models, parse_models
 from beamlib.models.offline import OFFLINE_NAME
@@ -31,7 +32,16 @@ from beamlib.models.prompts import check_overrides
 from beamlib.params import RunParameters, load_parameters
 from beamlib.processes import process_pool
 from beamlib.report.costs import read_costs, save_costs
-from beamlib.report.notebooks import EVALUATION, GENERATION, MODELS, PUBLISHED, ROOT, execute, preflight
+from beamlib.report.notebooks import (
+    EVALUATION,
+    GENERATION,
+    MODELS,
+    PUBLISHED,
+    ROOT,
+    SUITES,
+    execute,
+    preflight,
+)
 from beamlib.report.page import Section, summary_rows, write_page
 from beamlib.report.text import print_rows
 from beamlib.runs.arms import arms_of, experiments
@@ -41,6 +51,7 @@ from beamlib.runs.evaluate import evaluate
 from beamlib.runs.own import own_memory
 from beamlib.runs.publish import keep_settings
 from beamlib.runs.spending import Estimate, realised
+from beamlib.suites.memorycode.running import PART
 
 console = Console(highlight=False)
 
@@ -50,7 +61,7 @@ GENERATED = "generated"
 _OPTIONS = {
     "size": "--sizes", "data": "--data", "run": "--name", "conversations": "--conversations", "protocol": "--protocol",
     "own_memory": "--memory", "models": "--models", "backbone": "--backbones", "calls": "--calls",
-    "confirm_cost": "--yes", "prompts": "--prompts",
+    "confirm_cost": "--yes", "prompts": "--prompts", "memorycode": "--memorycode",
 }  # fmt: skip
 """Parameters that options of their own set: `--set` would be overruled by these without a word."""
 
@@ -107,6 +118,7 @@ class Job:
     conversations: int
     protocol: str
     memory: str
+    memorycode: Path | None
     download: bool
     endpoints: Endpoints = field(default_factory=Endpoints)
     backbones: Sequence[str] = ()
@@ -118,7 +130,7 @@ class Job:
 
 def run(job: Job) -> None:
     """Do the job: check the parameters, run the published part, then each tier; end with the page and a summary."""
-    _check_name(job.name)
+    check_run_name(job.name)
     for name in job.settings:
         if name in _OPTIONS:
             raise UserError(f"--set {name}: this parameter has an option of its own; give {_OPTIONS[name]}.")
@@ -135,6 +147,7 @@ def run(job: Job) -> None:
         raise UserError("--backbones: name the models file that holds them with --models.")
     if places["own_memory"]:
         own_memory(places["own_memory"])  # a mistake in it should show before anything runs
+    dialogues = find_dialogues(job.memorycode)
     data = _data(job, wanted)
     found = _found(data, wanted) if data else dict.fromkeys(wanted or SIZES, job.conversations or 1)
     os.chdir(ROOT)  # relative paths count from where the command was given, everything else from here
@@ -142,14 +155,23 @@ def run(job: Job) -> None:
     runs = [one for size in found for one in _parameters(job, size, where, places, folder)]
     if data is None:  # others may lie there from an earlier run with more of them
         runs = [one.model_copy(update={"conversations": found[one.size]}) for one in runs]
-    _announce(job, runs, found, folder, generated=data is None)
-    expected = _confirm(job, runs) if data else {}
+    suite = memorycode(
+        dialogues,
+        ask=job.memorycode is not None,
+        backbones=job.backbones,
+        places=places,
+        settings=job.settings,
+        shared={"run": folder.as_posix(), "conversations": job.conversations, "calls": job.calls},
+    )
+    _announce(job, runs, found, suite, generated=data is None)
+    expected = _confirm(job, runs, suite) if data else {}
     if data is None:
         _generate(runs, found)
-        expected = _confirm(job, runs)
+        expected = _confirm(job, runs, suite)
     for parameters in runs:
         _evaluate(parameters, expected.get(part_of(parameters)))
-    sections = _notebooks(job, runs, folder, generated=data is None)
+    suite.ask()
+    sections = _notebooks(job, runs, suite, generated=data is None)
     _mirror_figures(folder, job.name)
     summary = summary_rows(folder, {_label(one): part_of(one) for one in runs}, offline=not places["models"])
     page = write_page(folder, sections, summary, offline=not places["models"])
@@ -160,7 +182,7 @@ def run(job: Job) -> None:
 
 
 def _announce(
-    job: Job, runs: Sequence[RunParameters], found: Mapping[Size, int], folder: Path, *, generated: bool
+    job: Job, runs: Sequence[RunParameters], found: Mapping[Size, int], suite: MemoryCode, *, generated: bool
 ) -> None:
     """Say what is going to be done, in the order in which it will be."""
     steps = []
@@ -171,9 +193,11 @@ def _announce(
         count = min(found[parameters.size], job.conversations or found[parameters.size])
         counted = "1 conversation" if count == 1 else f"{count} conversations"
         steps.append(f"{_label(parameters)}: {counted}, all memories answer and are judged")
+    steps.append(suite.announcement)
     each = len(EVALUATION) + (len(GENERATION) if generated else 0)
-    steps.append(f"{len(EVALUATION) + each * len(runs)} notebooks: published values, then each tier; figures and page")
-    console.print(f"[bold]Main job[/bold] into {folder}/")
+    count = len(EVALUATION) + each * len(runs) + len(SUITES)
+    steps.append(f"{count} notebooks: published values, each tier, MemoryCode; figures and page")
+    console.print(f"[bold]Main job[/bold] into {suite.shown.run}/")
     for number, step in enumerate(steps, start=1):
         console.print(f"  {number}. {step}")
     for line in preflight(ROOT / "params"):
@@ -194,7 +218,8 @@ def _generate(runs: Sequence[RunParameters], found: Mapping[Size, int]) -> None:
     console.print(f"  generated {new} of {len(done)} conversations in {took}{there}")
 
 
-def _check_name(name: str) -> None:
+def check_run_name(name: str) -> None:
+    """A `UserError` unless `name` can be that of a folder under runs/."""
     if not name or Path(name).name != name or name.startswith(".") or not name.isprintable():
         raise UserError(f"--name: {name!r} must be a plain folder name such as 'default'.")
 
@@ -236,7 +261,7 @@ def estimate_lines(
     settings: Mapping[str, Any],
 ) -> Estimate:
     """What a run by `params` would call, for `beamlib estimate`; nothing is called."""
-    _check_name(name)
+    check_run_name(name)
     found = load_parameters(params, **settings)
     beside = params.parent / MODELS
     if "run" in settings:
@@ -253,7 +278,7 @@ def estimate_lines(
         return estimate(found, arms_of(found, experiments(found)))
 
 
-def _confirm(job: Job, runs: Sequence[RunParameters]) -> dict[str, Estimate]:
+def _confirm(job: Job, runs: Sequence[RunParameters], suite: MemoryCode) -> dict[str, Estimate]:
     """Say what all runs will call and cost, before the first call; without a yes nothing is spent."""
     expected: dict[str, Estimate] = {}
     counted: set[Size] = set()
@@ -268,6 +293,10 @@ def _confirm(job: Job, runs: Sequence[RunParameters]) -> dict[str, Estimate]:
         expected[part_of(parameters)] = found
         console.print(f"\n[bold]Estimate, {_label(parameters)}[/bold]")
         print(found.render())  # wide: the console would break its lines
+    for title, found in suite.estimates():
+        expected[title] = found
+        console.print(f"\n[bold]Estimate, {title}[/bold]")
+        print(found.render())
     if not any(found.pending for found in expected.values()):
         return expected
     for parameters in runs:  # a key that is not there should show now and not when the first call is made
@@ -320,18 +349,18 @@ def _evaluate(parameters: RunParameters, expected: Estimate | None) -> None:
     console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
 
 
-def _notebooks(job: Job, runs: Sequence[RunParameters], folder: Path, *, generated: bool) -> list[Section]:
+def _notebooks(job: Job, runs: Sequence[RunParameters], suite: MemoryCode, *, generated: bool) -> list[Section]:
     """Run the notebooks, several at a time: they read what was computed and do not depend on one another."""
+    folder = Path(suite.shown.run)
     published = load_parameters(ROOT / "params" / "100k.yaml", run=folder.as_posix(), protocol=job.protocol)
     parts: list[tuple[str, str, RunParameters, tuple[str, ...]]] = [
         (PUBLISHED, "Published values", published, EVALUATION)
     ]
-    for parameters in runs:
-        # The notebooks show what was computed: they must not call anything of their own.
-        changes = {"calls": "replay", "confirm_cost": False} if parameters.models else {}
-        names = (*GENERATION, *EVALUATION) if generated else EVALUATION
-        parts.append((part_of(parameters), _label(parameters), parameters.model_copy(update=changes), names))
+    names = (*GENERATION, *EVALUATION) if generated else EVALUATION
+    parts += [(part_of(parameters), _label(parameters), _shown(parameters), names) for parameters in runs]
+    parts.append((PART, "MemoryCode", _shown(suite.shown), SUITES))
     work = [(name, parameters, folder / "notebooks" / part) for part, _, parameters, names in parts for name in names]
+    work.sort(key=lambda one: one[0] not in SUITES)  # among the longest: the short ones fill the time that it takes
     started, pages = time.monotonic(), []
     with process_pool(min(max(one.workers for _, _, one, _ in parts), len(work))) as pool:
         futures = [pool.submit(execute, *one) for one in work]
@@ -340,6 +369,12 @@ def _notebooks(job: Job, runs: Sequence[RunParameters], folder: Path, *, generat
     console.print(f"  {len(work)} notebooks in {time.monotonic() - started:.0f} s")
     by_part = {place: [page for page in pages if page.parent == place] for _, _, place in work}
     return [Section(part, by_part[folder / "notebooks" / part], title) for part, title, _, _ in parts]
+
+
+def _shown(parameters: RunParameters) -> RunParameters:
+    """For the notebooks, which show what was computed: they must not call anything of their own."""
+    changes = {"calls": "replay", "confirm_cost": False} if parameters.models else {}
+    return parameters.model_copy(update=changes)
 
 
 def _mirror_figures(folder: Path, name: str) -> None:

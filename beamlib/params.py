@@ -1,6 +1,6 @@
 """One validated object per run, read from `params/<size>.yaml`.
 
-The same flat names are the parameters of notebooks 01 to 09; `beamlib.report.notebooks.preflight` compares the two.
+The same flat names are the parameters of notebooks 01 to 10; `beamlib.report.notebooks.preflight` compares the two.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ class RunParameters(BaseModel):
     strategy: Literal["hierarchical", "sequential"] = Field(description="how 10M derives ten seeds from one")
     reach: Literal["conversation", "batch"] = Field(description="how far back a dialogue remembers; released: batch")
     authors: str = Field(description="models file whose authors write; empty for the offline author")
+    memorycode: str = Field(description="folder of MemoryCode dialogues and outputs; empty: a small generated set")
     workers: int = Field(ge=1, description="processes; one conversation each")
 
     @field_validator("size", mode="before")

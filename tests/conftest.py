@@ -45,3 +45,12 @@ def beam_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no BEAM data at {folder} (set BEAM_DATA to a folder laid out like the released chats/)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def memorycode_data() -> Path:
+    """Released MemoryCode dialogues with outputs of two models; the test is skipped where they are missing."""
+    folder = Path(os.environ.get("MEMORYCODE_DATA", ROOT.parent / "shared" / "data" / "memorycode"))
+    if not folder.is_dir():
+        pytest.skip(f"no MemoryCode data at {folder} (set MEMORYCODE_DATA to a bundle like ../shared/data/memorycode)")
+    return folder

@@ -112,8 +112,16 @@ class Model(Protocol):
         ...
 
 
-@cache
+_making = threading.Lock()
+
+
 def _loop() -> asyncio.AbstractEventLoop:
+    with _making:  # `cache` alone would let threads that come at the same time make a loop each
+        return _made_loop()
+
+
+@cache
+def _made_loop() -> asyncio.AbstractEventLoop:
     # Notebooks already run an event loop in the main thread, so ours lives in a thread of its own.
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="beamlib-models", daemon=True).start()

@@ -31,6 +31,8 @@ from beamlib.runs.arms import arms_of
 from beamlib.runs.calling import open_roster, part_of, resolved
 from beamlib.runs.estimate import estimate
 from beamlib.runs.manifest import commit
+from beamlib.suites.memorycode.running import PART
+from beamlib.suites.memorycode.shown import estimate_shown
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -38,10 +40,19 @@ PUBLISHED = "published"
 MODELS = "models.yaml"  # in the folder of parameter files, and none itself
 GENERATION = ("01_plans", "02_user_turns", "03_assistant_turns", "04_probing_questions")
 EVALUATION = ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
+SUITES = ("10_memorycode",)
+"""Notebooks on other benchmarks: once per run, whatever the tiers."""
 
 _PARAMETER_CELLS = frozenset({"parameters", "finer-parameters"})
 _PARAMETER = re.compile(r"(\w+): (\w+) = ")
 _OFFLINE = {"models": "", "backbone": ""}
+_HIDDEN = frozenset({"run", "data", "workers", "calls", "confirm_cost", "memorycode"})
+_ONLY_BEAM = frozenset(
+    {
+        "size", "chat_variant", "strip_markers", "errata", "retrievers", "budgets", "question_in_prompt",
+        "judge_repeats", "alignment", "protocol", "domain", "title", "strategy", "reach", "authors",
+    }
+)  # fmt: skip
 _TYPES = {"str": str, "int": int, "float": float, "bool": bool, "list": list}
 _VERSIONS = ("numpy", "pandas", "scipy", "faiss-cpu", "bm25s", "matplotlib")
 
@@ -53,11 +64,17 @@ class Workspace:
     parameters: RunParameters
     files: list[Path] = field(default_factory=list)
     generating: bool = False
+    suite: str = ""
     _open: ExitStack = field(default_factory=ExitStack)
 
     @property
     def part(self) -> str:
-        """The part of the run folder that is written to: the tier, or `published` where there is no data."""
+        """The part of the run folder that is written to: the tier, or `published` where there is no data.
+
+        A notebook on another benchmark has a part of its own.
+        """
+        if self.suite:
+            return self.suite
         return part_of(self.parameters) if self.parameters.data or self.generating else PUBLISHED
 
     def save_table(self, table: ResultTable, name: str) -> ResultTable:
@@ -76,13 +93,14 @@ class Workspace:
         tiers.
         """
         published = name.endswith(PUBLISHED)
-        folder = Path(self.parameters.run) / "figures" / (PUBLISHED if published else self.part)
+        folder = Path(self.parameters.run) / "figures" / (PUBLISHED if published and not self.suite else self.part)
         # Where the run and its files lie has no bearing on what is plotted, nor has whether it was called or replayed;
         # all that would make equal figures differ, and tell of somebody's machine.
         settings: dict[str, Any] = {}
         if not published:
-            settings = self.parameters.model_dump(exclude={"run", "data", "workers", "calls", "confirm_cost"})
-            settings |= {key: Path(settings[key]).name for key in ("models", "prompts", "own_memory", "authors")}
+            settings = self.parameters.model_dump(exclude=set(_HIDDEN | _ONLY_BEAM if self.suite else _HIDDEN))
+            paths = ("models", "prompts", "own_memory", "authors")
+            settings |= {key: Path(settings[key]).name for key in paths if key in settings}
         self.files += save_figure(figure, name, folder, data, inputs, settings, caption, scores=scores)
         show: Any = Image  # has no types
         return show(filename=str(folder / f"{name}.png"), width=720, alt=caption)
@@ -102,6 +120,20 @@ class Workspace:
             print(f"author: {OFFLINE_NAME}; nothing is called and nothing is paid")
             return
         print(estimate_writing([commission_of(self.parameters)], writing_of(self.parameters)).render())
+        if self.parameters.calls != "replay" and not self.parameters.confirm_cost:
+            print("Nothing is called before the parameter confirm_cost is true.")
+
+    def announce_memorycode(self) -> None:
+        """Print who answers the queries of MemoryCode, and what that would cost where it is a language model.
+
+        Models are asked about the dialogues of a folder alone, never about the small generated set. What the notebook
+        writes goes to the part `memorycode`, whatever the tier.
+        """
+        self.suite = PART
+        if not self.parameters.models or not self.parameters.memorycode:
+            print(f"reader and memory: {OFFLINE_NAME}; nothing is called and nothing is paid")
+            return
+        print(estimate_shown(self.parameters).render())
         if self.parameters.calls != "replay" and not self.parameters.confirm_cost:
             print("Nothing is called before the parameter confirm_cost is true.")
 
@@ -163,7 +195,7 @@ def preflight(folder: Path) -> list[str]:
         raise UserError(
             f"{folder}: no parameter files (*.yaml) in it; expected 100k.yaml, 500k.yaml, 1m.yaml, 10m.yaml."
         )
-    notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in (*GENERATION, *EVALUATION)]
+    notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in (*GENERATION, *EVALUATION, *SUITES)]
     accepted = {notebook.name: _accepted(notebook) for notebook in notebooks}
     for file in files:
         load_parameters(file)

@@ -62,7 +62,11 @@ def _section(folder: Path, section: Section) -> dict[str, Any]:
         "notebooks": [(_link(folder, page), page.stem) for page in section.notebooks],
         "tables": [_table(folder, path) for path in sorted((folder / "tables" / part).glob("*.html"), key=_number)],
         "figures": [_figure(folder, path) for path in sorted((folder / "figures" / part).glob("*.json"), key=_number)],
-        "runs": [(_link(folder, path), path.parent.name) for path in sorted((folder / part).glob("*/manifest.json"))],
+        "runs": [
+            (_link(folder, path), path.parent.name)
+            for pattern in ("*/manifest.json", "outputs/*/run.json")
+            for path in sorted((folder / part).glob(pattern))
+        ],
     }
 
 

@@ -126,7 +126,7 @@ def ask_probes(
         reason = f"the memory could not be built: {memory.reason}"
         return [Asked(probe, failure=reason, transient=memory.transient) for probe in probes]
     asked = []
-    for place, (probe, found) in enumerate(zip(probes, _recollections(probes, memory), strict=True)):
+    for place, (probe, found) in enumerate(zip(probes, recollections(probes, memory), strict=True)):
         if isinstance(found, ModelError):
             asked.append(Asked(probe, failure=found.reason, transient=found.transient))
             continue
@@ -138,7 +138,8 @@ def ask_probes(
     return asked
 
 
-def _recollections(probes: Sequence[Probe], memory: Memory | Oracle) -> list[Recollection | ModelError]:
+def recollections(probes: Sequence[Probe], memory: Memory | Oracle) -> list[Recollection | ModelError]:
+    """What `memory` recalls for each of `probes`, in order, or the `ModelError` that recalling ended with."""
     if isinstance(memory, Light):  # its filter calls for all questions go out together
         return memory.recall_all([probe.question for probe in probes])
     found: list[Recollection | ModelError] = []
@@ -162,7 +163,8 @@ async def answers_to(asked: Sequence[Asked], reader: Model, *, warm: bool = Fals
     return [_answer(one, next(replies) if one.prompt is not None else None) for one in asked]
 
 
-async def _answer_groups(groups: Sequence[tuple[Sequence[Asked], bool]], reader: Model) -> list[list[Answer]]:
+async def answer_groups(groups: Sequence[tuple[Sequence[Asked], bool]], reader: Model) -> list[list[Answer]]:
+    """`answers_to` for several groups at once, each with its `warm`."""
     return list(await asyncio.gather(*(answers_to(asked, reader, warm=warm) for asked, warm in groups)))
 
 
@@ -181,7 +183,7 @@ def answer_arms(
         accumulate = whole and "questions_accumulate" in parameters.flags
         groups.append((ask_probes(probes, memory, prompt_of(arm, parameters), accumulate=accumulate), whole))
     names = [arm.name for arm in arms]
-    return dict(zip(names, run(_answer_groups(groups, roster.reader)), strict=True))
+    return dict(zip(names, run(answer_groups(groups, roster.reader)), strict=True))
 
 
 def prompt_of(arm: Arm, parameters: RunParameters) -> str:

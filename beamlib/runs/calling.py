@@ -30,8 +30,11 @@ ROLES = ("reader", "memory", "compressor", "judge", "aligner")
 
 _PARAMS = Path(__file__).resolve().parents[2] / "params"
 _NO_CALL_RESTS_ON = frozenset(
-    {"protocol", "resamples", "seed", "workers", "generation_seed", "domain", "title", "strategy", "reach", "authors"}
-)
+    {
+        "protocol", "resamples", "seed", "workers", "generation_seed", "domain", "title", "strategy", "reach",
+        "authors", "memorycode",
+    }
+)  # fmt: skip
 _HAVE_OPTIONS = frozenset(
     {"size", "data", "run", "conversations", "own_memory", "models", "backbone", "calls", "confirm_cost", "prompts"}
 )
@@ -88,9 +91,12 @@ def part_of(parameters: RunParameters) -> str:
     return f"{parameters.size.lower()}-{parameters.backbone or next(iter(found.readers))}"
 
 
-def calls_folder(parameters: RunParameters) -> Path:
-    """Where the call stores of a tier lie; backbones share them, as LIGHT's reading does not depend on the reader."""
-    return Path(parameters.run) / "calls" / parameters.size.lower()
+def calls_folder(parameters: RunParameters, suite: str = "") -> Path:
+    """Where the call stores of a tier lie; backbones share them, as LIGHT's reading does not depend on the reader.
+
+    Those of another benchmark (`beamlib.suites`) lie under its name, `suite`, whatever the tier.
+    """
+    return Path(parameters.run) / "calls" / (suite or parameters.size.lower())
 
 
 def recording_command(parameters: RunParameters) -> str:
@@ -112,16 +118,26 @@ def recording_command(parameters: RunParameters) -> str:
 
 @contextmanager
 def open_roster(
-    parameters: RunParameters, conversation: str, processes: int = 1, since: str = STARTED
+    parameters: RunParameters,
+    conversation: str,
+    processes: int = 1,
+    since: str = STARTED,
+    *,
+    suite: str = "",
+    command: str = "",
 ) -> Iterator[Roster]:
-    """The models that work on one conversation, its call store open; `processes` share the endpoints' concurrency."""
+    """The models that work on one conversation, its call store open; `processes` share the endpoints' concurrency.
+
+    `suite` is the benchmark that the conversation is of, BEAM where it is empty, and `command` the shell command that
+    records its calls.
+    """
     roles = endpoints(parameters)
     if not roles:
         yield Roster.of(OfflineModel())
         return
     prompts = Path(parameters.prompts) if parameters.prompts else None
-    path = calls_folder(parameters) / f"{conversation}.sqlite"
-    command = recording_command(parameters)
+    path = calls_folder(parameters, suite) / f"{conversation}.sqlite"
+    command = command or recording_command(parameters)
     with CallStore(path, read_only=parameters.calls == "replay") as store:
         models = {}
         for role, endpoint in roles.items():

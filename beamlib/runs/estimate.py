@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -59,19 +59,20 @@ def estimate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     plan = plan_run(parameters, arms, quiet=quiet)
     parameters, tasks = plan.parameters, plan.tasks
     del plan  # the conversations: every rehearsal reads its own again
-    expected = _stored_means(parameters)
-    counting = _counting_roles(parameters) if tasks else frozenset()
+    expected = stored_means(parameters)
+    counting = counting_roles(parameters) if tasks else frozenset()
     todo = [(task.source, parameters, task.arms, task.answered, expected, counting) for task in tasks]
     tally = Tally()
     for one in _rehearsed(todo, parameters, quiet=quiet):
         tally.add(one)
-    return _summary(parameters, arms, tally, expected, conversations=len(tasks))
+    own = tuple(arm.name for arm in arms if arm.memory == "own")
+    return summary(parameters, tuple(arm.name for arm in arms), tally, expected, conversations=len(tasks), own=own)
 
 
 _Todo = tuple[Source, RunParameters, tuple[Arm, ...], Mapping[str, list[Answer]], Mapping[Step, float], frozenset[str]]
 
 
-def _counting_roles(parameters: RunParameters) -> frozenset[str]:
+def counting_roles(parameters: RunParameters) -> frozenset[str]:
     """The roles whose endpoint counts tokens itself; all are asked at once, and nobody waits for one that is silent."""
 
     async def counts(endpoint: Endpoint) -> bool:
@@ -110,21 +111,34 @@ def _rehearse(
     """One conversation, in a process of its own."""
     parameters = resolved(parameters)
     loaded = load(source, parameters.treatment)
+    with rehearsed_roster(parameters, source.id, expected, counting) as (roster, tally):
+        work(loaded, _safe(arms, answered, parameters), answered, parameters, roster)
+    return tally
+
+
+@contextmanager
+def rehearsed_roster(
+    parameters: RunParameters,
+    conversation: str,
+    expected: Mapping[Step, float],
+    counting: frozenset[str],
+    suite: str = "",
+) -> Iterator[tuple[Roster, Tally]]:
+    """Models that call nobody in the place of `open_roster`'s, and the tally of what they would have called."""
     prompts = Path(parameters.prompts) if parameters.prompts else None
     roles = endpoints(parameters)
     open_counters = AsyncExitStack()
     try:
         counters = {role: run(open_counters.enter_async_context(EndpointCounter(roles[role]))) for role in counting}
-        with CallStore(calls_folder(parameters) / f"{source.id}.sqlite", read_only=True) as store:
-            rehearsal = Rehearsal(source.id, store, expected=expected, refresh=parameters.calls == "refresh")
+        with CallStore(calls_folder(parameters, suite) / f"{conversation}.sqlite", read_only=True) as store:
+            rehearsal = Rehearsal(conversation, store, expected=expected, refresh=parameters.calls == "refresh")
             models = {}
             for role, endpoint in roles.items():
                 model = EndpointModel(role, endpoint, prompts=prompts)
                 models[role] = Careful(EstimatingModel(role, model, rehearsal, counters.get(role)))
-            work(loaded, _safe(arms, answered, parameters), answered, parameters, Roster(**models))
+            yield Roster(**models), rehearsal.tally
     finally:
         run(open_counters.aclose())
-    return rehearsal.tally
 
 
 def _safe(arms: Sequence[Arm], answered: Mapping[str, list[Answer]], parameters: RunParameters) -> list[Arm]:
@@ -135,28 +149,31 @@ def _safe(arms: Sequence[Arm], answered: Mapping[str, list[Answer]], parameters:
     return [stand_in if arm.memory == "own" and arm.name not in answered else arm for arm in arms]
 
 
-def _summary(
+def summary(
     parameters: RunParameters,
-    arms: Sequence[Arm],
+    arms: tuple[str, ...],
     tally: Tally,
     expected: Mapping[Step, float],
     *,
     conversations: int,
+    own: Sequence[str] = (),
+    suite: str = "",
 ) -> Estimate:
+    """The estimate that a rehearsal's `tally` comes to. `own` are those of `arms` with a memory of one's own."""
     roles = endpoints(parameters)
     counted = {role: _endpoint_counted(role, tally) for role in roles}
     facts = [_facts(role, roles[role], tally, counted[role], parameters) for role in roles]
     rows = [_pending_row(step, roles[step[0]], counts, counted[step[0]]) for step, counts in tally.steps.items()]
     return Estimate(
-        size=parameters.size,
+        size=suite or parameters.size,
         backbone=parameters.backbone,
         conversations=conversations,
-        arms=tuple(arm.name for arm in arms),
+        arms=arms,
         rows=tuple(sorted(rows, key=place)),
         roles=tuple(facts),
         rules=tuple(_rule(row, roles[row.role], expected, parameters) for row in sorted(rows, key=place) if row.calls),
-        warnings=tuple(_warnings(facts, arms, parameters)),
-        before=() if parameters.calls == "refresh" else tuple(realised(parameters)),
+        warnings=tuple(_warnings(facts, own, parameters)),
+        before=() if parameters.calls == "refresh" else tuple(realised(parameters, suite)),
     )
 
 
@@ -210,7 +227,7 @@ def _rule(row: PendingRow, endpoint: Endpoint, expected: Mapping[Step, float], p
     return OutputRule(role=row.role, step=row.step, tokens=round(tokens, 1), rule=rule)
 
 
-def _warnings(facts: Sequence[RoleFacts], arms: Sequence[Arm], parameters: RunParameters) -> Iterator[str]:
+def _warnings(facts: Sequence[RoleFacts], own: Sequence[str], parameters: RunParameters) -> Iterator[str]:
     for one in facts:
         if not one.fits:
             yield (
@@ -218,15 +235,14 @@ def _warnings(facts: Sequence[RoleFacts], arms: Sequence[Arm], parameters: RunPa
                 f"{one.max_output_tokens:,} for the reply do not fit into the {one.context_window:,} of {one.model}; "
                 "lower the budget that fills it, or name an endpoint with a larger context_window."
             )
-    for arm in arms:
-        if arm.memory == "own":
-            yield (
-                f"{arm.name} is your own memory: it was rehearsed as if it recalled like BM25 with k = {parameters.k}, "
-                "and what its own code may call is not in the estimate."
-            )
+    for name in own:
+        yield (
+            f"{name} is your own memory: it was rehearsed as if it recalled like BM25 with k = {parameters.k}, "
+            "and what its own code may call is not in the estimate."
+        )
 
 
-def _stored_means(parameters: RunParameters) -> dict[Step, float]:
+def stored_means(parameters: RunParameters) -> dict[Step, float]:
     """Mean output tokens by role and step of the models of this run, over all its tiers, where they are enough."""
     roles = endpoints(parameters)
     means = {}

@@ -9,11 +9,10 @@ computed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 from tqdm import tqdm
@@ -29,8 +28,9 @@ from beamlib.processes import process_pool
 from beamlib.runs import manifest as manifests
 from beamlib.runs.answering import answer_alone, answer_arms, ingested
 from beamlib.runs.arms import Arm
-from beamlib.runs.calling import STARTED, calls_folder, open_roster, part_of, resolved, stored_calls
+from beamlib.runs.calling import STARTED, calls_folder, open_roster, part_of, resolved
 from beamlib.runs.manifest import ConversationRecord, Manifest
+from beamlib.runs.progress import as_they_end
 from beamlib.runs.records import Answer
 from beamlib.scoring.judge import ToJudge, judge_answers
 from beamlib.scoring.records import Judgement
@@ -200,7 +200,7 @@ def _compute(plan: Plan, *, quiet: bool) -> None:
         tqdm(total=len(tasks), desc=f"{parameters.size}: answering and judging", unit="conv", disable=quiet) as bar,
     ):
         futures = {pool.submit(_work, replace(part, processes=processes)): part.source for part in parts}
-        for future in _as_they_end(futures, parameters, bar):
+        for future in as_they_end(futures, bar, calls_folder(parameters) if parameters.models else None):
             source = futures[future]
             for name, (answers, judgements) in future.result().items():
                 held = plan.results[name]
@@ -225,17 +225,6 @@ def _parts(tasks: Sequence[_Task], parameters: RunParameters) -> list[_Task]:
         for light in (True, False)
     ]
     return [share for share in shares if share.arms]
-
-
-def _as_they_end(futures: Iterable[Future[Work]], parameters: RunParameters, bar: tqdm[Any]) -> Iterator[Future[Work]]:
-    """Futures as they end. Meanwhile the bar shows how many replies the stores hold: a conversation takes long."""
-    pending = set(futures)
-    folder = calls_folder(parameters) if parameters.models else None
-    while pending:
-        done, pending = wait(pending, timeout=2 if folder else None, return_when=FIRST_COMPLETED)
-        if folder:
-            bar.set_postfix_str(f"{stored_calls(folder):,} replies stored")
-        yield from done
 
 
 def _work(task: _Task) -> Work:

@@ -19,6 +19,7 @@ from beamlib.runs.manifest import Manifest
 
 PARAMETERS = "parameters.json"
 RECORDS = ("answers.jsonl", "judgements.jsonl", "manifest.json")
+_ELSEWHERE = {"memorycode": ""}  # of another benchmark: no answer that is published here rests on it
 
 
 def keep_settings(parameters: RunParameters) -> None:
@@ -35,7 +36,8 @@ def keep_settings(parameters: RunParameters) -> None:
             write_text(folder / "prompts" / f"{name}.md", (own / f"{name}.md").read_text(encoding="utf-8"))
     write_text(folder / "models.yaml", Path(parameters.models).read_text(encoding="utf-8"))
     inside = {"data": "", "run": "", "models": "models.yaml", "prompts": "prompts" if own else "", "own_memory": ""}
-    write_json(folder / PARAMETERS, parameters.model_copy(update=inside).model_dump(mode="json"))
+    kept = parameters.model_copy(update=inside).model_dump(mode="json", exclude=set(_ELSEWHERE))
+    write_json(folder / PARAMETERS, kept)
 
 
 def publish(run: Path, archive: Path) -> str:
@@ -89,6 +91,7 @@ def _replayed(settings: Path, data: Path, archive: Path) -> str:
         "models": str(part / "models.yaml"),
         "prompts": str(part / "prompts") if read_json(settings).get("prompts") else "",
         "calls": "replay",
+        **_ELSEWHERE,
     }
     (part.parent / "replay").mkdir(exist_ok=True)
     link = part.parent / "replay" / "calls"

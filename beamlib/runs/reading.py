@@ -27,10 +27,10 @@ def read_light(conversation: Conversation, settings: LightSettings, parameters: 
     """
     light = Light(roster.memory, settings, compressor=roster.compressor)
     by_rules = {roster.memory.name, roster.compressor.name} == {OFFLINE_NAME}
-    if parameters.models or not parameters.data or not by_rules:
+    if parameters.models or not (parameters.data or parameters.memorycode) or not by_rules:
         light.ingest(conversation)
         return light
-    path = Path(parameters.run) / "readings" / parameters.size.lower() / f"{conversation.id}.json"
+    path = Path(parameters.run) / "readings" / conversation.size.lower() / f"{conversation.id}.json"
     key = sha256(to_json([conversation.sha256, settings.of_reading, active_counter(), code_hash(ANSWER_CODE)]))
     reading = None if parameters.calls == "refresh" else _on_file(path, key)
     if reading is not None:

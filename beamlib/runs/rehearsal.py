@@ -41,6 +41,14 @@ EXPECTED: Mapping[str, tuple[int, str]] = {
     "judge_nugget": (60, "a score with its reason"),
     "align_events": (2, "yes or no"),
     "align_batch": (60, "a list of numbers"),
+    **dict.fromkeys(
+        ("memorycode_instruction", "memorycode_session", "memorycode_alone"),
+        (300, "between the published answers of two models, 150 and 440 words and marks"),
+    ),
+    **dict.fromkeys(
+        ("memorycode_history", "memorycode_chain", "memorycode_recalled"),
+        (350, "between the published answers of two models, 190 and 520 words and marks"),
+    ),
 }
 """Output tokens expected of a step before twenty of its replies are stored, and why."""
 

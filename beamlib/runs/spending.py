@@ -247,10 +247,11 @@ def _sum(key: tuple[str, str, str], parts: Sequence[Totals]) -> Totals:
     )
 
 
-def realised(parameters: RunParameters) -> list[RealisedRow]:
+def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
     """What the stores of this tier hold, by stage, role, step and model; reading, judging and all backbones included.
 
-    Empty for the offline stand-in. `dollars` is None for a model that the models file no longer names in that role.
+    With `suite`, those of that benchmark. Empty for the offline stand-in. `dollars` is None for a model that the models
+    file no longer names in that role.
     """
     models = models_file(parameters)
     if models is None:
@@ -259,7 +260,7 @@ def realised(parameters: RunParameters) -> list[RealisedRow]:
     prices = {(role, endpoint.model): endpoint for role, endpoint in named.items()}
     prices |= {("reader", endpoint.model): endpoint for endpoint in models.readers.values()}
     rows = []
-    for one in stored_totals([calls_folder(parameters)]):
+    for one in stored_totals([calls_folder(parameters, suite)]):
         endpoint = prices.get((one.role, one.model))
         spent = (one.input_tokens, one.cached_tokens, one.output_tokens)
         row = RealisedRow(

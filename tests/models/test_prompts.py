@@ -17,6 +17,8 @@ IDS = prompt_ids()
 EVALUATION = sorted(REPLIES)
 SHORT = {"target_tokens", "count", "subplans", "bullets", "index", "introduce", "ability", "domain"}
 """Variables that are a word or a number of ours: they may stand in a sentence, with no tags around them."""
+NAMED = {"mentor", "mentee", "company", "query", "length", "meeting", "agenda", "mentor_persona", "mentee_persona"}
+"""Variables of MemoryCode that are a name, a phrase or what is asked for in sentences: they stand in sentences too."""
 PAIR = "[messages 2-3]\nUSER: I keep 14 hives behind the barn.\nASSISTANT: Feed them in autumn."
 NOTE = "- [messages 2-3] I keep 14 hives."
 ASKED = "How many hives do I keep?"
@@ -55,7 +57,8 @@ def words(text: str) -> list[str]:
 def test_there_is_a_prompt_for_every_step_of_the_evaluation() -> None:
     readers = {"answer", "answer_full", "answer_full_released"}
     memories = {"episodic_keys", "scratchpad_notes", "scratchpad_compress", "scratchpad_filter"}
-    assert readers | memories | {"judge_nugget", "align_events", "align_batch"} == set(EVALUATION)
+    coders = {f"memorycode_{name}" for name in ("instruction", "session", "history", "chain", "recalled", "alone")}
+    assert readers | memories | {"judge_nugget", "align_events", "align_batch"} | coders == set(EVALUATION)
 
 
 def test_there_is_a_prompt_for_every_listing_of_the_paper() -> None:
@@ -97,7 +100,7 @@ def test_what_is_filled_in_comes_out_verbatim(prompt_id: str) -> None:
 
 @pytest.mark.parametrize("prompt_id", IDS)
 def test_material_stands_between_tags_of_its_own(prompt_id: str) -> None:
-    marks = {name: f"<<{name}>>" for name in prompt_file(prompt_id).variables if name not in SHORT}
+    marks = {name: f"<<{name}>>" for name in prompt_file(prompt_id).variables if name not in SHORT | NAMED}
     text = text_of(prompt_id, {name: marks.get(name, "50") for name in prompt_file(prompt_id).variables})
     for mark in marks.values():
         assert re.search(rf"^<(\w+)>\n{re.escape(mark)}\n</\1>$", text, re.MULTILINE), mark
@@ -133,6 +136,11 @@ def test_alignment_is_asked_for_in_a_system_and_a_user_message(name: str) -> Non
         ("scratchpad_notes", ("history", "pair")),
         ("align_events", ("event", "nugget")),
         ("align_batch", ("nuggets", "items")),
+        ("memorycode_instruction", ("guideline", "query")),
+        ("memorycode_session", ("mentee", "company", "mentor", "session", "query")),
+        ("memorycode_history", ("mentee", "company", "mentor", "sessions", "query")),
+        ("memorycode_chain", ("guidelines", "query")),
+        ("memorycode_recalled", ("mentee", "company", "mentor", "context", "query")),
     ],
 )
 def test_what_changes_most_comes_last_and_little_after_it(prompt_id: str, order: tuple[str, ...]) -> None:
@@ -150,6 +158,9 @@ def test_what_changes_most_comes_last_and_little_after_it(prompt_id: str, order:
         ("answer_full_released", "question", "context"),
         ("scratchpad_filter", "question", "chunk"),
         ("judge_nugget", "nugget", "answer"),
+        ("memorycode_session", "query", "session"),
+        ("memorycode_history", "query", "sessions"),
+        ("memorycode_chain", "query", "guidelines"),
     ],
 )
 def test_two_calls_share_everything_up_to_what_differs(prompt_id: str, asked: str, shared: str) -> None:
@@ -179,8 +190,9 @@ def test_without_a_question_the_judge_is_not_told_of_one() -> None:
 # Own words
 
 
-def test_no_eight_words_in_a_row_are_the_papers(shared: Path) -> None:
-    paper = shared / "papers/beam-light.txt"
+@pytest.mark.parametrize("name", ["beam-light", "memorycode"])
+def test_no_eight_words_in_a_row_are_the_papers(name: str, shared: Path) -> None:
+    paper = shared / f"papers/{name}.txt"
     if not paper.is_file():
         pytest.skip(f"no text of the paper at {paper}")
     # The printed listings carry line numbers, which would hide what runs over a line's end.

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.report.notebooks import EVALUATION, GENERATION
+from beamlib.report.notebooks import EVALUATION, GENERATION, SUITES
 
-ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k != "BEAM_DATA"}, "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
+DATA = ("BEAM_DATA", "MEMORYCODE_DATA")
+ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k not in DATA}, "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
 
 
 def beamlib(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -42,6 +43,7 @@ def run(repo_root: Path) -> Path:
 def test_the_main_job_writes_what_it_promises(run: Path, repo_root: Path) -> None:
     page = (run / "index.html").read_text()
     pages = [("100k", name) for name in (*GENERATION, *EVALUATION)] + [("published", name) for name in EVALUATION]
+    pages += [("memorycode", name) for name in SUITES]
     for part, name in pages:
         assert (run / f"notebooks/{part}/{name}.html").is_file()
         assert f"notebooks/{part}/{name}.html" in page
@@ -127,6 +129,9 @@ def test_data_check_and_claims_as_text_and_json(example: Path) -> None:
         (["generate", "--out", "OUT", "--models", "nowhere.yaml"], "nowhere.yaml"),
         (["generate", "--out", "OUT", "--models", "MODELS"], "add --yes"),
         (["run-all", "--set", "domain=Astrology"], "'Astrology'"),
+        (["run-all", "--memorycode", "nowhere"], "nowhere"),
+        (["run-all", "--memorycode", "EXAMPLE"], "dialogue_<id>.json"),
+        (["run-all", "--set", "memorycode=x"], "--memorycode"),
         (["run-all", "--data", "nowhere"], "nowhere"),
         (["run-all", "--data", "EXAMPLE", "--sizes", "1m"], "1M"),
         (["run-all", "--name", "../x"], "--name"),

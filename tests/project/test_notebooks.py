@@ -12,7 +12,7 @@ import yaml
 
 from beamlib.errors import UserError
 from beamlib.params import ProtocolName, RunParameters, load_parameters
-from beamlib.report.notebooks import EVALUATION, GENERATION, NOTEBOOKS, begin, preflight
+from beamlib.report.notebooks import EVALUATION, GENERATION, NOTEBOOKS, SUITES, begin, preflight
 from beamlib.scoring.protocols import PROTOCOLS
 
 
@@ -21,7 +21,7 @@ def cells(name: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", [*GENERATION, *EVALUATION])
+@pytest.mark.parametrize("name", [*GENERATION, *EVALUATION, *SUITES])
 def test_sources_are_clean_and_short(name: str) -> None:
     code = [cell for cell in cells(name) if cell["cell_type"] == "code"]
     assert all(not cell["outputs"] and cell["execution_count"] is None for cell in code)
@@ -31,7 +31,7 @@ def test_sources_are_clean_and_short(name: str) -> None:
     assert "## Takeaways" in "".join(last["source"])
 
 
-@pytest.mark.parametrize("name", [*GENERATION, *EVALUATION])
+@pytest.mark.parametrize("name", [*GENERATION, *EVALUATION, *SUITES])
 def test_every_notebook_has_the_same_parameters_cell(name: str) -> None:
     tagged, reference = (
         [(tags, cell["source"]) for cell in cells(each) if (tags := cell["metadata"].get("tags"))]

@@ -3,6 +3,8 @@
 Nothing under memory, models, retrieval or generate may reach gold data, scoring, runs or reports by an import, be it
 its own, one of a module it imports, or one of a package's `__init__` that runs on the way. Imports inside functions
 and under TYPE_CHECKING count as well. (That no gold text reaches a prompt is tested by the canaries.)
+
+A suite has a firewall of its own: what makes prompts of a MemoryCode dialogue, or answers them, cannot reach its rules.
 """
 
 from __future__ import annotations
@@ -12,7 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 INSIDE = ("memory", "models", "retrieval", "generate")
-OUTSIDE = ("benchmark.gold", "benchmark.loading", "scoring", "runs", "report")
+OUTSIDE = ("benchmark.gold", "benchmark.loading", "scoring", "runs", "report", "suites")
+SUITE = "suites.memorycode"
+ASKING = tuple(f"{SUITE}.{name}" for name in ("dialogues", "setups", "conversation", "running"))
+CHECKING = (
+    *(f"{SUITE}.{name}" for name in ("gold", "rules", "scoring", "averages", "objects", "code", "loading", "outputs")),
+    *(f"{SUITE}.{name}" for name in ("keeping", "evaluating", "ordering", "templates", "generating")),
+    "benchmark.gold", "scoring", "report",
+)  # fmt: skip
 
 
 def modules(package: Path) -> dict[str, Path]:
@@ -43,7 +52,7 @@ def imports(name: str, file: Path, known: dict[str, Path]) -> Iterator[str]:
             yield from (parent for end in range(1, len(parts) + 1) if (parent := ".".join(parts[:end])) in known)
 
 
-def leaks(package: Path) -> list[str]:
+def leaks(package: Path, inside: tuple[str, ...] = INSIDE, outside: tuple[str, ...] = OUTSIDE) -> list[str]:
     """Import chains from the inside to the outside, as `a -> b -> c`."""
     known = modules(package)
     graph = {name: sorted(set(imports(name, file, known))) for name, file in known.items()}
@@ -52,7 +61,7 @@ def leaks(package: Path) -> list[str]:
         return any(name == f"{package.name}.{group}" or name.startswith(f"{package.name}.{group}.") for group in groups)
 
     found = []
-    for start in (name for name in graph if under(name, INSIDE)):
+    for start in (name for name in graph if under(name, inside)):
         chains = {start: start}
         queue = [start]
         for name in queue:
@@ -60,7 +69,7 @@ def leaks(package: Path) -> list[str]:
                 if target not in chains:
                     chains[target] = f"{chains[name]} -> {target}"
                     queue.append(target)
-        found += [chain for name, chain in chains.items() if under(name, OUTSIDE)]
+        found += [chain for name, chain in chains.items() if under(name, outside)]
     return found
 
 
@@ -68,6 +77,16 @@ def test_no_memory_model_or_retriever_reaches_gold(repo_root):
     package = repo_root / "beamlib"
     assert any(name.startswith("beamlib.memory.") for name in modules(package))
     assert leaks(package) == []
+
+
+def test_nothing_that_asks_about_a_memorycode_dialogue_reaches_its_rules(repo_root):
+    package = repo_root / "beamlib"
+    known = modules(package)
+    assert {f"beamlib.{name}" for name in (*ASKING, f"{SUITE}.gold", f"{SUITE}.rules", f"{SUITE}.loading")} <= set(
+        known
+    )
+    assert leaks(package, ASKING, CHECKING) == []
+    assert leaks(package, (f"{SUITE}.ordering",), (f"{SUITE}.gold",)), "the test would not see a leak"
 
 
 def plant(folder: Path, files: dict[str, str]) -> Path:

@@ -1,0 +1,37 @@
+"""Reading the values of command-line options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from beamlib.errors import UserError
+
+
+def listed(value: str) -> list[str]:
+    """The parts of a list separated by commas, without empty ones."""
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def listed_numbers(value: str, option: str) -> list[int]:
+    """The positive integers of a list separated by commas; anything else is a `UserError` that names `option`."""
+    try:
+        numbers = [int(part) for part in listed(value)]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise UserError(f"{option}: {value!r:.80} is not a list of positive integers such as 5,10,15,20.")
+    return numbers
+
+
+def named_settings(items: Sequence[str] | None) -> dict[str, object]:
+    """The values of `--set name=value`, each read as YAML."""
+    from beamlib.files import parse_yaml
+
+    found: dict[str, object] = {}
+    for item in items or []:
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            raise UserError(f"--set: {item!r} is not of the form name=value, for example variant=released.")
+        found[name.strip()] = parse_yaml(value, Path(f"--set {name.strip()}"))
+    return found

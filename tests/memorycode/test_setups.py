@@ -1,0 +1,250 @@
+"""What each setup shows of a dialogue, and what it does not. The texts of invented dialogues are made up here."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from beamlib.errors import UserError
+from beamlib.suites.memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
+from beamlib.suites.memorycode.loading import Item, load_dialogues
+from beamlib.suites.memorycode.setups import (
+    MEMORIES,
+    PUBLISHED,
+    SETUPS,
+    WITHOUT_TEXTS,
+    Place,
+    Setup,
+    best_sessions,
+    guideline_list,
+    numbered,
+    parse_setups,
+    places_of,
+    possible,
+    prompts_of,
+    recalled_prompt,
+)
+
+PEOPLE = Context("Ruth", "Björn", "Halden Works")
+
+
+def session(*said: tuple[str, int, int, str], text: str | None = "Ruth: Nothing today.") -> Session:
+    topics = (Topic("filler-add", "the canteen"), *(Topic("instruction-add", value) for value, *_ in said))
+    mentions = tuple(Mention(instruction, value) for _, instruction, value, _ in said)
+    return Session(topics, mentions, tuple(query for *_, query in said), "short", 4, text)
+
+
+INVENTED = Dialogue(
+    7,
+    PEOPLE,
+    (
+        session(("start variables with 'q_'", 9, 0, "function over graphs"), text="Ruth: Graphs: names with 'q_'."),
+        session(),
+        session(("start variables with 'k_'", 9, 1, "function over graphs"), ("decorate classes", 40, 0, "Heap class"),
+                text="Ruth: Heaps: decorate classes; variables now with 'k_'."),
+    ),
+    ("Heap class", "function over graphs"),
+)  # fmt: skip
+
+
+def shown(dialogue: Dialogue, setup: Setup, **changes: str) -> list[tuple[Place, str]]:
+    return [
+        (place, "\n".join(message["content"] for message in prompt.messages))
+        for place, prompt in prompts_of(dialogue, setup, changes.get("retriever", "bm25"))
+    ]
+
+
+@cache
+def released(folder: Path) -> list[Item]:
+    return [item for item in load_dialogues(folder) if item.dialogue.has_texts and len(item.dialogue.sessions) <= 20]
+
+
+# Which prompts there are
+
+
+def test_places_are_the_queries_of_each_session_or_of_the_last() -> None:
+    per_session = [Place(0, 0), Place(2, 0), Place(2, 1)]
+    for setup in SETUPS:
+        expected = per_session if setup in ("instruction", "session") else [Place(2, 0), Place(2, 1)]
+        assert places_of(INVENTED, setup) == expected
+
+
+def test_every_published_answer_has_its_prompt(memorycode_data: Path) -> None:
+    counts = dict.fromkeys(PUBLISHED, 0)
+    for item in load_dialogues(memorycode_data):
+        for setup in PUBLISHED:
+            counts[setup] += len(places_of(item.dialogue, setup))
+    assert counts == {"instruction": 7339, "session": 7339, "history": 4182}
+
+
+def test_instruction_shows_its_own_value_and_query() -> None:
+    (_, first), (_, second), (_, third) = shown(INVENTED, "instruction")
+    assert "start variables with 'q_'" in first
+    assert "Write a function over graphs." in first
+    assert "'k_'" in second
+    assert "'q_'" not in second
+    assert "decorate classes" in third
+    assert "Write a Heap class." in third
+    for text in (first, second, third):
+        assert not re.search("Ruth|Björn|Halden", text)
+
+
+def test_session_shows_that_session_alone() -> None:
+    for place, text in shown(INVENTED, "session"):
+        assert INVENTED.sessions[place.session].text in text  # type: ignore[operator]
+        others = [one.text for number, one in enumerate(INVENTED.sessions) if number != place.session]
+        assert not [other for other in others if other and other in text]
+        assert "You are Björn" in text
+        assert "at Halden Works" in text
+
+
+def test_history_shows_all_sessions_in_order_under_numbers_from_0() -> None:
+    for _, text in shown(INVENTED, "history"):
+        places = [text.index(f"## Session {n}\n\n{one.text}\n") for n, one in enumerate(INVENTED.sessions)]
+        assert places == sorted(places)
+        assert "## Session 3" not in text
+
+
+def test_the_queries_of_a_history_share_everything_before_them() -> None:
+    (_, one), (_, other) = shown(INVENTED, "history")
+    assert one.partition("Heap class.")[0] == other.partition("function over graphs.")[0]
+
+
+def test_chain_lists_every_value_in_order_of_mention_and_no_talk() -> None:
+    expected = "- start variables with 'q_'\n- start variables with 'k_'\n- decorate classes"
+    assert guideline_list(INVENTED) == expected
+    for _, text in shown(INVENTED, "chain"):
+        assert expected in text
+        assert not re.search("Ruth|Björn|Halden|canteen|Graphs:", text)
+
+
+def test_alone_shows_the_query_and_nothing_of_the_dialogue() -> None:
+    (_, text), _ = shown(INVENTED, "alone")
+    assert "Write a Heap class." in text
+    assert not re.search("Ruth|Björn|Halden|'q_'|'k_'|guideline|mentor", text)
+
+
+def test_recalled_shows_the_context_in_the_place_of_the_history() -> None:
+    prompt = recalled_prompt(INVENTED, "rag", Place(2, 1), "[messages 0-1]\nUSER: Ruth: so it is.")
+    text = "\n".join(message["content"] for message in prompt.messages)
+    assert "<context>\n[messages 0-1]\nUSER: Ruth: so it is.\n</context>" in text
+    assert "Write a function over graphs." in text
+    assert "You are Björn" in text
+
+
+def test_style_is_in_the_system_message_and_the_task_in_the_users() -> None:
+    for setup in SETUPS:
+        if setup in MEMORIES:
+            continue
+        for _, prompt in prompts_of(INVENTED, setup, "bm25"):
+            system, user = prompt.messages
+            assert (system["role"], user["role"]) == ("system", "user")
+            assert "code alone" in system["content"]
+            assert re.search(r"Write a .+\. Leave out any example of its use\.$", user["content"])
+
+
+# Retrieval over sessions
+
+
+def test_retrieval_takes_as_many_sessions_as_have_instructions_in_order_of_time() -> None:
+    talk = ["Ruth: lunch and parking", "Ruth: heap heap heap", "Ruth: tax forms", "Ruth: a heap of parking", "Ruth: x"]
+    one = Dialogue(3, PEOPLE, tuple(
+        session(*([("v", 1, 0, "heap")] if place < 2 else []), text=text) for place, text in enumerate(talk)
+    ), ("heap",))  # fmt: skip
+    assert best_sessions("heap", one, "bm25") == [1, 3]
+    ((_, text),) = shown(one, "retrieval")
+    assert f"## Session 0\n\n{talk[1]}\n\n## Session 1\n\n{talk[3]}\n" in text
+    assert not [other for other in (talk[0], talk[2]) if other in text]
+
+
+def test_retrieval_follows_the_query_and_the_retriever_named() -> None:
+    one = Dialogue(
+        3, PEOPLE, (session(("v", 1, 0, "heap"), text="Ruth: heap"), session(text="Ruth: graph")), ("heap", "graph")
+    )
+    assert [best_sessions(query, one, "bm25") for query in one.queries] == [[0], [1]]
+    with pytest.raises(UserError, match="retriever is 'psychic'"):
+        best_sessions("heap", one, "psychic")
+
+
+def test_a_dialogue_whose_sessions_all_have_instructions_is_shown_whole() -> None:
+    one = Dialogue(3, PEOPLE, INVENTED.sessions[::2], INVENTED.queries)
+    assert shown(one, "retrieval") == shown(one, "history")
+
+
+# What cannot be asked
+
+
+def test_without_texts_only_the_template_can_be_shown(memorycode_data: Path) -> None:
+    bare = next(item.dialogue for item in load_dialogues(memorycode_data) if not item.dialogue.has_texts)
+    assert [setup for setup in SETUPS if possible(bare, setup)] == list(WITHOUT_TEXTS)
+    for setup in WITHOUT_TEXTS:
+        assert len(prompts_of(bare, setup)) == len(places_of(bare, setup))
+    with pytest.raises(UserError, match=rf"{bare.name}: has no texts, which the setup history shows"):
+        prompts_of(bare, "history")
+
+
+def test_setups_are_named_in_one_way_and_unknown_ones_refused() -> None:
+    assert parse_setups(["history", "full-context", "none", "History"]) == ("history", "full_context", "alone")
+    with pytest.raises(UserError, match="'oracle' does not exist; choose among instruction, session"):
+        parse_setups(["rag", "oracle"])
+
+
+# Canaries: what must not be in a prompt
+
+
+def patterns(item: Item) -> set[str]:
+    """The patterns of a dialogue's rules that no colleague would say: those with signs of a regular expression."""
+    rules = [rule for session in item.rules.sessions for rule in session] + list(item.rules.history)
+    return {
+        rule.condition for rule in rules if isinstance(rule.condition, str) and re.search(r"[\\^$\[]", rule.condition)
+    }
+
+
+def test_no_rule_reaches_a_prompt(memorycode_data: Path) -> None:
+    seen = 0
+    for item in released(memorycode_data):
+        canaries = patterns(item)
+        seen += len(canaries)
+        for setup in SETUPS:
+            if setup not in MEMORIES:
+                for _, text in shown(item.dialogue, setup):
+                    assert not [canary for canary in canaries if canary in text]
+    assert seen > 50
+
+
+def test_a_session_prompt_holds_no_other_sessions_talk(memorycode_data: Path) -> None:
+    for item in released(memorycode_data):
+        texts = [one.text or "" for one in item.dialogue.sessions]
+        for place, text in shown(item.dialogue, "session"):
+            assert [number for number, one in enumerate(texts) if one.strip() in text] == [place.session]
+
+
+def test_prompts_do_not_depend_on_labels_personas_or_fillers(memorycode_data: Path) -> None:
+    item = released(memorycode_data)[-1]
+    one = item.dialogue
+    sessions = tuple(
+        Session(
+            tuple(Topic("instruction-add", topic.text) for topic in old.topics if topic.coding),
+            old.mentions, old.queries, "short", None, old.text,
+        )
+        for old in one.sessions
+    )  # fmt: skip
+    people = Context(one.context.mentor, one.context.mentee, one.context.company, "CANARY", "CANARY")
+    other = Dialogue(one.id, people, sessions, one.queries)
+    for setup in SETUPS:
+        if setup not in MEMORIES:
+            assert shown(other, setup) == shown(one, setup)
+
+
+def test_released_histories_are_whole_and_the_chain_is_what_was_said(memorycode_data: Path) -> None:
+    for item in released(memorycode_data):
+        one = item.dialogue
+        history = numbered([session.text or "" for session in one.sessions])
+        assert all(f"<sessions>\n{history}\n</sessions>" in text for _, text in shown(one, "history"))
+        starts = [history.index(f"## Session {number}\n") for number in range(len(one.sessions))]
+        assert all(a < b for a, b in pairwise(starts))
+        assert guideline_list(one).count("\n- ") + 1 == sum(len(session.mentions) for session in one.sessions)
