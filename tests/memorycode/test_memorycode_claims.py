@@ -1,0 +1,189 @@
+"""The audit of the MemoryCode paper's claims: recomputed, moved by other values, silent where data is missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from beamlib.errors import UserError
+from beamlib.report.claims import STATUSES, ClaimResult, markdown
+from beamlib.report.claims.values import rounded
+from beamlib.report.memorycode.claims import audit_memorycode, declared, outputs
+from beamlib.report.memorycode.claims.evidence import Evidence
+from beamlib.report.memorycode.published import Published, table
+from beamlib.report.memorycode.scored import score_model
+from beamlib.suites.memorycode.loading import Item, find_outputs, load_dialogues
+from beamlib.suites.memorycode.rules import Verdict
+
+PRINTED = ("Table 1", "Table 2", "Table 4")
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, ClaimResult]:
+    return {result.id: result for result in audit_memorycode()}
+
+
+@pytest.fixture(scope="module")
+def items(memorycode_data: Path) -> list[Item]:
+    return load_dialogues(memorycode_data)
+
+
+def replaced(mean: str, model: str, setup: str) -> dict[str, pd.DataFrame]:
+    frame = table("table4")
+    rows = (frame["model"] == model) & (frame["setup"] == setup)
+    assert rows.sum() == 1
+    frame.loc[rows, "mean"] = mean
+    return {"table4": frame}
+
+
+def moved(before: dict[str, ClaimResult], tables: dict[str, pd.DataFrame]) -> dict[str, str]:
+    """Claims whose status another published value changes, with the new status."""
+    return {one.id: one.status for one in audit_memorycode(replaced=tables) if one.status != before[one.id].status}
+
+
+def named(text: str) -> str:
+    (found,) = [claim["id"] for claim in declared() if claim["claim"].startswith(text)]
+    return str(found)
+
+
+def test_every_claim_is_there_once() -> None:
+    claims = declared()
+    assert [claim["id"] for claim in claims] == [f"mc-{number:03}" for number in range(1, len(claims) + 1)]
+    assert len({(claim["claim"], claim["printed"]) for claim in claims}) == len(claims)
+    assert {claim["basis"] for claim in claims} == {*PRINTED, "templates", "outputs", "none"}
+    assert {claim["status"] for claim in claims} == set(STATUSES)
+
+
+def test_printed_tables_decide_without_data(alone: dict[str, ClaimResult]) -> None:
+    for claim in declared():
+        result = alone[claim["id"]]
+        if claim["basis"] in PRINTED:
+            assert result.status == claim["status"], claim["id"]
+        else:
+            assert result.status == "cannot be checked"
+            assert len(result.note) > 20
+
+
+def test_quoted_drops(alone: dict[str, ClaimResult]) -> None:
+    status = {text: alone[named(text)].status for text in (
+        "GPT-4o loses 67", "GPT-4o loses 61", "Llama 3.1 8B loses 48", "Llama 3.1 8B loses 0.34",
+        "Llama 3.1 8B loses 0.47", "DeepSeek-R1 loses 0.56", "Command R+ loses 54",
+        "Llama 3.1 405B loses 78", "Command R+ loses 87",
+    )}  # fmt: skip
+    assert list(status.values()) == [
+        "holds within rounding", "holds within rounding", "differs", "differs", "differs", "differs",
+        "holds within rounding", "holds", "holds",
+    ]  # fmt: skip
+
+
+def test_another_value_moves_the_claims_that_rest_on_it(alone: dict[str, ClaimResult]) -> None:
+    found = moved(alone, replaced("31.2", "GPT-4o", "long_history"))
+    assert found == {
+        named("GPT-4o reaches 0.30"): "differs",
+        named("GPT-4o loses 61"): "holds",
+        named("GPT-4o loses 67"): "holds",
+    }
+    found = moved(alone, replaced("40.1", "DeepSeek-R1", "long_history"))
+    assert found == {named("DeepSeek-R1 loses 0.56"): "holds"}
+    assert moved(alone, replaced("99.4", "DeepSeek-V3", "instruction")) == {named("DeepSeek-V3 is perfect"): "differs"}
+    tokens = table("table2").replace({"mean": {"26150": "36150"}})
+    assert moved(alone, {"table2": tokens}) == {named("The data set has 4.6M"): "differs"}
+    with pytest.raises(UserError, match="'table9'"):
+        audit_memorycode(replaced={"table9": tokens})
+
+
+def test_dialogues_decide_their_claims(items: list[Item], alone: dict[str, ClaimResult]) -> None:
+    found = {result.id: result for result in audit_memorycode(items)}
+    for claim in declared():
+        expected = "cannot be checked" if claim["basis"] == "outputs" else claim["status"]
+        assert found[claim["id"]].status == expected, claim["id"]
+    recomputed = {
+        "There are 51": 51,
+        "16 instructions": [11, 7],
+        "There are 80 fillers": [81, 51, 30],
+        "There are 6 personas": [5, 6],
+        "An instruction is updated at most": 7,
+    }
+    assert {text: found[named(text)].recomputed for text in recomputed} == recomputed
+    statistics = found[named("Instructions updated per dialogue")].recomputed
+    assert [statistics["short"][0], statistics["long"][0]] == [1.40, 17.45]
+    assert "cannot be checked" in markdown(list(found.values()))
+
+
+def test_a_part_of_the_set_decides_nothing(items: list[Item]) -> None:
+    part = {result.id: result for result in audit_memorycode(items[:100])}
+    assert {result.status for result in part.values() if result.source in ("templates", "outputs")} == {
+        "cannot be checked"
+    }
+    assert "not the authors' 360" in part["mc-001"].note
+
+
+@pytest.fixture(scope="module")
+def evidence_of_six(items: list[Item], memorycode_data: Path) -> Evidence:
+    """GPT-4o on the first two dialogues of 3, 10 and 20 sessions, and Table 4 as these six would have it."""
+    six = [item for item in items if item.dialogue.id in {61, 62, 151, 152, 211, 212}]
+    model = score_model("gpt-4o", find_outputs(memorycode_data)["gpt-4o"], six)
+    frame = table("table4")
+    for column, cell in model.summary.items():
+        assert cell.mean is not None
+        assert cell.stderr is not None
+        row = (frame["model"] == "GPT-4o") & (frame["setup"] == column)
+        frame.loc[row, ["mean", "stderr"]] = [
+            str(rounded(Decimal(repr(cell.mean)), 1)), str(rounded(Decimal(repr(cell.stderr)), 2)),
+        ]  # fmt: skip
+    return Evidence(Published({"table4": frame}), tuple(six), (model,))
+
+
+def test_outputs_decide_how_table_4_comes_about(evidence_of_six: Evidence) -> None:
+    data = evidence_of_six
+    assert outputs.table4(data, "").recomputed == "4 of 4 cells"
+    assert outputs.table4(data, "").status == "holds"
+    assert outputs.order_fits(data, "", "rule-mean", "").status == "differs"
+    assert outputs.variant_fits(data, "", "all rules at once", "").status == "differs"
+    assert outputs.variant_misses(data, "", "absent counts 0", "").status == "holds"
+    assert outputs.without_fifteen(data, "").status == "holds"  # none of the six has fifteen sessions
+    frame = table("table4")  # the printed values of all 360
+    other = Evidence(Published({"table4": frame}), data.items, data.models)
+    assert outputs.table4(other, "").status == "differs"
+    assert "GPT-4o" in outputs.table4(other, "").note
+    scores_only = replace(data.models[0], outputs={})
+    assert (
+        outputs.variant_fits(replace(data, models=(scores_only,)), "", "all rules at once", "").status == STATUSES[-1]
+    )
+
+
+def test_incomplete_outputs_decide_nothing(evidence_of_six: Evidence) -> None:
+    model = evidence_of_six.models[0]
+    part = replace(model, answers=tuple(answer for answer in model.answers if answer.dialogue_id != 212))
+    assert evidence_of_six.known == {"GPT-4o": model}
+    assert replace(evidence_of_six, models=(part,)).known == {}
+    assert replace(evidence_of_six, models=(replace(model, own=True),)).known == {}
+
+
+def test_outputs_decide_what_is_said_of_scores(evidence_of_six: Evidence) -> None:
+    data = evidence_of_six
+    (model,) = data.models
+    verdicts = data.verdicts["GPT-4o"]
+    absent = outputs.absent_share(data, "<1")
+    assert absent.recomputed["GPT-4o"]["history"] == round(100 * float((verdicts["verdict"] == "absent").mean()), 1)
+    assert absent.status == "differs"
+    assert outputs.alike(data, "").status == outputs.spread(data, "").status == "cannot be checked"
+    assert outputs.rank_stable(data, "", "Command R+").status == "cannot be checked"
+    known = verdicts[verdicts["verdict"] != "absent"].assign(
+        held=lambda rows: rows["verdict"] == "pass", updated=lambda rows: rows["rank"] > 0
+    )
+    shares = known.groupby(["dialogue", "updated"])["held"].mean().unstack().dropna()
+    expected = round(float((shares[True] - shares[False]).mean()), 3)
+    assert outputs.rank_stable(data, "", "GPT-4o").recomputed["all"][0] == expected
+    worse = tuple(
+        replace(answer, verdicts=tuple(Verdict.FAIL for _ in answer.verdicts))
+        if answer.setup == "history" and len(model.dialogues[answer.dialogue_id].sessions) == 3
+        else answer
+        for answer in model.answers
+    )
+    assert outputs.declines(data, "").status == "holds"
+    assert outputs.declines(replace(data, models=(replace(model, answers=worse),)), "").status == "differs"
