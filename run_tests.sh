@@ -19,5 +19,6 @@ export HF_HUB_OFFLINE=1 # a test must never wait for a network
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/mypy
-# Two processes, a file of tests each: half the time on two cores, and fixtures of a file are made once.
-.venv/bin/pytest -n "$processes" --dist loadfile "$@"
+# Two processes, a file of tests each: half the time on two cores, and fixtures of a file are made once. Files come in
+# the order of tests/conftest.py, the long ones first, and not in that of how many tests they have.
+.venv/bin/pytest -n "$processes" --dist loadfile --no-loadscope-reorder "$@"

@@ -8,9 +8,12 @@ extraction and the rules with the first, so what is compared is the repeated par
 from __future__ import annotations
 
 import resource
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,10 +25,16 @@ from tqdm import tqdm
 
 from beamlib.errors import UserError
 from beamlib.files import to_json
+from beamlib.models.offline import OFFLINE_NAME
 from beamlib.suites.memorycode.averages import summarise
-from beamlib.suites.memorycode.loading import Item, load_dialogues
+from beamlib.suites.memorycode.generating import Order
+from beamlib.suites.memorycode.generating import fulfil as generate
+from beamlib.suites.memorycode.loading import OUTPUTS, Item, load_dialogues
+from beamlib.suites.memorycode.ordering import RunOrder
+from beamlib.suites.memorycode.ordering import fulfil as ask
 from beamlib.suites.memorycode.outputs import Outputs, outputs_in, read_outputs
 from beamlib.suites.memorycode.scoring import ScoredAnswer, Scorer, applications, score_outputs
+from beamlib.suites.memorycode.setups import PUBLISHED
 
 KIB_PER_MIB = 1 << 10
 
@@ -56,6 +65,16 @@ def peak_mib() -> float:
     return peak / KIB_PER_MIB / (KIB_PER_MIB if sys.platform == "darwin" else 1)
 
 
+def generated(folder: Path) -> Path:
+    """One dialogue of each number of sessions with the stand-in's answers, for want of published ones."""
+    with redirect_stdout(sys.stderr):  # what is printed here is the table
+        generate(Order(out=folder))
+        ran = ask(RunOrder(data=folder, folder=folder / "run", setups=PUBLISHED))
+    shutil.copytree(ran.folders["history"], folder / OUTPUTS / "offline")
+    print(f"benchmark: no --data: generated dialogues, answers by the {OFFLINE_NAME}", file=sys.stderr)
+    return folder
+
+
 def measure(data: Path, model: str, every: int) -> list[dict[str, Any]]:
     """Rows for one model: loading, scoring all, and the two ways of scoring on every `every`-th dialogue."""
     path = outputs_in(data, model)[model] if model else next(iter(outputs_in(data).values()))
@@ -84,14 +103,17 @@ def measure(data: Path, model: str, every: int) -> list[dict[str, Any]]:
 
 
 def main(
-    data: Annotated[Path, typer.Option(envvar="MEMORYCODE_DATA", help="Folder of dialogues with outputs.")],
+    data: Annotated[
+        Path | None, typer.Option(envvar="MEMORYCODE_DATA", help="Folder of dialogues with outputs; else generated.")
+    ] = None,
     model: Annotated[str, typer.Option(help="Which outputs; by default the first.")] = "",
     every: Annotated[int, typer.Option(min=1, help="Compare both ways on every so many-th dialogue.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Seconds of processor time, answers per second and peak memory of scoring one model's outputs."""
     try:
-        rows = measure(data, model, every)
+        with tempfile.TemporaryDirectory(prefix="beamlib-benchmark-") as place:
+            rows = measure(data or generated(Path(place)), model, every)
     except UserError as error:
         print(f"benchmark: {error}", file=sys.stderr)
         raise SystemExit(2) from None

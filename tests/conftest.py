@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+import tenacity
 from hypothesis import settings
 
 # The machines that run this are shared: how long an example takes says nothing about it.
@@ -21,6 +22,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 pytest_plugins = ["fixtures_release"]
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+LONG = (
+    "test_command_line.py",
+    "test_model_runs.py",
+    "test_benchmarks.py",
+    "test_evaluate.py",
+    "test_damaged_runs.py",
+    "test_publish.py",
+    "test_generation_served.py",
+    "test_estimate.py",
+    "test_latency_benchmark.py",
+)
+"""Files that take longest, first: begun late, one would keep a single process of the tests busy at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pauses before another try are drawn from a small part of what they are, in the process of the tests."""
+    for name in ("_JITTER", "_THROTTLED_JITTER"):
+        short = tenacity.wait_random_exponential(multiplier=0.02, max=1)
+        monkeypatch.setattr(f"beamlib.models.client.{name}", short)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from beamlib.benchmark.chat import ChatParser
 from beamlib.benchmark.errata import SPOILS_SCORE, flagged_probes
 from beamlib.benchmark.gold import Gold
-from beamlib.benchmark.hub import read_hub
 from beamlib.benchmark.model import Batch, Conversation, Message, Probe, Seed
 from beamlib.benchmark.questions import parse_questions
 from beamlib.benchmark.reading import Anomaly, check_text, is_a, need, need_text, show
@@ -42,11 +41,12 @@ class Loaded:
 
 def load(source: Source, treatment: Treatment = PAPER) -> Loaded:
     """Read one conversation. Whatever breaks the published format is a `UserError` naming file, field and value."""
-    parts = (
-        read_released(source, treatment.chat_variant)
-        if source.kind == "released"
-        else read_hub(source, treatment.chat_variant)
-    )
+    if source.kind == "released":
+        parts = read_released(source, treatment.chat_variant)
+    else:
+        from beamlib.benchmark.hub import read_hub  # here, because pyarrow takes 0.2 s to import
+
+        parts = read_hub(source, treatment.chat_variant)
     parser = ChatParser(strip_markers=treatment.strip_markers)
     batches = tuple(
         batch

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from importlib.resources import files
 from io import StringIO
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from beamlib.benchmark.abilities import ABILITIES, Ability
 from beamlib.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILES = {
     "table1": "table1_main_results.csv",
@@ -59,6 +61,8 @@ def table(name: str) -> pd.DataFrame:
     `printed` (where there is one) is the string of the paper, trailing zeros included; `score` or `percent` is the same
     value as a number. Raises `UserError` for an unknown name.
     """
+    import pandas as pd  # here, because it takes 0.4 s, and generation needs one table now and then
+
     try:
         file = FILES[name]
     except KeyError:

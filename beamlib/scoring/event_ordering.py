@@ -18,8 +18,6 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from scipy.stats import kendalltau
-
 
 @dataclass(frozen=True, slots=True)
 class OrderScores:
@@ -94,6 +92,8 @@ def _ranks(side: Sequence[Hashable], union: Sequence[Hashable]) -> list[int]:
 def _tau_b(first: list[int], second: list[int]) -> float:
     if len(set(first)) < 2 or len(set(second)) < 2:
         return math.nan
+    from scipy.stats import kendalltau  # here, because importing it takes longer than everything else of a run
+
     return float(kendalltau(first, second, variant="b").statistic)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from beamlib.benchmark.gold import ABILITIES
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.tables import AVERAGE, ability_cells, present_sizes, score_repeats
+
+if TYPE_CHECKING:
+    import pandas as pd  # where it is used: a process that only asks a judge needs no tables, and it takes 0.4 s
 
 COLUMNS = ("size", "ability", "sd", "changed", "n_nuggets", "n_questions", "missing")
 """After these stand `mean_1` to `mean_R`, one per repeat."""
@@ -24,6 +27,8 @@ def judge_spread(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame
     have a score in some repeat; `missing` counts the scores that these lack in other repeats, which leave them out of
     their means. Raises `UserError` as `score_run` does.
     """
+    import pandas as pd
+
     repeats = score_repeats(judgements, protocol)
     nuggets = _nuggets(judgements)
     rows: list[dict[str, float | int | str]] = []

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from textwrap import shorten
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from beamlib.benchmark.gold import ABILITIES
 from beamlib.benchmark.model import SIZES
@@ -17,6 +17,9 @@ from beamlib.models.base import Outcome
 from beamlib.scoring.protocols import QuestionScore, find_protocol
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.statistics import Array, cluster_bootstrap, interval
+
+if TYPE_CHECKING:
+    import pandas as pd  # where it is used: a process that only asks a judge needs no tables, and it takes 0.4 s
 
 SCORE_COLUMNS = ("probe_id", "conversation_id", "size", "ability", "score", "unscored")
 SUMMARY_COLUMNS = ("size", "ability", "mean", "low", "high", "n_questions", "n_conversations", "unscored")
@@ -33,6 +36,8 @@ def score_run(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame:
     first repeat gives; `unscored` is empty otherwise. Raises `UserError` for an unknown protocol and for a question
     that was judged twice.
     """
+    import pandas as pd
+
     first, *others = score_repeats(judgements, protocol)
     if not others:
         return first
@@ -54,6 +59,8 @@ def score_repeats(judgements: Sequence[Judgement], protocol: str) -> list[pd.Dat
 
 
 def _scored(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame:
+    import pandas as pd
+
     score_question = find_protocol(protocol).score_question
     scores = {judgement.probe_id: score_question(judgement) for judgement in judgements}
     _abort(judgements, scores)
@@ -111,6 +118,8 @@ def summarise(scores: pd.DataFrame, seed: int = 0, resamples: int = 2000) -> pd.
     conversations, with the same draws for all abilities; with fewer than two conversations they are NaN, because one
     conversation says nothing about the spread. `n_questions` entered the mean, `unscored` did not.
     """
+    import pandas as pd
+
     parts = [_summarise_size(scores[scores["size"] == size], size, seed, resamples) for size in present_sizes(scores)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(SUMMARY_COLUMNS))
 
@@ -128,6 +137,8 @@ def present_sizes(scores: pd.DataFrame) -> list[str]:
 
 
 def _summarise_size(scores: pd.DataFrame, size: str, seed: int, resamples: int) -> pd.DataFrame:
+    import pandas as pd
+
     present = set(scores["ability"])
     abilities = [ability for ability in ABILITIES if ability in present]
     cells = ability_cells(scores, abilities)

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tenacity
 from scripted_server import FINAL, Answer, Faults, ScriptedServer, completion, error_body
 
 from beamlib.errors import UserError
 from beamlib.models.base import Completion, ModelError, Outcome, Prompt, Usage, attempt_all, gather_all, run
 from beamlib.models.careful import Careful
-from beamlib.models.client import EndpointModel
+from beamlib.models.client import EndpointModel, _pause
 from beamlib.models.endpoints import Endpoint
 
 KEY = "sk-invented-0123456789"
@@ -89,6 +90,19 @@ def test_a_folder_of_ones_own_prompts_is_used(tmp_path: Path) -> None:
     assert own.request(prompt())["messages"][0]["content"].startswith("Own words: What about 0?")
 
 
+@pytest.mark.parametrize(("number", "longest"), [(1, 0.5), (2, 1.0), (5, 8.0), (30, 60.0)])
+def test_pauses_are_drawn_below_a_bound_that_doubles_to_a_minute(number: int, longest: float) -> None:
+    async def never() -> None:
+        raise AssertionError("the call is not made")
+
+    state = tenacity.RetryCallState(tenacity.AsyncRetrying(), never, (), {})
+    state.attempt_number = number
+    drawn = [_pause(state) for _ in range(400)]
+    assert 0 <= min(drawn) < longest / 4
+    assert 3 * longest / 4 < max(drawn) <= longest
+
+
+@pytest.mark.usefixtures("short_pauses")
 @pytest.mark.parametrize("kind", ["delay", "drop", "throttle", "error", "garbage"])
 def test_each_passing_fault_is_survived(kind: str) -> None:
     faults = Faults(**{kind: 0.4}, delay_seconds=0.05, retry_after=0.02)
@@ -124,6 +138,7 @@ def test_truncated_and_empty_replies_are_passed_on_and_filtered_ones_named() -> 
         assert len(found) == len(server.requests) == 8, "asked once each"
 
 
+@pytest.mark.usefixtures("short_pauses")
 def test_twenty_calls_with_a_tenth_of_every_fault() -> None:
     faults = Faults(**dict.fromkeys(KINDS, 0.1), delay_seconds=0.05, retry_after=0.02)
     with ScriptedServer(told, faults=faults, seed=1) as server:

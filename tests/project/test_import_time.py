@@ -15,6 +15,7 @@ HEAVY = (
     "langchain_experimental",
     "faiss",
     "scipy",
+    "scipy.stats",
     "pandas",
     "pyarrow",
     "matplotlib",
@@ -37,6 +38,11 @@ def imported(statement: str) -> set[str]:
 )
 def test_nothing_heavy_is_imported(module: str) -> None:
     assert imported(f"import {module}") == set()
+
+
+def test_a_worker_of_a_run_imports_what_it_needs() -> None:
+    """Runs start many processes. Tables, statistics and clients are for those that make, compute or call them."""
+    assert imported("import beamlib.runs.evaluate") == {"faiss", "scipy"}
 
 
 def test_it_would_be_seen() -> None:

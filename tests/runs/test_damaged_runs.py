@@ -39,6 +39,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in FILES}
 
 
+@pytest.mark.usefixtures("one_worker")
 def test_two_probes_with_the_same_wording_keep_their_own_evidence(parameters: RunParameters, tmp_path: Path) -> None:
     questions = questions_of(WORLDS[0])
     questions["information_extraction"][1] |= {
@@ -54,6 +55,7 @@ def test_two_probes_with_the_same_wording_keep_their_own_evidence(parameters: Ru
         assert ids == {i for message in gold[probe_id].evidence for i in (message - message % 2, message | 1)}
 
 
+@pytest.mark.usefixtures("one_worker")
 def test_what_was_lost_or_changed_is_computed_again(parameters: RunParameters) -> None:
     evaluate(parameters, ARMS, quiet=True)
     folder = Path(parameters.run) / "100k/none"

@@ -95,6 +95,7 @@ def test_nothing_is_called_or_written(rehearsed: Estimate, server: ScriptedServe
     assert not Path(parameters.run).exists()
 
 
+@pytest.mark.usefixtures("one_worker")
 def test_what_is_estimated_is_then_called(
     rehearsed: Estimate, server: ScriptedServer, parameters: RunParameters
 ) -> None:

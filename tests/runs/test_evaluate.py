@@ -92,6 +92,7 @@ def test_a_killed_run_goes_on(parameters: RunParameters, tmp_path: Path) -> None
     assert contents(again) == whole
 
 
+@pytest.mark.usefixtures("one_worker")
 def test_more_conversations_extend_a_run(parameters: RunParameters, monkeypatch: pytest.MonkeyPatch) -> None:
     few = parameters.model_copy(update={"conversations": 1})
     assert len(evaluate(few, ARMS, quiet=True).answers["none"]) == 20
@@ -100,6 +101,7 @@ def test_more_conversations_extend_a_run(parameters: RunParameters, monkeypatch:
     assert len(evaluate(few, ARMS, quiet=True).answers["none"]) == 20
 
 
+@pytest.mark.usefixtures("one_worker")
 def test_changed_data_and_changed_settings_are_computed_again(
     parameters: RunParameters, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +122,7 @@ def test_changed_data_and_changed_settings_are_computed_again(
     assert tasks.pop() == ["100K-1:3:0", "100K-2:3:0", "100K-3:3:0"]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_answers_outlive_a_change_of_judge(parameters: RunParameters, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluate(parameters, ARMS, quiet=True)
     folder = Path(parameters.run) / "100k" / "none"
@@ -155,6 +158,7 @@ def test_a_failed_call_is_unscored_with_its_reason(parameters: RunParameters) ->
         assert all(answer.text is None and "the endpoint is down" in str(answer.unscored) for answer in answers)
 
 
+@pytest.mark.usefixtures("one_worker")
 @pytest.mark.parametrize("file", ["answers.jsonl", "judgements.jsonl"])
 def test_a_damaged_record_is_named(parameters: RunParameters, file: str) -> None:
     evaluate(parameters, ARMS, quiet=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import shlex
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,7 @@ def recorded(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
         return root / "run", models, len(server.requests)
 
 
+@pytest.mark.usefixtures("one_worker")
 def test_replay_needs_no_server_and_gives_the_same_bytes(
     recorded: tuple[Path, Path, int], repo_root: Path, tmp_path: Path
 ) -> None:
@@ -91,6 +94,7 @@ def test_replay_needs_no_server_and_gives_the_same_bytes(
     assert records(tmp_path / "again") == records(run)
 
 
+@pytest.mark.usefixtures("one_worker")
 def test_what_replay_lacks_is_named_with_the_command_that_records_it(
     recorded: tuple[Path, Path, int], repo_root: Path, tmp_path: Path
 ) -> None:
@@ -113,6 +117,7 @@ def test_the_recording_command_asks_for_just_what_the_run_asked_for(repo_root: P
     assert read == {**changes, "scratchpad_threshold": 600, "scratchpad_target": 300}
 
 
+@pytest.mark.usefixtures("one_worker")
 @pytest.mark.parametrize("changes", [{"variant": "released", "question_in_prompt": False}, {}])
 def test_one_question_by_itself_makes_the_requests_of_the_run(
     repo_root: Path, tmp_path: Path, changes: dict[str, Any]
@@ -137,6 +142,7 @@ def test_nothing_is_called_before_the_cost_is_confirmed(repo_root: Path, tmp_pat
         assert not server.requests
 
 
+@pytest.mark.usefixtures("in_this_process", "short_pauses")
 def test_a_tenth_of_every_passing_fault_changes_nothing(
     recorded: tuple[Path, Path, int], repo_root: Path, tmp_path: Path
 ) -> None:
@@ -167,6 +173,7 @@ def strip(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+@pytest.mark.usefixtures("in_this_process", "short_pauses")
 def test_with_every_fault_each_question_is_answered_or_unscored_for_a_named_reason(
     recorded: tuple[Path, Path, int], repo_root: Path, tmp_path: Path
 ) -> None:
@@ -184,6 +191,7 @@ def test_with_every_fault_each_question_is_answered_or_unscored_for_a_named_reas
         assert len(texts) >= 10
 
 
+@pytest.mark.usefixtures("one_worker")
 def test_a_second_run_asks_only_for_what_failed_in_passing(repo_root: Path, tmp_path: Path) -> None:
     """An endpoint that throttles nearly always: what it never answered is asked again, what it answered is not."""
     with ScriptedServer(steady_reply, faults=Faults(throttle=0.8, retry_after=0.01), seed=1) as server:
@@ -209,8 +217,11 @@ def test_the_key_reaches_no_file(repo_root: Path, tmp_path: Path, monkeypatch: p
 
 
 DRIVER = """
+import os
 import sys
+import traceback
 from pathlib import Path
+import openai
 from beamlib.params import parse_parameters
 from beamlib.benchmark.loading import load
 from beamlib.benchmark.sources import find_conversations
@@ -219,24 +230,71 @@ from beamlib.runs.arms import Arm
 from beamlib.runs.calling import open_roster, resolved
 from beamlib.runs.evaluate import work
 
-values, target = read_json(Path(sys.argv[1])), Path(sys.argv[2])
-parameters = resolved(parse_parameters(values["parameters"], "test"))
-arms = [Arm.model_validate(value) for value in values["arms"]]
-loaded = load(find_conversations(Path(parameters.data))[0], parameters.treatment)
-with open_roster(parameters, loaded.conversation.id) as roster:
-    done = work(loaded, arms, {}, parameters, roster)
-for name, groups in done.items():
-    for kind, rows in zip(("answers", "judgements"), groups):
-        write_jsonl(target / name / f"{kind}.jsonl", [row.model_dump(mode="json") for row in rows])
+def drive(file):
+    values = read_json(Path(file))
+    parameters = resolved(parse_parameters(values["parameters"], "test"))
+    arms = [Arm.model_validate(value) for value in values["arms"]]
+    loaded = load(find_conversations(Path(parameters.data))[0], parameters.treatment)
+    with open_roster(parameters, loaded.conversation.id) as roster:
+        done = work(loaded, arms, {}, parameters, roster)
+    for name, groups in done.items():
+        for kind, rows in zip(("answers", "judgements"), groups):
+            path = Path(values["target"]) / name / f"{kind}.jsonl"
+            write_jsonl(path, [row.model_dump(mode="json") for row in rows])
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            drive(line.rstrip())
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        os._exit(code)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
-def drive(settings: RunParameters, target: Path, folder: Path) -> subprocess.Popen[bytes]:
-    """One conversation answered and judged in a process that can be killed without leaving workers behind."""
-    values = {"parameters": settings.model_dump(), "arms": [arm.model_dump() for arm in ARMS]}
-    (folder / "values.json").write_text(json.dumps(values))
-    command = [sys.executable, "-c", DRIVER, str(folder / "values.json"), str(target)]
-    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+class Driver:
+    """Answers and judges one conversation in a process that can be killed without leaving workers behind.
+
+    Each is forked from one that has imported what it needs and done nothing yet: importing takes longer than the work.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "values.json"
+        self._parent = subprocess.Popen(
+            [sys.executable, "-c", DRIVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},  # one thread, so that it can be forked
+            bufsize=0,  # a line that waits in the pipe and not in a buffer is seen by `ended`
+        )
+        assert self._parent.stdin is not None and self._parent.stdout is not None
+        self._to, self._from = self._parent.stdin, self._parent.stdout
+
+    def __enter__(self) -> Driver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._parent.kill()
+        self._parent.communicate()
+
+    def begin(self, settings: RunParameters, target: Path) -> int:
+        """Start a process; its number."""
+        values = {"parameters": settings.model_dump(), "arms": [arm.model_dump() for arm in ARMS]}
+        self._file.write_text(json.dumps({**values, "target": str(target)}))
+        self._to.write(f"{self._file}\n".encode())
+        return int(self._from.readline())
+
+    def ended(self) -> bool:
+        return bool(select.select([self._from], [], [], 0)[0])
+
+    def wait(self) -> int:
+        """Wait for the process that was begun; its exit code, the number of a signal negative."""
+        return int(self._from.readline())
 
 
 LANES = 4
@@ -244,20 +302,23 @@ LANES = 4
 
 def test_twenty_kills_cost_nothing_twice(repo_root: Path, tmp_path: Path) -> None:
     draw = random.Random(20)
-    with ScriptedServer(steady_reply, latency=0.15) as server:
+    with ScriptedServer(steady_reply, latency=0.15) as server, Driver(tmp_path) as driver:
         models = models_file(server, tmp_path / "models.yaml", concurrency=LANES)
         settings = parameters(repo_root, tmp_path / "run", models)
-        kills = []
+        kills, codes = [], []
         for _ in range(20):
             asked = len(server.requests)
-            process = drive(settings, tmp_path / "killed", tmp_path)
-            while len(server.requests) == asked and process.poll() is None:
+            process = driver.begin(settings, tmp_path / "killed")
+            while len(server.requests) == asked and not driver.ended():
                 time.sleep(0.02)  # starting takes longer than anything else
             time.sleep(draw.uniform(0.0, 0.7))
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+            with suppress(ProcessLookupError):  # it had nothing left to do
+                os.kill(process, signal.SIGKILL)
+            codes.append(driver.wait())
             kills.append(time.monotonic())
-        assert drive(settings, tmp_path / "killed", tmp_path).wait() == 0
+        assert codes[:10] == [-signal.SIGKILL] * 10
+        driver.begin(settings, tmp_path / "killed")
+        assert driver.wait() == 0
         # Sent again may be only what was on its way when a kill struck. How long an answer is on its way depends on the
         # machine; that no lane is free for another call until it has arrived does not.
         ends = {request.hash: request.ended for request in reversed(server.requests) if request.answered}
@@ -269,7 +330,8 @@ def test_twenty_kills_cost_nothing_twice(repo_root: Path, tmp_path: Path) -> Non
         models_file(server, tmp_path / "models.yaml")
         whole = parameters(repo_root, tmp_path / "whole", models)
         server.latency = 0.0
-        assert drive(whole, tmp_path / "uninterrupted", tmp_path).wait() == 0
+        driver.begin(whole, tmp_path / "uninterrupted")
+        assert driver.wait() == 0
     names = sorted(path.relative_to(tmp_path / "killed") for path in (tmp_path / "killed").rglob("*.jsonl"))
     assert len(names) == 2 * len(ARMS)
     for name in names:

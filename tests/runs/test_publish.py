@@ -84,6 +84,7 @@ def test_an_answer_that_the_calls_do_not_give_is_found(run: Path, tmp_path: Path
         verify(tmp_path / "forged.tar.zst", EXAMPLE)
 
 
+@pytest.mark.usefixtures("one_worker")
 def test_what_an_earlier_run_left_in_the_folder_is_replayed_with_its_own_parameters(
     repo_root: Path, tmp_path: Path
 ) -> None:

@@ -19,7 +19,6 @@ from beamlib.suites.memorycode.loading import load_dialogues
 from beamlib.suites.memorycode.ordering import RunOrder, recording_command
 from beamlib.suites.memorycode.setups import SETUPS, Setup
 
-
 ENOUGH = 1
 """Dialogues of each number of sessions that the stand-in answers about where nothing else is asked for: what it shows
 is that the way is whole, and it takes most of a minute for these twelve."""

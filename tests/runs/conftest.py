@@ -1,0 +1,63 @@
+"""Where the processes of a run are not what a test is about: one worker that is kept, or none.
+
+Each evaluation starts its workers anew, and a new one imports for seconds before it works for a tenth of one.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Any
+
+import pytest
+
+from beamlib.processes import process_pool
+
+POOL = "beamlib.runs.evaluate.process_pool"
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Callable[[int], AbstractContextManager[ProcessPoolExecutor]]]:
+    with ExitStack() as stack:
+        kept: list[ProcessPoolExecutor] = []
+
+        def pool(processes: int) -> AbstractContextManager[ProcessPoolExecutor]:
+            if processes > 1:
+                return process_pool(processes)
+            try:
+                kept[-1].submit(os.getpid).result()
+            except (IndexError, BrokenProcessPool):  # a run that fails in a pool of its own ends all processes
+                kept.append(stack.enter_context(ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))))
+            return nullcontext(kept[-1])
+
+        yield pool
+
+
+@pytest.fixture
+def one_worker(
+    workers: Callable[[int], AbstractContextManager[ProcessPoolExecutor]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evaluations by one process share a process of the test file; those by several start their own, as ever."""
+    monkeypatch.setattr(POOL, workers)
+
+
+class Here(Executor):
+    """Does what is submitted at once, so that what a test replaces is replaced where the work is done."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluations are made by the process of the tests."""
+    monkeypatch.setattr(POOL, lambda _: nullcontext(Here()))
