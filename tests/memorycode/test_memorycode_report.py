@@ -34,7 +34,7 @@ from beamlib.suites.memorycode.dialogues import Context, Dialogue, Mention, Sess
 from beamlib.suites.memorycode.gold import DialogueRules, Rule
 from beamlib.suites.memorycode.loading import Item, find_outputs, load_dialogues
 from beamlib.suites.memorycode.outputs import Outputs
-from beamlib.suites.memorycode.scoring import VARIANTS, score_outputs
+from beamlib.suites.memorycode.scoring import VARIANTS, Scorer, score_outputs
 
 CONTEXT = Context("Ada", "Ben", "Acme")
 QUERY = "function that adds two numbers"
@@ -172,7 +172,9 @@ def test_forms() -> None:
 def test_other_readings_equal_scoring_anew() -> None:
     model = small()
     for variant in VARIANTS:
-        assert model.read_as(variant.reading) == tuple(score_outputs(model.items, model.outputs, variant.reading))
+        assert model.read_as(variant.reading) == tuple(
+            score_outputs(model.items, model.outputs, Scorer(variant.reading))
+        )
 
 
 def test_tables_state_what_they_rest_on() -> None:

@@ -17,7 +17,7 @@ from beamlib.suites.memorycode.averages import COLUMNS, dialogue_scores, summari
 from beamlib.suites.memorycode.gold import Rule
 from beamlib.suites.memorycode.loading import find_outputs, load_dialogues
 from beamlib.suites.memorycode.outputs import read_outputs
-from beamlib.suites.memorycode.scoring import VARIANTS, score_outputs
+from beamlib.suites.memorycode.scoring import VARIANTS, Scorer, score_outputs
 from beamlib.suites.memorycode.tally import PUBLISHED_REVISION, data_revision
 
 PUBLISHED = {"gpt-4o": "GPT-4o", "llama-3.1-8b-instruct": "Llama 3.1 8B"}
@@ -137,7 +137,7 @@ def test_other_readings_of_the_code_on_some_dialogues_move_only_what_they_are_ab
         if variant.name not in kinds:
             continue
         changed = set()
-        for one, other in zip(released, score_outputs(some, outputs, variant.reading), strict=True):
+        for one, other in zip(released, score_outputs(some, outputs, Scorer(variant.reading)), strict=True):
             changed |= {
                 rule.kind
                 for rule, was, is_now in zip(one.rules, one.verdicts, other.verdicts, strict=True)

@@ -37,7 +37,8 @@ class ScoredModel:
     """One model's (or memory's) answers to `items`, scored by the released rules.
 
     `name` is that of the outputs folder. `outputs` may be empty: then other readings cannot be computed. `offline`: the
-    stand-in gave them. `own`: they come from a run of ours, and are not the paper's even where the model is.
+    stand-in gave them. `own`: they come from a run of ours, and are not the paper's even where the model is. `scorer`
+    is the one that scored them; it holds what it parsed.
     """
 
     name: str
@@ -46,6 +47,7 @@ class ScoredModel:
     outputs: Mapping[int, Outputs] = field(default_factory=dict, repr=False)
     offline: bool = False
     own: bool = False
+    scorer: Scorer = field(default_factory=Scorer, repr=False)
     _read: dict[Reading, tuple[ScoredAnswer, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -106,14 +108,10 @@ class ScoredModel:
             found.append(replace(answer, verdicts=verdicts, failure=failure))
         return tuple(found)
 
-    @cached_property
-    def _parsed(self) -> Scorer:
-        return Scorer()
-
     def _scorer(self, reading: Reading) -> Scorer:
         # Whether all names count, and what an empty group means, is decided after parsing: such readings share it.
         same_parse = replace(reading, every_name=False, empty_is_absent=False) == RELEASED.reading
-        return replace(self._parsed, reading=reading) if same_parse else Scorer(reading)
+        return replace(self.scorer, reading=reading) if same_parse else Scorer(reading)
 
     def _text(self, answer: ScoredAnswer) -> str | None:
         found = self.outputs[answer.dialogue_id]
@@ -146,7 +144,9 @@ def score_model(
 ) -> ScoredModel:
     """The outputs at `path` (see `read_outputs`), scored; `offline` and `own` as in `ScoredModel`."""
     outputs = read_outputs(path, [item.dialogue for item in items])
-    return ScoredModel(name, tuple(items), tuple(score_outputs(items, outputs)), outputs, offline, own)
+    scorer = Scorer()
+    answers = tuple(score_outputs(items, outputs, scorer))
+    return ScoredModel(name, tuple(items), answers, outputs, offline, own, scorer)
 
 
 def sort_models(models: Iterable[ScoredModel]) -> list[ScoredModel]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from beamlib.errors import UserError
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.params import RunParameters
 from beamlib.report.memorycode.figures import caption
@@ -21,7 +20,7 @@ from beamlib.suites.memorycode.generating import RECORD, Order, fulfil
 from beamlib.suites.memorycode.loading import Item, load_dialogues
 from beamlib.suites.memorycode.running import PART
 from beamlib.suites.memorycode.setups import PUBLISHED
-from beamlib.suites.memorycode.shown import shown_setups
+from beamlib.suites.memorycode.shown import shown_dialogues, shown_setups
 from beamlib.suites.memorycode.tally import data_revision
 
 GENERATED_COUNTS = (1, 2, 3, 5, 10, 20)
@@ -87,19 +86,15 @@ def open_study(parameters: RunParameters) -> Study:
 def own_runs(study: Study, parameters: RunParameters) -> dict[str, ScoredModel]:
     """Ask the models of `parameters` (none: the stand-in) in every setup and score them; by setup, Table 4's as "".
 
-    Models are asked what the main job asks them (`beamlib.suites.memorycode.shown`). The stand-in is asked about
-    `conversations` dialogues of each number of sessions, about one where that is 0, and about all of a generated set,
-    which models never are. Dialogues without texts are left out. Answers on file are not asked for again. `UserError`
-    where no dialogue has texts.
+    They are asked about what `beamlib.suites.memorycode.shown` says, of a generated set about `conversations` of each
+    number of sessions (0: all), and models never about one. Answers on file are not asked for again. `UserError` where
+    no dialogue has texts.
     """
-    most = parameters.conversations
-    if not parameters.memorycode:
+    if parameters.memorycode:
+        dialogues = shown_dialogues(study.dialogues, parameters)
+    else:
         parameters = parameters.model_copy(update={"models": "", "backbone": ""})
-    elif not parameters.models:
-        most = most or 1
-    dialogues = [one for one in chosen(study.dialogues, most) if one.has_texts]
-    if not dialogues:
-        raise UserError("MemoryCode: no dialogue at hand has texts, which runs need; give a folder that has them.")
+        dialogues = chosen(study.dialogues, parameters.conversations)
     ran = run_all(dialogues, shown_setups(parameters), parameters, known=study.dialogues, quiet=True)
     asked = {one.id for one in dialogues}
     items = [item for item in study.items if item.dialogue.id in asked]

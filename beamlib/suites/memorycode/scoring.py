@@ -130,14 +130,14 @@ class Scorer:
 def score_outputs(
     items: Iterable[Item],
     outputs: Mapping[int, Outputs],
-    reading: Reading = RELEASED.reading,
+    scorer: Scorer | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[ScoredAnswer]:
     """Every answer of `outputs` scored, in the order of dialogues, setups and sessions; dialogues without are skipped.
 
-    `progress` is called with 1 after each dialogue.
+    Without a `scorer` it is done by the released reading. `progress` is called with 1 after each dialogue.
     """
-    scorer = Scorer(reading)
+    scorer = scorer or Scorer()
     scored: list[ScoredAnswer] = []
     for item in items:
         found = outputs.get(item.dialogue.id)

@@ -15,7 +15,7 @@ from beamlib.files import to_json
 from beamlib.suites.memorycode.averages import COLUMNS, ORDERS, Column, Order, Summary, summarise
 from beamlib.suites.memorycode.loading import Item, dialogue_json, load_dialogues
 from beamlib.suites.memorycode.outputs import read_outputs
-from beamlib.suites.memorycode.scoring import RELEASED, VARIANTS, Reading, ScoredAnswer, Variant, score_outputs
+from beamlib.suites.memorycode.scoring import RELEASED, VARIANTS, Reading, ScoredAnswer, Scorer, Variant, score_outputs
 
 PUBLISHED_REVISION = "Cohere-Labs-Community/MemoryCode@1ab87e1, 360 dialogues"
 PUBLISHED_SHA256 = "5bd31288aa77b4b16496afd4b4f38f00d8da6ce074f6d644f03871993b9a254d"
@@ -85,7 +85,7 @@ def score_path(items: Sequence[Item], outputs: Path, reading: Reading = RELEASED
     """Every answer at `outputs` scored, with a progress bar where somebody looks."""
     found = read_outputs(outputs, [item.dialogue for item in items])
     with tqdm(total=len(items), desc=f"scoring {outputs.name}", unit="dialogue", leave=False, disable=None) as bar:
-        return score_outputs(items, found, reading, bar.update)
+        return score_outputs(items, found, Scorer(reading), bar.update)
 
 
 def tally_text(name: str, one: Tally) -> str:
