@@ -54,6 +54,10 @@ _ANSWER = Policy(_nothing, _nothing)  # half an answer would be judged as if its
 _LINES = Policy(_nothing, complete_lines, may_be_empty=True)  # a pair may hold nothing new
 _DECISION = Policy(_decided, _decided)  # one word decides; half of it decides nothing
 _FORMED = Policy(_as_it_is, _as_it_is)  # scoring repairs what it can of the JSON
+_CODE = Policy(_as_it_is, _as_it_is)  # the published answers have a limit as well, and count as they came
+
+MEMORYCODE = tuple(f"memorycode_{name}" for name in ("instruction", "session", "history", "chain", "recalled", "alone"))
+"""Prompts whose replies are code that is scored by rules."""
 
 POLICIES = {
     "answer": _ANSWER,
@@ -66,6 +70,7 @@ POLICIES = {
     "align_events": _DECISION,
     "align_batch": _FORMED,
     "judge_nugget": _FORMED,
+    **dict.fromkeys(MEMORYCODE, _CODE),
     "detect_question": _DECISION,
     "detect_followup": _DECISION,
     # Generation repairs by its own rules what of a cut-off list can be used.

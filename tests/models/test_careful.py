@@ -80,6 +80,7 @@ def test_a_good_reply_passes_untouched_and_is_asked_once(prompt_id: str) -> None
         ("align_events", [EMPTY, ("no", "stop")], "no"),
         ("judge_nugget", [('{"score": 1, "rea', "length")], '{"score": 1, "rea'),
         ("align_batch", [CUT], CUT[0]),
+        ("memorycode_history", [CUT], CUT[0]),
     ],
 )
 def test_what_can_be_used_is_used(prompt_id: str, replies: list[Said], text: str) -> None:
