@@ -23,12 +23,14 @@ from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.roster import Roster
 from beamlib.params import RunParameters, load_parameters
 from beamlib.runs.calling import open_roster, resolved
+from beamlib.runs.records import Answer as Record
+from beamlib.suites.memorycode import keeping
 from beamlib.suites.memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
 from beamlib.suites.memorycode.estimating import estimate_all
 from beamlib.suites.memorycode.evaluating import Ran, chosen, run_all
-from beamlib.suites.memorycode.keeping import read_manifest
+from beamlib.suites.memorycode.keeping import OutputFolder, read_manifest
 from beamlib.suites.memorycode.ordering import RunOrder, fulfil
-from beamlib.suites.memorycode.outputs import read_outputs
+from beamlib.suites.memorycode.outputs import Outputs, read_outputs, write_outputs
 from beamlib.suites.memorycode.running import PART, run_dialogue, run_shared
 from beamlib.suites.memorycode.setups import MEMORIES, SETUPS, Setup
 
@@ -237,6 +239,33 @@ def test_outputs_of_someone_else_are_not_touched(repo_root: Path, tmp_path: Path
     with pytest.raises(UserError, match=r"offline-chain: holds outputs that no run\.json speaks of"):
         run_all(DIALOGUES, ["chain"], parameters(repo_root, tmp_path), quiet=True)
     assert (folder / "output_1.json").read_text() == "{}"
+
+
+def test_a_run_killed_after_its_first_file_knows_the_folder_for_its_own(
+    repo_root: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def write_and_die(folder: Path, outputs: Outputs) -> None:
+        write_outputs(folder, outputs)
+        monkeypatch.setattr(OutputFolder, "write_manifest", lambda self: None)  # no clean-up is reached
+        raise Killed
+
+    asked = parameters(repo_root, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(keeping, "write_outputs", write_and_die)
+        with pytest.raises(Killed):
+            run_all(DIALOGUES[:1], ["alone"], asked, quiet=True)
+    monkeypatch.undo()
+    assert run_all(DIALOGUES[:1], ["alone"], asked, quiet=True).manifests["alone"].setups["alone"].n == 1
+
+
+def test_gaps_are_answers_and_not_calls(repo_root: Path, tmp_path: Path) -> None:
+    folder = OutputFolder("light", resolved(parameters(repo_root, tmp_path)))
+    answer = Record(probe_id="a", conversation_id="dialogue_1", text="x", gaps=4)
+    folder.take(DIALOGUES[0], "light", [answer, answer.model_copy(update={"gaps": 0})])
+    assert folder.close().setups["light"].gaps == 1
 
 
 def test_at_most_so_many_of_each_length_and_those_with_texts_first() -> None:

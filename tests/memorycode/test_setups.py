@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -185,6 +186,19 @@ def test_without_texts_only_the_template_can_be_shown(memorycode_data: Path) -> 
         assert len(prompts_of(bare, setup)) == len(places_of(bare, setup))
     with pytest.raises(UserError, match=rf"{bare.name}: has no texts, which the setup history shows"):
         prompts_of(bare, "history")
+
+
+@pytest.mark.parametrize("setup", ["instruction", "chain"])
+def test_a_file_without_topics_is_refused_where_instructions_are_shown(setup: Setup) -> None:
+    bare = replace(INVENTED, sessions=tuple(replace(one, topics=()) for one in INVENTED.sessions))
+    with pytest.raises(UserError, match=r"dialogue_7: sessions\.0: topic lacks instructions, .* the setup " + setup):
+        prompts_of(bare, setup)
+    assert len(prompts_of(bare, "session")) == 3
+
+
+def test_retrieval_needs_no_mentions() -> None:
+    bare = replace(INVENTED, sessions=tuple(replace(one, mentions=()) for one in INVENTED.sessions))
+    assert shown(bare, "retrieval") == shown(INVENTED, "retrieval")
 
 
 def test_setups_are_named_in_one_way_and_unknown_ones_refused() -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from beamlib.files import make_folder
 from beamlib.params import RunParameters
 from beamlib.runs.calling import resolved
 from beamlib.suites.memorycode.dialogues import Dialogue
@@ -100,7 +99,7 @@ def run_all(
     """
     plan = plan_all(dialogues, setups, parameters, known)
     for folder in plan.folders.values():
-        make_folder(folder.path)  # a place that cannot be written to shows now and not after the work
+        folder.begin()
     by_id = {one.id: one for one in dialogues}
     try:
         for work in work_through(plan.wanted, plan.parameters, command, quiet=quiet):

@@ -132,7 +132,8 @@ def estimate(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompts: Path | 
     dollars = (given * endpoint.input_price + written * endpoint.output_price) / 1_000_000
     return (
         f"speaker {endpoint.model}: about {calls:,d} calls for {len(dialogues):,d} dialogue(s), {given:,.0f} input and "
-        f"{written:,.0f} output tokens, {dollars:,.2f} US dollars; replies asked for again come on top."
+        f"{written:,.0f} output tokens, {dollars:,.2f} US dollars; replies asked for again come on "
+        "top, and those that are stored from an earlier run are counted as well though not paid again."
     )
 
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 import beamlib
 from beamlib.errors import UserError
-from beamlib.files import read_json, sha256, to_json, write_json
+from beamlib.files import make_folder, read_json, sha256, to_json, write_json
 from beamlib.models.prompts import prompt_file
 from beamlib.params import RunParameters
 from beamlib.runs.calling import identities
@@ -59,8 +59,8 @@ _EVERY = 2.0  # seconds between two writings of a manifest: what is lost with on
 class DialogueRecord(BaseModel):
     """A dialogue that a setup has finished: hashes of what was asked and answered, and what came of the calls.
 
-    `unscored` counts answers that are missing by their reason, `gaps` calls of the memory that gave nothing usable.
-    `transient`: a failure among them may pass, and a run that records asks again.
+    `unscored` counts answers that are missing by their reason, `gaps` those from a memory that lacks a reply of its
+    model. `transient`: a failure among them may pass, and a run that records asks again.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -218,6 +218,12 @@ class OutputFolder:
             if dialogue.id in found:
                 self._take_over(dialogue, records, found[dialogue.id])
 
+    def begin(self) -> None:
+        """Make the folder, with a manifest: a run killed after its first outputs has to know them for its own."""
+        make_folder(self.path)  # a place that cannot be written to shows now and not after the work
+        if not (self.path / MANIFEST).exists():
+            self.write_manifest()
+
     def _readable(self, dialogues: Sequence[Dialogue]) -> dict[int, Outputs]:
         """The outputs on file; those that are gone or damaged are not among them, so that they are made again."""
         try:
@@ -262,7 +268,7 @@ class OutputFolder:
             answers_sha256=_hash(value),
             answers=len(answers),
             unscored=dict(sorted(reasons.items())),
-            gaps=sum(answer.gaps for answer in answers),
+            gaps=sum(answer.gaps > 0 for answer in answers),  # its reading's gaps are behind every answer
             transient=any(answer.transient for answer in answers),
         )
         if time.monotonic() - self._written > _EVERY:

@@ -162,7 +162,7 @@ def _line(setup: Setup, ran: Ran) -> str:
     """One setup's outcome: whom it was asked about, what is missing and why."""
     held = ran.manifests[setup].setups[setup]
     notes = [f"{sum(held.unscored.values())} unscored"] if held.unscored else []
-    notes += [f"{held.gaps} calls of the memory gave nothing usable"] if held.gaps else []
+    notes += [f"{held.gaps} from a memory that lacks a reply of its model"] if held.gaps else []
     left = len(ran.left_out[setup])
     notes += [f"left out for want of texts: {left}"] if left else []
     return f"  {setup}: {held.answers} answers of {held.n} dialogues{''.join(f'; {note}' for note in notes)}"

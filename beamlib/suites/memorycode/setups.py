@@ -88,12 +88,15 @@ def prompts_of(
     """The prompts of a setup that rests on no memory, each with the place of its answer.
 
     `retriever` and `encoders` choose the sessions of `retrieval` (see `beamlib.retrieval`). `UserError` where the
-    dialogue lacks the texts that the setup shows; `ValueError` for one of `MEMORIES` (see `recalled_prompt`).
+    dialogue lacks the texts or wordings that the setup shows; `ValueError` for one of `MEMORIES` (see
+    `recalled_prompt`).
     """
     if setup in MEMORIES:
         raise ValueError(f"{setup} asks a memory: see recalled_prompt")
     if not possible(dialogue, setup):
         raise UserError(f"{dialogue.name}: has no texts, which the setup {setup} shows; give them, or leave it out.")
+    if setup in ("instruction", "chain"):
+        _check_wordings(dialogue, setup)
     places = places_of(dialogue, setup)
     match setup:
         case "instruction":
@@ -144,11 +147,21 @@ def best_sessions(query: str, dialogue: Dialogue, retriever: str, encoders: Enco
 
 
 def _ranked(queries: Sequence[str], dialogue: Dialogue, retriever: str, encoders: Encoders) -> list[list[int]]:
-    k = sum(bool(session.mentions) for session in dialogue.sessions)
+    k = sum(bool(session.queries) for session in dialogue.sessions)  # files may leave mentions out
     if not k:
         return [[] for _ in queries]
     index = document_index(_texts(dialogue), retriever, encoders)
     return [sorted(hit.owner for hit in index.search(query, k)) for query in queries]
+
+
+def _check_wordings(dialogue: Dialogue, setup: Setup) -> None:
+    """A file can be scored without its topics; what shows them needs them."""
+    for number, session in enumerate(dialogue.sessions):
+        if len(session.instructions) != len(session.queries):
+            raise UserError(
+                f"{dialogue.name}: sessions.{number}: topic lacks instructions, which the setup {setup} shows; give "
+                "them, or leave the setup out."
+            )
 
 
 def _instruction(dialogue: Dialogue, places: Sequence[Place]) -> list[Prompt]:
