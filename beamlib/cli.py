@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from beamlib.arguments import listed, listed_numbers, named_settings
+from beamlib.cli_memorycode import memorycode_app
 from beamlib.errors import UserError
 from beamlib.files import to_json
-from beamlib.suites.memorycode.commands import memorycode_app
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 data_app = typer.Typer(no_args_is_help=True, help="Look at BEAM conversations, or fetch them.")

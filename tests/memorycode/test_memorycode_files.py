@@ -7,15 +7,24 @@ import gzip
 import json
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import replace
 
 import pytest
 
 from beamlib.errors import UserError
+from beamlib.suites.memorycode import loading
 from beamlib.suites.memorycode.averages import ORDERS, summarise
 from beamlib.suites.memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
 from beamlib.suites.memorycode.gold import DialogueRules, Rule
-from beamlib.suites.memorycode.loading import Item, find_outputs, load_dialogue, load_dialogues, write_dialogue
+from beamlib.suites.memorycode.loading import (
+    MOST_BYTES,
+    Item,
+    find_outputs,
+    load_dialogue,
+    load_dialogues,
+    write_dialogue,
+)
 from beamlib.suites.memorycode.outputs import Outputs, outputs_in, read_outputs, write_outputs
 from beamlib.suites.memorycode.rules import Verdict
 from beamlib.suites.memorycode.scoring import RELEASED, VARIANTS, score_outputs
@@ -101,6 +110,16 @@ def test_orders_differ_where_dialogues_differ_in_length():
     assert means["rule-mean"].mean == pytest.approx(100 * (0 + 1 + 0 + 2 + 2) / (1 + 2 + 2 + 2 + 2))
     assert means["dialogue-mean"].stderr == pytest.approx((100 - 12.5) / 2)
     assert all(one.n == 2 for one in means.values())
+
+
+@pytest.mark.parametrize(("sessions", "column"), [(15, "short_history"), (16, "long_history")])
+def test_fifteen_sessions_are_short(sessions, column):
+    item = one_dialogue()
+    dialogue = replace(item.dialogue, sessions=item.dialogue.sessions[1:2] * sessions)
+    rules = replace(item.rules, sessions=((),) * sessions)
+    scored = score_outputs([Item(dialogue, rules)], {5: Outputs(5, history=OUTPUTS.history)})
+    found = summarise(scored, [dialogue])
+    assert {name: cell.n for name, cell in found.items() if cell.n} == {column: 1}
 
 
 def test_variants_count_as_their_names_say():
@@ -192,12 +211,118 @@ def test_a_changed_rule_changes_affected_answers_and_no_other(clone):
     assert changed > 10
 
 
-def mutated(folder, change):
-    """The clone-like folder with its dialogue changed by `change`."""
-    path = folder / "dataset" / "dialogue_5.json"
+def rewritten(path, change):
     value = json.loads(path.read_text("utf-8"))
     change(value)
     path.write_text(json.dumps(value), "utf-8")
+
+
+@pytest.mark.parametrize("empty", [None, [], "left out"])
+def test_a_setup_without_any_answer_was_not_run(folder, empty):
+    path = folder / "outputs" / "model" / "output_5.json"
+
+    def change(value):
+        for session in value["sessions"]:
+            for name in ("instruction_model_output", "history_model_output"):
+                session.pop(name) if empty == "left out" else session.update({name: empty})
+
+    rewritten(path, change)
+    found = read_outputs(path.parent, [one_dialogue().dialogue])[5]
+    assert found == Outputs(5, session=OUTPUTS.session)
+
+
+def test_nulls_in_a_dialogue_are_fields_left_out(folder):
+    path = folder / "dataset" / "dialogue_5.json"
+    before = load_dialogue(path)
+
+    def change(value):
+        for name in ("type", "topic", "session_regex", "session_eval_query", "history_regex", "history_eval_query"):
+            value["sessions"][1][name] = None
+        value["sessions"][0].update(history_regex=None, history_eval_query=None)
+        value["fillers"][1] = None
+        value["context"]["mentor_persona"] = None
+
+    rewritten(path, change)
+    assert load_dialogue(path) == before
+
+
+@pytest.mark.parametrize("name", ["dataset/dialogue_05.json", "outputs/model/output_05.json"])
+def test_two_files_of_one_number_are_refused(folder, name):
+    (folder / name).write_text("{}", "utf-8")
+    with pytest.raises(UserError, match="same number"):
+        tally(folder, folder / "outputs" / "model")
+
+
+def test_folders_beside_a_models_outputs_are_not_looked_into(folder):
+    (folder / "outputs" / "model" / "old").mkdir()
+    (folder / "outputs" / "model" / "old" / "output_5.json").write_text("{}", "utf-8")
+    assert outputs_in(folder / "outputs" / "model") == {"model": folder / "outputs" / "model"}
+
+
+@pytest.mark.parametrize("name", ["dataset/dialogue_5.json", "outputs/model/output_5.json"])
+def test_a_file_of_gigabytes_is_refused_unread(folder, name):
+    with (folder / name).open("ab") as file:
+        file.truncate(1 << 40)  # a hole: it takes no place
+    with pytest.raises(UserError, match="longer than") as caught:
+        tally(folder, folder / "outputs" / "model")
+    assert name in str(caught.value)
+
+
+BUNDLE_ROW = {"dialogue_id": 5, "session_outputs": [["a"], [], ["b", "c"]], "history_outputs": ["d", "e", "f"]}
+
+
+@pytest.mark.parametrize("name", ["outputs_x.jsonl.gz", "instruction_outputs_x.json.gz"])
+def test_what_grows_to_gigabytes_is_refused_in_bounded_memory(tmp_path, name):
+    (tmp_path / "outputs_x.jsonl.gz").write_bytes(gzip.compress(json.dumps(BUNDLE_ROW).encode() + b"\n"))
+    member = gzip.compress(b" " * (1 << 22), 1)
+    (tmp_path / name).write_bytes(member * 1_000)  # 4 GiB in 20 MB: members one after the other are one file
+    tracemalloc.start()
+    with pytest.raises(UserError, match="longer than"):
+        read_outputs(tmp_path / "outputs_x.jsonl.gz", [one_dialogue().dialogue])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * MOST_BYTES
+
+
+def test_a_bundle_of_endless_lines_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(loading, "MOST_BYTES_OF_A_BUNDLE", 1_000)
+    path = tmp_path / "outputs_x.jsonl.gz"
+    path.write_bytes(gzip.compress(b" \n" * 501))
+    with pytest.raises(UserError, match="longer than"):
+        read_outputs(path, [one_dialogue().dialogue])
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [([BUNDLE_ROW, BUNDLE_ROW], "twice"), ([BUNDLE_ROW | {"dialogue_id": True}], "whole number")],
+)
+def test_a_bundle_of_outputs_has_every_dialogue_once(tmp_path, rows, problem):
+    path = tmp_path / "outputs_x.jsonl.gz"
+    path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+    with pytest.raises(UserError, match=problem):
+        read_outputs(path, [one_dialogue().dialogue])
+
+
+@pytest.mark.parametrize("place", ["session_regex", "history_regex"])
+def test_a_pattern_beyond_linear_time_is_refused_with_its_dialogue_though_no_answer_comes_to_it(folder, place):
+    rewritten(
+        folder / "dataset" / "dialogue_5.json",
+        lambda value: value["sessions"][2][place].__setitem__(0, ["class", "^(?!x_).*"]),
+    )
+    with pytest.raises(UserError, match=r"^dialogue_5: .*\^\(\?!x_\)"):
+        tally(folder, folder / "outputs" / "model")
+
+
+def test_a_query_that_is_no_text_is_no_matter(folder):
+    path = folder / "dataset" / "dialogue_5.json"
+    rewritten(path, lambda value: value["sessions"][2]["session_eval_query"].__setitem__(0, "\ud800"))
+    assert tally(folder, folder / "outputs" / "model").columns["session"].mean == 12.5
+
+
+def mutated(folder, change):
+    """The clone-like folder with its dialogue changed by `change`."""
+    path = folder / "dataset" / "dialogue_5.json"
+    rewritten(path, change)
     return path
 
 
@@ -211,6 +336,8 @@ DIALOGUE_DAMAGE = {
         lambda v: v["sessions"][2]["history_regex"][0].__setitem__(1, ["x", False]),
         "history_regex",
     ),
+    "end without rules": (lambda v: v["sessions"][2]["history_regex"].clear(), "history_regex"),
+    "end without queries": (lambda v: v["sessions"][2].pop("history_eval_query"), "history_eval_query"),
     "a query too many": (lambda v: v["sessions"][0]["session_eval_query"].append("q"), "session_eval_query"),
     "a topic of no type": (lambda v: v["sessions"][0]["type"].__setitem__(1, "chat"), "type"),
     "a mention too few": (lambda v: v["instructions"][2].pop(), "instructions"),
@@ -234,6 +361,8 @@ OUTPUT_DAMAGE = {
     "sessions that are a text": lambda v: v.__setitem__("sessions", "none"),
     "a session too few": lambda v: v["sessions"].pop(1),
     "an answer too few": lambda v: v["sessions"][2]["session_model_output"].pop(),
+    "an answer too many": lambda v: v["sessions"][2]["session_model_output"].append("a = 1"),
+    "an answer in a session without queries": lambda v: v["sessions"][1].update(session_model_output=["a = 1"]),
     "an answer that is a number": lambda v: v["sessions"][2]["history_model_output"].__setitem__(0, 1),
     "answers that are a text": lambda v: v["sessions"][2].__setitem__("history_model_output", "abc"),
 }

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beamlib.errors import UserError
+from beamlib.suites.memorycode import scoring
 from beamlib.suites.memorycode.code import (
     MOST_CHARACTERS,
     MOST_LEVELS,
@@ -84,6 +85,9 @@ CASES = [
     ("def f():\n    'It counts.'", "function docstring", True, PASS),
     ("def f():\n    '  '", "function docstring", True, FAIL),
     ("def f():\n    'one'\ndef g(): pass", "function docstring", True, FAIL),
+    ("def f():\n    '\u00a0'", "function docstring", True, FAIL),  # white space, in every version of Python
+    ("def f():\n    '''\n    It counts.\n    '''", "function docstring", True, PASS),
+    ("def f():\n    f'It is no docstring.'", "function docstring", True, FAIL),
     ("def f():\n    try: pass\n    except E: pass", "function try", True, PASS),
     ("def f():\n    if 1:\n        try: pass\n        finally: pass", "function try", True, FAIL),
     ("def f():\n    assert 1", "function assert", True, PASS),
@@ -105,6 +109,28 @@ CASES = [
     ("def f():\n    'one'", "function docstring", False, FAIL),
     ("a = '#'", "comment", True, PASS),  # released: any number sign
     ("a = 1", "comment", True, FAIL),
+    # where else objects stand, and what they are
+    ("try:\n    pass\nexcept E:\n    x_a = 1\nelse:\n    x_b = 1\nfinally:\n    b = 1", "variable", "^x_.*", FAIL),
+    ("for i in j:\n    x_a = 1\nelse:\n    b = 1", "variable", "^x_.*", FAIL),
+    ("match a:\n    case 1:\n        b = 1", "variable", "^x_.*", FAIL),
+    ("async def f():\n    async with a:\n        b = 1", "variable", "^x_.*", FAIL),
+    ("x_a = b = 1", "variable", "^x_.*", FAIL),
+    ("class A:\n    class B: pass\ndef b(): pass", "method", "^x_.*", ABSENT),  # out of A again
+    ("def f():\n    class A: pass\n    def b(): pass", "method", "^x_.*", ABSENT),
+    ("class A:\n    def f(self):\n        def __init__(self):\n            self.q_a = 1", "attribute", "^q_.*", PASS),
+    ("class A:\n    async def __init__(self):\n        self.q_a = 1", "attribute", "^q_.*", ABSENT),
+    ("class A:\n    def __init__(this):\n        this.q_a = 1", "attribute", "^q_.*", FAIL),
+    ("class A:\n    def __hidden(self): pass", "method", "^x_.*", ABSENT),
+    ("class A:\n    def _hidden(self): pass", "method", "^x_.*", FAIL),
+    ("def a_x_b(): pass", "function", "[xy]_.*", FAIL),  # from the beginning on, also without ^
+    ("def x_b(): pass", "function", "[xy]_", PASS),  # and not to the end
+    ("def __b(): pass", "function", "^x_.*", FAIL),  # two underscores matter in classes alone
+    ("def f(a: int, /, *, b: int): pass", "function annotation", True, FAIL),
+    ("def f():\n    try: pass\n    except* E: pass", "function try", True, FAIL),
+    ("\uff58_b = 1", "variable", "^x_.*", PASS),  # Python reads names in their NFKC form
+    ("@retry(1)(2)\ndef f(): pass", "function decorator", ("retry", True), PASS),
+    ("@a(1).retry\ndef f(): pass", "function decorator", ("retry", True), PASS),
+    ("@retry\nasync def f(): pass", "function decorator", ("retry", True), ABSENT),
     # names in a group
     ("@pedantic.retry(3)\ndef f(): pass", "function decorator", ("retry", True), PASS),
     ("@other\n@retry\ndef f(): pass\n@other\ndef g(): pass", "function decorator", ("retry", True), FAIL),
@@ -173,6 +199,12 @@ def test_variants_look_further():
         ("```java\nint a;\n```\n```python\na = 1\n```", "a = 1\n"),
         ("```java\nint a;\n```", "java\nint a;\n"),
         ("```python \na = 1\n```", "python \na = 1\n"),
+        ("```python\r\na = 1\r\n```", "python\r\na = 1\r\n"),
+        ("```Python\na = 1\n```", "Python\na = 1\n"),
+        ("````python\na = 1\n````", "a = 1\n"),
+        ("```python\na\n```python\nb\n```", "a\n"),
+        ("``````", ""),
+        ("  a = 1", "  a = 1"),
         ("a = 1", "a = 1"),
         ("```python\na = 1", "```python\na = 1"),
         ("``` ``` ```python\na = 1", " "),
@@ -208,12 +240,12 @@ def test_no_name_can_make_a_pattern_slow(pattern):
         matches(name)
 
 
-@pytest.mark.parametrize("pattern", [r"(?=a)b", r"(a)\1", "(", "[", "a{1,", "*"])
+@pytest.mark.parametrize("pattern", [r"(?=a)b", r"(a)\1", "(", "[", "a{1,", "*", "(" * 20_000, "\ud800", "(\n"])
 def test_a_pattern_beyond_linear_time_is_refused_in_one_sentence(pattern, capfd):
     try:
         matcher(pattern)("a")
     except UserError as error:
-        assert repr(pattern) in str(error) and "linear time" in str(error)
+        assert repr(pattern)[:80] in str(error) and "linear time" in str(error) and "\n" not in str(error)
     else:
         assert re.compile(pattern)  # what is taken is an expression of Python's too
     assert capfd.readouterr().err == ""
@@ -238,6 +270,8 @@ HOSTILE = {
     "a sum": ("x=" + "+".join("a" * DEEP), TOO_DEEP),
     "signs": ("x=" + "-" * DEEP + "1", TOO_DEEP),
     "attributes": ("x=a" + ".b" * DEEP, TOO_DEEP),
+    "a module's name": ("import a" + ".a" * 49_000, TOO_DEEP),
+    "a module's name in pieces": ("from a" + " . \\\na" * 16_000 + " import b", TOO_DEEP),
     "calls": ("x=a" + "()" * DEEP, TOO_DEEP),
     "nots": ("x=" + "not " * DEEP + "1", TOO_DEEP),
     "lambdas": ("x=" + "lambda:" * DEEP + "1", TOO_DEEP),
@@ -289,6 +323,20 @@ def test_the_bound_on_nesting_does_not_depend_on_who_calls(levels):
 def test_code_just_within_the_bound_on_length_is_looked_at():
     code = "x_a = 1\n" * (MOST_CHARACTERS // 8)
     assert judged(code, "variable", "^x_.*") is PASS
+
+
+def test_what_is_kept_of_answers_is_bounded_and_changes_no_verdict(monkeypatch):
+    monkeypatch.setattr(scoring, "MOST_KEPT", 100)
+    scorer = Scorer()
+    answers = [f"x_{number} = 1" for number in range(10, 40)]  # eight characters each
+    first = [scorer.verdicts(answer, RULES) for answer in answers]
+    assert list(scorer._kept.groups) == answers[-12:]
+    assert [scorer.verdicts(answer, RULES) for answer in answers] == first
+    scorer.verdicts(answers[-12], RULES)  # the oldest, which is now the last
+    scorer.verdicts("a = 12345", RULES)
+    assert list(scorer._kept.groups) == [*answers[-10:], answers[-12], "a = 12345"]
+    scorer.verdicts("a" * 101, RULES)
+    assert not scorer._kept.groups and not scorer._kept.characters
 
 
 def test_code_is_never_run(tmp_path):

@@ -8,6 +8,7 @@ What an answer may cost is bounded: code beyond `MOST_CHARACTERS` is not parsed,
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 
 MOST_CHARACTERS = 100_000
@@ -17,6 +18,10 @@ on its version and on the caller's stack, and verdicts must depend on neither.""
 
 TOO_LONG = f"longer than {MOST_CHARACTERS:,} characters"
 TOO_DEEP = "nested too deeply"
+
+_DOTTED = re.compile(r"(?:\.[\s\\]*+\w++[\s\\]*+)++")
+"""A run of `.name`. Python's parser joins the parts of a module's name one by one, so that `import a.a.a.a` of 100,000
+characters takes it seconds and gigabytes."""
 
 _FENCE = "```"
 _PYTHON = "```python\n"
@@ -55,6 +60,8 @@ def parse(code: str) -> ast.Module:
     """The syntax tree of `code`, or `Unparsable`."""
     if len(code) > MOST_CHARACTERS:
         raise Unparsable(TOO_LONG)
+    if code.count(".") > MOST_LEVELS and any(run[0].count(".") > MOST_LEVELS for run in _DOTTED.finditer(code)):
+        raise Unparsable(TOO_DEEP)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of doubtful escapes; with -W error they would become syntax errors

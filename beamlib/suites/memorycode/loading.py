@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError, model_validator
 
 from beamlib.errors import UserError
 from beamlib.files import parse_json, read_json, write_json
@@ -27,7 +27,12 @@ TEMPLATES, TEXTS = "templates.jsonl.gz", "texts.jsonl.gz"
 NOTHING = -1
 """Stands in the files where a session has no instruction, or no filler."""
 
-_DIALOGUE_FILE = re.compile(r"dialogue_(\d{1,9})\.json")
+MOST_BYTES = 1 << 25
+"""Of one dialogue, or of a model's answers to one: about a hundred times the longest published."""
+MOST_BYTES_OF_A_BUNDLE = 1 << 29
+"""Of a bundle's file without its compression, under which a few kilobytes can hold gigabytes."""
+
+_DIALOGUE_FILE = re.compile(r"dialogue_([0-9]{1,9})\.json")
 _BUNDLE_OUTPUTS = re.compile(r"outputs_(.+)\.jsonl\.gz")
 
 
@@ -41,6 +46,11 @@ class Item:
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)  # files hold fields that nothing here depends on
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_left_out(cls, value: Any) -> Any:
+        return {name: one for name, one in value.items() if one is not None} if isinstance(value, dict) else value
 
 
 class _Context(_Strict):
@@ -57,8 +67,8 @@ _Condition = StrictStr | bool | tuple[StrictStr, Literal[True]]
 class _Session(_Strict):
     type: list[TopicType] = []
     topic: list[StrictStr] = []
-    session_regex: list[tuple[Kind, _Condition]]
-    session_eval_query: list[StrictStr]
+    session_regex: list[tuple[Kind, _Condition]] = []
+    session_eval_query: list[StrictStr] = []
     history_regex: list[tuple[Kind, _Condition]] = []
     history_eval_query: list[StrictStr] = []
     session_length: Length = "medium"
@@ -73,7 +83,7 @@ class _TextLine(_Strict):
 class _File(_Strict):
     context: _Context = _Context()
     instructions: list[list[list[StrictInt] | StrictInt]] = []
-    fillers: list[StrictInt] = []
+    fillers: list[StrictInt | None] = []
     sessions: list[_Session] = Field(min_length=1)
 
 
@@ -85,10 +95,10 @@ def load_dialogues(folder: Path) -> list[Item]:
         folder = folder / DATASET
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; give one of dialogue_<id>.json files.")
-    files = {int(found[1]): path for path in folder.iterdir() if (found := _DIALOGUE_FILE.fullmatch(path.name))}
+    files = numbered_files(folder, _DIALOGUE_FILE)
     if not files:
         raise UserError(f"{folder}: holds neither dialogue_<id>.json files nor {TEMPLATES}; give a folder that does.")
-    return [_item(number, read_json(files[number]), str(files[number])) for number in sorted(files)]
+    return [_item(number, read_bounded(files[number]), str(files[number])) for number in sorted(files)]
 
 
 def load_dialogue(path: Path) -> Item:
@@ -96,7 +106,25 @@ def load_dialogue(path: Path) -> Item:
     found = _DIALOGUE_FILE.fullmatch(path.name)
     if found is None:
         raise UserError(f"{path}: the file name is not dialogue_<id>.json; rename it.")
-    return _item(int(found[1]), read_json(path), str(path))
+    return _item(int(found[1]), read_bounded(path), str(path))
+
+
+def numbered_files(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
+    """The files of `folder` by the number that `pattern` finds in their names; two of one number are a `UserError`."""
+    files: dict[int, Path] = {}
+    for path in sorted(folder.iterdir()):
+        if found := pattern.fullmatch(path.name):
+            other = files.setdefault(int(found[1]), path)
+            if other != path:
+                raise UserError(f"{path}: {other.name} has the same number; remove one of the two.")
+    return files
+
+
+def read_bounded(path: Path) -> Any:
+    """`read_json` of a file of at most `MOST_BYTES`; a longer one is a `UserError`."""
+    if path.is_file() and path.stat().st_size > MOST_BYTES:
+        raise UserError(f"{path}: longer than {MOST_BYTES:,} bytes; give the file of one dialogue.")
+    return read_json(path)
 
 
 def find_outputs(folder: Path) -> dict[str, Path]:
@@ -108,19 +136,25 @@ def find_outputs(folder: Path) -> dict[str, Path]:
         folder = folder / OUTPUTS
     if not folder.is_dir():
         return {}
-    inner = {path.name: path for path in sorted(folder.iterdir()) if path.is_dir() and any(path.glob("output_*.json"))}
-    return inner if inner or not any(folder.glob("output_*.json")) else {folder.name: folder}
+    if any(folder.glob("output_*.json")):  # one model's, whatever lies in folders beside them
+        return {folder.resolve().name: folder}
+    return {path.name: path for path in sorted(folder.iterdir()) if path.is_dir() and any(path.glob("output_*.json"))}
 
 
 def json_lines(path: Path) -> Iterator[Any]:
-    """The values of a gzip-compressed JSON Lines file, strictly; damage is a `UserError` that names the line."""
-    number = 0
+    """The values of a gzip-compressed JSON Lines file, strictly; damage is a `UserError` that names the line.
+
+    No line may be longer than `MOST_BYTES`, nor the whole than `MOST_BYTES_OF_A_BUNDLE`.
+    """
+    number = read = 0
     try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as lines:
-            for line in lines:
-                number += 1
+        with gzip.open(path, "rb") as lines:
+            while line := lines.readline(MOST_BYTES + 1):
+                number, read = number + 1, read + len(line)
+                if len(line) > MOST_BYTES or read > MOST_BYTES_OF_A_BUNDLE:
+                    raise ValueError(f"longer than {MOST_BYTES:,} bytes, or than {MOST_BYTES_OF_A_BUNDLE:,} in all")
                 if line.strip():
-                    yield parse_json(line)
+                    yield parse_json(line.decode("utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path}: the file does not exist.") from None
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -170,6 +204,10 @@ def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -
         text = session.text if texts is None else texts[place]
         sessions.append(_session(session, _mentions(file, place, where), _filler(file, place), text, place, where))
     last = file.sessions[-1]
+    if bool(last.history_regex) != bool(last.history_eval_query):
+        raise UserError(
+            f"{where}: of history_regex and history_eval_query the last session has only one; add the other."
+        )
     context = Context(**file.context.model_dump())
     dialogue = Dialogue(number, context, tuple(sessions), tuple(last.history_eval_query))
     rules = tuple(tuple(_rule(rule) for rule in session.session_regex) for session in file.sessions)

@@ -104,9 +104,8 @@ def _add_function(
     found["method" if in_class else "function"].append((node.name,))
     if not in_class:
         found["function argument"].append(tuple(argument.arg for argument in node.args.args))
-    docstring = ast.get_docstring(node)  # stripped: white space alone is none
     groups = (
-        ("docstring",) if docstring else (),
+        ("docstring",) if _documented(node) else (),
         ("try",) * sum(isinstance(one, ast.Try) for one in node.body),
         ("assert",) * sum(isinstance(one, ast.Assert) for one in node.body),
         ("annotation",) * (sum(bool(one.annotation) for one in node.args.args) + bool(node.returns)),
@@ -114,6 +113,15 @@ def _add_function(
     )
     for kind, group in zip(_METHOD_KINDS if in_class else _FUNCTION_KINDS, groups, strict=True):
         found[kind].append(group)
+
+
+def _documented(node: ast.FunctionDef) -> bool:
+    """Whether a function has a docstring that is not empty: a line of white space is, as `ast.get_docstring` cleans it.
+
+    What it takes for white space, and it alone, differs between Python versions; verdicts must not.
+    """
+    first, *more = (ast.get_docstring(node, clean=False) or "").split("\n")
+    return bool(first.strip()) or any(more)
 
 
 def _decorators(node: ast.FunctionDef | ast.ClassDef) -> Group:

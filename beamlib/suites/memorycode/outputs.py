@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from beamlib.errors import UserError
-from beamlib.files import parse_json, read_json, write_json
+from beamlib.files import parse_json, write_json
 from beamlib.suites.memorycode.dialogues import Dialogue
-from beamlib.suites.memorycode.loading import find_outputs, json_lines
+from beamlib.suites.memorycode.loading import MOST_BYTES, find_outputs, json_lines, numbered_files, read_bounded
 
 Answers = tuple[str | None, ...]
 
-_OUTPUT_FILE = re.compile(r"output_(\d{1,9})\.json")
+_OUTPUT_FILE = re.compile(r"output_([0-9]{1,9})\.json")
 _FIELDS = {
     "instruction": "instruction_model_output",
     "session": "session_model_output",
@@ -67,7 +67,7 @@ def read_outputs(path: Path, dialogues: Iterable[Dialogue]) -> dict[int, Outputs
         return _read_bundle(path, known)
     if not path.is_dir():
         raise UserError(f"{path}: no such folder or file; give a folder of output_<id>.json files.")
-    files = {int(found[1]): file for file in path.iterdir() if (found := _OUTPUT_FILE.fullmatch(file.name))}
+    files = numbered_files(path, _OUTPUT_FILE)
     if not files:
         raise UserError(f"{path}: holds no output_<id>.json file; give the folder of one model's outputs.")
     outputs = {number: _of_file(files[number], known[number]) for number in sorted(files) if number in known}
@@ -91,22 +91,22 @@ def write_outputs(folder: Path, outputs: Outputs) -> Path:
 
 
 def _of_file(path: Path, dialogue: Dialogue) -> Outputs:
-    value = read_json(path)
+    value = read_bounded(path)
     sessions = value.get("sessions") if isinstance(value, dict) else None
     if not isinstance(sessions, list) or not all(isinstance(session, dict) for session in sessions) or not sessions:
         raise UserError(f"{path}: holds no list `sessions` of objects; restore the file.")
     per_session: dict[str, tuple[Answers, ...] | None] = {}
     for setup in ("instruction", "session"):
         field = _FIELDS[setup]
-        if not any(field in session for session in sessions):
+        if not any(session.get(field) for session in sessions):  # left out, null or empty all over: not run
             per_session[setup] = None
             continue
         rows = [session.get(field) or [] for session in sessions]
         per_session[setup] = _per_session(rows, dialogue, f"{path}: {field}")
     field = _FIELDS["history"]
     history = None
-    if field in sessions[-1]:
-        history = _answers(sessions[-1][field] or [], len(dialogue.queries), f"{path}: {field} of the last session")
+    if sessions[-1].get(field):
+        history = _answers(sessions[-1][field], len(dialogue.queries), f"{path}: {field} of the last session")
     return Outputs(dialogue.id, per_session["instruction"], per_session["session"], history)
 
 
@@ -134,12 +134,19 @@ def _answers(value: Any, count: int, where: str) -> Answers:
 
 def _read_bundle(path: Path, known: Mapping[int, Dialogue]) -> dict[int, Outputs]:
     values = _instruction_answers(path)
-    outputs = {}
+    outputs: dict[int, Outputs] = {}
     for place, row in enumerate(json_lines(path), start=1):
         where = f"{path}: line {place}"
         if not isinstance(row, dict) or not {"dialogue_id", "session_outputs", "history_outputs"} <= row.keys():
             raise UserError(f"{where}: lacks dialogue_id, session_outputs or history_outputs; fetch the file again.")
-        dialogue = known.get(row["dialogue_id"]) if isinstance(row["dialogue_id"], int) else None
+        number = row["dialogue_id"]
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise UserError(
+                f"{where}: dialogue_id is {number!r:.40} where a whole number belongs; fetch the file again."
+            )
+        if number in outputs:
+            raise UserError(f"{where}: dialogue_id {number} occurs twice; remove one of the two lines.")
+        dialogue = known.get(number)
         if dialogue is None:
             continue
         instruction = None
@@ -160,7 +167,11 @@ def _instruction_answers(path: Path) -> dict[str, str] | None:
     if not beside.is_file():
         return None
     try:
-        value = parse_json(gzip.decompress(beside.read_bytes()).decode("utf-8"))
+        with gzip.open(beside, "rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"longer than {MOST_BYTES:,} bytes")
+        value = parse_json(data.decode("utf-8"))
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(f"{beside}: damaged ({error}); fetch the file again.") from None
     if not isinstance(value, dict) or not all(isinstance(answer, str) for answer in value.values()):

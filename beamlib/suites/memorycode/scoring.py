@@ -99,18 +99,40 @@ class ScoredAnswer:
         return Fraction(failed == 0) if variant.all_at_once else Fraction(passed, passed + failed)
 
 
+MOST_KEPT = 40_000_000
+"""Characters of answers whose groups are kept, more than a published model wrote; groups can take ten times as much."""
+
+
+@dataclass
+class _Kept:
+    """What is in answers' code, the last used last, and the characters of those answers."""
+
+    groups: dict[str, Groups | str] = field(default_factory=dict)
+    characters: int = 0
+
+
 @dataclass
 class Scorer:
-    """Scores answers by one reading; every distinct answer is parsed once (instruction answers repeat often)."""
+    """Scores answers by one reading; what is in an answer's code is kept, as instruction answers repeat often.
+
+    Those that were used last are kept, up to `MOST_KEPT` characters of answers.
+    """
 
     reading: Reading = Reading()
-    _known: dict[str, Groups | str] = field(default_factory=dict)
+    _kept: _Kept = field(default_factory=_Kept)
 
     def verdicts(self, answer: str, rules: Sequence[Rule]) -> tuple[tuple[Verdict, ...], str]:
         """The verdict of every rule on an answer, and why its code does not parse ("" where it does)."""
-        groups = self._known.get(answer)
+        kept = self._kept
+        groups = kept.groups.pop(answer, None)
         if groups is None:
-            groups = self._known[answer] = self._groups(answer)
+            groups = self._groups(answer)
+            kept.characters += len(answer)
+        kept.groups[answer] = groups  # now the last
+        while kept.characters > MOST_KEPT:
+            oldest = next(iter(kept.groups))
+            del kept.groups[oldest]
+            kept.characters -= len(oldest)
         if isinstance(groups, str):
             return (Verdict.FAIL,) * len(rules), groups
         every, empty = self.reading.every_name, self.reading.empty_is_absent

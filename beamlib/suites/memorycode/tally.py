@@ -15,6 +15,7 @@ from beamlib.files import to_json
 from beamlib.suites.memorycode.averages import COLUMNS, ORDERS, Column, Order, Summary, summarise
 from beamlib.suites.memorycode.loading import Item, dialogue_json, load_dialogues
 from beamlib.suites.memorycode.outputs import read_outputs
+from beamlib.suites.memorycode.rules import matcher
 from beamlib.suites.memorycode.scoring import RELEASED, VARIANTS, Reading, ScoredAnswer, Scorer, Variant, score_outputs
 
 PUBLISHED_REVISION = "Cohere-Labs-Community/MemoryCode@1ab87e1, 360 dialogues"
@@ -76,16 +77,29 @@ def data_revision(items: Sequence[Item]) -> str:
     for item in items:
         value = dialogue_json(item)
         sessions = [{name: one[name] for name in _CHECKED} for one in value["sessions"]]
-        digest.update(to_json([item.dialogue.id, value["instructions"], sessions]).encode())
+        text = to_json([item.dialogue.id, value["instructions"], sessions])
+        digest.update(text.encode("utf-8", "surrogatepass"))  # JSON can hold what is no text
     found = digest.hexdigest()
     return PUBLISHED_REVISION if found == PUBLISHED_SHA256 else f"sha256 {found[:16]}, {len(items)} dialogues"
 
 
 def score_path(items: Sequence[Item], outputs: Path, reading: Reading = RELEASED.reading) -> list[ScoredAnswer]:
     """Every answer at `outputs` scored, with a progress bar where somebody looks."""
+    for item in items:
+        _check_patterns(item)
     found = read_outputs(outputs, [item.dialogue for item in items])
     with tqdm(total=len(items), desc=f"scoring {outputs.name}", unit="dialogue", leave=False, disable=None) as bar:
         return score_outputs(items, found, Scorer(reading), bar.update)
+
+
+def _check_patterns(item: Item) -> None:
+    """Refuse a pattern that cannot be matched whether or not an answer comes to it."""
+    for rule in (*item.rules.history, *(rule for rules in item.rules.sessions for rule in rules)):
+        if isinstance(rule.condition, str):
+            try:
+                matcher(rule.condition)
+            except UserError as error:
+                raise UserError(f"{item.dialogue.name}: {error}") from None
 
 
 def tally_text(name: str, one: Tally) -> str:
