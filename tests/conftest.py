@@ -34,6 +34,7 @@ LONG = (
     "test_generation_served.py",
     "test_estimate.py",
     "test_latency_benchmark.py",
+    "test_table4.py",
 )
 """Files that take longest, first: begun late, one would keep a single process of the tests busy at the end."""
 

@@ -156,6 +156,15 @@ def test_both_layouts_hold_the_same(clone, memorycode_data):
     assert outputs == read_outputs(outputs_in(memorycode_data, MODEL)[MODEL], dialogues)
 
 
+def test_a_bundles_outputs_may_lie_apart_from_its_dialogues(memorycode_data, clone, tmp_path):
+    for name in (f"outputs_{MODEL}.jsonl.gz", f"instruction_outputs_{MODEL}.json.gz"):
+        (tmp_path / name).write_bytes((memorycode_data / name).read_bytes())
+    assert outputs_in(tmp_path) == {MODEL: tmp_path / f"outputs_{MODEL}.jsonl.gz"}
+    found = tally(clone, outputs_in(tmp_path)[MODEL])
+    assert found.columns == tally(clone, clone / "outputs" / MODEL).columns
+    assert found.columns["instruction"].n == len(SOME)
+
+
 def test_the_command_prints_what_a_program_can_read(clone):
     command = [sys.executable, "-m", "beamlib.cli", "memorycode", "score", "--dialogues", str(clone / "dataset")]
     done = subprocess.run(

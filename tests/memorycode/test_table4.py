@@ -13,6 +13,8 @@ from dataclasses import replace
 
 import pytest
 
+from beamlib.report.memorycode.claims import audit_memorycode, declared
+from beamlib.report.memorycode.scored import score_folder
 from beamlib.suites.memorycode.averages import COLUMNS, dialogue_scores, summarise
 from beamlib.suites.memorycode.gold import Rule
 from beamlib.suites.memorycode.loading import find_outputs, load_dialogues
@@ -40,9 +42,14 @@ def model(request):
 
 
 @pytest.fixture(scope="module")
-def scored(model, memorycode_data, items):
-    outputs = read_outputs(find_outputs(memorycode_data)[model], [item.dialogue for item in items])
-    return score_outputs(items, outputs)
+def models(memorycode_data, items):
+    """Both models, every answer scored once for all that is tested here."""
+    return {model.name: model for model in score_folder(memorycode_data, items)}
+
+
+@pytest.fixture(scope="module")
+def scored(model, models):
+    return models[model].answers
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +119,11 @@ def test_variants_move_the_means_as_measured(model, scored, dialogues):
         found = summarise(scored, dialogues, variant=by_name[name])
         for column, change in zip(COLUMNS, changes, strict=True):
             assert found[column].mean - base[column].mean == pytest.approx(change, abs=0.055), (name, column)
+
+
+def test_the_packaged_statuses_are_those_of_an_audit_with_everything_at_hand(items, models):
+    results = {result.id: result.status for result in audit_memorycode(items, list(models.values()))}
+    assert results == {claim["id"]: claim["status"] for claim in declared()}
 
 
 def test_the_published_dialogues_are_known_by_what_is_checked_in_them(items):

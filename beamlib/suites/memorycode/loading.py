@@ -129,9 +129,10 @@ def read_bounded(path: Path) -> Any:
 
 def find_outputs(folder: Path) -> dict[str, Path]:
     """The models' outputs in a data folder, by model name; see `outputs.read_outputs` for what the paths are."""
-    if (folder / TEMPLATES).is_file():
+    if folder.is_dir():
         names = {path: _BUNDLE_OUTPUTS.fullmatch(path.name) for path in sorted(folder.iterdir())}
-        return {found[1]: path for path, found in names.items() if found}
+        if bundled := {found[1]: path for path, found in names.items() if found}:
+            return bundled
     if folder.name != OUTPUTS and (folder / OUTPUTS).is_dir():
         folder = folder / OUTPUTS
     if not folder.is_dir():
