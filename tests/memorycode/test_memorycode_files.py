@@ -341,8 +341,8 @@ DIALOGUE_DAMAGE = {
     "unknown kind": (lambda v: v["sessions"][0]["session_regex"][0].__setitem__(0, "loop"), "session_regex"),
     "a rule of one part": (lambda v: v["sessions"][0]["session_regex"][0].pop(), "session_regex"),
     "a condition that is a number": (lambda v: v["sessions"][0]["session_regex"][0].__setitem__(1, 3), "session_regex"),
-    "a name that must not be there": (
-        lambda v: v["sessions"][2]["history_regex"][0].__setitem__(1, ["x", False]),
+    "a name with a number": (
+        lambda v: v["sessions"][2]["history_regex"][0].__setitem__(1, ["x", 1]),
         "history_regex",
     ),
     "end without rules": (lambda v: v["sessions"][2]["history_regex"].clear(), "history_regex"),

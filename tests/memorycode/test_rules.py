@@ -147,6 +147,10 @@ CASES = [
     ("import os.path", "import", ("os", True), FAIL),
     ("from gzip import open", "import", ("gzip", True), FAIL),
     ("def f():\n    import gzip", "import", ("gzip", True), PASS),
+    ("import gzip", "import", ("gzip", False), FAIL),
+    ("import bz2", "import", ("gzip", False), PASS),
+    ("@timer\ndef f(): pass\ndef g(): pass", "function decorator", ("timer", False), FAIL),
+    ("def f(): pass", "function decorator", ("timer", False), PASS),
     ("a = 1", "import", ("gzip", True), FAIL),  # missing is a failure, never absent
 ]
 

@@ -30,8 +30,9 @@ Kind = Literal[
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-Condition = str | bool | tuple[str, Literal[True]]
-"""A pattern that a name has to match, whether there has to be one (`True`) or none (`False`), or a name to be there."""
+Condition = str | bool | tuple[str, bool]
+"""A pattern that a name has to match; whether there has to be one (`True`) or none (`False`); or a name, and the same
+of it. The published rules have no `False`."""
 
 
 @dataclass(frozen=True, slots=True)

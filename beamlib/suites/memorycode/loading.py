@@ -13,9 +13,9 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
 from beamlib.errors import UserError
 from beamlib.files import parse_json, read_json, write_json
@@ -61,7 +61,7 @@ class _Context(_Strict):
     mentee_persona: StrictStr = ""
 
 
-_Condition = StrictStr | bool | tuple[StrictStr, Literal[True]]
+_Condition = StrictStr | StrictBool | tuple[StrictStr, StrictBool]
 
 
 class _Session(_Strict):

@@ -75,9 +75,9 @@ def verdict(rule: Rule, groups: Groups, *, every_name: bool = False, empty_is_ab
     """What `rule` says of code with these `groups`.
 
     A pattern: every group that is not empty has to match, and one has to be there that is not. `True`: no group is
-    empty; `False`: all are. A name: every group holds it. An import or a comment that is missing is a failure, never
-    absent. `every_name` (all names of a group are held against a pattern) and `empty_is_absent` (groups of arguments or
-    attributes that are all empty are no objects) are variants.
+    empty; `False`: all are. A name: every group holds it, or with `False` none does. An import or a comment that is
+    missing is never absent. `every_name` (all names of a group are held against a pattern) and `empty_is_absent`
+    (groups of arguments or attributes that are all empty are no objects) are variants.
     """
     found = groups[rule.kind]
     if empty_is_absent and rule.kind in ("function argument", "attribute") and not any(found):
@@ -92,7 +92,7 @@ def _holds(rule: Rule, found: tuple[Group, ...], every_name: bool) -> bool:
     if isinstance(condition, bool):
         return all(bool(group) is condition for group in found)
     if isinstance(condition, tuple):
-        return all(condition[0] in group for group in found)
+        return all((condition[0] in group) is condition[1] for group in found)
     matches = matcher(condition)
     names = [name for group in found for name in (group if every_name else group[:1])]
     return bool(names) and all(map(matches, names))
