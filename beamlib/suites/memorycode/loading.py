@@ -27,9 +27,9 @@ TEMPLATES, TEXTS = "templates.jsonl.gz", "texts.jsonl.gz"
 NOTHING = -1
 """Stands in the files where a session has no instruction, or no filler."""
 
-MOST_BYTES = 1 << 25
-"""Of one dialogue, or of a model's answers to one: about a hundred times the longest published."""
-MOST_BYTES_OF_A_BUNDLE = 1 << 29
+MOST_BYTES = 1 << 28
+"""Of one dialogue, or of a model's answers to one: room for a million characters in every answer."""
+MOST_BYTES_OF_A_BUNDLE = 1 << 30
 """Of a bundle's file without its compression, under which a few kilobytes can hold gigabytes."""
 
 _DIALOGUE_FILE = re.compile(r"dialogue_([0-9]{1,9})\.json")
