@@ -49,6 +49,12 @@ class ClaimResult(BaseModel):
     status: Status
     note: str
 
+    @classmethod
+    def of(cls, claim: Mapping[str, Any], outcome: Outcome, *, source: str) -> ClaimResult:
+        """A packaged claim with what its formula came to; `source` is what the formula looked at."""
+        stated = {name: claim[name] for name in ("id", "section", "claim", "printed")}
+        return cls(**stated, source=source, recomputed=outcome.recomputed, status=outcome.status, note=outcome.note)
+
 
 def declared() -> list[dict[str, Any]]:
     """The claims as packaged: id, section, claim, source, printed, formula ("module.function"), parameters, status."""
@@ -66,18 +72,7 @@ def audit(replaced: Mapping[str, pd.DataFrame] | None = None) -> list[ClaimResul
     results = []
     for claim in declared():
         outcome = _formula(claim["formula"])(tables, claim["printed"], **claim["parameters"])
-        results.append(
-            ClaimResult(
-                id=claim["id"],
-                section=claim["section"],
-                claim=claim["claim"],
-                source=claim["source"],
-                printed=claim["printed"],
-                recomputed=outcome.recomputed,
-                status=outcome.status,
-                note=outcome.note,
-            )
-        )
+        results.append(ClaimResult.of(claim, outcome, source=claim["source"]))
     return results
 
 

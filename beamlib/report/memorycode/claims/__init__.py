@@ -52,18 +52,7 @@ def audit_memorycode(
         outcome = (
             unchecked(reason) if reason else _formula(claim["formula"])(data, claim["printed"], **claim["parameters"])
         )
-        results.append(
-            ClaimResult(
-                id=claim["id"],
-                section=claim["section"],
-                claim=claim["claim"],
-                source=claim["basis"],
-                printed=claim["printed"],
-                recomputed=outcome.recomputed,
-                status=outcome.status,
-                note=outcome.note,
-            )
-        )
+        results.append(ClaimResult.of(claim, outcome, source=claim["basis"]))
     return results
 
 
