@@ -39,10 +39,10 @@ def score(
 
     found = outputs_in(outputs or dialogues, model)
     tallies = {name: tally(dialogues, path, order, variant) for name, path in found.items()}
-    for name, one in tallies.items():
-        for note in one.notes:
-            print(f"beamlib: {name}: {note}", file=sys.stderr)
     if as_json:
+        for name, one in tallies.items():
+            for note in one.notes:
+                print(f"beamlib: {name}: {note}", file=sys.stderr)
         values: dict[str, Any] = {name: one.as_json for name, one in tallies.items()}
         print(to_json(values if len(values) > 1 else next(iter(values.values())), indent=2))
     else:

@@ -29,10 +29,10 @@ from beamlib.models.offline import OFFLINE_NAME
 from beamlib.suites.memorycode.averages import summarise
 from beamlib.suites.memorycode.generating import Order
 from beamlib.suites.memorycode.generating import fulfil as generate
-from beamlib.suites.memorycode.loading import OUTPUTS, Item, load_dialogues
+from beamlib.suites.memorycode.loading import Item, load_dialogues
 from beamlib.suites.memorycode.ordering import RunOrder
 from beamlib.suites.memorycode.ordering import fulfil as ask
-from beamlib.suites.memorycode.outputs import Outputs, outputs_in, read_outputs
+from beamlib.suites.memorycode.outputs import OUTPUTS, Outputs, outputs_in, read_outputs
 from beamlib.suites.memorycode.scoring import ScoredAnswer, Scorer, applications, score_outputs
 from beamlib.suites.memorycode.setups import PUBLISHED
 

@@ -16,7 +16,8 @@ from beamlib.report.memorycode.claims import audit_memorycode, declared, outputs
 from beamlib.report.memorycode.claims.evidence import Evidence
 from beamlib.report.memorycode.published import Published, table
 from beamlib.report.memorycode.scored import score_model
-from beamlib.suites.memorycode.loading import Item, find_outputs, load_dialogues
+from beamlib.suites.memorycode.loading import Item, load_dialogues
+from beamlib.suites.memorycode.outputs import find_outputs
 from beamlib.suites.memorycode.rules import Verdict
 
 PRINTED = ("Table 1", "Table 2", "Table 4")

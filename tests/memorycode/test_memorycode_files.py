@@ -13,22 +13,23 @@ from dataclasses import replace
 import pytest
 
 from beamlib.errors import UserError
-from beamlib.suites.memorycode import loading
+from beamlib.models.offline import OFFLINE_NAME
 from beamlib.suites.memorycode import outputs as outputs_module
+from beamlib.suites.memorycode import reading
 from beamlib.suites.memorycode.averages import ORDERS, summarise
 from beamlib.suites.memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
 from beamlib.suites.memorycode.gold import DialogueRules, Rule
 from beamlib.suites.memorycode.loading import (
     Item,
-    find_outputs,
     load_dialogue,
     load_dialogues,
     write_dialogue,
 )
-from beamlib.suites.memorycode.outputs import Outputs, outputs_in, read_outputs, write_outputs
+from beamlib.suites.memorycode.ordering import RunOrder, fulfil
+from beamlib.suites.memorycode.outputs import Outputs, find_outputs, outputs_in, read_outputs, write_outputs
 from beamlib.suites.memorycode.rules import Verdict
 from beamlib.suites.memorycode.scoring import RELEASED, VARIANTS, score_outputs
-from beamlib.suites.memorycode.tally import tally
+from beamlib.suites.memorycode.tally import tally, tally_text
 
 SOME = (10, 40, 70, 108, 190, 220, 310)
 MODEL = "gpt-4o"
@@ -193,6 +194,15 @@ def test_a_dialogue_without_output_is_named_and_not_counted(clone, tmp_path):
     assert found.notes == ("1 of 7 dialogues have no outputs and are not counted in n.",)
 
 
+def test_answers_of_the_stand_in_are_called_that(folder, tmp_path):
+    own = tmp_path / "own"
+    fulfil(RunOrder(data=folder, folder=own, setups=("history",), quiet=True))
+    found = tally(folder, own / "memorycode" / "outputs" / "offline")
+    assert found.notes == (f"Answers: {OFFLINE_NAME}.",)
+    assert OFFLINE_NAME in tally_text("offline", found)
+    assert tally(folder, folder / "outputs" / "model").notes == ()
+
+
 def test_a_changed_rule_changes_affected_answers_and_no_other(clone):
     items = load_dialogues(clone)
     dialogues = [item.dialogue for item in items]
@@ -283,7 +293,7 @@ BUNDLE_ROW = {"dialogue_id": 5, "session_outputs": [["a"], [], ["b", "c"]], "his
 @pytest.mark.parametrize("name", ["outputs_x.jsonl.gz", "instruction_outputs_x.json.gz"])
 def test_what_grows_to_gigabytes_is_refused_in_bounded_memory(tmp_path, name, monkeypatch):
     most = 1 << 24  # less than in use, so that the test is quick
-    for module in (loading, outputs_module):
+    for module in (reading, outputs_module):
         monkeypatch.setattr(module, "MOST_BYTES", most)
     (tmp_path / "outputs_x.jsonl.gz").write_bytes(gzip.compress(json.dumps(BUNDLE_ROW).encode() + b"\n"))
     member = gzip.compress(b" " * (1 << 22), 1)
@@ -297,7 +307,7 @@ def test_what_grows_to_gigabytes_is_refused_in_bounded_memory(tmp_path, name, mo
 
 
 def test_a_bundle_of_endless_lines_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(loading, "MOST_BYTES_OF_A_BUNDLE", 1_000)
+    monkeypatch.setattr(reading, "MOST_BYTES_OF_A_BUNDLE", 1_000)
     path = tmp_path / "outputs_x.jsonl.gz"
     path.write_bytes(gzip.compress(b" \n" * 501))
     with pytest.raises(UserError, match="longer than"):

@@ -32,8 +32,8 @@ from beamlib.report.memorycode.study import GENERATED_COUNTS, Study, series_of, 
 from beamlib.report.memorycode.tables import order_table, own_table, table4, variant_table
 from beamlib.suites.memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
 from beamlib.suites.memorycode.gold import DialogueRules, Rule
-from beamlib.suites.memorycode.loading import Item, find_outputs, load_dialogues
-from beamlib.suites.memorycode.outputs import Outputs
+from beamlib.suites.memorycode.loading import Item, load_dialogues
+from beamlib.suites.memorycode.outputs import Outputs, find_outputs
 from beamlib.suites.memorycode.scoring import VARIANTS, Scorer, score_outputs
 
 CONTEXT = Context("Ada", "Ben", "Acme")

@@ -17,8 +17,8 @@ from beamlib.report.memorycode.claims import audit_memorycode, declared
 from beamlib.report.memorycode.scored import score_folder
 from beamlib.suites.memorycode.averages import COLUMNS, dialogue_scores, summarise
 from beamlib.suites.memorycode.gold import Rule
-from beamlib.suites.memorycode.loading import find_outputs, load_dialogues
-from beamlib.suites.memorycode.outputs import read_outputs
+from beamlib.suites.memorycode.loading import load_dialogues
+from beamlib.suites.memorycode.outputs import find_outputs, read_outputs
 from beamlib.suites.memorycode.scoring import VARIANTS, Scorer, score_outputs
 from beamlib.suites.memorycode.tally import PUBLISHED_REVISION, data_revision
 

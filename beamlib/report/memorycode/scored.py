@@ -13,8 +13,8 @@ from beamlib.models.offline import OFFLINE_NAME
 from beamlib.report.memorycode.published import ROWS, row_of
 from beamlib.suites.memorycode.averages import Column, Order, Summary, dialogue_scores, summarise
 from beamlib.suites.memorycode.dialogues import Dialogue
-from beamlib.suites.memorycode.loading import Item, find_outputs
-from beamlib.suites.memorycode.outputs import Outputs, read_outputs
+from beamlib.suites.memorycode.loading import Item
+from beamlib.suites.memorycode.outputs import Outputs, find_outputs, read_outputs
 from beamlib.suites.memorycode.scoring import (
     RELEASED,
     Reading,

@@ -7,10 +7,7 @@ A *data folder* is one of: a folder of `dialogue_<id>.json`; a folder with `data
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,22 +15,17 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
 from beamlib.errors import UserError
-from beamlib.files import parse_json, read_json, write_json
+from beamlib.files import write_json
 from beamlib.suites.memorycode.dialogues import Context, Dialogue, Length, Mention, Session, Topic, TopicType
 from beamlib.suites.memorycode.gold import Condition, DialogueRules, Kind, Rule
+from beamlib.suites.memorycode.reading import json_lines, numbered_files, read_bounded
 
-DATASET, OUTPUTS = "dataset", "outputs"
+DATASET = "dataset"
 TEMPLATES, TEXTS = "templates.jsonl.gz", "texts.jsonl.gz"
 NOTHING = -1
 """Stands in the files where a session has no instruction, or no filler."""
 
-MOST_BYTES = 1 << 28
-"""Of one dialogue, or of a model's answers to one: room for a million characters in every answer."""
-MOST_BYTES_OF_A_BUNDLE = 1 << 30
-"""Of a bundle's file without its compression, under which a few kilobytes can hold gigabytes."""
-
 _DIALOGUE_FILE = re.compile(r"dialogue_([0-9]{1,9})\.json")
-_BUNDLE_OUTPUTS = re.compile(r"outputs_(.+)\.jsonl\.gz")
 
 
 @dataclass(frozen=True)
@@ -107,60 +99,6 @@ def load_dialogue(path: Path) -> Item:
     if found is None:
         raise UserError(f"{path}: the file name is not dialogue_<id>.json; rename it.")
     return _item(int(found[1]), read_bounded(path), str(path))
-
-
-def numbered_files(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
-    """The files of `folder` by the number that `pattern` finds in their names; two of one number are a `UserError`."""
-    files: dict[int, Path] = {}
-    for path in sorted(folder.iterdir()):
-        if found := pattern.fullmatch(path.name):
-            other = files.setdefault(int(found[1]), path)
-            if other != path:
-                raise UserError(f"{path}: {other.name} has the same number; remove one of the two.")
-    return files
-
-
-def read_bounded(path: Path) -> Any:
-    """`read_json` of a file of at most `MOST_BYTES`; a longer one is a `UserError`."""
-    if path.is_file() and path.stat().st_size > MOST_BYTES:
-        raise UserError(f"{path}: longer than {MOST_BYTES:,} bytes; give the file of one dialogue.")
-    return read_json(path)
-
-
-def find_outputs(folder: Path) -> dict[str, Path]:
-    """The models' outputs in a data folder, by model name; see `outputs.read_outputs` for what the paths are."""
-    if folder.is_dir():
-        names = {path: _BUNDLE_OUTPUTS.fullmatch(path.name) for path in sorted(folder.iterdir())}
-        if bundled := {found[1]: path for path, found in names.items() if found}:
-            return bundled
-    if folder.name != OUTPUTS and (folder / OUTPUTS).is_dir():
-        folder = folder / OUTPUTS
-    if not folder.is_dir():
-        return {}
-    if any(folder.glob("output_*.json")):  # one model's, whatever lies in folders beside them
-        return {folder.resolve().name: folder}
-    return {path.name: path for path in sorted(folder.iterdir()) if path.is_dir() and any(path.glob("output_*.json"))}
-
-
-def json_lines(path: Path) -> Iterator[Any]:
-    """The values of a gzip-compressed JSON Lines file, strictly; damage is a `UserError` that names the line.
-
-    No line may be longer than `MOST_BYTES`, nor the whole than `MOST_BYTES_OF_A_BUNDLE`.
-    """
-    number = read = 0
-    try:
-        with gzip.open(path, "rb") as lines:
-            while line := lines.readline(MOST_BYTES + 1):
-                number, read = number + 1, read + len(line)
-                if len(line) > MOST_BYTES or read > MOST_BYTES_OF_A_BUNDLE:
-                    raise ValueError(f"longer than {MOST_BYTES:,} bytes, or than {MOST_BYTES_OF_A_BUNDLE:,} in all")
-                if line.strip():
-                    yield parse_json(line.decode("utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: the file does not exist.") from None
-    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        problem = str(error).removeprefix("line 1, ")
-        raise UserError(f"{path}: damaged near line {number} ({problem}); fetch the file again.") from None
 
 
 def _load_bundle(folder: Path) -> list[Item]:

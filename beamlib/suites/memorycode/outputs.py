@@ -16,11 +16,15 @@ from typing import Any
 from beamlib.errors import UserError
 from beamlib.files import parse_json, write_json
 from beamlib.suites.memorycode.dialogues import Dialogue
-from beamlib.suites.memorycode.loading import MOST_BYTES, find_outputs, json_lines, numbered_files, read_bounded
+from beamlib.suites.memorycode.reading import MOST_BYTES, json_lines, numbered_files, read_bounded
+
+OUTPUTS = "outputs"
+"""The folder of models' outputs in a data folder."""
 
 Answers = tuple[str | None, ...]
 
 _OUTPUT_FILE = re.compile(r"output_([0-9]{1,9})\.json")
+_BUNDLE_OUTPUTS = re.compile(r"outputs_(.+)\.jsonl\.gz")
 _FIELDS = {
     "instruction": "instruction_model_output",
     "session": "session_model_output",
@@ -40,6 +44,21 @@ class Outputs:
     instruction: tuple[Answers, ...] | None = None
     session: tuple[Answers, ...] | None = None
     history: Answers | None = None
+
+
+def find_outputs(folder: Path) -> dict[str, Path]:
+    """The models' outputs in a data folder, by model name; see `outputs.read_outputs` for what the paths are."""
+    if folder.is_dir():
+        names = {path: _BUNDLE_OUTPUTS.fullmatch(path.name) for path in sorted(folder.iterdir())}
+        if bundled := {found[1]: path for path, found in names.items() if found}:
+            return bundled
+    if folder.name != OUTPUTS and (folder / OUTPUTS).is_dir():
+        folder = folder / OUTPUTS
+    if not folder.is_dir():
+        return {}
+    if any(folder.glob("output_*.json")):  # one model's, whatever lies in folders beside them
+        return {folder.resolve().name: folder}
+    return {path.name: path for path in sorted(folder.iterdir()) if path.is_dir() and any(path.glob("output_*.json"))}
 
 
 def outputs_in(path: Path, model: str = "") -> dict[str, Path]:

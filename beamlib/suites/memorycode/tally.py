@@ -11,8 +11,10 @@ from typing import Any
 from tqdm import tqdm
 
 from beamlib.errors import UserError
-from beamlib.files import to_json
+from beamlib.files import read_text, to_json
+from beamlib.models.offline import OFFLINE_NAME
 from beamlib.suites.memorycode.averages import COLUMNS, ORDERS, Column, Order, Summary, summarise
+from beamlib.suites.memorycode.keeping import MANIFEST
 from beamlib.suites.memorycode.loading import Item, dialogue_json, load_dialogues
 from beamlib.suites.memorycode.outputs import read_outputs
 from beamlib.suites.memorycode.rules import matcher
@@ -63,9 +65,16 @@ def tally(dialogues: Path, outputs: Path, order: str = ORDERS[0], variant: str =
     items = load_dialogues(dialogues)
     scored = score_path(items, outputs, chosen.reading)
     missing = len(items) - len({answer.dialogue_id for answer in scored})
-    notes = (f"{missing} of {len(items)} dialogues have no outputs and are not counted in n.",) if missing else ()
+    notes = [f"Answers: {OFFLINE_NAME}."] if _by_stand_in(outputs) else []
+    notes += [f"{missing} of {len(items)} dialogues have no outputs and are not counted in n."] if missing else []
     columns = summarise(scored, [item.dialogue for item in items], averaging, chosen)
-    return Tally(columns, averaging, chosen, data_revision(items), notes)
+    return Tally(columns, averaging, chosen, data_revision(items), tuple(notes))
+
+
+def _by_stand_in(outputs: Path) -> bool:
+    """Whether a run of ours lies at `outputs` in which the stand-in answered: its manifest names it."""
+    manifest = outputs / MANIFEST
+    return manifest.is_file() and OFFLINE_NAME in read_text(manifest)
 
 
 def data_revision(items: Sequence[Item]) -> str:
@@ -122,5 +131,6 @@ def tally_text(name: str, one: Tally) -> str:
             *rows,
             f"  Percent ± standard error; n dialogues; {one.order}; judge: rules on parsed code; {protocol}.",
             f"  Data: {one.revision}.",
+            *(f"  {note}" for note in one.notes),
         ]
     )
