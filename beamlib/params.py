@@ -41,14 +41,16 @@ class RunParameters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     size: Size = Field(description="tier of the benchmark")
+    preset: Literal["default", "paper"] = Field(description="the configuration that the values started from")
     data: str = Field(description="folder of BEAM conversations; empty for the published tables alone")
     run: str = Field(description="folder that everything is written to")
     conversations: int = Field(ge=0, description="how many conversations of the tier, in order; 0 for all")
+    skip_broken: bool = Field(description="leave out conversations that cannot be read, and count them")
     chat_variant: Literal["full", "truncated"]
     strip_markers: bool
     errata: Literal["none", "flag", "drop"]
     reader_window: int = Field(ge=2_000, description="tokens a reader with RAG or LIGHT accepts")
-    full_context_window: int = Field(ge=2_000, description="tokens a long-context reader accepts")
+    full_context_window: int = Field(ge=0, description="tokens of a long-context reader; 0 for the backbone's own")
     token_counter: Literal["auto", "regex-words", "cl100k"] = Field(description="counter of every token budget")
     variant: Literal["paper", "released"] = Field(description="LIGHT and baselines as described, or as released")
     released: list[str] = Field(description="single behaviours of the released code, by name, on top of the variant")
@@ -59,14 +61,20 @@ class RunParameters(BaseModel):
     k: int = Field(ge=1, description="retrieval budget: pairs recalled")
     budgets: list[int] = Field(min_length=1, description="retrieval budgets compared in notebook 07")
     working_pairs: int = Field(ge=0, description="z of the paper: newest pairs in working memory")
+    context_budget: Literal["fixed", "flowing"] = Field(description="whether LIGHT's scratchpad gets what others leave")
+    episodic_share: float = Field(gt=0, lt=1, description="share of LIGHT's context for retrieved pairs")
+    working_share: float = Field(gt=0, lt=1, description="share of LIGHT's context for working memory")
     scratchpad_threshold: int = Field(ge=100, description="tokens above which the scratchpad is compressed")
     scratchpad_target: int = Field(ge=50, description="tokens it is compressed to")
+    chunk_percentile: float = Field(ge=0, le=100, description="distances above it cut the scratchpad into chunks")
+    chunk_buffer: int = Field(ge=0, description="sentences on either side that a distance is measured over")
     own_memory: str = Field(description="a memory of one's own, as file.py:Class, beside the main table's; or empty")
     models: str = Field(description="models file with the roles' endpoints; empty for the offline stand-in")
     backbone: str = Field(description="which reader of the models file; empty for the first")
     calls: Literal["replay", "record", "refresh"] = Field(description="what to do about calls that are not stored")
     confirm_cost: bool = Field(description="nothing is called before this is true")
     prompts: str = Field(description="folder whose prompt files override those of prompts/; or empty")
+    output_tokens: int = Field(ge=0, description="limit of a reply; 0 for the model's own")
     question_in_prompt: bool = Field(description="whether the judge sees the question (the released code forgets it)")
     judge_repeats: int = Field(ge=1, description="how often every verdict is asked for, to see its spread")
     alignment: Literal["greedy", "batched"] = Field(description="event ordering: call by call as released, or one call")
@@ -78,6 +86,14 @@ class RunParameters(BaseModel):
     title: str = Field(description="title of generated conversations; empty: drawn")
     strategy: Literal["hierarchical", "sequential"] = Field(description="how 10M derives ten seeds from one")
     reach: Literal["conversation", "batch"] = Field(description="how far back a dialogue remembers; released: batch")
+    subplans: list[int] = Field(description="N of Table 6 for general, coding and math")
+    bullets_per_subplan: list[int] = Field(description="M of Algorithm 1 for general, coding and math")
+    batches_per_subplan: list[int] = Field(description="K of Table 6 for general, coding and math")
+    questions_per_batch: list[int] = Field(description="I of Table 6 for general, coding and math")
+    recent_messages: int = Field(ge=2, description="M of Algorithm 3: messages that a dialogue keeps word for word")
+    reply_limit: int = Field(ge=0, description="delta 1: replies to the assistant's questions per turn")
+    followup_limit: int = Field(ge=0, description="delta 2: follow-up questions per turn")
+    question_output_tokens: int = Field(ge=0, description="limit of a reply with user questions; 0 for the model's own")
     authors: str = Field(description="models file whose authors write; empty for the offline author")
     memorycode: str = Field(description="folder of MemoryCode dialogues and outputs; empty: a small generated set")
     workers: int = Field(ge=1, description="processes; one conversation each")
@@ -100,6 +116,13 @@ class RunParameters(BaseModel):
         known = ("embedded", "dense", "bm25", "splade")
         if any(name not in known for name in value) or len(set(value)) != len(value):
             raise ValueError(f"retrievers must be different ones of {', '.join(known)}")
+        return value
+
+    @field_validator("subplans", "bullets_per_subplan", "batches_per_subplan", "questions_per_batch")
+    @classmethod
+    def _three_styles(cls, value: list[int]) -> list[int]:
+        if len(value) != 3 or min(value) < 1:
+            raise ValueError("must be three positive integers, for general, coding and math conversations")
         return value
 
     @field_validator("released")

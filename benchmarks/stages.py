@@ -25,6 +25,7 @@ from beamlib.models.base import Prompt, complete_all
 from beamlib.models.offline import OfflineModel
 from beamlib.params import RunParameters, load_parameters
 from beamlib.retrieval import SHIPPED, document_index, embedded_encoder
+from beamlib.runs.calling import resolved
 
 Work = tuple[int, Callable[[], object]]
 """How many characters or questions there are to do, and what does them."""
@@ -195,7 +196,7 @@ def _light() -> Memory:
 
 
 def _full_context() -> Memory:
-    return FullContext(_parameters("100K").full_context_window)  # every tier has the same
+    return FullContext(resolved(_parameters("100K")).full_context_window)  # every tier has the same
 
 
 STAGES: Mapping[str, Callable[[Sequence[Source]], Work]] = {

@@ -23,6 +23,7 @@ from beamlib.text import use_counter
 
 _REPLY_IN_RESERVE = 1_024
 _LEAST_WINDOW = 4_000  # less than a memory can be packed into; a smaller reader refuses, and the estimate warns of it
+_OFFLINE_WINDOW = 131_072  # tokens the stand-in reads of a whole conversation: as many as Qwen2.5-32B (section 4.1)
 STARTED = now()
 """When this program began: `refresh` renews what is older, over all backbones and worker processes of a run."""
 
@@ -61,14 +62,15 @@ def resolved(parameters: RunParameters) -> RunParameters:
     The counter is made the process's own, and the folder of prompts is checked.
     """
     found = models_file(parameters)
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = {"full_context_window": parameters.full_context_window or _OFFLINE_WINDOW}
     if found is not None:
         changes["backbone"] = parameters.backbone or next(iter(found.readers))
         reader = found.reader(changes["backbone"])
         # The memories' own reserve has room for a reply of this length and no longer one.
         window = reader.context_window - max(0, reader.max_output_tokens - _REPLY_IN_RESERVE)
         for name in ("reader_window", "full_context_window"):
-            changes[name] = min(getattr(parameters, name), max(window, _LEAST_WINDOW))
+            wanted = getattr(parameters, name) or window
+            changes[name] = min(wanted, max(window, _LEAST_WINDOW))
     counter = parameters.token_counter
     if counter == "auto" and found is None:
         counter = "regex-words"  # the stand-in's numbers must not depend on what else is installed
