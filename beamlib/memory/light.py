@@ -50,7 +50,9 @@ class LightSettings:
 
     Fixed (sections 3.2, 4.1): `scratchpad_threshold` and `scratchpad_target` in tokens, the chunker's percentile and
     buffer, a `reader_window` of 32K tokens. `k` is the base of Table 9 (M16 of the reference). Open: `working_pairs`
-    (z); about four distinct pairs is what the released code's budget lets in. `budget` says how the window is divided.
+    (z), and how the window is divided (`budget`); about four distinct pairs is what the released code's budget lets in.
+    `context_budget` "fixed" bounds each part by its own share, whatever the others need: a change of `k` or of the
+    filter then changes nothing else, as in Tables 8 and 9. "flowing" also gives the scratchpad what the others leave.
     The `use_` switches are the ablations of Table 8. `encoder` makes the chunker's vectors and those of the retriever
     `dense`, `splade` those of `splade` (see `beamlib.retrieval.Encoders`).
 
@@ -61,7 +63,7 @@ class LightSettings:
       and repeats what was retrieved.
     - `character_budgets` (M2): retrieved pairs in rank order, then working memory, each pair whole, while their
       characters // 3.5 stay under 14,000; one that does not fit is skipped. The shares are not used, but `budget`
-      still bounds both together.
+      still bounds both together; the scratchpad, which the released code does not bound, gets all that is left.
     - `plan_blind_ids` (M3): each retrieved pair brings the pairs of its place in every plan, in the conversation's
       order (the released order is random) and each group once.
     - `one_vector_per_pair` (M7): all keys of a pair are embedded as one text.
@@ -79,6 +81,7 @@ class LightSettings:
     working_pairs: int = 4
     reader_window: int = 32_768
     reserve_tokens: int = RESERVE_TOKENS
+    context_budget: str = "fixed"
     episodic_share: float = 0.55
     working_share: float = 0.2
     scratchpad_threshold: int = 30_000
@@ -92,6 +95,8 @@ class LightSettings:
     def __post_init__(self) -> None:
         _require(self.k >= 1, "k", self.k, "at least 1")
         _require(self.working_pairs >= 0, "working_pairs", self.working_pairs, "0 or more")
+        known = self.context_budget in ("fixed", "flowing")
+        _require(known, "context_budget", self.context_budget, "fixed or flowing")
         _require(self.reserve_tokens >= 0, "reserve_tokens", self.reserve_tokens, "0 or more")
         _require(0 < self.episodic_share < 1, "episodic_share", self.episodic_share, "between 0 and 1")
         rest = 1 - self.episodic_share
@@ -116,7 +121,7 @@ class LightSettings:
 
         They add up to `reader_window`; the joints between passages are charged to their parts. By default sixteen
         retrieved pairs of the median length (1,000 tokens) fit whole, and four of the newest in nearly every
-        conversation. The scratchpad also gets whatever the other two leave.
+        conversation. Under `context_budget` "flowing" the scratchpad also gets whatever the other two leave.
         """
         episodic = int(self.context_tokens * self.episodic_share)
         working = int(self.context_tokens * self.working_share)
@@ -251,8 +256,10 @@ class Light:
     def _recollection(self, question: str, chunks: Sequence[Chunk], gaps: int) -> Recollection:
         passages = self._packed(question) if "character_budgets" in self.settings.released else self._shared(question)
         if self.settings.use_scratchpad:
-            left = self.settings.context_tokens - sum(passage_tokens(item.text) for item in passages)
-            passages += scratchpad_passages(chunks, left)
+            room = self.settings.budget["scratchpad"]
+            if self.settings.context_budget == "flowing" or "character_budgets" in self.settings.released:
+                room = self.settings.context_tokens - sum(passage_tokens(item.text) for item in passages)
+            passages += scratchpad_passages(chunks, room)
         return replace(Recollection.of(passages), gaps=self._reading().gaps + gaps)
 
     def _shared(self, question: str) -> list[Passage]:

@@ -17,7 +17,8 @@ COMPONENTS: tuple[Component, ...] = ("retrieval", "scratchpad", "working-memory"
 class Arm(BaseModel):
     """One memory with its settings. `retriever` and `k` are None where the memory retrieves nothing.
 
-    `target` is the `file.py:Class` of a memory that is not part of this package.
+    `context_budget` is that of LIGHT where it is not the run's. `target` is the `file.py:Class` of a memory that is not
+    part of this package.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -26,6 +27,7 @@ class Arm(BaseModel):
     retriever: str | None = None
     k: int | None = None
     without: Component | None = None
+    context_budget: Literal["fixed", "flowing"] | None = None
     target: str | None = None
 
     @property
@@ -38,6 +40,8 @@ class Arm(BaseModel):
             parts += [self.retriever, f"k{self.k}"]
         if self.without is not None:
             parts += ["without", self.without]
+        if self.context_budget is not None:
+            parts += [self.context_budget, "budget"]
         return "-".join(parts)
 
 
@@ -47,7 +51,11 @@ def _light(parameters: RunParameters, **changes: object) -> Arm:
 
 
 def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
-    """The arms of each experiment: `main` (Table 1 with floor and ceiling), `budget`, `retriever`, `ablation`."""
+    """The arms of each experiment: `main` (Table 1 with floor and ceiling), `budget`, `retriever`, `ablation`.
+
+    The last arm of `ablation` divides LIGHT's context the other way (`context_budget`), for the difference it makes.
+    """
+    other: Literal["fixed", "flowing"] = "flowing" if parameters.context_budget == "fixed" else "fixed"
     return {
         "main": (
             Arm(memory="none"),
@@ -59,7 +67,11 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
         ),
         "budget": tuple(_light(parameters, k=k) for k in parameters.budgets),
         "retriever": tuple(_light(parameters, retriever=name) for name in parameters.retrievers),
-        "ablation": (_light(parameters), *(_light(parameters, without=part) for part in COMPONENTS)),
+        "ablation": (
+            _light(parameters),
+            *(_light(parameters, without=part) for part in COMPONENTS),
+            _light(parameters, context_budget=other),
+        ),
     }
 
 

@@ -147,7 +147,7 @@ def test_the_whole_stays_within_the_window(make_conversation: Any, make_model: A
     for settings in (
         LightSettings(reader_window=8_192, k=10, use_filter=False),
         LightSettings(reader_window=16_384, k=20, working_pairs=10),
-        LightSettings(reader_window=8_192, use_retrieval=False, use_working=False),
+        LightSettings(reader_window=8_192, use_retrieval=False, use_working=False, context_budget="flowing"),
     ):
         light = Light(model, settings)
         light.ingest(make_conversation(turns))
@@ -156,6 +156,22 @@ def test_the_whole_stays_within_the_window(make_conversation: Any, make_model: A
         assert count_tokens(recollection.context) > settings.context_tokens // 2
         if settings.use_retrieval:
             assert len(recollection.parts["episodic"]) == 2 * settings.k
+
+
+def test_a_fixed_budget_lets_nothing_but_the_named_part_change(make_conversation: Any, make_model: Any) -> None:
+    """Tables 8 and 9 vary one thing: another k, or no retrieval, must not give the scratchpad other room."""
+    turns = [[(f"tell me of item{i} " + "long " * 150, f"item{i} " + "words " * 200)] for i in range(30)]
+    read = Light(make_model(scratchpad_notes=lambda v: "- " + "note. " * 150), LightSettings(reader_window=8_192))
+    read.ingest(make_conversation(turns))
+
+    def pad(**changes: Any) -> str:
+        context = read.variant(replace(read.settings, **changes)).recall("item3 and item7").context
+        return context[context.index("SCRATCHPAD") :]
+
+    assert pad() == pad(k=9) == pad(use_retrieval=False) == pad(use_working=False)
+    flowing = pad(context_budget="flowing")
+    assert len(pad()) < len(flowing) < len(pad(context_budget="flowing", use_retrieval=False))
+    assert count_tokens(pad()) <= read.settings.budget["scratchpad"]
 
 
 def test_a_failed_call_names_its_pair_and_leaves_nothing_half_read(

@@ -48,8 +48,8 @@ _SETTINGS: Mapping[Setup, tuple[str, ...]] = {
     "full_context": ("full_context_window", "token_counter"),
     "rag": (*_RETRIEVAL, "k", "reader_window", "token_counter"),
     "light": (
-        *_RETRIEVAL, "k", "reader_window", "token_counter", "working_pairs", "scratchpad_threshold",
-        "scratchpad_target",
+        *_RETRIEVAL, "k", "reader_window", "token_counter", "working_pairs", "context_budget", "episodic_share",
+        "working_share", "scratchpad_threshold", "scratchpad_target", "chunk_percentile", "chunk_buffer",
     ),
 }  # fmt: skip
 _LIGHT_PROMPTS = ("episodic_keys", "scratchpad_compress", "scratchpad_filter", "scratchpad_notes")
