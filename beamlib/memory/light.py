@@ -82,8 +82,8 @@ class LightSettings:
     reader_window: int = 32_768
     reserve_tokens: int = RESERVE_TOKENS
     context_budget: str = "fixed"
-    episodic_share: float = 0.55
-    working_share: float = 0.2
+    episodic_share: float = 0.45
+    working_share: float = 0.15
     scratchpad_threshold: int = 30_000
     scratchpad_target: int = 15_000
     chunk_percentile: float = 80.0
@@ -119,7 +119,7 @@ class LightSettings:
     def budget(self) -> dict[str, int]:
         """Tokens of the window by part: `episodic`, `working`, `scratchpad`, and `reserve` for what is no memory.
 
-        They add up to `reader_window`; the joints between passages are charged to their parts. By default sixteen
+        They add up to `reader_window`; the joints between passages are charged to their parts. By default thirteen
         retrieved pairs of the median length (1,000 tokens) fit whole, and four of the newest in nearly every
         conversation. Under `context_budget` "flowing" the scratchpad also gets whatever the other two leave.
         """

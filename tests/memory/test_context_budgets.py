@@ -121,7 +121,7 @@ def test_the_table_of_budgets_adds_up_to_the_window(window: int, reserve: int, e
 
 
 def test_the_default_table() -> None:
-    assert LightSettings().budget == {"episodic": 16_372, "working": 5_953, "scratchpad": 7_443, "reserve": 3_000}
+    assert LightSettings().budget == {"episodic": 13_395, "working": 4_465, "scratchpad": 11_908, "reserve": 3_000}
 
 
 def test_parts_keep_to_their_budgets(make_conversation: Callable[..., Conversation], make_model: Any) -> None:

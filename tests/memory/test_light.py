@@ -254,7 +254,7 @@ def test_the_name_tells_the_settings(make_model: Any, settings: LightSettings, n
         ({"working_pairs": -1}, "working_pairs is -1"),
         ({"reader_window": 3_100}, "reader_window is 3100"),
         ({"episodic_share": 1.0}, "episodic_share is 1.0"),
-        ({"working_share": 0.5}, "working_share is 0.5"),
+        ({"working_share": 0.6}, "working_share is 0.6"),
         ({"scratchpad_target": 30_000}, "scratchpad_threshold is 30000"),
         ({"scratchpad_target": 5}, "scratchpad_target is 5"),
         ({"chunk_percentile": 101}, "chunk_percentile is 101"),

@@ -74,7 +74,7 @@ def test_m1_in_working_memory_counts_copies(make_model: Any, three: Conversation
 
 def test_m2_fills_from_the_old_end(make_model: Any, make_conversation: Callable[..., Conversation]) -> None:
     conversation = make_conversation([[(f"u{i}", "w " * 100)] for i in range(120)])
-    settings = LightSettings(k=1, reader_window=5_000, use_retrieval=False, use_scratchpad=False, released=M2)
+    settings = LightSettings(k=1, reader_window=6_000, use_retrieval=False, use_scratchpad=False, released=M2)
     ids = _light(make_model, conversation, settings).recall("?").message_ids
     each = passage_tokens(passage(conversation.pairs[0]).text)
     count = settings.budget["working"] // each
@@ -158,7 +158,7 @@ def test_m3_stays_within_the_budget_whatever_the_number_of_plans(
     make_model: Any, make_conversation: Callable[..., Conversation]
 ) -> None:
     conversation = make_conversation([[(f"u{i}", "w " * 90)] for i in range(30)], plans=list(range(30)))
-    settings = LightSettings(k=1, reader_window=3_700, use_working=False, use_scratchpad=False, released=M3)
+    settings = LightSettings(k=1, reader_window=4_000, use_working=False, use_scratchpad=False, released=M3)
     light = _light(make_model, conversation, settings)
     assert len(light.retrieved("u3")) == 30
     parts = light.recall("u3").context.split("\n\n")
