@@ -39,8 +39,8 @@ class Erratum(BaseModel):
     under the same ids is not touched. `kind` says what is wrong: the expected answer (or the question itself), only the
     rubric, or only the cited messages. `spoils_score`: a right answer can lose points by it, or a wrong one gain some.
     The judge reads the rubric alone, so a wrong reference beside a right rubric spoils nothing, nor do wrong citations,
-    which mislead evidence recall. `message_ids` are the messages of the evaluated chat that show the defect, `detectors`
-    what finds it without a reader, `checked` says who confirmed it how, one entry per check.
+    which mislead evidence recall. `message_ids` are the messages of the evaluated chat that show it, `detectors` what
+    finds it without a reader, `checked` who confirmed it and how, one text per check.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
