@@ -37,6 +37,17 @@ def data_check(folder: Path, as_json: Json = False) -> None:
         raise SystemExit(2)
 
 
+@data_app.command("audit")
+def data_audit(folder: Path, as_json: Json = False) -> None:
+    """Look for defective questions in FOLDER (chats are not needed): ten detectors, each finding with its evidence."""
+    from beamlib.benchmark.audit import audit_folder
+
+    report = audit_folder(folder)
+    print(to_json(report.model_dump(mode="json"), indent=2) if as_json else report.render())
+    if report.errors:
+        raise SystemExit(2)
+
+
 @data_app.command("download")
 def data_download(
     folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path("data"),
