@@ -31,17 +31,20 @@ from beamlib.models.offline.facts import (
 
 MOST_ALIKE = 0.6
 """Share of common content words (Jaccard) from which two questions count as similar; 12 pairs in the released 2,000."""
-SHORTEST_SHARED = 6
+MOST_CONTAINED = 0.75
+"""The same as a share of the shorter question, where both ask for a fact and their figures have nothing in common."""
+SHORTEST_SHARED = 8
 """Words from which a text that several conversations share is no coincidence."""
 
 _WORDS = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
 _INTERVAL = re.compile(
     rf"(?<!to )(?<!or )\b(\d[\d,]*(?:\.\d+)?|{_WORDS})[\s-]+(?:(?:full|calendar|more|total|whole|consecutive) )?"
-    r"(day|week|month|year)s?\b",
+    r"(minute|hour|day|week|month|year)s?\b",
     re.IGNORECASE,
 )
 _RANGE = re.compile(r"\b([A-Z][a-z]+)\.? (\d{1,2}) ?[-–] ?(\d{1,2})\b")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
+_FACTS = ("information_extraction", "knowledge_update", "multi_session_reasoning", "temporal_reasoning")
 _DAYS = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
 
 
@@ -91,35 +94,38 @@ def interval(sheet: Sheet) -> Iterator[Finding]:
     """An interval that disagrees with the dates it is stated with."""
     for item in _of(sheet, "temporal_reasoning"):
         for name, text in (("reference", item.gold.reference), ("rubric", item.rubric)):
-            days, stated = _days(text), _intervals(text)
-            gaps = sorted({gap for pair in itertools.combinations(days, 2) for gap in _gaps(*pair)})
-            if len(days) < 2 or len(stated) != 1:
+            days, stated = _days(text), [found for found in _intervals(text) if found[1] in _DAYS]
+            gaps = [gap for pair in itertools.combinations(days, 2) for gap in _gaps(*pair)]
+            if not gaps or len(stated) != 1:
                 continue
-            number, unit = stated[0]
-            if not any(abs(gap / _DAYS[unit] - number) < (0.5 if unit == "day" else 1) for gap in gaps):
-                nearest = min(gaps, key=lambda gap: abs(gap / _DAYS[unit] - number))
+            [(number, unit)] = stated
+            length = _DAYS[unit]
+            nearest = min(gaps, key=lambda gap: (abs(gap / length - number), gap))
+            if abs(nearest / length - number) >= (0.5 if unit == "day" else 1):
                 what = f"the {name} says {number:g} {unit}s; {_list(map(_day, days))} are {nearest} days apart"
                 yield item.finding("interval", what, messages=item.gold.evidence)
 
 
 def reference_rubric(sheet: Sheet) -> Iterator[Finding]:
-    """A reference and a rubric that name different intervals, or dates that the other does not have."""
+    """A reference and a rubric that name different intervals, dates or numbers."""
     for item in _of(sheet, "temporal_reasoning"):
-        said, judged = set(_intervals(item.gold.reference)), set(_intervals(item.rubric))
-        if said and judged and not said & judged:
-            pair = [_list(f"{number:g} {unit}s" for number, unit in sorted(one)) for one in (said, judged)]
-            yield item.finding("reference_rubric", f"the reference says {pair[0]}, the rubric {pair[1]}")
-            continue
+        said, judged = _intervals(item.gold.reference), _intervals(item.rubric)
+        for unit in sorted({unit for _, unit in said} & {unit for _, unit in judged}):
+            one, other = (sorted(number for number, own in found if own == unit) for found in (said, judged))
+            if not set(one) & set(other):
+                yield item.finding(
+                    "reference_rubric", f"the reference says {_figures(one)} {unit}s, the rubric {_figures(other)}"
+                )
         dates = _days(item.gold.reference)
-        extra = [day for day in _days(item.rubric) if not any(day.same(other) for other in dates)]
+        extra = _not_in(_days(item.rubric), dates)
         if len(dates) > 1 and extra:
-            what = f"the rubric names {_list(map(_day, extra))}, the reference {_list(map(_day, dates))}"
+            what = f"the rubric names {_list(extra)}, the reference {_list(map(_day, dates))}"
             yield item.finding("reference_rubric", what)
-    for item in _of(sheet, "contradiction_resolution", "multi_session_reasoning", "information_extraction"):
+    for item in _of(sheet, "contradiction_resolution", "information_extraction", "multi_session_reasoning"):
         numbers, rubric = _numbers(item.gold.reference), _numbers(item.rubric)
-        if numbers - rubric and rubric - numbers:
-            only = [_list(f"{number:g}" for number in sorted(one)) for one in (numbers - rubric, rubric - numbers)]
-            what = f"only the reference has {only[0]}, only the rubric {only[1]}"
+        # The rubric of a sum lists its parts, which the reference need not.
+        if rubric - numbers and (numbers - rubric or item.gold.ability != "multi_session_reasoning"):
+            what = f"only the rubric has {_figures(rubric - numbers)}, only the reference {_figures(numbers - rubric)}"
             yield item.finding("reference_rubric", what)
 
 
@@ -151,13 +157,15 @@ def date_not_said(sheet: Sheet) -> Iterator[Finding]:
 
 
 def one_source(sheet: Sheet) -> Iterator[Finding]:
-    """Original and updated value, or two contradicting statements, that cite the same messages."""
+    """Original and updated value, or two contradicting statements, that cite the same messages, or one of them none."""
     for item in _of(sheet, "knowledge_update", "contradiction_resolution"):
         parts = item.sources
-        if isinstance(parts, Mapping) and len(parts) == 2 and item.gold.evidence + item.gold.evidence_missing:
-            first, second = (sorted(map(str, part)) for part in parts.values())
-            if first == second:
-                what = f"{_list(parts)} both cite {_list(first)}"
+        if isinstance(parts, Mapping) and len(parts) == 2:
+            first, second = (_whole_numbers(part) for part in parts.values())
+            if sorted(first) == sorted(second) or not (first and second):
+                what = "; ".join(
+                    f"{name} cites {_list(_whole_numbers(ids)) or 'nothing'}" for name, ids in parts.items()
+                )
                 yield item.finding("one_source", what, messages=item.gold.evidence)
 
 
@@ -189,12 +197,18 @@ def twin_rubric(sheet: Sheet) -> Iterator[Finding]:
 
 def similar_question(sheet: Sheet) -> Iterator[Finding]:
     """Two questions that ask nearly the same and expect different answers."""
-    words = [set(stems(item.probe.question)) for item in sheet.items]
-    for i, j in itertools.combinations(range(len(words)), 2):
-        one, other = sheet.items[i], sheet.items[j]
-        alike = len(words[i] & words[j]) / max(1, len(words[i] | words[j]))
-        if alike >= MOST_ALIKE and one.gold.reference != other.gold.reference:
-            what = f"{alike:.0%} of their content words are common, the references differ"
+    items = [item for item in sheet.items if item.gold.ability != "event_ordering"]  # which differ in one word only
+    words = {item.probe.id: set(stems(item.probe.question)) for item in items}
+    for one, other in itertools.combinations(items, 2):
+        mine, theirs = words[one.probe.id], words[other.probe.id]
+        if not mine or not theirs or one.gold.reference == other.gold.reference:
+            continue
+        alike = len(mine & theirs) / len(mine | theirs)
+        figures = [_figures_of(item.gold.reference) for item in (one, other)]
+        facts = one.gold.ability in _FACTS and other.gold.ability in _FACTS
+        apart = facts and all(figures) and figures[0].isdisjoint(figures[1])
+        if alike >= MOST_ALIKE or (apart and len(mine & theirs) / min(len(mine), len(theirs)) >= MOST_CONTAINED):
+            what = f"{len(mine & theirs)} content words in common, the references differ"
             yield one.finding("similar_question", what, other)
 
 
@@ -278,6 +292,14 @@ def _value(text: str) -> float:
 
 def _numbers(text: str) -> set[float]:
     return {number.value for number in find_numbers(text)}
+
+
+def _figures_of(text: str) -> set[object]:
+    return {*_numbers(text), *((day.month, day.day) for day in _days(text))}
+
+
+def _figures(numbers: Iterable[float]) -> str:
+    return _list(f"{number:g}" for number in sorted(numbers)) or "none"
 
 
 def _whole_numbers(value: object) -> list[int]:
