@@ -48,6 +48,21 @@ def data_audit(folder: Path, as_json: Json = False) -> None:
         raise SystemExit(2)
 
 
+@data_app.command("errata")
+def data_errata(
+    verdicts: Annotated[Path | None, typer.Option(help="CSV of published verdicts: what `drop` does to them.")] = None,
+    as_json: Json = False,
+) -> None:
+    """The known defects of the released questions, as docs/errata.md shows them; nothing is read but the list."""
+    from beamlib.benchmark.errata import load_errata
+    from beamlib.report.errata import effect_section, errata_page
+
+    if as_json:
+        print(to_json(load_errata().model_dump(mode="json"), indent=2))
+    else:
+        print(errata_page() + (effect_section(verdicts) if verdicts else ""), end="")
+
+
 @data_app.command("download")
 def data_download(
     folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path("data"),

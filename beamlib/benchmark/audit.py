@@ -21,7 +21,7 @@ from beamlib.benchmark.sources import CHAT, CUT_CHAT, QUESTIONS, Source, plan_fo
 from beamlib.benchmark.treatment import Treatment
 from beamlib.errors import UserError
 
-_ABOUT = {
+ABOUT = {
     detector.__name__: (detector.__doc__ or "").split("\n")[0] for detector in (*IN_CONVERSATION, shared_reference)
 }
 
@@ -47,7 +47,7 @@ class AuditReport(BaseModel):
         for name in get_args(Detector):
             found = [finding for finding in self.findings if finding.detector == name]
             confirmed = sum(bool(finding.confirmed) for finding in found)
-            lines += ["", f"{name}: {_ABOUT[name]} {len(found)} found, {confirmed} listed as errata"]
+            lines += ["", f"{name}: {ABOUT[name]} {len(found)} found, {confirmed} listed as errata"]
             lines += [f"  {_line(finding)}" for finding in found]
         lines += ["", f"Errors: {len(self.errors)}", *(f"  {error}" for error in self.errors)]
         return "\n".join(lines) + "\n"
