@@ -39,7 +39,7 @@ def data_check(folder: Path, as_json: Json = False) -> None:
 
 @data_app.command("audit")
 def data_audit(folder: Path, as_json: Json = False) -> None:
-    """Look for defective questions in FOLDER (chats are not needed): ten detectors, each finding with its evidence."""
+    """Look for defective questions in FOLDER, with or without chats: eleven detectors, findings with their evidence."""
     from beamlib.benchmark.audit import audit_folder
 
     report = audit_folder(folder)

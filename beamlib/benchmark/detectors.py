@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from beamlib.benchmark.errata import Detector
 from beamlib.benchmark.gold import Gold
 from beamlib.benchmark.model import Message, Probe
+from beamlib.files import to_json
 from beamlib.models.offline.facts import (
     NUMBER_WORDS,
     Day,
@@ -44,6 +45,8 @@ _INTERVAL = re.compile(
 )
 _RANGE = re.compile(r"\b([A-Z][a-z]+)\.? (\d{1,2}) ?[-–] ?(\d{1,2})\b")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
+_STOCK = set(stems("contradictory"))
+"""What the one item has that every contradiction's rubric begins with, in whatever words its reference puts it."""
 _FACTS = ("information_extraction", "knowledge_update", "multi_session_reasoning", "temporal_reasoning")
 _DAYS = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
 
@@ -127,6 +130,16 @@ def reference_rubric(sheet: Sheet) -> Iterator[Finding]:
         if rubric - numbers and (numbers - rubric or item.gold.ability != "multi_session_reasoning"):
             what = f"only the rubric has {_figures(rubric - numbers)}, only the reference {_figures(numbers - rubric)}"
             yield item.finding("reference_rubric", what)
+
+
+def foreign_rubric(sheet: Sheet) -> Iterator[Finding]:
+    """A rubric item that has next to no word in common with its question, reference and notes."""
+    for item in sheet.items:
+        own = set(stems(f"{item.probe.question} {item.gold.reference} {to_json(dict(item.gold.extras))}"))
+        for number, nugget in enumerate(item.gold.rubric):
+            words = {stem for stem in stems(nugget.partition(":")[2] or nugget) if not stem[0].isdigit()}
+            if len(words) > 1 and len(words & own) < len(words) / 3 and not words & _STOCK:
+                yield item.finding("foreign_rubric", f"rubric item {number} speaks of {_list(sorted(words - own))}")
 
 
 def figure_not_cited(sheet: Sheet) -> Iterator[Finding]:
@@ -234,6 +247,7 @@ def shared_reference(items: Iterable[Item]) -> Iterator[Finding]:
 IN_CONVERSATION: Sequence[Callable[[Sheet], Iterator[Finding]]] = (
     interval,
     reference_rubric,
+    foreign_rubric,
     figure_not_cited,
     date_not_said,
     one_source,

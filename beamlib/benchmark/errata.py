@@ -19,6 +19,7 @@ Kind = Literal["answer", "rubric", "evidence"]
 Detector = Literal[
     "interval",
     "reference_rubric",
+    "foreign_rubric",
     "figure_not_cited",
     "date_not_said",
     "one_source",

@@ -91,9 +91,9 @@ VERDICT_COLUMNS = ("source", "run", "tier", "probe", "kind", "published")
 def published_effect(path: Path) -> pd.DataFrame:
     """What `drop` does to published runs: a row per run with mean and rank (among the runs of its source and tier).
 
-    `path`: a CSV of verdicts with `VERDICT_COLUMNS`, any number of rows per question; `published` is the question's score
-    as its source has it. Where the judge saw the reference answer and no rubric (kind `votes`), questions with a wrong
-    answer are dropped as well. A file that is no such CSV is a `UserError`.
+    `path`: a CSV of verdicts with `VERDICT_COLUMNS`, any number of rows per question; `published` is the question's
+    score as its source has it. Where the judge saw the reference answer and no rubric (kind `votes`), questions with a
+    wrong answer are dropped as well. A file that is no such CSV is a `UserError`.
     """
     try:
         rows = pd.read_csv(path)
