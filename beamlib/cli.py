@@ -55,12 +55,12 @@ def data_errata(
 ) -> None:
     """The known defects of the released questions, as docs/errata.md shows them; nothing is read but the list."""
     from beamlib.benchmark.errata import load_errata
-    from beamlib.report.errata import effect_section, errata_page
+    from beamlib.report.errata import errata_page
 
     if as_json:
         print(to_json(load_errata().model_dump(mode="json"), indent=2))
     else:
-        print(errata_page() + (effect_section(verdicts) if verdicts else ""), end="")
+        print(errata_page(verdicts), end="")
 
 
 @data_app.command("download")

@@ -59,7 +59,7 @@ def _line(finding: Finding) -> str:
     return f"{names}: {finding.what}{cited}"
 
 
-def audit_folder(folder: Path, *, progress: bool = False) -> AuditReport:
+def audit_folder(folder: Path) -> AuditReport:
     """Run all detectors over every conversation in `folder`; questions without a chat will do.
 
     Chats are read as the paper evaluated them (cut where a cut exists). A conversation that cannot be read is listed in
@@ -68,7 +68,7 @@ def audit_folder(folder: Path, *, progress: bool = False) -> AuditReport:
     sources, problems = scan(folder)
     report = AuditReport(folder=str(folder), errors=problems)
     everything: list[Item] = []
-    for source in tqdm(sources, desc="auditing", unit="conversation", disable=not progress):
+    for source in tqdm(sources, desc="auditing", unit="conversation", disable=None):  # shown on a terminal
         try:
             sheet = _sheet(source)
         except UserError as error:

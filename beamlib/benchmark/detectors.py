@@ -144,10 +144,13 @@ def foreign_rubric(sheet: Sheet) -> Iterator[Finding]:
 
 def figure_not_cited(sheet: Sheet) -> Iterator[Finding]:
     """A number or date of the reference that none of the cited messages has."""
+    if sheet.messages is None:
+        return
+    texts = {message.id: message.content for message in sheet.messages}
     for item in _of(sheet, "information_extraction", "knowledge_update", "contradiction_resolution"):
-        if sheet.messages is None or not item.gold.evidence or item.gold.evidence_missing:
+        if not item.gold.evidence or item.gold.evidence_missing:
             continue
-        cited = "\n".join(sheet.messages[i].content for i in item.gold.evidence)
+        cited = "\n".join(texts[number] for number in item.gold.evidence)
         said = _numbers(cited) | {float(text) for text in _DIGITS.findall(cited.replace(",", ""))}
         missing = [f"{number:g}" for number in sorted(_numbers(item.gold.reference) - said)]
         missing += _not_in(_days(item.gold.reference), _days(cited))

@@ -89,3 +89,8 @@ def known_defects(probes: Sequence[Probe]) -> tuple[Erratum, ...]:
     entries = {entry.question_id: entry for entry in load_errata().entries}
     found = ((entries.get(probe.id), probe) for probe in probes)
     return tuple(entry for entry, probe in found if entry and entry.question_sha256 == sha256(probe.question))
+
+
+def spoilt_probes(probes: Sequence[Probe]) -> frozenset[str]:
+    """Ids of the probes whose score a defect can spoil: those that `errata: drop` leaves out."""
+    return frozenset(entry.question_id for entry in known_defects(probes) if entry.spoils_score)

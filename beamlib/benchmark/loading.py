@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from beamlib.benchmark.chat import ChatParser
-from beamlib.benchmark.errata import known_defects
+from beamlib.benchmark.errata import known_defects, spoilt_probes
 from beamlib.benchmark.gold import Gold
 from beamlib.benchmark.model import Batch, Conversation, Message, Probe, Seed
 from beamlib.benchmark.questions import parse_questions
@@ -70,10 +70,9 @@ def load(source: Source, treatment: Treatment = PAPER) -> Loaded:
         probes, gold = parse_questions(parts.questions, source.id, range(parser.next_id), parts.questions_log)
     except RecursionError:
         parts.questions_log.fail("", "nested too deeply to be twenty questions")
-    defects = () if treatment.errata == "none" else known_defects(probes)
-    flagged = tuple(entry.question_id for entry in defects)
+    flagged = () if treatment.errata == "none" else tuple(entry.question_id for entry in known_defects(probes))
     if treatment.errata == "drop":
-        spoilt = {entry.question_id for entry in defects if entry.spoils_score}
+        spoilt = spoilt_probes(probes)
         probes = tuple(probe for probe in probes if probe.id not in spoilt)
         gold = {probe.id: gold[probe.id] for probe in probes}
     return Loaded(conversation, probes, gold, parts.anomalies(), flagged)

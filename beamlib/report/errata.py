@@ -3,57 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from jinja2 import Environment, PackageLoader
 
 from beamlib.benchmark.audit import ABOUT
 from beamlib.benchmark.errata import Erratum, load_errata
 from beamlib.benchmark.model import SIZES
 from beamlib.errors import UserError
+from beamlib.scoring.protocols import PROTOCOLS
+from beamlib.scoring.records import Judgement
+from beamlib.scoring.tables import AVERAGE, score_run, summarise
 
-_PAGE = """# Errata of the released BEAM questions
-
-Version {version}: {count} questions. The list is `beamlib/benchmark/errata.json`; this page is `beamlib data errata`.
-
-Every entry was read: *checked* says by whom and how. *Kind* `answer`: what is expected, or the question itself, is
-wrong or cannot be known from the chat. `rubric`: only the rubric is wrong. `evidence`: only the cited messages are.
-*Spoils*: a right answer can lose points by it, or a wrong one gain some. The judge reads the rubric alone, so a wrong
-reference beside a right rubric spoils nothing here (a judge that reads the reference is misled by it). Message ids are
-those of the evaluated chat, cut where a cut exists; in the uncut one a fact may stand that was cut off.
-
-`errata: none` ignores the list, `flag` marks the questions, `drop` leaves out those whose defect can spoil a score. An
-entry holds the hash of its question, so other data under the same ids is not touched.
-
-{summary}
-
-## What finds them
-
-`beamlib data audit FOLDER` runs these detectors; most need no chat. A finding is a reason to read, not an erratum.
-
-{detectors}
-
-## The list
-
-{entries}
-"""
+PAGE = "errata.md.j2"
+ALL, DROP = "none, flag", "drop"
+"""The two sets of questions that `errata` leads to: `flag` marks questions and takes none away."""
 
 
-def errata_page() -> str:
-    """`docs/errata.md`, but for what it says of published scores."""
+def errata_page(verdicts: Path | None = None) -> str:
+    """`docs/errata.md`: the list as a table, how it was found and, of a file of `verdicts`, what `drop` does to them.
+
+    Raises `UserError` for a file that `published_effect` cannot use.
+    """
     errata = load_errata()
-    return _PAGE.format(
+    template = Environment(loader=PackageLoader("beamlib.report", ""), keep_trailing_newline=True).get_template(PAGE)
+    return template.render(
         version=errata.version,
-        count=len(errata.entries),
-        summary=_table(
-            ["tier", "questions", "answer", "rubric", "evidence", "can spoil a score"], _summary(errata.entries)
-        ),
-        detectors="\n".join(f"- `{name}`: {about}" for name, about in ABOUT.items()),
-        entries=_table(
-            ["question", "ability", "kind", "spoils", "what is wrong", "messages", "detectors", "checked"],
-            [_row(entry) for entry in errata.entries],
-        ),
+        entries=errata.entries,
+        summary=_summary(errata.entries),
+        detectors=ABOUT,
+        verdicts=verdicts.name if verdicts else "",
+        effect=_effect_rows(published_effect(verdicts)) if verdicts else [],
     )
 
 
@@ -67,22 +50,40 @@ def _summary(entries: Sequence[Erratum]) -> list[list[object]]:
     return rows
 
 
-def _row(entry: Erratum) -> list[object]:
-    return [
-        entry.question_id,
-        entry.ability,
-        entry.kind,
-        "yes" if entry.spoils_score else "no",
-        entry.defect,
-        ", ".join(map(str, entry.message_ids)),
-        ", ".join(entry.detectors),
-        "; ".join(entry.checked),
-    ]
+def errata_effect(scores: Mapping[str, pd.DataFrame], spoilt: Collection[str]) -> pd.DataFrame:
+    """Every arm over all its questions (`none`, `flag`) and, as "<arm>, drop", without those in `spoilt`: a long frame.
+
+    `scores` are tables of `score_run` by arm. Nothing is asked again: under `flag` the judgements hold all questions.
+    """
+    parts = []
+    for arm, frame in scores.items():
+        for kept, own in ((ALL, frame), (DROP, frame[~frame["probe_id"].isin(spoilt)])):
+            summary = summarise(own)
+            series = arm if kept == ALL else f"{arm}, {DROP}"
+            parts.append(summary.assign(series=series, n=summary["n_questions"], arm=arm, errata=kept))
+    return pd.concat(parts, ignore_index=True)
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+def effect_by_protocol(judgements: Mapping[str, Sequence[Judgement]], spoilt: Collection[str]) -> pd.DataFrame:
+    """The averages of `errata_effect` under every protocol, by protocol and arm, for the judgements of one tier.
+
+    Beside each average its rank among the arms and `n`, the questions that have a score; `unscored` counts the others.
+    """
+    parts = {}
+    for protocol in PROTOCOLS:
+        effect = errata_effect({arm: score_run(judged, protocol) for arm, judged in judgements.items()}, spoilt)
+        average = effect[effect["ability"] == AVERAGE].pivot(index="arm", columns="errata")
+        columns: dict[str, Any] = {}
+        for kept in (ALL, DROP):
+            mean = average["mean", kept]
+            columns |= {
+                kept: mean,
+                f"rank, {kept}": mean.rank(ascending=False, method="min").astype("Int64"),
+                f"n, {kept}": average["n", kept],
+            }
+        unscored = average["unscored", ALL]
+        parts[protocol] = pd.DataFrame({**columns, "unscored": unscored}).loc[list(judgements)]
+    return pd.concat(parts, names=["protocol", "arm"])
 
 
 VERDICT_COLUMNS = ("source", "run", "tier", "probe", "kind", "published")
@@ -109,33 +110,19 @@ def published_effect(path: Path) -> pd.DataFrame:
     out = questions["probe"].isin(spoilt) | ((questions["kind"] == "votes") & questions["probe"].isin(misled))
     effect = questions.groupby(keys)["published"].agg(["size", "mean"])
     kept = questions[~out].groupby(keys)["published"].agg(["size", "mean"])
-    effect = effect.join(kept, rsuffix=" kept").fillna({"size kept": 0})
+    effect = effect.join(kept.add_suffix(" kept")).fillna({"size kept": 0})
     for name in ("mean", "mean kept"):
         effect[f"rank {name}"] = effect.groupby(level=["tier", "source"])[name].rank(ascending=False, method="min")
     places = [SIZES.index(tier) for tier in effect.index.get_level_values("tier")]
     return effect.assign(place=places).sort_values(["place", "source", "rank mean"]).drop(columns="place").reset_index()
 
 
-_EFFECT = """
-## What they do to published scores
-
-Means over questions of the scores that the sources publish, with all questions (`none`, `flag`) and without those that
-can spoil a score (`drop`); the rank is that among the runs of the same source and tier. Runs of truememory were judged
-against the reference answer: there questions with a wrong answer are dropped too. Verdicts: {name}; no intervals.
-
-{table}
-"""
-
-
-def effect_section(path: Path) -> str:
-    """The section of `docs/errata.md` on published scores, from a file of verdicts (see `published_effect`)."""
-    rows = [
+def _effect_rows(effect: pd.DataFrame) -> list[list[object]]:
+    return [
         [
             *(row["tier"], row["source"], row["run"], row["size"], f"{row['mean']:.4f}"),
             *(int(row["size"] - row["size kept"]), f"{row['mean kept']:.4f}", f"{row['mean kept'] - row['mean']:+.4f}"),
             f"{row['rank mean']:.0f} / {row['rank mean kept']:.0f}",
         ]
-        for row in published_effect(path).to_dict("records")
+        for row in effect.to_dict("records")
     ]
-    columns = ["tier", "source", "run", "n", "none, flag", "dropped", "drop", "change", "rank before / after"]
-    return _EFFECT.format(name=path.name, table=_table(columns, rows))
