@@ -91,6 +91,11 @@ def known_defects(probes: Sequence[Probe]) -> tuple[Erratum, ...]:
     return tuple(entry for entry, probe in found if entry and entry.question_sha256 == sha256(probe.question))
 
 
+def flagged_probes(probes: Sequence[Probe]) -> tuple[str, ...]:
+    """Ids of the probes that an erratum names, in probe order."""
+    return tuple(entry.question_id for entry in known_defects(probes))
+
+
 def spoilt_probes(probes: Sequence[Probe]) -> frozenset[str]:
     """Ids of the probes whose score a defect can spoil: those that `errata: drop` leaves out."""
     return frozenset(entry.question_id for entry in known_defects(probes) if entry.spoils_score)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from beamlib.benchmark.chat import ChatParser
-from beamlib.benchmark.errata import known_defects, spoilt_probes
+from beamlib.benchmark.errata import flagged_probes, spoilt_probes
 from beamlib.benchmark.gold import Gold
 from beamlib.benchmark.model import Batch, Conversation, Message, Probe, Seed
 from beamlib.benchmark.questions import parse_questions
@@ -70,7 +70,7 @@ def load(source: Source, treatment: Treatment = PAPER) -> Loaded:
         probes, gold = parse_questions(parts.questions, source.id, range(parser.next_id), parts.questions_log)
     except RecursionError:
         parts.questions_log.fail("", "nested too deeply to be twenty questions")
-    flagged = () if treatment.errata == "none" else tuple(entry.question_id for entry in known_defects(probes))
+    flagged = () if treatment.errata == "none" else flagged_probes(probes)
     if treatment.errata == "drop":
         spoilt = spoilt_probes(probes)
         probes = tuple(probe for probe in probes if probe.id not in spoilt)
