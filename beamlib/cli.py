@@ -55,12 +55,13 @@ def data_errata(
 ) -> None:
     """The known defects of the released questions, as docs/errata.md shows them; nothing is read but the list."""
     from beamlib.benchmark.errata import load_errata
-    from beamlib.report.errata import errata_page
+    from beamlib.report.errata import errata_page, published_effect
 
-    if as_json:
-        print(to_json(load_errata().model_dump(mode="json"), indent=2))
-    else:
+    if not as_json:
         print(errata_page(verdicts), end="")
+        return
+    effect = {"published": published_effect(verdicts).to_dict("records")} if verdicts else {}
+    print(to_json({**load_errata().model_dump(mode="json"), **effect}, indent=2))
 
 
 @data_app.command("download")

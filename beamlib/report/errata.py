@@ -60,7 +60,8 @@ def errata_effect(scores: Mapping[str, pd.DataFrame], spoilt: Collection[str]) -
         for kept, own in ((ALL, frame), (DROP, frame[~frame["probe_id"].isin(spoilt)])):
             summary = summarise(own)
             series = arm if kept == ALL else f"{arm}, {DROP}"
-            parts.append(summary.assign(series=series, n=summary["n_questions"], arm=arm, errata=kept))
+            counts = {"n": summary["n_questions"], "conversations": summary["n_conversations"]}
+            parts.append(summary.assign(series=series, arm=arm, errata=kept, **counts))
     return pd.concat(parts, ignore_index=True)
 
 
