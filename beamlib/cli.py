@@ -37,6 +37,33 @@ def data_check(folder: Path, as_json: Json = False) -> None:
         raise SystemExit(2)
 
 
+@data_app.command("audit")
+def data_audit(folder: Path, as_json: Json = False) -> None:
+    """Look for defective questions in FOLDER, with or without chats: eleven detectors, findings with their evidence."""
+    from beamlib.benchmark.audit import audit_folder
+
+    report = audit_folder(folder)
+    print(to_json(report.model_dump(mode="json"), indent=2) if as_json else report.render())
+    if report.errors:
+        raise SystemExit(2)
+
+
+@data_app.command("errata")
+def data_errata(
+    verdicts: Annotated[Path | None, typer.Option(help="CSV of published verdicts: what `drop` does to them.")] = None,
+    as_json: Json = False,
+) -> None:
+    """The known defects of the released questions, as docs/errata.md shows them; nothing is read but the list."""
+    from beamlib.benchmark.errata import load_errata
+    from beamlib.report.errata import errata_page, published_effect
+
+    if not as_json:
+        print(errata_page(verdicts), end="")
+        return
+    effect = {"published": published_effect(verdicts).to_dict("records")} if verdicts else {}
+    print(to_json({**load_errata().model_dump(mode="json"), **effect}, indent=2))
+
+
 @data_app.command("download")
 def data_download(
     folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path("data"),

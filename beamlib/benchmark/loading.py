@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from beamlib.benchmark.chat import ChatParser
-from beamlib.benchmark.errata import SPOILS_SCORE, flagged_probes
+from beamlib.benchmark.errata import flagged_probes, spoilt_probes
 from beamlib.benchmark.gold import Gold
 from beamlib.benchmark.model import Batch, Conversation, Message, Probe, Seed
 from beamlib.benchmark.questions import parse_questions
@@ -29,7 +29,7 @@ class Loaded:
 
     `probes` are in file order, `gold` is by probe id. `anomalies` lists everything odd that was handled. `flagged` are
     the probes that `errata.json` names: present under `flag`; under `drop` removed from `probes` and `gold` where
-    answer or rubric are wrong, not where only the cited messages are; not looked for under `none`.
+    the defect can spoil a score, not where only the cited messages are wrong; not looked for under `none`.
     """
 
     conversation: Conversation
@@ -72,7 +72,7 @@ def load(source: Source, treatment: Treatment = PAPER) -> Loaded:
         parts.questions_log.fail("", "nested too deeply to be twenty questions")
     flagged = () if treatment.errata == "none" else flagged_probes(probes)
     if treatment.errata == "drop":
-        spoilt = flagged_probes(probes, SPOILS_SCORE)
+        spoilt = spoilt_probes(probes)
         probes = tuple(probe for probe in probes if probe.id not in spoilt)
         gold = {probe.id: gold[probe.id] for probe in probes}
     return Loaded(conversation, probes, gold, parts.anomalies(), flagged)

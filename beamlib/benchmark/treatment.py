@@ -17,7 +17,7 @@ class Treatment:
     `chat_variant`: `truncated` reads the cut conversation the paper evaluated (36 of 100; the others were never cut),
     `full` the whole one. `strip_markers`: take ` ->-> batch,bullet` out of the text, keeping it as data; the released
     evaluation leaves it in. `errata`: `none` ignores `errata.json`, `flag` lists the probes it names, `drop` lists
-    them too and removes those whose answer or rubric is wrong.
+    them too and removes those whose defect can spoil a score.
     """
 
     chat_variant: ChatVariant = "truncated"

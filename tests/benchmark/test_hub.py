@@ -13,6 +13,7 @@ from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, 
 
 from beamlib.benchmark import Treatment, find_conversations
 from beamlib.benchmark import hub as hub_module
+from beamlib.benchmark.audit import audit_folder
 from beamlib.benchmark.hub import PINNED, HubFile, download, parse_literal, read_row
 from beamlib.benchmark.loading import load
 from beamlib.benchmark.reading import Log
@@ -303,3 +304,10 @@ def test_pins_cover_every_size_by_full_hashes() -> None:
     assert sum(len(numbers) for numbers in hub_module.CUT.values()) == 36
     with pytest.raises(UserError, match="no file of size 1M"):
         download(Path("nowhere"), ["1M"], PIN)
+
+
+def test_the_audit_reads_parquet_too(tiny_release: Path) -> None:
+    beam_parquet(tiny_release.parent)
+    report = audit_folder(tiny_release.parent / "hub")
+    assert report.findings == audit_folder(tiny_release).findings and report.conversations == 2
+    assert report.without_chat == report.errors == []

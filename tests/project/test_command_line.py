@@ -131,13 +131,15 @@ def test_evidence(example: Path) -> None:
 
 
 def test_data_check_and_claims_as_text_and_json(example: Path, called: Call) -> None:
-    for arguments in (["data", "check", example], ["claims"]):
+    for arguments in (["data", "check", example], ["data", "audit", example], ["data", "errata"], ["claims"]):
         assert called(*arguments).returncode == 0
         assert json.loads(beamlib(*arguments, "--json").stdout)
 
 
 WRONG = (
     (["data", "check", "nowhere"], "nowhere"),
+    (["data", "audit", "nowhere"], "nowhere"),
+    (["data", "errata", "--verdicts", "nowhere"], "nowhere"),
     (["evidence", "--data", "nowhere"], "nowhere"),
     (["evidence", "--data", "EXAMPLE", "--size", "2m"], "'2m' is no size"),
     (["evidence", "--data", "EXAMPLE", "--size", "500k"], "500K"),
