@@ -32,6 +32,15 @@ RELEASED_FLAGS: Mapping[str, str] = {
 """Behaviours of the released code that can be switched on one by one, with their number in the reference (M12, the
 history an extraction sees, is the released rule in both variants)."""
 
+PARAMS = Path(__file__).resolve().parents[1] / "params"
+"""The parameter files, `<size>.yaml` each."""
+
+OF_GENERATION = (
+    "generation_seed", "domain", "title", "strategy", "reach", "subplans", "bullets_per_subplan", "batches_per_subplan",
+    "questions_per_batch", "recent_messages", "reply_limit", "followup_limit", "question_output_tokens", "authors",
+)  # fmt: skip
+"""Parameters that generated conversations rest on, and nothing that is done with conversations."""
+
 ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
 
 
@@ -170,3 +179,8 @@ def load_parameters(path: Path, **overrides: Any) -> RunParameters:
         raise UserError(f"{path}: a parameter file is a list of 'name: value' lines; this one holds something else.")
     found = parse_parameters(values, str(path))
     return parse_parameters({**found.model_dump(), **overrides}, "the options given") if overrides else found
+
+
+def usual_parameters(size: Size, **overrides: Any) -> RunParameters:
+    """The parameters of a size as its file has them; keyword arguments replace single values."""
+    return load_parameters(PARAMS / f"{size.lower()}.yaml", **overrides)

@@ -71,8 +71,10 @@ def _step(name: str, place: Path, size: Size, seed: int, workers: int) -> None:
         from beamlib.generate.casting import Writing
         from beamlib.generate.pipeline import Commission
         from beamlib.generate.producing import produce
+        from beamlib.params import usual_parameters
 
-        produce([Commission(size, 1, seed)], place, Writing(), workers, quiet=True)
+        commission = Commission(usual_parameters(size, generation_seed=seed))
+        produce([commission], place, Writing(), workers, quiet=True)
         seconds = time.monotonic() - started
         conversation = load(find_conversations(place, [size])[0]).conversation
     else:

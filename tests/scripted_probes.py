@@ -12,7 +12,7 @@ from typing import Any
 from beamlib.benchmark.model import Seed, Size
 from beamlib.generate.probes.drafts import Draft, Ref, View
 from beamlib.generate.probes.kinds import ABILITIES
-from beamlib.generate.shapes import Bullet, Plan, Profile, Said, SpokenTurn, Story, SubPlan, Timeline
+from beamlib.generate.shapes import Bullet, Layout, Plan, Profile, Said, SpokenTurn, Story, SubPlan, Timeline
 from beamlib.models.base import Completion, Prompt
 
 TOLD: dict[str, tuple[str, str]] = {
@@ -72,7 +72,8 @@ SEED = Seed("Event Planning", "A wedding")
 
 def story(size: Size = "100K") -> Story:
     profile = Profile("Ada Moss", 31, "female", "Arden", "baker", ())
-    return Story(size, 1, 7, "general", SEED, profile, (), (), Timeline(date(2025, 2, 1), date(2025, 4, 1)))
+    timeline, layout = Timeline(date(2025, 2, 1), date(2025, 4, 1)), Layout(3, 5, 2, 2)
+    return Story(size, 1, 7, "general", SEED, profile, (), (), timeline, layout)
 
 
 def view() -> View:

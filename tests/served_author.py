@@ -15,18 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from scripted_server import Answer, body_text
 
 from beamlib.generate.author.author import OfflineAuthor
-from beamlib.generate.casting import OTHER_BENCHMARK
+from beamlib.generate.casting import prompts_of_generation
 from beamlib.generate.shapes import Story
 from beamlib.models.base import Prompt
-from beamlib.models.prompts import prompt_file, prompt_ids
+from beamlib.models.endpoints import Author
+from beamlib.models.prompts import prompt_file
 
-ROLES = {"planner", "asker", "speaker", "prober"}
-AUTHORS = ROLES | {"author", "examiner"}  # as the headers of prompt files name them
 _SLOT = re.compile(r"\{\{ *(?P<name>\w+)(?: or \"(?P<default>[^\"]*)\")? *\}\}")
 
 
@@ -44,9 +43,7 @@ class Form:
 def forms() -> tuple[Form, ...]:
     """The forms of all prompts of generation, those with the longest fixed beginning first."""
     found = []
-    for name in prompt_ids():
-        if prompt_file(name).role not in AUTHORS or name.startswith(OTHER_BENCHMARK):
-            continue
+    for name in prompts_of_generation():
         text = re.sub(
             r"\{% *-?.*\{%-? *endif *%\}", "{{ by_ability }}", prompt_file(name).parts[-1][1], flags=re.DOTALL
         )
@@ -315,6 +312,6 @@ def models_file(path: Path, base_url: str, concurrency: int = 16, **fields: Any)
     }  # fmt: skip
     roles: dict[str, Any] = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
     path.write_text(
-        json.dumps({"readers": {"scripted": endpoint}, **roles, "authors": dict.fromkeys(sorted(ROLES), endpoint)})
+        json.dumps({"readers": {"scripted": endpoint}, **roles, "authors": dict.fromkeys(get_args(Author), endpoint)})
     )
     return path

@@ -13,6 +13,7 @@ from beamlib.generate.shapes import (
     SPECIALS,
     Bullet,
     Layout,
+    Limits,
     Person,
     Plan,
     Profile,
@@ -23,6 +24,7 @@ from beamlib.generate.shapes import (
 from beamlib.models.base import Completion, Prompt
 
 LAYOUT = Layout(subplans=2, bullets=5, groups=2, questions=2)
+LIMITS = Limits(recent=10, replies=2, followups=2, reach="conversation")
 START = date(2024, 3, 5)
 _BULLET = re.compile(r"^(\d+)\. \*\*(.+?):\*\* (.*)$", re.MULTILINE)
 
@@ -49,7 +51,8 @@ def make_story(size: Size = "100K") -> Story:
     core = (Person("Rui Quill", "male", 70, "parent"), Person("Eva Quill", "female", 9, "child"))
     new = tuple((Person(f"Bo {n}", "male", 40, "friend"),) for n in range(10)) if size == "10M" else ()
     seed = Seed("Cooking", "Honey 0", "Keeping bees", ("Wax", "Honey"))
-    return Story(size, 1, 7, "general", seed, profile, core, new, Timeline(START, START + timedelta(days=400)))
+    timeline = Timeline(START, START + timedelta(days=400))
+    return Story(size, 1, 7, "general", seed, profile, core, new, timeline, LAYOUT)
 
 
 class TalkingModel:

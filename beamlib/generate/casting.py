@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, cast, get_args
 
 from beamlib.files import sha256, sha256_of_file
 from beamlib.generate.author.author import OfflineAuthor
-from beamlib.generate.dialogue import Reach
 from beamlib.generate.journal import prompt_hashes
 from beamlib.generate.shapes import Story
-from beamlib.models.base import Model
+from beamlib.models.base import Completion, Model, Prompt
 from beamlib.models.careful import Careful
 from beamlib.models.client import EndpointModel
-from beamlib.models.endpoints import Author, load_models
+from beamlib.models.endpoints import Author, Endpoint, load_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import prompt_file, prompt_ids
 from beamlib.models.store import CallStore, Mode, StoredModel, now
 
 OTHER_BENCHMARK = "memorycode_"
 """Begins the ids of prompts that write dialogues of `beamlib.suites.memorycode`, and nothing here."""
+
+Stage = Literal["plans", "questions", "dialogue", "probes"]
+ROLES: Mapping[Stage, tuple[Author, ...]] = {
+    "plans": ("planner", "narrator", "augmenter", "detector"),
+    "questions": ("asker",),
+    "dialogue": ("speaker", "detector"),
+    "probes": ("prober", "detector"),
+}
+"""Who is asked in each stage (by the detector: summaries). A prompt's file names the role that answers it."""
+WRITERS: tuple[Author, ...] = tuple(dict.fromkeys(role for roles in ROLES.values() for role in roles))
 
 _HERE = Path(__file__).parent
 _STARTED = now()
@@ -34,8 +43,9 @@ class Writing:
     """How conversations are written, beside their stories.
 
     `models` is a models file, empty for the offline author; `prompts` a folder of overriding prompt files or empty.
-    `calls`, `confirmed` and `command` are as in `beamlib.models.store.StoredModel`. `reach` says how far back a
-    dialogue remembers. `processes` share the endpoints' concurrency.
+    `calls`, `confirmed` and `command` are as in `beamlib.models.store.StoredModel`. `output_tokens` limits replies,
+    `question_output_tokens` those of the asker, where the models file sets no limit; 0 is none. `processes` share the
+    endpoints' concurrency.
     """
 
     models: str = ""
@@ -43,65 +53,101 @@ class Writing:
     calls: Mode = "record"
     confirmed: bool = False
     command: str = ""
-    reach: Reach = "conversation"
+    output_tokens: int = 0
+    question_output_tokens: int = 0
     processes: int = 1
 
-    def made_by(self, role: Author) -> dict[str, Any]:
-        """What the work of a role rests on, for the record of its stage."""
+    def endpoint(self, role: Author) -> Endpoint:
+        """Where the model of a role is served, with the limit of its replies; only with a models file."""
+        own = self.question_output_tokens if role == "asker" else 0
+        return load_models(Path(self.models)).author(role).limited(own or self.output_tokens)
+
+    def made_by(self, stage: Stage) -> dict[str, Any]:
+        """What the work of a stage rests on beside its files and numbers, for its record."""
         if not self.models:
-            return {"author": OFFLINE_NAME, "rules": _rules(), "reach": self.reach}
-        folder = Path(self.prompts) if self.prompts else None
-        names = [name for name in prompt_ids() if prompt_file(name).role in get_args(Author)]
-        hashes = prompt_hashes(tuple(name for name in names if not name.startswith(OTHER_BENCHMARK)), folder)
-        endpoint = load_models(Path(self.models)).author(role)
-        return {"author": endpoint.settings, "prompts": sha256(repr(sorted(hashes.items()))), "reach": self.reach}
+            return {"author": OFFLINE_NAME, "rules": _rules()}
+        folder, roles = Path(self.prompts) if self.prompts else None, ROLES[stage]
+        hashes = prompt_hashes(tuple(name for name in prompts_of_generation() if role_of(name) in roles), folder)
+        authors = {role: self.endpoint(role).settings for role in roles}
+        return {"authors": authors, "prompts": sha256(repr(sorted(hashes.items())))}
 
-    def name(self, role: Author) -> str:
-        """The name of who plays a role."""
-        return load_models(Path(self.models)).author(role).model if self.models else OFFLINE_NAME
+    @property
+    def names(self) -> str:
+        """Who writes: the models, each once."""
+        return ", ".join(dict.fromkeys(self.endpoint(role).model for role in WRITERS)) if self.models else OFFLINE_NAME
+
+    def ready(self) -> None:
+        """A `UserError` where the key of one of the models is missing: before another one's calls are paid for."""
+        for role in WRITERS:
+            EndpointModel(role, self.endpoint(role)).ready()
 
 
-@dataclass(frozen=True, slots=True)
+def prompts_of_generation() -> list[str]:
+    """The ids of the prompts that the roles of generation answer."""
+    return [
+        name
+        for name in prompt_ids()
+        if prompt_file(name).role in get_args(Author) and not name.startswith(OTHER_BENCHMARK)
+    ]
+
+
+def role_of(prompt_id: str) -> Author:
+    """The role that answers a prompt: the one that our file names, whatever an overriding file says."""
+    return cast(Author, prompt_file(prompt_id).role)
+
+
 class Cast:
-    """A model for each authoring role (reference 3.1): plans, main questions, both sides of the dialogue, probes."""
+    """The models of a conversation by role, as one: each prompt is answered by the model of its role."""
 
-    planner: Model
-    asker: Model
-    speaker: Model
-    prober: Model
+    def __init__(self, models: Mapping[Author, Model]) -> None:
+        self.models = models
+
+    @property
+    def name(self) -> str:
+        """All models' names, each once."""
+        return ", ".join(dict.fromkeys(model.name for model in self.models.values()))
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """The reply of the model whose role the prompt is."""
+        return await self.models[role_of(prompt.id)].complete(prompt)
 
 
 @contextmanager
-def open_cast(writing: Writing, story: Story, store: Path) -> Iterator[Cast]:
-    """The models that write `story`; with endpoints their calls go through the call store at `store`."""
+def open_cast(writing: Writing, story: Story, stage: Stage, store: Path) -> Iterator[Model]:
+    """Who writes a stage of `story`: the offline author, or endpoints with their calls in the store at `store`."""
     if not writing.models:
-        author = OfflineAuthor(story)
-        yield Cast(author, author, author, author)
+        yield OfflineAuthor(story)
         return
-    found = load_models(Path(writing.models))
+    with open_roles(writing, ROLES[stage], f"{story.size}-{story.number}", store) as models:
+        yield models
+
+
+@contextmanager
+def open_roles(writing: Writing, roles: Sequence[Author], conversation: str, store: Path) -> Iterator[Cast]:
+    """The models of `roles`, their calls in the call store at `store` under the name of a conversation."""
     prompts = Path(writing.prompts) if writing.prompts else None
     with CallStore(store, read_only=writing.calls == "replay") as calls:
-        roles: dict[str, Model] = {}
-        for role in get_args(Author):
-            endpoint = found.author(role)
+        models: dict[Author, Model] = {}
+        for role in roles:
+            endpoint = writing.endpoint(role)
             lanes = max(1, endpoint.concurrency // writing.processes)
-            roles[role] = Careful(
+            models[role] = Careful(
                 StoredModel(
                     EndpointModel(role, endpoint, prompts=prompts, lanes=lanes),
                     calls,
                     writing.calls,
                     role=role,
-                    conversation=f"{story.size}-{story.number}",
+                    conversation=conversation,
                     command=writing.command,
                     confirmed=writing.confirmed,
                     since=_STARTED,
                 )
             )
-        yield Cast(**roles)
+        yield Cast(models)
 
 
 @cache
 def _rules() -> str:
     """Hash of the code and banks that the offline author's texts rest on."""
-    files = sorted(path for path in _HERE.rglob("*") if path.suffix in (".py", ".toml", ".yaml"))
+    files = sorted(path for path in _HERE.rglob("*") if path.suffix in (".py", ".toml", ".yaml", ".csv"))
     return sha256("".join(f"{path.relative_to(_HERE).as_posix()} {sha256_of_file(path)}\n" for path in files))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from beamlib.errors import UserError
 from beamlib.generate.history import ASSISTANT, USER, Fold, Lazy, Talk, Window
 from beamlib.generate.messages import ask_message, ask_yes_or_no
 from beamlib.generate.people import render_profile
 from beamlib.generate.seeds import render_topic
-from beamlib.generate.shapes import Plan, Question, Repairs, Said, SpokenTurn, Story
+from beamlib.generate.shapes import Limits, Plan, Question, Repairs, Said, SpokenTurn, Story
 from beamlib.generate.texts import bullet_lines, earlier_plans_text, earlier_subplans
 from beamlib.models.base import Model, ModelError, Prompt
 from beamlib.text import count_tokens
@@ -20,16 +20,10 @@ from beamlib.text import count_tokens
 PROMPT_IDS = (
     "assistant_answer", "detect_question", "user_reply", "detect_followup", "user_followup", "dialogue_summary",
 )  # fmt: skip
-REPLIES = 2
-"""Delta 1: user replies to the assistant's questions in one turn."""
-FOLLOWUPS = 2
-"""Delta 2: follow-up questions in one turn."""
 EARLIER = 12_500
 """Tokens of earlier sub-plans that either side is shown, as in the questions' prompts."""
 LOST = 5
 """Turns of a sub-plan that may be dropped before generation stops (released: ten messages)."""
-Reach = Literal["conversation", "batch"]
-"""How far back the recent turns go: over the whole plan (the paper), or to the beginning of the sub-plan (released)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +73,17 @@ async def hold_dialogue(
     plan: Plan,
     questions: Sequence[Sequence[Question]],
     earlier_plans: Sequence[str],
+    limits: Limits,
     repairs: Repairs,
     *,
     said_before: Iterable[Entry] = (),
     keep: Callable[[Entry], None] | None = None,
-    reach: Reach = "conversation",
 ) -> list[SpokenTurn]:
     """The turns of one plan, in order; `questions[i]` belong to its sub-plan i + 1, `earlier_plans` are summaries.
 
-    `said_before` are the entries that an interrupted run put on file by `keep`, which is called after every turn. Under
-    `reach` "batch" sub-plans are independent and run concurrently. A `ModelError` that may pass ends the run: what was
-    kept stands. A sub-plan that loses more than `LOST` turns, or all of them, is a `UserError`.
+    `said_before` are the entries that an interrupted run put on file by `keep`, which is called after every turn. Where
+    `limits.reach` is "batch", sub-plans are independent and run concurrently. A `ModelError` that may pass ends the
+    run: what was kept stands. A sub-plan that loses more than `LOST` turns, or all of them, is a `UserError`.
     """
     heard = list(said_before)
     stored: dict[int, list[Entry]] = {}
@@ -101,9 +95,9 @@ async def hold_dialogue(
         if keep is not None:
             keep(entry)
 
-    cast = _Cast(model, story, plan, earlier_plans_text(earlier_plans), hear)
+    cast = _Cast(model, story, plan, earlier_plans_text(earlier_plans), limits, hear)
     try:
-        entries = await _played(cast, questions, stored, reach)
+        entries = await _played(cast, questions, stored)
     except (UserError, ModelError):
         repairs.entries += [note for entry in heard for note in entry.notes]
         raise
@@ -112,17 +106,21 @@ async def hold_dialogue(
 
 
 async def _played(
-    cast: _Cast, questions: Sequence[Sequence[Question]], stored: Mapping[int, Sequence[Entry]], reach: Reach
+    cast: _Cast, questions: Sequence[Sequence[Question]], stored: Mapping[int, Sequence[Entry]]
 ) -> list[list[Entry]]:
     """The entries of all sub-plans."""
     entries: list[list[Entry]] = []
-    if reach == "conversation":
-        memory = _Memory()
+    recent = cast.limits.recent
+    if cast.limits.reach == "conversation":
+        memory = _Memory(recent)
         for number, asked in enumerate(questions, start=1):
             entries.append(await cast.play(number, asked, stored.get(number, []), memory))
     else:
         played = await asyncio.gather(
-            *(cast.play(number, asked, stored.get(number, []), _Memory()) for number, asked in enumerate(questions, 1)),
+            *(
+                cast.play(number, asked, stored.get(number, []), _Memory(recent))
+                for number, asked in enumerate(questions, 1)
+            ),
             return_exceptions=True,
         )
         for one in played:
@@ -135,9 +133,9 @@ async def _played(
 class _Memory:
     """What has been said, and the windows of both sides on it."""
 
-    def __init__(self) -> None:
+    def __init__(self, recent: int) -> None:
         self.talk = Talk()
-        self.assistant, self.user = Window(self.talk, ASSISTANT), Window(self.talk, USER)
+        self.assistant, self.user = Window(self.talk, ASSISTANT, recent), Window(self.talk, USER, recent)
 
     def restore(self, entries: Sequence[Entry]) -> None:
         """Go on after `entries`, without asking a model anything."""
@@ -158,6 +156,7 @@ class _Cast:
     story: Story
     plan: Plan
     earlier_plans: str
+    limits: Limits
     keep: Callable[[Entry], None]
 
     async def play(
@@ -167,23 +166,23 @@ class _Cast:
         entries = list(stored)
         memory.restore(entries)
         where = f"plan {self.plan.index}, sub-plan {number}"
-        _check_losses(entries, len(questions), where, self.model.name)
+        _check_losses(entries, len(questions), where)
         scene = _Scene(self, number, memory)
         for position in range(len(entries), len(questions)):
             entry = await scene.turn(position, questions[position])
             entries.append(entry)
             self.keep(entry)
-            _check_losses(entries, len(questions), where, self.model.name)
+            _check_losses(entries, len(questions), where)
         return entries
 
 
-def _check_losses(entries: Sequence[Entry], questions: int, where: str, model: str) -> None:
+def _check_losses(entries: Sequence[Entry], questions: int, where: str) -> None:
     lost = [entry for entry in entries if entry.turn is None]
     if len(lost) > LOST or 0 < len(lost) == questions:
         reason = lost[-1].notes[0][2]
         raise UserError(
             f"{where}: {len(lost)} of {questions} turns had to be dropped, the last one for '{reason}'; see what the "
-            f"model '{model}' (role speaker) refuses, then run again with another model or seed."
+            "model of the role speaker refuses, then run again with another model or seed."
         )
 
 
@@ -239,27 +238,32 @@ class _Scene:
         return True
 
     async def _replies(self, said: list[Said], notes: Repairs, where: str) -> None:
-        for _ in range(REPLIES):
-            variables = Lazy({"answer": said[-1].text, "history": self.memory.user.text(leave_out=1)})
-            if not await ask_yes_or_no(self.cast.model, Prompt("detect_question", variables, where), notes, where):
+        for _ in range(self.cast.limits.replies):
+            if not await self._detects("detect_question", {}, said[-1].text, notes, where):
                 return
             reply = await self._user("user_reply", said[-1].text, notes, where)
             if reply is None or not await self._exchange(Said("user", reply, "answer_ai_question"), said, notes, where):
                 return
 
     async def _followups(self, said: list[Said], notes: Repairs, where: str) -> None:
-        for _ in range(FOLLOWUPS):
-            history = self.memory.user.text(leave_out=1)
-            variables = Lazy({"topic": self.topic, "history": history, "answer": said[-1].text})
-            if not await ask_yes_or_no(self.cast.model, Prompt("detect_followup", variables, where), notes, where):
+        for _ in range(self.cast.limits.followups):
+            if not await self._detects("detect_followup", {"topic": self.topic}, said[-1].text, notes, where):
                 return
             asked = await self._user("user_followup", said[-1].text, notes, where)
             if asked is None or not await self._exchange(Said("user", asked, "followup_question"), said, notes, where):
                 return
 
-    async def _user(self, prompt_id: str, answer: str, notes: Repairs, where: str) -> str | None:
+    async def _detects(self, prompt_id: str, more: Mapping[str, str], answer: str, notes: Repairs, where: str) -> bool:
+        """A detector's decision on the newest answer, from the user's window and summary (lines 11 and 21)."""
         window = self.memory.user
         await window.make_room(self.cast.model, notes, where)
+        variables = Lazy(
+            {**more, "summary": window.fold.summary, "history": window.text(leave_out=1), "answer": answer}
+        )
+        return await ask_yes_or_no(self.cast.model, Prompt(prompt_id, variables, where), notes, where)
+
+    async def _user(self, prompt_id: str, answer: str, notes: Repairs, where: str) -> str | None:
+        window = self.memory.user  # a detector made room in it
         variables = Lazy(
             {
                 "topic": self.topic,

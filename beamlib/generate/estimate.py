@@ -6,15 +6,12 @@ length that the tables ask for. Of a 10M conversation only the first plan is pla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import get_args
 
 from beamlib.generate.author.author import OfflineAuthor
-from beamlib.generate.casting import Writing
+from beamlib.generate.casting import WRITERS, Writing, role_of
 from beamlib.generate.dialogue import hold_dialogue
-from beamlib.generate.layouts import layout
 from beamlib.generate.long_plans import make_plans
 from beamlib.generate.pipeline import Commission
 from beamlib.generate.plans import with_biography
@@ -22,7 +19,7 @@ from beamlib.generate.probes.making import make_probes
 from beamlib.generate.questions import make_questions
 from beamlib.generate.shapes import Repairs
 from beamlib.models.base import Completion, Model, Prompt, run
-from beamlib.models.endpoints import Author, Endpoint, load_models
+from beamlib.models.endpoints import Author
 
 _CHARACTERS_PER_TOKEN = 4.2  # of the released conversations (reference 1.2)
 _FRAME = 450  # tokens of a prompt file's own text, about
@@ -64,10 +61,10 @@ class WritingEstimate:
 
 
 class _Measured:
-    """A model that passes on and measures what goes in and out."""
+    """A model that passes on and measures what goes in and out, for the role of each prompt."""
 
-    def __init__(self, model: Model, cost: RoleCost, times: int) -> None:
-        self.model, self.cost, self.times = model, cost, times
+    def __init__(self, model: Model, costs: Mapping[Author, RoleCost], times: int) -> None:
+        self.model, self.costs, self.times = model, costs, times
 
     @property
     def name(self) -> str:
@@ -76,20 +73,20 @@ class _Measured:
     async def complete(self, prompt: Prompt) -> Completion:
         reply = await self.model.complete(prompt)
         size = sum(len(prompt.variables[name]) for name in prompt.variables)
-        self.cost.calls += self.times
-        self.cost.input_tokens += self.times * (size / _CHARACTERS_PER_TOKEN + _FRAME)
-        self.cost.output_tokens += self.times * max(1.0, len(reply.text) / _CHARACTERS_PER_TOKEN)
+        cost = self.costs[role_of(prompt.id)]
+        cost.calls += self.times
+        cost.input_tokens += self.times * (size / _CHARACTERS_PER_TOKEN + _FRAME)
+        cost.output_tokens += self.times * max(1.0, len(reply.text) / _CHARACTERS_PER_TOKEN)
         return reply
 
 
 def estimate_writing(commissions: Sequence[Commission], writing: Writing) -> WritingEstimate:
     """What `commissions` would call; of several of one size the first is played and counted for all."""
-    found = load_models(Path(writing.models))
-    endpoints: dict[Author, Endpoint] = {role: found.author(role) for role in get_args(Author)}
+    endpoints = {role: writing.endpoint(role) for role in WRITERS}
     costs = {role: RoleCost(role, endpoint.model) for role, endpoint in endpoints.items()}
     for size in dict.fromkeys(one.size for one in commissions):
         same = [one for one in commissions if one.size == size]
-        _play(same[0], writing, costs, len(same))
+        _play(same[0], costs, len(same))
     for role, cost in costs.items():
         endpoint = endpoints[role]
         spent = cost.input_tokens * endpoint.input_price + cost.output_tokens * endpoint.output_price
@@ -97,18 +94,15 @@ def estimate_writing(commissions: Sequence[Commission], writing: Writing) -> Wri
     return WritingEstimate(list(costs.values()))
 
 
-def _play(commission: Commission, writing: Writing, costs: dict[Author, RoleCost], times: int) -> None:
+def _play(commission: Commission, costs: Mapping[Author, RoleCost], times: int) -> None:
     story, repairs = commission.story(), Repairs()
     author = OfflineAuthor(story)
-    planner, prober = (_Measured(author, costs[role], times) for role in ("planner", "prober"))
-    story = run(with_biography(planner, story, repairs))
-    plans = run(make_plans(planner, story, repairs))
-    each = times * len(plans)
-    asked = _Measured(author, costs["asker"], each)
-    questions = run(make_questions(asked, story, plans[0], layout(story.size, story.style), repairs))
-    speaker = _Measured(author, costs["speaker"], each)
-    turns = run(hold_dialogue(speaker, story, plans[0], questions, [], repairs, reach=writing.reach))
+    whole = _Measured(author, costs, times)
+    story = run(with_biography(whole, story, repairs))
+    plans = run(make_plans(whole, story, repairs))
+    each = _Measured(author, costs, times * len(plans))
+    questions = run(make_questions(each, story, plans[0], repairs))
+    turns = run(hold_dialogue(each, story, plans[0], questions, [], commission.limits, repairs))
     if len(plans) > 1:  # a single plan's questions, taken ten times; pairs of plans make about as many
-        prober = _Measured(author, costs["prober"], each)
         story = replace(story, size="1M")
-    run(make_probes(prober, story, plans[:1], [turns], repairs, story.seed, allow_short=True))
+    run(make_probes(each, story, plans[:1], [turns], repairs, story.seed, allow_short=True))

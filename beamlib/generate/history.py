@@ -1,7 +1,7 @@
 """What the two speakers of a dialogue remember: the newest messages word for word, the older ones as a summary.
 
-Algorithm 3 speaks of a window of recent turns and a summary of those before it. The released code lets the window grow
-to a budget, then keeps ten messages and folds the rest into the summary; the two speakers have a budget each.
+Algorithm 3 speaks of a window of M recent turns and a summary of those before it. The released code lets the window
+grow to a budget, then keeps M messages (ten) and folds the rest into the summary; the two speakers have a budget each.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from beamlib.generate.texts import clean
 from beamlib.models.base import Model, ModelError, Prompt
 from beamlib.text import count_tokens, token_spans
 
-RECENT = 10
-"""Messages that stay word for word when the older ones are folded into the summary."""
+LEAST_SHOWN = 100
+"""Tokens of a long message that have to be shown at least; it bounds how many recent messages can be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +72,14 @@ class Talk:
 
 
 class Window:
-    """What one side is shown of a talk. `fixed` are the tokens of the unchanging part of its prompts."""
+    """What one side is shown of a talk: `recent` messages at least. `fixed` are the tokens of what its prompts keep."""
 
-    def __init__(self, talk: Talk, side: Side) -> None:
-        self.talk, self.side = talk, side
+    def __init__(self, talk: Talk, side: Side, recent: int) -> None:
+        self.talk, self.side, self.recent = talk, side, recent
         self.fold = Fold(0, "")
         self.fixed = 0
-        # Ten messages must always fit, or a runaway answer would fail every later call: a longer one is shown in part.
-        self.longest = side.budget // RECENT
+        # The recent messages must always fit, or a runaway answer would fail every later call: a longer one is cut.
+        self.longest = side.budget // recent
         self._counted, self._total = 0, 0
 
     def resume(self, fold: Fold) -> None:
@@ -94,7 +94,7 @@ class Window:
             self._total += min(tokens, self.longest)
         self._counted = len(self.talk.tokens)
         room = max(self.side.budget - self.fixed, self.side.budget // 2)
-        return self._total > room and self._counted - self.fold.start > RECENT
+        return self._total > room and self._counted - self.fold.start > self.recent
 
     async def make_room(self, model: Model, repairs: Repairs, where: str) -> None:
         """Fold all but the newest messages into the summary where the window is full.
@@ -103,7 +103,7 @@ class Window:
         """
         if not self.full:
             return
-        start = len(self.talk.said) - RECENT
+        start = len(self.talk.said) - self.recent
         older = (self.fold.start, start)
         variables = Lazy({"summary": self.fold.summary, "exchanges": lambda: self._text(*older)})
         summary = self.fold.summary

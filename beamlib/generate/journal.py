@@ -15,9 +15,9 @@ from beamlib.generate.shapes import Repairs
 from beamlib.models.prompts import prompt_file
 
 
-def fingerprint(model: str, prompts: Mapping[str, str], *parts: object) -> str:
-    """Hash of what a stage rests on: the model's name, its prompts' hashes (by id) and `parts` (their `repr`)."""
-    return sha256(repr((model, sorted(prompts.items()), parts)))
+def fingerprint(name: str, prompts: Mapping[str, str], *parts: object) -> str:
+    """Hash of what a stage rests on: its or its model's name, its prompts' hashes (by id), `parts` (their `repr`)."""
+    return sha256(repr((name, sorted(prompts.items()), parts)))
 
 
 def prompt_hashes(ids: tuple[str, ...], folder: Path | None = None) -> dict[str, str]:

@@ -1,6 +1,7 @@
-"""How large plans are, and what finished conversations should measure: paper Tables 3 and 6.
+"""How large plans are, from a run's parameters, and what finished conversations should measure: paper Table 3.
 
-M, the number of bullets asked for, is not in the paper; it is the released code's (section 3.2 of the reference).
+The parameter files hold N, K and I of Table 6. M, the number of bullets asked for, is not in the paper; it is the
+released code's (section 3.2 of the reference).
 """
 
 from __future__ import annotations
@@ -8,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import get_args
 
 from beamlib.benchmark.model import Size
-from beamlib.generate.shapes import Layout, Style
+from beamlib.errors import UserError
+from beamlib.generate.history import LEAST_SHOWN, USER
+from beamlib.generate.shapes import Layout, Limits, Story, Style
+from beamlib.params import RunParameters
 from beamlib.published import table
 
 PRINTED_SIZE: Mapping[Size, str] = {"100K": "128K", "500K": "500K", "1M": "1M", "10M": "10M"}
 """Size -> how Tables 3 and 6 print it."""
 
 _TOKENS: Mapping[Size, int] = {"100K": 128_000, "500K": 500_000, "1M": 1_000_000, "10M": 10_000_000}
-_BULLETS: Mapping[Size, Mapping[Style, int]] = {
-    "100K": {"general": 20, "coding": 23, "math": 25},
-    "500K": {"general": 30, "coding": 30, "math": 30},
-    "1M": {"general": 30, "coding": 30, "math": 30},
-    "10M": {"general": 30, "coding": 30, "math": 30},
-}
 _CONVERSATIONS_100K = 20
 
 
@@ -39,17 +38,41 @@ class Targets:
     followups: float
 
 
-@cache
-def layout(size: Size, style: Style) -> Layout:
-    """N, M, K and I of a size and style: N, K, I of Table 6, M as released (the time anchor is one of the M)."""
-    rows = table("table6")
-    row = rows[(rows.chat_size == PRINTED_SIZE[size]) & (rows.category == style.title())].iloc[0]
-    return Layout(
-        subplans=int(row.num_subplans),
-        bullets=_BULLETS[size][style],
-        groups=int(row.batches_per_subplan_k),
-        questions=int(row.questions_per_batch_i),
-    )
+def layouts_of(parameters: RunParameters) -> dict[Style, Layout]:
+    """N, M, K and I of the conversations of each style; a `UserError` where K groups cannot each have a bullet."""
+    numbers = zip(
+        parameters.subplans, parameters.bullets_per_subplan, parameters.batches_per_subplan,
+        parameters.questions_per_batch, strict=True,
+    )  # fmt: skip
+    found: dict[Style, Layout] = {style: Layout(*four) for style, four in zip(get_args(Style), numbers, strict=True)}
+    for style, layout in found.items():
+        if layout.groups > layout.bullets:
+            raise UserError(
+                f"batches_per_subplan is {layout.groups} and bullets_per_subplan {layout.bullets} for {style} "
+                f"conversations of {parameters.size}: a batch needs a bullet; give at most {layout.bullets} batches."
+            )
+    return found
+
+
+def limits_of(parameters: RunParameters) -> Limits:
+    """The bounds of a dialogue; a `UserError` where so many recent messages would each be cut to a few words."""
+    most = USER.budget // LEAST_SHOWN
+    if parameters.recent_messages > most:
+        raise UserError(
+            f"recent_messages is {parameters.recent_messages}: the user's side remembers {USER.budget:,} tokens, in "
+            f"which that many messages would be cut to less than {LEAST_SHOWN} each; give at most {most}."
+        )
+    return Limits(parameters.recent_messages, parameters.reply_limit, parameters.followup_limit, parameters.reach)
+
+
+def check_days(story: Story) -> None:
+    """A `UserError` where a plan has too few days: each sub-plan plays on one of its own, with room to move it."""
+    days = ((story.timeline.end - story.timeline.start).days + 1) // story.plans
+    if story.layout.subplans >= days:
+        raise UserError(
+            f"subplans is {story.layout.subplans} for {story.style} conversations, but a plan of {story.size}-"
+            f"{story.number} lasts {days} days, and each sub-plan needs one of its own; give at most {days - 1}."
+        )
 
 
 @cache

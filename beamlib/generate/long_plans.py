@@ -21,7 +21,6 @@ from itertools import pairwise
 
 from beamlib.benchmark.model import Seed
 from beamlib.errors import UserError
-from beamlib.generate.layouts import layout
 from beamlib.generate.people import render_profile, render_relationships
 from beamlib.generate.plan_text import read_timeline, render_plan, show_timeline
 from beamlib.generate.plans import about, ask_narratives, ask_plan, ask_summary, make_plan, plan_size, with_biography
@@ -111,8 +110,8 @@ async def make_stages(model: Model, story: Story, repairs: Repairs, done: Sequen
     planned = [Stage(plan.seed, plan.timeline) for plan in done]
     told = [timeline for _, timeline in found[len(planned) : count]]
     begin = planned[-1].timeline.end + timedelta(1) if planned else story.timeline.start
-    days = layout(story.size, story.style).subplans
-    fitted = fit_timelines(told, Timeline(begin, story.timeline.end), days, f"{where} from {len(done) + 1}", repairs)
+    whole = Timeline(begin, story.timeline.end)
+    fitted = fit_timelines(told, whole, story.layout.subplans, f"{where} from {len(done) + 1}", repairs)
     return planned + [Stage(seed, timeline) for seed, timeline in zip(seeds[len(planned) :], fitted, strict=True)]
 
 

@@ -4,71 +4,88 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from beamlib.benchmark.sources import parse_size
 from beamlib.errors import UserError
+from beamlib.files import to_json
 from beamlib.generate.casting import Writing
-from beamlib.generate.dialogue import Reach
 from beamlib.generate.domains import parse_domain
 from beamlib.generate.estimate import estimate_writing
 from beamlib.generate.pipeline import Commission, repairs_of
 from beamlib.generate.producing import produce
-from beamlib.models.client import EndpointModel
-from beamlib.models.endpoints import Author, load_models
-from beamlib.models.offline import OFFLINE_NAME
+from beamlib.generate.titles import read_titles
+from beamlib.generate.working import writing_of
 from beamlib.models.prompts import check_overrides
-from beamlib.models.store import Mode
+from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
+
+_OPTIONS = {
+    "generation_seed": "--seed", "domain": "--domain", "title": "--title", "strategy": "--strategy",
+    "reach": "--reach", "workers": "--workers", "authors": "--models", "calls": "--calls", "prompts": "--prompts",
+    "confirm_cost": "--yes",
+}  # fmt: skip
+"""Parameters that options of their own set."""
+
+_SETTINGS = (*(name for name in OF_GENERATION if name not in _OPTIONS), "output_tokens")
+"""The other parameters that generated conversations rest on, for `--set`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the command line asked for; see `beamlib generate --help`."""
+    """What the command line asked for; see `beamlib generate --help`.
+
+    `values` are the parameters that options of their own set, by name; `settings` those of `--set`. What neither names
+    is as in `params/<size>.yaml`.
+    """
 
     out: Path
     sizes: Sequence[str]
-    conversations: int
-    seed: int
-    domain: str
-    title: str
-    strategy: str
-    reach: Any
-    models: Path | None
-    calls: Any
-    prompts: Path | None
-    workers: int
-    yes: bool
+    conversations: int = 1
+    values: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] | None = None
+    titles: Path | None = None
+
+    def parameters(self) -> list[RunParameters]:
+        """The parameters of each size."""
+        for name in self.settings or {}:
+            if name in _OPTIONS:
+                raise UserError(f"--set {name}: this parameter has an option of its own; give {_OPTIONS[name]}.")
+            if name not in _SETTINGS:
+                known = ", ".join(_SETTINGS)
+                raise UserError(f"--set {name}: generation has no such parameter; it has {known}.")
+        sizes = [parse_size(size) for size in self.sizes]
+        if not sizes:
+            raise UserError("--size: name at least one of 100k, 500k, 1m, 10m.")
+        given = {**(self.settings or {}), **(self.values or {})}
+        return [usual_parameters(size, **given) for size in sizes]
 
 
 def fulfil(order: Order) -> None:
     """Write what was ordered; with models nothing is called before `--yes`."""
-    sizes = [parse_size(size) for size in order.sizes]
-    if not sizes:
-        raise UserError("--size: name at least one of 100k, 500k, 1m, 10m.")
-    for option, value, known in (("--reach", order.reach, get_args(Reach)), ("--calls", order.calls, get_args(Mode))):
-        if value not in known:
-            raise UserError(f"{option}: {value!r:.80} does not exist; choose one of {', '.join(known)}.")
-    if order.domain:
-        parse_domain(order.domain)
+    wanted = order.parameters()
+    if wanted[0].domain:
+        parse_domain(wanted[0].domain)
+    topics = read_titles(order.titles) if order.titles else [None]
+    if order.titles and (wanted[0].domain or wanted[0].title):
+        raise UserError("--titles: the file names domains and titles; leave out --domain and --title.")
     commissions = [
-        Commission(size, number, order.seed, order.domain, order.title, order.strategy)
-        for size in sizes
+        Commission(parameters, number, topics[(number - 1) % len(topics)])
+        for parameters in wanted
         for number in range(1, order.conversations + 1)
     ]
     for commission in commissions:
         commission.story()  # a mistake in the order should show before anything is written
-    writing = _writing(order)
-    if writing.models and order.calls != "replay":
+    writing = _writing(order, wanted[0])
+    if writing.models and writing.calls != "replay":
         print(estimate_writing(commissions, writing).render())
-        if not order.yes:
+        if not writing.confirmed:
             raise UserError("nothing was called: add --yes to spend what the estimate above says.")
     started = time.monotonic()
-    author = writing.name("speaker") if writing.models else OFFLINE_NAME
-    print(f"author: {author}")
-    for done in produce(commissions, order.out, writing, order.workers):
+    print(f"author: {writing.names}")
+    for done in produce(commissions, order.out, writing, wanted[0].workers):
         counts = {stage: len(rows) for stage, rows in repairs_of(done.folder).items() if rows}
         noted = ", ".join(f"{stage} {count}" for stage, count in counts.items()) or "none"
         state = "written" if done.worked else "was there"
@@ -76,35 +93,27 @@ def fulfil(order: Order) -> None:
     print(f"{len(commissions)} conversation(s) in {time.monotonic() - started:.0f} s")
 
 
-def _writing(order: Order) -> Writing:
-    if order.models is None:
-        for option, given in (("--prompts", order.prompts is not None), ("--calls", order.calls != "record")):
+def _writing(order: Order, parameters: RunParameters) -> Writing:
+    """How the conversations are written; a mistake in the models, prompts or keys is a `UserError`."""
+    if not parameters.authors:
+        for option, given in (("--prompts", parameters.prompts), ("--calls", parameters.calls != "record")):
             if given:
                 raise UserError(f"{option}: the offline author asks no model; name a models file by --models as well.")
-        return Writing(reach=order.reach)
-    found = load_models(order.models)
-    for role in get_args(Author):
-        model = EndpointModel(role, found.author(role))
-        if order.yes and order.calls != "replay":
-            model.ready()  # a key that is missing should show before another role's calls are paid for
-    if order.prompts is not None:
-        check_overrides(order.prompts)
-    return Writing(
-        models=str(order.models.absolute()),
-        prompts=str(order.prompts.absolute()) if order.prompts else "",
-        calls=order.calls,
-        confirmed=order.yes,
-        command=_command(order),
-        reach=order.reach,
-    )
+    writing = replace(writing_of(parameters), command=_command(order))
+    if not writing.models:
+        return writing
+    if writing.confirmed and writing.calls != "replay":
+        writing.ready()
+    if writing.prompts:
+        check_overrides(Path(writing.prompts))
+    return writing
 
 
 def _command(order: Order) -> str:
-    """The command line that records what `order` needs; what is empty is left out."""
-    given = {
-        "--size": ",".join(order.sizes), "--conversations": order.conversations, "--seed": order.seed,
-        "--domain": order.domain, "--title": order.title, "--strategy": order.strategy, "--reach": order.reach,
-        "--models": order.models, "--prompts": order.prompts or "", "--out": order.out,
-    }  # fmt: skip
-    words = [word for option, value in given.items() if value != "" for word in (option, str(value))]
+    """The command line that records what `order` needs."""
+    words = ["--size", ",".join(order.sizes), "--conversations", str(order.conversations), "--out", str(order.out)]
+    for name, value in (order.values or {}).items():
+        words += [_OPTIONS[name], str(value)] if name not in ("calls", "confirm_cost", "workers") else []
+    words += ["--titles", str(order.titles)] if order.titles else []
+    words += [word for name, value in (order.settings or {}).items() for word in ("--set", f"{name}={to_json(value)}")]
     return shlex.join(["beamlib", "generate", *words, "--yes"])

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar, get_args
 
-from beamlib.benchmark.model import Size
+from beamlib.benchmark.model import Seed, Size
 from beamlib.benchmark.sources import CHAT
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_jsonl, write_json, write_jsonl
-from beamlib.generate.casting import Writing, open_cast
+from beamlib.generate.casting import Stage, Writing, open_cast
 from beamlib.generate.dialogue import Entry, hold_dialogue
 from beamlib.generate.folder import (
     USER_MESSAGES,
@@ -29,7 +29,7 @@ from beamlib.generate.folder import (
     write_questions,
 )
 from beamlib.generate.journal import Journal, fingerprint
-from beamlib.generate.layouts import layout
+from beamlib.generate.layouts import limits_of
 from beamlib.generate.long_plans import ask_summaries, make_plans
 from beamlib.generate.plan_files import PLAN, plan_folder, read_plan, read_story, write_plan, write_story
 from beamlib.generate.plans import with_biography
@@ -37,13 +37,13 @@ from beamlib.generate.probes.making import TooFew, make_probes
 from beamlib.generate.questions import make_questions
 from beamlib.generate.review import read_decisions
 from beamlib.generate.seeds import make_story
-from beamlib.generate.shapes import Repairs, Story
-from beamlib.generate.stages import begin, making, stage_state
+from beamlib.generate.shapes import Limits, Repairs, Story
+from beamlib.generate.stages import begin, making, settings_of, stage_state
 from beamlib.models.base import ModelError, run
+from beamlib.params import RunParameters
 
 Value = TypeVar("Value")
-Stage = Literal["plans", "questions", "dialogue", "probes"]
-STAGES: tuple[Stage, ...] = ("plans", "questions", "dialogue", "probes")
+STAGES: tuple[Stage, ...] = get_args(Stage)
 DECISIONS = "decisions.jsonl"
 CANDIDATES = "candidates.json"
 SUMMARIES = "plan_summaries.json"
@@ -53,14 +53,21 @@ JOURNAL = "dialogue.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Commission:
-    """Which conversation is wanted. `domain` and `title` may be empty: then the seed draws them."""
+    """Which conversation is wanted: number `number` of a run's size, on `topic` where that is not the run's to draw."""
 
-    size: Size
-    number: int
-    seed: int
-    domain: str = ""
-    title: str = ""
-    strategy: str = "hierarchical"
+    parameters: RunParameters
+    number: int = 1
+    topic: Seed | None = None
+
+    @property
+    def size(self) -> Size:
+        """The tier."""
+        return self.parameters.size
+
+    @property
+    def limits(self) -> Limits:
+        """What bounds its dialogue."""
+        return limits_of(self.parameters)
 
     def folder(self, out: Path) -> Path:
         """Where the conversation lies under `out`, as in the released data."""
@@ -68,44 +75,46 @@ class Commission:
 
     def begin(self, out: Path) -> Path:
         """Make the folder, or recognise it; a folder with another conversation is a `UserError`."""
-        folder = self.folder(out)
-        story = make_story(self.size, self.number, self.seed, self.domain, self.title, self.strategy)
-        drawn = {"category": story.topic.category, "title": story.topic.title, "strategy": self.strategy}
-        begin(folder, {"size": self.size, "number": self.number, "seed": self.seed, **drawn})
+        folder, story = self.folder(out), self.story()
+        topic = {"category": story.topic.category, "title": story.topic.title}
+        if self.topic is not None:
+            topic |= {"theme": story.topic.theme, "subtopics": "; ".join(story.topic.subtopics)}
+        drawn = {"size": self.size, "number": self.number, "seed": story.seed, **topic, "strategy": story.strategy}
+        begin(folder, drawn, story.layout, self.limits)
         return folder
 
     def story(self) -> Story:
-        """The story, drawn from the seed."""
-        return make_story(self.size, self.number, self.seed, self.domain, self.title, self.strategy)
+        """The story, drawn from the seed; what is wrong with the parameters is a `UserError`."""
+        limits_of(self.parameters)
+        return make_story(self.parameters, self.number, self.topic)
 
 
 def make_plan_stage(commission: Commission, folder: Path, writing: Writing) -> bool:
     """Plans of a conversation (Algorithm 1); whether there was anything to do."""
-    made_by = writing.made_by("planner")
+    story = commission.story()
+    made_by = {**writing.made_by("plans"), "subplans": story.layout.subplans, "bullets": story.layout.bullets}
     if stage_state(folder, "plans", made_by) in ("done", "edited"):
         return False
-    story = commission.story()
     with (
         _noting(folder, "plans") as repairs,
         making(folder, "plans", made_by=made_by) as files,
-        open_cast(writing, story, folder / _CALLS) as cast,
+        open_cast(writing, story, "plans", folder / _CALLS) as model,
     ):
-        story = _waited(with_biography(cast.planner, story, repairs))
+        story = _waited(with_biography(model, story, repairs))
         files += write_story(folder, story)
-        plans = _waited(make_plans(cast.planner, story, repairs))
+        plans = _waited(make_plans(model, story, repairs))
         for plan in plans:
             files += write_plan(folder, story, plan)
         if story.plans > 1:
-            files.append(
-                write_json(folder / SUMMARIES, _waited(ask_summaries(cast.planner, story, plans[:-1], repairs)))
-            )
+            files.append(write_json(folder / SUMMARIES, _waited(ask_summaries(model, story, plans[:-1], repairs))))
         files.append(_write_repairs(folder, "plans", repairs))
     return True
 
 
 def make_question_stage(folder: Path, writing: Writing) -> bool:
     """Main questions of all plans (Algorithm 2); whether there was anything to do."""
-    story, made_by = read_story(folder), writing.made_by("asker")
+    story = read_story(folder)
+    made_by = {**writing.made_by("questions"), "batches": story.layout.groups, "questions": story.layout.questions}
     made_from = [_name(folder, plan_folder(folder, story, k) / PLAN) for k in range(story.plans)]
     if stage_state(folder, "questions", made_by) in ("done", "edited"):
         return False
@@ -113,11 +122,11 @@ def make_question_stage(folder: Path, writing: Writing) -> bool:
     with (
         _noting(folder, "questions") as repairs,
         making(folder, "questions", made_from, made_by) as files,
-        open_cast(writing, story, folder / _CALLS) as cast,
+        open_cast(writing, story, "questions", folder / _CALLS) as model,
     ):
         for index in range(story.plans):
             plan = read_plan(folder, story, index)
-            made = make_questions(cast.asker, story, plan, layout(story.size, story.style), repairs, said=said)
+            made = make_questions(model, story, plan, repairs, said=said)
             files.append(write_questions(folder, story, plan, _waited(made)))
         files.append(_write_repairs(folder, "questions", repairs))
     return True
@@ -128,29 +137,29 @@ def make_dialogue_of_plan(folder: Path, index: int, writing: Writing) -> bool:
 
     Its stage is on record in the plan's own folder, so that plans can be worked on by different processes.
     """
-    story = read_story(folder)
-    place, made_by = plan_folder(folder, story, index), writing.made_by("speaker")
+    story, limits = read_story(folder), settings_of(folder)[1]
+    place, made_by = plan_folder(folder, story, index), {**writing.made_by("dialogue"), **asdict(limits)}
     if stage_state(place, "dialogue", made_by) in ("done", "edited"):
         return False
     plan = read_plan(folder, story, index)
     questions = read_questions(folder, story, plan)
-    rests_on = fingerprint(writing.name("speaker"), {}, made_by, story, plan, questions)
+    rests_on = fingerprint("dialogue", {}, made_by, story, plan, questions)
     with (
         _noting(place, "dialogue") as repairs,
         making(place, "dialogue", [PLAN, USER_MESSAGES], made_by) as files,
-        open_cast(writing, story, place / _CALLS) as cast,
+        open_cast(writing, story, "dialogue", place / _CALLS) as model,
         Journal(place / JOURNAL, rests_on, repairs) as journal,
     ):
         held = hold_dialogue(
-            cast.speaker,
+            model,
             story,
             plan,
             questions,
             _summaries(folder, index),
+            limits,
             repairs,
             said_before=[Entry.from_json(value) for value in journal.entries],
             keep=lambda entry: journal.append(entry.to_json()),
-            reach=writing.reach,
         )
         files.append(write_chat(folder, story, plan, _waited(held)))
         files.append(_write_repairs(place, "dialogue", repairs))
@@ -163,10 +172,11 @@ def make_probe_stage(folder: Path, writing: Writing) -> bool:
 
     A file `decisions.jsonl` in the folder is honoured; when it changes, the questions are chosen anew.
     """
-    story, made_by = read_story(folder), writing.made_by("prober")
+    story, made_by = read_story(folder), writing.made_by("probes")
     chats = [_name(folder, plan_folder(folder, story, k) / CHAT) for k in range(story.plans)]
-    if story.plans > 1 and stage_state(folder, "combined", {}) not in ("done", "edited"):
-        with making(folder, "combined", chats, {}) as files:
+    spoken_by = writing.made_by("dialogue")
+    if story.plans > 1 and stage_state(folder, "combined", spoken_by) not in ("done", "edited"):
+        with making(folder, "combined", chats, spoken_by) as files:
             files.append(combine_chats(folder, story))
     if stage_state(folder, "probes", made_by) in ("done", "edited"):
         return False
@@ -175,12 +185,12 @@ def make_probe_stage(folder: Path, writing: Writing) -> bool:
     with (
         _noting(folder, "probes") as repairs,
         making(folder, "probes", sources, made_by) as files,
-        open_cast(writing, story, folder / _CALLS) as cast,
+        open_cast(writing, story, "probes", folder / _CALLS) as model,
     ):
         plans = [read_plan(folder, story, index) for index in range(story.plans)]
         turns = [read_turns(folder, story, plan) for plan in plans]
         try:
-            probes = _waited(make_probes(cast.prober, story, plans, turns, repairs, story.seed, decisions))
+            probes = _waited(make_probes(model, story, plans, turns, repairs, story.seed, decisions))
         except TooFew as error:  # what there is can be reviewed and edited; the stage stays undone
             write_json(folder / CANDIDATES, error.probes.candidates)
             raise UserError(str(error)) from None  # one that a pool of processes can hand on: `TooFew` takes two values

@@ -20,6 +20,7 @@ from beamlib.files import read_json, read_text, write_json, write_text
 from beamlib.generate.people import Gender, Relation, render_profile, render_relationships
 from beamlib.generate.plan_text import read_subplans, read_timeline, render_plan
 from beamlib.generate.shapes import SPECIAL_LABELS, Person, Plan, Profile, Story, Strategy, Style, SubPlan, Timeline
+from beamlib.generate.stages import settings_of
 
 STORY, TOPIC, PROFILE, NARRATIVES = "story.json", "topic.json", "main_spec.txt", "labels.txt"
 BASE_PLAN, PLAN = "plan.txt", "plan_new.txt"
@@ -72,7 +73,7 @@ def write_story(folder: Path, story: Story) -> list[Path]:
 
 
 def read_story(folder: Path) -> Story:
-    """The story of a conversation folder."""
+    """The story of a conversation folder, its layout from the folder's record."""
     try:
         facts = _Facts.model_validate(read_json(folder / STORY))
     except ValidationError as error:
@@ -85,7 +86,8 @@ def read_story(folder: Path) -> Story:
     return Story(
         size=facts.size, number=facts.number, seed=facts.seed, style=facts.style, topic=_read_topic(folder)[0],
         profile=replace(_read_profile(folder / PROFILE), traits=tuple(facts.traits)), core=core,
-        newcomers=tuple(newcomers), timeline=Timeline(facts.start, facts.end), strategy=facts.strategy,
+        newcomers=tuple(newcomers), timeline=Timeline(facts.start, facts.end), layout=settings_of(folder)[0],
+        strategy=facts.strategy,
     )  # fmt: skip
 
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from beamlib.benchmark.model import Seed
-from beamlib.generate.layouts import layout
 from beamlib.generate.people import render_profile, render_relationships, render_traits
 from beamlib.generate.plan_rules import (
     STAGE,
@@ -86,8 +85,7 @@ async def make_plan(model: Model, story: Story, repairs: Repairs) -> Plan:
 
 def plan_size(story: Story) -> dict[str, str]:
     """The variables `subplans` and `bullets` of a plan's prompt."""
-    size = layout(story.size, story.style)
-    return {"subplans": str(size.subplans), "bullets": str(size.bullets)}
+    return {"subplans": str(story.layout.subplans), "bullets": str(story.layout.bullets)}
 
 
 async def ask_narratives(model: Model, story: Story, topic: Seed, index: int, repairs: Repairs) -> str:
@@ -115,7 +113,7 @@ async def ask_plan(
     model: Model, prompt: Prompt, story: Story, timeline: Timeline, index: int, repairs: Repairs
 ) -> tuple[SubPlan, ...]:
     """A plan in its two stages: the base plan that `prompt` asks for, then the special bullets."""
-    size, where = layout(story.size, story.style), about(story, "plan", index)
+    size, where = story.layout, about(story, "plan", index)
     reply = await model.complete(prompt)
     _note_frame(reply.text, "BATCH", where, repairs)
     batches = order_batches(read_batches(reply.text), size.subplans, where, repairs)

@@ -48,6 +48,8 @@ def produce(
     that is killed goes on where it stopped. Errors are `UserError`s.
     """
     together = workers if writing.models else 0
+    for commission in commissions:
+        commission.story()  # a mistake in the last one should show before the first one's folder is made
     folders = [commission.begin(out) for commission in commissions]
     writing = replace(writing, processes=workers)
     with process_pool(workers) as pool, tqdm(desc="plans, questions", unit="turn", leave=False, disable=quiet) as bar:

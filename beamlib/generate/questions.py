@@ -100,7 +100,6 @@ async def make_questions(
     model: Model,
     story: Story,
     plan: Plan,
-    layout: Layout,
     repairs: Repairs,
     *,
     done: Iterable[Asked] = (),
@@ -115,7 +114,7 @@ async def make_questions(
     added. A sub-plan that gets no question at all is a `UserError`; a `ModelError` that may pass is raised once
     everything in flight has arrived.
     """
-    asker = _Asker(model, story.style, plan, layout)
+    asker = _Asker(model, story.style, plan, story.layout)
     finished = {(asked.batch, asked.group): asked for asked in done}
 
     async def ask(group: _Group) -> Asked:
@@ -126,7 +125,7 @@ async def make_questions(
                 keep(known)
         return known
 
-    groups = [group for subplan in plan.subplans for group in _groups(subplan, layout)]
+    groups = [group for subplan in plan.subplans for group in _groups(subplan, story.layout)]
     arrived = await asyncio.gather(*map(ask, groups), return_exceptions=True)
     asked: list[Asked] = []
     for one in arrived:
@@ -144,8 +143,8 @@ async def make_questions(
         found.append(_without_repeats(mine, said, repairs, where))
         if not found[-1]:
             raise UserError(
-                f"{where}: the model '{model.name}' wrote no usable question for any bullet; run again, or use another "
-                "model for the role asker."
+                f"{where}: the model of the role asker wrote no usable question for any bullet; run again, or use "
+                "another one."
             )
     return found
 

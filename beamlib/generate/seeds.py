@@ -1,4 +1,4 @@
-"""What stands before a conversation's first plan, drawn from an explicit seed; and new topics by Listing 22.
+"""What stands before a conversation's first plan, drawn from an explicit seed.
 
 Which domain a conversation has: a tier has the released mixture (20, 35, 35 and 10 conversations, of them 3, 5, 5, 3
 about coding and 2, 5, 5, 2 about mathematics), in an order drawn from the seed, and begins anew after the last. The
@@ -7,7 +7,6 @@ first of each tier is general, and the four first ones of a seed are of four dom
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -16,10 +15,11 @@ from beamlib.benchmark.model import SIZES, Seed, Size
 from beamlib.errors import UserError
 from beamlib.generate.author.bank import bank, banks
 from beamlib.generate.domains import find_title, general_domains, parse_domain, style_of, titles
+from beamlib.generate.layouts import check_days, layouts_of
 from beamlib.generate.people import draw_people
-from beamlib.generate.reply_json import objects, strings, text_of
-from beamlib.generate.shapes import Repairs, Story, Strategy, Timeline
-from beamlib.models.base import Model, ModelError, Outcome, Prompt
+from beamlib.generate.reply_json import strings, text_of
+from beamlib.generate.shapes import Story, Timeline
+from beamlib.params import RunParameters
 
 MIXTURE: Mapping[Size, tuple[int, int, int]] = {
     "100K": (15, 3, 2),
@@ -32,36 +32,35 @@ MIXTURE: Mapping[Size, tuple[int, int, int]] = {
 _SPAN: Mapping[Size, tuple[int, int]] = {"100K": (60, 120), "500K": (180, 300), "1M": (240, 365), "10M": (730, 1095)}
 """Days from the first to the last day: the least and the most."""
 
-STRATEGIES: tuple[Strategy, ...] = ("sequential", "hierarchical")
 
-
-def make_story(
-    size: Size, number: int, seed: int, domain: str = "", title: str = "", strategy: str = "hierarchical"
-) -> Story:
-    """The story of conversation `number` (1-based) of a size: topic, people and days, all from `seed`.
+def make_story(parameters: RunParameters, number: int, topic: Seed | None = None) -> Story:
+    """The story of conversation `number` (1-based) of a run: topic, people and days, all from `generation_seed`.
 
     `domain` (either spelling) and `title` choose the topic; empty, they are drawn. A title of Table 5 brings its domain
-    along; any other needs one. Theme and subtopics are the word bank's where it has the title, else empty. The
-    biography is still empty. A `UserError` names what is wrong.
+    along; any other needs one. Theme and subtopics are the word bank's where it has the title, else empty. `topic` is
+    one from elsewhere, whole. The biography is still empty. A `UserError` names what is wrong, the layout included.
     """
     if number < 1:
         raise UserError(f"conversation number {number} is below 1; conversations count from 1.")
-    if strategy not in STRATEGIES:
-        raise UserError(f"strategy {strategy!r:.80} does not exist; choose one of: {', '.join(STRATEGIES)}.")
-    category, name = _topic(size, number, seed, domain.strip(), title.strip())
-    people = draw_people(size, number, seed)
-    return Story(
+    size, seed = parameters.size, parameters.generation_seed
+    if topic is None:
+        topic = _seed_of(*_topic(size, number, seed, parameters.domain.strip(), parameters.title.strip()))
+    people, style = draw_people(size, number, seed), style_of(topic.category)
+    story = Story(
         size=size,
         number=number,
         seed=seed,
-        style=style_of(category),
-        topic=_seed_of(category, name),
+        style=style,
+        topic=topic,
         profile=people.profile,
         core=people.core,
         newcomers=people.newcomers,
         timeline=_timeline(size, number, seed),
-        strategy="sequential" if strategy == "sequential" else "hierarchical",
+        layout=layouts_of(parameters)[style],
+        strategy=parameters.strategy,
     )
+    check_days(story)
+    return story
 
 
 def render_topic(seed: Seed) -> str:
@@ -72,36 +71,6 @@ def render_topic(seed: Seed) -> str:
     if seed.subtopics:
         lines.append(f"Subtopics: {', '.join(seed.subtopics)}")
     return "\n".join(lines)
-
-
-async def new_topic(model: Model, domain: str, count: int, used: list[str], repairs: Repairs) -> list[Seed]:
-    """Up to `count` new topics of a domain by Listing 22, none of them titled as in `used`.
-
-    Entries without title, theme or subtopics and repeated titles are dropped and noted. Where fewer than `count` are
-    left the model is asked once more; what is then missing is noted. None at all is a `ModelError`.
-    """
-    category = parse_domain(domain)
-    prompt = Prompt("titles", {"domain": category, "count": str(count), "used": "\n".join(used)}, f"titles, {category}")
-    found: list[Seed] = []
-    known = {name.casefold() for name in used}
-    for _ in range(2):
-        reply = await model.complete(prompt)
-        for entry in objects(reply.text) or []:
-            seed = read_seed(entry, category)
-            if seed is None or not (seed.theme and seed.subtopics) or seed.title.casefold() in known:
-                repairs.note("titles", category, f"{json.dumps(entry, default=str):.120}", "dropped")
-                continue
-            known.add(seed.title.casefold())
-            found.append(seed)
-        if len(found) >= count:
-            return found[:count]
-        prompt = prompt.again(
-            f"{len(found)} of {count} topics could be used; every one needs a new title, a theme, subtopics."
-        )
-    if not found:
-        raise ModelError(f"{model.name} named no usable topic for {category}", Outcome.UNREADABLE)
-    repairs.note("titles", category, f"{len(found)} of {count} topics", "accepted")
-    return found
 
 
 def read_seed(entry: object, category: str) -> Seed | None:

@@ -12,6 +12,8 @@ from beamlib.benchmark.model import Seed, Size
 Style = Literal["general", "coding", "math"]
 Strategy = Literal["sequential", "hierarchical"]
 Special = Literal["update", "instruction", "contradiction"]
+Reach = Literal["conversation", "batch"]
+"""How far back the recent turns go: over the whole plan (the paper), or to the beginning of the sub-plan (released)."""
 SPECIALS: tuple[Special, ...] = ("update", "instruction", "contradiction")
 SPECIAL_LABELS: Mapping[Special, str] = {
     "update": "Information Update",
@@ -22,16 +24,31 @@ SPECIAL_LABELS: Mapping[Special, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How large a plan is (paper Table 6 and the released settings).
+    """How large a plan is (paper Table 6 and the released settings; `params/*.yaml`).
 
-    `subplans` N; `bullets` M asked for per sub-plan before the three special ones; `groups` K per sub-plan;
-    `questions` I asked for per group. A plan has at most `subplans * (groups * questions + 3)` main questions.
+    `subplans` N; `bullets` M asked for per sub-plan, the time anchor among them, before the three special ones;
+    `groups` K per sub-plan; `questions` I asked for per group. The special bullets are a group of their own, as in the
+    released code, so a plan has at most `subplans * (groups * questions + 3)` main questions.
     """
 
     subplans: int
     bullets: int
     groups: int
     questions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds a dialogue (paper section 2.2.3, Algorithm 3).
+
+    `recent` M: messages that stay word for word where a window is full; `replies` delta 1 and `followups` delta 2: user
+    replies to the assistant's questions, and follow-up questions, in one turn.
+    """
+
+    recent: int
+    replies: int
+    followups: int
+    reach: Reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +87,7 @@ class Story:
     """Everything that stands before a conversation's first plan: drawn from `seed` (an explicit integer) and `number`.
 
     `core` are the people who stay (parents, partner, children and, below 10M, everybody); `newcomers[k]` are those who
-    enter with plan k (10M only, ten entries; otherwise empty).
+    enter with plan k (10M only, ten entries; otherwise empty). `layout` is how large its plans are to be.
     """
 
     size: Size
@@ -82,6 +99,7 @@ class Story:
     core: tuple[Person, ...]
     newcomers: tuple[tuple[Person, ...], ...]
     timeline: Timeline
+    layout: Layout
     strategy: Strategy = "hierarchical"
 
     @property

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from beamlib.errors import UserError
 from beamlib.files import read_json, sha256_of_file, write_json
+from beamlib.generate.shapes import Layout, Limits
 
 RECORD = "generation.json"
 State = Literal["missing", "done", "edited", "stale"]
@@ -21,21 +23,36 @@ State = Literal["missing", "done", "edited", "stale"]
 files that have changed since, or by another author, so to be done again."""
 
 
-def begin(folder: Path, parameters: Mapping[str, Any]) -> None:
+def begin(folder: Path, parameters: Mapping[str, Any], layout: Layout, limits: Limits) -> None:
     """Make `folder` that of the conversation drawn from `parameters` (JSON values: size, number, seed, ...).
 
+    `layout` and `limits` may change: each is in the record of the stages that depend on it, which are then done again.
     A folder that holds another conversation is a `UserError`: nothing is ever mixed or overwritten.
     """
     record = _read(folder)
     held = record.get("parameters")
-    if held is None:
-        _write(folder, {**record, "parameters": dict(parameters)})
-    elif held != dict(parameters):
+    if held is None or held == dict(parameters):
+        begun = {**record, "parameters": dict(parameters), "layout": asdict(layout), "limits": asdict(limits)}
+        if begun != record:
+            _write(folder, begun)
+    else:
         differs = sorted(name for name in {*held, *parameters} if held.get(name) != parameters.get(name))
         raise UserError(
             f"{folder / RECORD}: the folder holds a conversation with another {', '.join(differs)}; choose another "
             "folder or delete this one."
         )
+
+
+def settings_of(folder: Path) -> tuple[Layout, Limits]:
+    """How large the folder's plans are to be, and what bounds its dialogues, as `begin` last put it on record."""
+    record = _read(folder)
+    try:
+        return Layout(**record["layout"]), Limits(**record["limits"])
+    except (KeyError, TypeError):
+        raise UserError(
+            f"{folder / RECORD}: does not say how large the plans are to be; generate into another folder, or delete "
+            "this one."
+        ) from None
 
 
 def stages_done(folder: Path, made_by: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, State]:

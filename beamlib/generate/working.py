@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beamlib.generate.casting import Writing
+from beamlib.generate.casting import Stage, Writing
 from beamlib.generate.pipeline import (
     STAGES,
     Commission,
-    Stage,
     make_dialogue_of_plan,
     make_plan_stage,
     make_probe_stage,
@@ -25,9 +24,7 @@ def generated_folder(parameters: RunParameters) -> Path:
 
 def commission_of(parameters: RunParameters, number: int = 1) -> Commission:
     """Conversation `number` of the run's size."""
-    return Commission(
-        parameters.size, number, parameters.generation_seed, parameters.domain, parameters.title, parameters.strategy
-    )
+    return Commission(parameters, number)
 
 
 def writing_of(parameters: RunParameters) -> Writing:
@@ -38,7 +35,8 @@ def writing_of(parameters: RunParameters) -> Writing:
         calls=parameters.calls,
         confirmed=parameters.confirm_cost,
         command="beamlib generate --models FILE --yes",
-        reach=parameters.reach,
+        output_tokens=parameters.output_tokens,
+        question_output_tokens=parameters.question_output_tokens,
     )
 
 

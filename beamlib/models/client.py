@@ -156,7 +156,8 @@ class EndpointModel:
             body["temperature"] = settings.temperature
         if settings.seed is not None:
             body["seed"] = settings.seed + prompt.repeat
-        body[settings.limit_field] = settings.max_output_tokens
+        if settings.max_output_tokens is not None:
+            body[settings.limit_field] = settings.max_output_tokens
         return body | settings.extra
 
     async def complete(self, prompt: Prompt) -> Completion:

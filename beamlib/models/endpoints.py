@@ -11,7 +11,7 @@ import re
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
@@ -20,8 +20,10 @@ from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text
 
 _OURS = ("model", "messages", "stream", "n", "temperature", "seed", "max_tokens", "max_completion_tokens")
-Author = Literal["planner", "asker", "speaker", "prober"]
-"""Who writes a conversation: plans and people, main questions, both sides of the dialogue, probing questions."""
+Author = Literal["titler", "planner", "narrator", "augmenter", "asker", "speaker", "detector", "prober"]
+"""Who writes a conversation (paper, sections 2.2, 2.3 and appendix B): titles; people, seeds and plans; narratives;
+special bullets; main questions; both sides of the dialogue; what detects questions and follow-ups and sums up; probing
+questions."""
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -39,7 +41,7 @@ class Endpoint(BaseModel):
     base_url: str
     key_variable: str = ""
     context_window: int = Field(ge=1_000)
-    max_output_tokens: int = Field(default=1_024, ge=1)
+    max_output_tokens: int | None = Field(default=None, ge=1)
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     input_price: Price = 0.0
     cached_input_price: Price | None = None
@@ -84,6 +86,10 @@ class Endpoint(BaseModel):
             raise ValueError("must be the name of an environment variable such as OPENAI_API_KEY, not a key")
         return value
 
+    def limited(self, tokens: int) -> Self:
+        """This endpoint with `tokens` as its output limit where it has none of its own; 0 leaves it without."""
+        return self if self.max_output_tokens or not tokens else self.model_copy(update={"max_output_tokens": tokens})
+
     @property
     def settings(self) -> dict[str, Any]:
         """What a reply depends on, for manifests: no prices, no concurrency, no patience."""
@@ -125,8 +131,9 @@ class ModelsFile(BaseModel):
         return self.readers[backbone]
 
     def author(self, role: Author) -> Endpoint:
-        """The endpoint of an authoring role; `planner` stands in for a role that is not named."""
-        found = self.authors.get(role) or self.authors.get("planner")
+        """An authoring role's endpoint; where it is not named, `planner`'s, and for `detector` that of `speaker`."""
+        stand_ins: tuple[Author, ...] = ("speaker", "planner") if role == "detector" else ("planner",)
+        found = next((self.authors[name] for name in (role, *stand_ins) if name in self.authors), None)
         if found is None:
             raise UserError(
                 f"{self._origin}: 'authors.{role}' is missing; name the models that write conversations under authors, "

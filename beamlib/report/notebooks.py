@@ -24,7 +24,7 @@ from beamlib.generate.working import commission_of, writing_of
 from beamlib.models.endpoints import load_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.roster import Roster
-from beamlib.params import RunParameters, load_parameters, parse_parameters
+from beamlib.params import OF_GENERATION, RunParameters, load_parameters, parse_parameters
 from beamlib.report.figures import save_figure
 from beamlib.report.tables import ResultTable
 from beamlib.runs.arms import arms_of
@@ -50,9 +50,9 @@ _HIDDEN = frozenset({"run", "data", "workers", "calls", "confirm_cost", "memoryc
 _ONLY_BEAM = frozenset(
     {
         "size", "chat_variant", "strip_markers", "errata", "retrievers", "budgets", "question_in_prompt",
-        "judge_repeats", "alignment", "protocol", "domain", "title", "strategy", "reach", "authors",
+        "judge_repeats", "alignment", "protocol", *OF_GENERATION,
     }
-)  # fmt: skip
+) - {"generation_seed"}  # fmt: skip
 _TYPES = {"str": str, "int": int, "float": float, "bool": bool, "list": list}
 _VERSIONS = ("numpy", "pandas", "scipy", "faiss-cpu", "bm25s", "matplotlib")
 

@@ -18,7 +18,7 @@ from beamlib.models.offline import OFFLINE_NAME, OfflineModel
 from beamlib.models.prompts import check_overrides
 from beamlib.models.roster import Roster
 from beamlib.models.store import CallStore, StoredModel, now
-from beamlib.params import RunParameters, load_parameters
+from beamlib.params import OF_GENERATION, RunParameters, load_parameters
 from beamlib.text import use_counter
 
 _REPLY_IN_RESERVE = 1_024
@@ -30,12 +30,7 @@ STARTED = now()
 ROLES = ("reader", "memory", "compressor", "judge", "aligner")
 
 _PARAMS = Path(__file__).resolve().parents[2] / "params"
-_NO_CALL_RESTS_ON = frozenset(
-    {
-        "protocol", "resamples", "seed", "workers", "generation_seed", "domain", "title", "strategy", "reach",
-        "authors", "memorycode",
-    }
-)  # fmt: skip
+_NO_CALL_RESTS_ON = frozenset({"protocol", "resamples", "seed", "workers", "memorycode", *OF_GENERATION})
 _HAVE_OPTIONS = frozenset(
     {"size", "data", "run", "conversations", "own_memory", "models", "backbone", "calls", "confirm_cost", "prompts"}
 )
@@ -67,7 +62,7 @@ def resolved(parameters: RunParameters) -> RunParameters:
         changes["backbone"] = parameters.backbone or next(iter(found.readers))
         reader = found.reader(changes["backbone"])
         # The memories' own reserve has room for a reply of this length and no longer one.
-        window = reader.context_window - max(0, reader.max_output_tokens - _REPLY_IN_RESERVE)
+        window = reader.context_window - max(0, (reader.max_output_tokens or 0) - _REPLY_IN_RESERVE)
         for name in ("reader_window", "full_context_window"):
             wanted = getattr(parameters, name) or window
             changes[name] = min(wanted, max(window, _LEAST_WINDOW))

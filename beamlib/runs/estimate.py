@@ -222,18 +222,20 @@ def _rule(row: PendingRow, endpoint: Endpoint, expected: Mapping[Step, float], p
     else:
         tokens, why = EXPECTED.get(row.step, ELSE_EXPECTED)
         rule = f"expected: {why}"
-    if tokens > endpoint.max_output_tokens:
-        tokens, rule = endpoint.max_output_tokens, f"{rule}, cut to max_output_tokens"
+    limit = endpoint.max_output_tokens
+    if limit is not None and tokens > limit:
+        tokens, rule = limit, f"{rule}, cut to max_output_tokens"
     return OutputRule(role=row.role, step=row.step, tokens=round(tokens, 1), rule=rule)
 
 
 def _warnings(facts: Sequence[RoleFacts], own: Sequence[str], parameters: RunParameters) -> Iterator[str]:
     for one in facts:
         if not one.fits:
+            reply = f"with {one.max_output_tokens:,} for the reply " if one.max_output_tokens else ""
             yield (
-                f"The {one.role}'s longest request ({one.largest_about}) has {one.largest_input:,} tokens, which with "
-                f"{one.max_output_tokens:,} for the reply do not fit into the {one.context_window:,} of {one.model}; "
-                "lower the budget that fills it, or name an endpoint with a larger context_window."
+                f"The {one.role}'s longest request ({one.largest_about}) has {one.largest_input:,} tokens, which "
+                f"{reply}do not fit into the {one.context_window:,} of {one.model}; lower the budget that fills it, or "
+                "name an endpoint with a larger context_window."
             )
     for name in own:
         yield (

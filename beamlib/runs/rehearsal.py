@@ -217,7 +217,8 @@ class EstimatingModel:
     def _expected(self, prompt: Prompt) -> float:
         """Output tokens: the mean of the step's stored replies, or what is expected of it."""
         known = self._rehearsal.expected.get((self._role, prompt.id))
-        return min(expected_output(prompt) if known is None else known, self._endpoint.endpoint.max_output_tokens)
+        expected, limit = expected_output(prompt) if known is None else known, self._endpoint.endpoint.max_output_tokens
+        return expected if limit is None else min(expected, limit)
 
     async def _count(self, prompt: Prompt, messages: list[dict[str, str]], expected: float) -> None:
         endpoint, rehearsal = self._endpoint.endpoint, self._rehearsal

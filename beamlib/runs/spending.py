@@ -66,14 +66,14 @@ class RoleFacts(BaseModel):
     model: str
     counter: str
     context_window: int
-    max_output_tokens: int
+    max_output_tokens: int | None
     largest_input: int = 0
     largest_about: str = ""
 
     @property
     def fits(self) -> bool:
         """Whether the longest request and its reply fit into the endpoint's context window."""
-        return not self.largest_input or self.largest_input + self.max_output_tokens <= self.context_window
+        return not self.largest_input or self.largest_input + (self.max_output_tokens or 0) <= self.context_window
 
 
 class OutputRule(BaseModel):

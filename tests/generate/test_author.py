@@ -20,7 +20,7 @@ from beamlib.generate.author.bank import bank, banks
 from beamlib.generate.author.world import World
 from beamlib.generate.casting import Writing
 from beamlib.generate.domains import domains, style_of, titles
-from beamlib.generate.layouts import layout, targets
+from beamlib.generate.layouts import layouts_of, targets
 from beamlib.generate.pipeline import (
     Commission,
     make_dialogue_of_plan,
@@ -30,6 +30,7 @@ from beamlib.generate.pipeline import (
     repairs_of,
 )
 from beamlib.generate.probes.wording import content, share
+from beamlib.params import usual_parameters
 from beamlib.text import count_tokens
 
 SEED = 11
@@ -39,7 +40,7 @@ SEED = 11
 def generated(domain: str) -> Path:
     """The folder that holds one finished 100K conversation of a domain."""
     out = Path(mkdtemp(prefix="beamlib-author-"))
-    commission, writing = Commission("100K", 1, SEED, domain), Writing()
+    commission, writing = Commission(usual_parameters("100K", generation_seed=SEED, domain=domain)), Writing()
     folder = commission.begin(out)
     make_plan_stage(commission, folder, writing)
     make_question_stage(folder, writing)
@@ -54,8 +55,7 @@ def loaded(domain: str) -> Loaded:
 
 
 def world(domain: str) -> World:
-    story = Commission("100K", 1, SEED, domain).story()
-    return World(story, layout(story.size, story.style))
+    return World(Commission(usual_parameters("100K", generation_seed=SEED, domain=domain)).story())
 
 
 def test_every_domain_and_every_title_of_table_5_has_its_words() -> None:
@@ -81,7 +81,7 @@ def test_size_and_shape_are_those_asked_for(domain: str) -> None:
     kinds = Counter(message.kind for message in conversation)
     assert abs(kinds["answer_ai_question"] / goal.answered - 1) < 0.15
     assert abs(kinds["followup_question"] / goal.followups - 1) < 0.15
-    wanted = layout("100K", style_of(domain))
+    wanted = layouts_of(usual_parameters("100K"))[style_of(domain)]
     most = wanted.subplans * (wanted.groups * wanted.questions + 3)
     assert 0.9 * most <= kinds["main_question"] <= most
     if style_of(domain) == "general":
@@ -174,7 +174,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     """A digest made on another day: the same on every machine and Python version, or this fails."""
     found = {domain: digest(generated(domain) / "100K" / "1") for domain in ("Trip Planning", "Coding", "Math")}
     again = Path(mkdtemp(prefix="beamlib-author-"))
-    commission = Commission("100K", 1, SEED, "Math")
+    commission = Commission(usual_parameters("100K", generation_seed=SEED, domain="Math"))
     folder = commission.begin(again)
     make_plan_stage(commission, folder, Writing())
     make_question_stage(folder, Writing())
@@ -191,7 +191,8 @@ def digest(folder: Path) -> str:
 
 
 def test_other_seeds_give_other_conversations() -> None:
-    stories = [Commission("100K", 1, seed, "Cooking").story() for seed in range(6)]
+    wanted = [usual_parameters("100K", generation_seed=seed, domain="Cooking") for seed in range(6)]
+    stories = [Commission(one).story() for one in wanted]
     assert len({(story.profile.name, story.topic.title, story.timeline.start) for story in stories}) == 6
 
 

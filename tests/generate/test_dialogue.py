@@ -10,31 +10,33 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from talking_model import LAYOUT, TalkingModel, make_plan, make_story
+from talking_model import LIMITS, TalkingModel, make_plan, make_story
 
 from beamlib.errors import UserError
-from beamlib.generate.dialogue import PROMPT_IDS, Entry, Reach, hold_dialogue
-from beamlib.generate.history import RECENT, Lazy, Side, Talk, Window
+from beamlib.generate.dialogue import PROMPT_IDS, Entry, hold_dialogue
+from beamlib.generate.history import USER, Lazy, Side, Talk, Window
 from beamlib.generate.journal import Journal, fingerprint, prompt_hashes
 from beamlib.generate.messages import leaks, tidy
 from beamlib.generate.questions import make_questions
-from beamlib.generate.shapes import Question, Repairs, Said, SpokenTurn
+from beamlib.generate.shapes import Limits, Question, Reach, Repairs, Said, SpokenTurn
 from beamlib.models.base import ModelError, Outcome, Prompt
 from beamlib.models.prompts import prompt_file
+from beamlib.text import count_tokens
 
 STORY, PLAN = make_story(), make_plan(subplans=3)
-QUESTIONS = asyncio.run(make_questions(TalkingModel(), STORY, PLAN, LAYOUT, Repairs()))
+BATCH = replace(LIMITS, reach="batch")
+QUESTIONS = asyncio.run(make_questions(TalkingModel(), STORY, PLAN, Repairs()))
 
 
 def talk(
-    model: TalkingModel, repairs: Repairs | None = None, reach: Reach = "conversation", **more: object
+    model: TalkingModel, repairs: Repairs | None = None, limits: Limits = LIMITS, **more: object
 ) -> list[SpokenTurn]:
-    return asyncio.run(
-        hold_dialogue(model, STORY, PLAN, QUESTIONS, ["Ada moved."], repairs or Repairs(), reach=reach, **more)  # type: ignore[arg-type]
-    )
+    held = hold_dialogue(model, STORY, PLAN, QUESTIONS, ["Ada moved."], limits, repairs or Repairs(), **more)  # type: ignore[arg-type]
+    return asyncio.run(held)
 
 
 def kinds(turn: SpokenTurn) -> list[str | None]:
@@ -68,6 +70,36 @@ def test_a_speaker_who_never_stops_is_stopped_after_two_and_two() -> None:
     assert model.calls["assistant_answer"] == 5 * turns
 
 
+@pytest.mark.parametrize(("replies", "followups"), [(0, 0), (1, 3), (3, 0)])
+def test_other_bounds_are_kept(replies: int, followups: int) -> None:
+    model = TalkingModel(lambda prompt, text: "yes" if prompt.id.startswith("detect") else text)
+    turns = talk(model, limits=replace(LIMITS, replies=replies, followups=followups))
+    expected = ["main_question", *["answer_ai_question"] * replies, *["followup_question"] * followups]
+    assert all(kinds(turn) == expected for turn in turns)
+    assert model.calls["detect_question"] == replies * len(turns)  # a bound of zero asks no detector
+    assert model.calls["detect_followup"] == followups * len(turns)
+
+
+def test_detectors_are_shown_recent_messages_within_the_users_budget_and_the_summary_before_them() -> None:
+    shown: list[Mapping[str, str]] = []
+
+    def say(prompt: Prompt, text: str) -> str:
+        if prompt.id == "dialogue_summary":
+            return "the summary up to now"
+        if prompt.id == "assistant_answer":
+            return f"{text} {len(shown)} " + "so it is " * 700
+        if prompt.id.startswith("detect"):
+            shown.append(dict(prompt.variables))
+            return "no"
+        return text
+
+    talk(TalkingModel(say))
+    assert all(count_tokens(told["history"]) < USER.budget for told in shown)
+    assert [told["summary"] for told in shown] == sorted(told["summary"] for told in shown)
+    assert {told["summary"] for told in shown} == {"", "the summary up to now"}
+    assert all(told["answer"] not in told["history"] for told in shown)
+
+
 def test_every_prompt_shows_what_it_must_and_renders() -> None:
     seen: dict[str, Prompt] = {}
 
@@ -96,7 +128,7 @@ def test_the_window_runs_on_or_begins_anew_with_each_sub_plan(reach: Reach) -> N
             first.append(prompt.variables["history"])
         return text
 
-    talk(TalkingModel(say), reach=reach)
+    talk(TalkingModel(say), limits=replace(LIMITS, reach=reach))
     assert first and bool(first[0]) == (reach == "conversation")
 
 
@@ -145,7 +177,7 @@ def test_a_follow_up_that_fails_ends_the_turn_after_its_last_answer() -> None:
 
 
 def test_a_sub_plan_that_loses_too_much_stops_the_run_with_one_sentence() -> None:
-    with pytest.raises(UserError, match=r"plan 0, sub-plan 2: 6 of 7 turns .*not that.*'talking model'") as caught:
+    with pytest.raises(UserError, match=r"plan 0, sub-plan 2: 6 of 7 turns .*not that.*role speaker") as caught:
         talk(refusing("assistant_answer", "sub-plan 2"))
     assert "\n" not in str(caught.value)
 
@@ -196,12 +228,12 @@ def test_a_full_window_keeps_ten_messages_and_folds_the_rest() -> None:
         seen.append(dict(prompt.variables))
         return f"summary {len(seen)}"
 
-    window, repairs = Window(talk_, Side("assistant", 1_000, 50)), Repairs()
+    window, repairs = Window(talk_, Side("assistant", 1_000, 50), LIMITS.recent), Repairs()
     for number in range(60):
         talk_.add([Said("user", f"word{number} " * 20), Said("assistant", f"answer{number} " * 20)])
         asyncio.run(window.make_room(TalkingModel(say), repairs, "here"))
         shown = window.text()()
-        assert f"answer{number}" in shown and shown.count("USER: ") >= RECENT // 2 - (number < 4) * 5
+        assert f"answer{number}" in shown and shown.count("USER: ") >= LIMITS.recent // 2 - (number < 4) * 5
         assert len(shown.split()) <= 1_000 + 60
     assert 2 <= len(seen) <= 4 and not repairs.entries
     assert seen[1]["summary"] == "summary 1" and "word0 " in seen[0]["exchanges"]
@@ -210,9 +242,19 @@ def test_a_full_window_keeps_ten_messages_and_folds_the_rest() -> None:
     assert all(f"word{number} " in told for number in range(60))
 
 
+@pytest.mark.parametrize("recent", [2, 6])
+def test_as_many_messages_stay_word_for_word_as_are_asked_for(recent: int) -> None:
+    talk_ = Talk()
+    window = Window(talk_, Side("assistant", 1_000, 50), recent)
+    for number in range(40):
+        talk_.add([Said("user", f"word{number} " * 40)])
+    asyncio.run(window.make_room(TalkingModel(), Repairs(), "here"))
+    assert window.text()().count("USER: ") == recent
+
+
 def test_a_runaway_answer_is_shown_in_part_and_a_long_summary_is_cut() -> None:
     talk_ = Talk()
-    window, repairs = Window(talk_, Side("assistant", 1_000, 50)), Repairs()
+    window, repairs = Window(talk_, Side("assistant", 1_000, 50), LIMITS.recent), Repairs()
     talk_.add([Said("user", "hello"), Said("assistant", "long " * 50_000)] * 12)
     asyncio.run(window.make_room(TalkingModel(lambda prompt, text: "much " * 200), repairs, "here"))
     assert len(window.text()().split()) < 1_000
@@ -224,7 +266,7 @@ def test_a_summary_that_fails_leaves_the_old_one() -> None:
         raise ModelError("no", Outcome.FILTERED)
 
     talk_ = Talk()
-    window, repairs = Window(talk_, Side("user", 100, 50)), Repairs()
+    window, repairs = Window(talk_, Side("user", 100, 50), LIMITS.recent), Repairs()
     talk_.add([Said("user", f"word {n} " * 20) for n in range(12)])
     asyncio.run(window.make_room(TalkingModel(say), repairs, "here"))
     assert window.fold.summary == "" and window.fold.start == 2 and len(repairs.entries) == 1
@@ -236,7 +278,7 @@ def test_variables_are_made_when_read_once_and_as_they_were() -> None:
     assert set(lazy) == {"plain", "costly"} and lazy["plain"] == "x" and next(made) == 0
     assert lazy["costly"] == lazy["costly"] == "made 1"
     talk_ = Talk()
-    window = Window(talk_, Side("user", 100, 50))
+    window = Window(talk_, Side("user", 100, 50), LIMITS.recent)
     talk_.add([Said("user", "one")])
     before = window.text()
     talk_.add([Said("assistant", "two")])
@@ -347,9 +389,9 @@ def test_an_entry_comes_back_from_json_as_it_was() -> None:
 def test_the_released_reach_gives_the_same_after_an_interruption(tmp_path: Path) -> None:
     kept: list[Entry] = []
     with pytest.raises(ModelError):
-        talk(wordy(60), reach="batch", keep=kept.append)
+        talk(wordy(60), limits=BATCH, keep=kept.append)
     repairs, expected = Repairs(), Repairs()
     assert kept
-    turns = talk(wordy(), repairs, reach="batch", said_before=kept)
-    assert turns == talk(wordy(), expected, reach="batch") and repairs.entries == expected.entries
+    turns = talk(wordy(), repairs, limits=BATCH, said_before=kept)
+    assert turns == talk(wordy(), expected, limits=BATCH) and repairs.entries == expected.entries
     assert all(isinstance(question, Question) for batch in QUESTIONS for question in batch)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from talking_model import LAYOUT, TalkingModel, make_plan, make_story
+from talking_model import LAYOUT, LIMITS, TalkingModel, make_plan, make_story
 
 from beamlib.benchmark.check import CheckReport, Finding, check_folder
 from beamlib.benchmark.gold import ABILITIES
@@ -35,8 +35,8 @@ from beamlib.generate.stages import begin, making, stage_state, stages_done
 def generate(folder: Path, story: Story, plan: Plan) -> tuple[list[list[Question]], list[SpokenTurn]]:
     """Make and write one plan with everything below it."""
     model = TalkingModel()
-    questions = asyncio.run(make_questions(model, story, plan, LAYOUT, Repairs()))
-    turns = asyncio.run(hold_dialogue(model, story, plan, questions, [], Repairs()))
+    questions = asyncio.run(make_questions(model, story, plan, Repairs()))
+    turns = asyncio.run(hold_dialogue(model, story, plan, questions, [], LIMITS, Repairs()))
     write_plan(folder, story, plan)
     write_questions(folder, story, plan, questions)
     write_chat(folder, story, plan, turns)
@@ -71,6 +71,7 @@ def remarks(report: CheckReport) -> list[Finding]:
 
 def small(tmp_path: Path) -> tuple[Path, Story, Plan, list[list[Question]], list[SpokenTurn]]:
     folder, story, plan = tmp_path / "100K" / "1", make_story(), make_plan()
+    begin(folder, {}, LAYOUT, LIMITS)
     write_story(folder, story)
     questions, turns = generate(folder, story, plan)
     write_probing_questions(folder, probing(5))
@@ -122,13 +123,14 @@ def test_a_question_without_a_bullet_stays_one(tmp_path: Path) -> None:
     path = write_questions(tmp_path, story, plan, questions)
     assert '"index": "1,N/A"' in path.read_text()
     assert read_questions(tmp_path, story, plan) == questions
-    turns = asyncio.run(hold_dialogue(TalkingModel(), story, plan, questions, [], Repairs()))
+    turns = asyncio.run(hold_dialogue(TalkingModel(), story, plan, questions, [], LIMITS, Repairs()))
     write_chat(tmp_path, story, plan, turns)
     assert read_turns(tmp_path, story, plan) == turns
 
 
 def test_ten_plans_are_combined_with_ids_counted_through(tmp_path: Path) -> None:
     folder, story = tmp_path / "10M" / "1", make_story("10M")
+    begin(folder, {}, LAYOUT, LIMITS)
     write_story(folder, story)
     said = []
     for index in range(10):
@@ -222,7 +224,7 @@ def finish(folder: Path, stage: str, name: str, *made_from: str, author: str = "
 
 
 def test_a_stage_is_done_edited_stale_or_missing(tmp_path: Path) -> None:
-    begin(tmp_path, {"size": "100K", "seed": 7})
+    begin(tmp_path, {"size": "100K", "seed": 7}, LAYOUT, LIMITS)
     assert stage_state(tmp_path, "plan") == "missing"
     finish(tmp_path, "plan", "plan_new.txt")
     finish(tmp_path, "talk", "chat.json", "plan_new.txt")
@@ -239,7 +241,7 @@ def test_a_stage_is_done_edited_stale_or_missing(tmp_path: Path) -> None:
 
 
 def test_a_stage_that_is_interrupted_is_missing_and_not_edited(tmp_path: Path) -> None:
-    begin(tmp_path, {"seed": 7})
+    begin(tmp_path, {"seed": 7}, LAYOUT, LIMITS)
     finish(tmp_path, "plan", "plan_new.txt")
     with pytest.raises(RuntimeError), making(tmp_path, "plan") as files:
         files.append(tmp_path / "plan_new.txt")
@@ -249,10 +251,10 @@ def test_a_stage_that_is_interrupted_is_missing_and_not_edited(tmp_path: Path) -
 
 
 def test_a_folder_of_another_conversation_is_refused(tmp_path: Path) -> None:
-    begin(tmp_path, {"size": "100K", "seed": 7})
-    begin(tmp_path, {"size": "100K", "seed": 7})
+    begin(tmp_path, {"size": "100K", "seed": 7}, LAYOUT, LIMITS)
+    begin(tmp_path, {"size": "100K", "seed": 7}, LAYOUT, LIMITS)
     with pytest.raises(UserError, match=r"generation\.json: .*another seed"):
-        begin(tmp_path, {"size": "100K", "seed": 8})
+        begin(tmp_path, {"size": "100K", "seed": 8}, LAYOUT, LIMITS)
     (tmp_path / "generation.json").write_text('{"stages": [1]}')
     with pytest.raises(UserError, match=r"generation\.json: not a record"):
         stages_done(tmp_path)

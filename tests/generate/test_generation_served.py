@@ -17,14 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_server import Faults, ScriptedServer
-from served_author import AUTHORS, SPOILS, ServedAuthor, models_file, recognise
+from scripted_server import Faults, ScriptedServer, body_text
+from served_author import SPOILS, ServedAuthor, models_file, recognise
 
 from beamlib.benchmark.check import check_folder
+from beamlib.benchmark.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.generate.casting import Writing
+from beamlib.generate.casting import Writing, prompts_of_generation
+from beamlib.generate.domains import titles
 from beamlib.generate.ordering import Order, fulfil
 from beamlib.generate.pipeline import (
+    STAGES,
     Commission,
     finished,
     make_dialogue_of_plan,
@@ -35,10 +38,13 @@ from beamlib.generate.pipeline import (
 )
 from beamlib.generate.producing import at_once
 from beamlib.generate.stages import stage_state
-from beamlib.models.prompts import prompt_file, prompt_ids, render
+from beamlib.generate.titles import ask_titles, read_titles
+from beamlib.models.prompts import prompt_file, render
 from beamlib.models.store import Mode, now
+from beamlib.params import usual_parameters
+from beamlib.runs.manifest import data_revision
 
-COMMISSION = Commission("100K", 1, 7, "Coding")
+COMMISSION = Commission(usual_parameters("100K", generation_seed=7, domain="Coding"))
 FAULTS = Faults(drop=0.004, throttle=0.001, error=0.004, truncate=0.03, garbage=0.004, empty=0.02, filtered=0.005)
 
 
@@ -48,10 +54,12 @@ def command(models: Path, out: Path) -> list[str]:
 
 
 def order(models: Path, out: Path) -> Order:
-    return Order(
-        out=out, sizes=["100k"], conversations=1, seed=7, domain="coding", title="", strategy="hierarchical",
-        reach="conversation", models=models, calls="record", prompts=None, workers=1, yes=True,
-    )  # fmt: skip
+    values = {"generation_seed": 7, "domain": "coding", "authors": str(models), "workers": 1, "confirm_cost": True}
+    return Order(out, ["100k"], values=values)
+
+
+def changed(order: Order, **values: object) -> Order:
+    return replace(order, values={**(order.values or {}), **values})
 
 
 def make(out: Path, models: Path, calls: Mode = "record") -> list[bool]:
@@ -83,7 +91,7 @@ def one_sentence(error: UserError) -> str:
 
 
 def test_every_prompt_of_generation_can_be_told_from_its_text() -> None:
-    names = [name for name in prompt_ids() if prompt_file(name).role in AUTHORS and "memorycode" not in name]
+    names = prompts_of_generation()
     assert len(names) == 43
     for name in names:
         told = {variable: f"«{variable}»\nmore" for variable in prompt_file(name).variables}
@@ -100,7 +108,7 @@ def test_without_yes_the_cost_is_shown_and_nothing_else_happens(
     with ScriptedServer(ServedAuthor([COMMISSION.story()])) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         with pytest.raises(UserError, match="nothing was called: add --yes"):
-            fulfil(replace(order(models, tmp_path / "out"), yes=False))
+            fulfil(changed(order(models, tmp_path / "out"), confirm_cost=False))
         assert server.requests == []
     assert "US dollars" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
@@ -113,8 +121,8 @@ def test_without_yes_the_cost_is_shown_and_nothing_else_happens(
         ({"asker": {}}, {}, "'authors.planner' is missing"),
         ({"planner": {"api_key": "sk-secret"}}, {}, "keys come from the environment"),
         ({"planner": {}, "prober": {"key_variable": "BEAMLIB_NO_SUCH_KEY"}}, {}, "BEAMLIB_NO_SUCH_KEY, which is not"),
-        ({"planner": {}}, {"prompts": Path("nowhere")}, "the folder of prompts cannot be read"),
-        ({"planner": {}}, {"prompts": Path("nowhere"), "models": None}, "--prompts: the offline author asks no model"),
+        ({"planner": {}}, {"prompts": "nowhere"}, "the folder of prompts cannot be read"),
+        ({"planner": {}}, {"prompts": "nowhere", "authors": ""}, "--prompts: the offline author asks no model"),
     ],
 )
 def test_an_order_that_cannot_be_met_calls_nothing(
@@ -126,10 +134,90 @@ def test_an_order_that_cannot_be_met_calls_nothing(
         value["authors"] = {role: value["judge"] | fields for role, fields in authors.items()}
         models.write_text(json.dumps(value))
         with pytest.raises(UserError, match=re.escape(sentence)) as raised:
-            fulfil(replace(order(models, tmp_path / "out"), **changes))
+            fulfil(changed(order(models, tmp_path / "out"), **changes))
         assert server.requests == []
     assert "sk-secret" not in one_sentence(raised.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_each_prompt_goes_to_the_model_of_its_role_with_the_limit_of_its_replies(tmp_path: Path) -> None:
+    folder = COMMISSION.begin(tmp_path / "out")
+    with ScriptedServer(ServedAuthor([COMMISSION.story()])) as server:
+        models = models_file(tmp_path / "models.json", server.base_url)
+        value = json.loads(models.read_text())
+        value["authors"] = {
+            role: {**one, "model": role} for role, one in value["authors"].items() if role != "detector"
+        }
+        for role in ("planner", "asker"):
+            del value["authors"][role]["max_output_tokens"]
+        value["authors"]["narrator"]["max_output_tokens"] = 7_000
+        models.write_text(json.dumps(value))
+        writing = Writing(models=str(models), confirmed=True, output_tokens=9_000, question_output_tokens=6_000)
+        make_plan_stage(COMMISSION, folder, writing)
+        make_question_stage(folder, writing)
+        make_dialogue_of_plan(folder, 0, writing)
+        bodies = [request.body for request in server.requests]
+    sent = {(recognise(body_text(body))[0].id, body["model"], body["max_tokens"]) for body in bodies}
+    assert sent == {
+        ("biography", "planner", 9_000), ("narratives_coding", "narrator", 7_000), ("plan_coding", "planner", 9_000),
+        ("special_bullets", "augmenter", 30_000), ("questions_coding", "asker", 6_000),
+        ("dialogue_summary", "speaker", 30_000), ("assistant_answer", "speaker", 30_000),
+        ("user_reply", "speaker", 30_000), ("user_followup", "speaker", 30_000),
+        ("detect_question", "speaker", 30_000), ("detect_followup", "speaker", 30_000),
+    }  # fmt: skip
+    stages = json.loads((folder / "generation.json").read_text())["stages"]
+    authors = {
+        stage: {role: one["model"] for role, one in entry["made_by"]["authors"].items()}
+        for stage, entry in stages.items()
+    }
+    assert authors == {
+        "plans": {"planner": "planner", "narrator": "narrator", "augmenter": "augmenter", "detector": "speaker"},
+        "questions": {"asker": "asker"},
+        "dialogue": {"speaker": "speaker", "detector": "speaker"},
+    }
+    source = find_conversations(tmp_path / "out")[0]
+    assert data_revision(source) == "generated by asker, augmenter, narrator, planner, speaker, seed 7"
+    again = replace(writing, question_output_tokens=5_000)
+    states = [stage_state(folder, one, {**stages[one]["made_by"], **again.made_by(one)}) for one in STAGES[:3]]
+    assert states == ["done", "stale", "done"]
+
+
+def test_titles_are_asked_for_after_a_yes_refined_and_taken(tmp_path: Path) -> None:
+    entries = [{"title": one, "theme": "A theme", "subtopics": ["One", "Two"]} for one in ("Pickling", "Smoking Fish")]
+    path, writing = tmp_path / "titles.json", Writing()
+    with ScriptedServer(lambda body: json.dumps(entries)) as server:
+        models = models_file(tmp_path / "models.json", server.base_url)
+        with pytest.raises(UserError, match="nothing was called: add --yes"):
+            ask_titles(path, "cooking", 2, replace(writing, models=str(models)))
+        assert (server.requests, path.exists()) == ([], False)
+        writing = replace(writing, models=str(models), confirmed=True)
+        assert "2 title(s) of Cooking added" in ask_titles(path, "cooking", 2, writing)
+        assert all(title in body_text(server.requests[0].body) for title in titles()["Cooking"])
+        with pytest.raises(UserError, match=r"titles\.json: no title was added: .*no usable topic"):
+            ask_titles(path, "cooking", 2, writing)  # the file's own are used up by now
+    assert [seed.title for seed in read_titles(path)] == ["Pickling", "Smoking Fish"]
+    path.write_text(path.read_text().replace("Pickling", "Pickling Everything").replace("Cooking", "cooking", 1))
+    with pytest.raises(UserError, match="leave out --domain and --title"):
+        fulfil(Order(tmp_path, ["100k"], values={"domain": "cooking"}, titles=path))
+    story = Commission(usual_parameters("1M"), 1, read_titles(path)[0]).story()
+    assert (story.topic.category, story.topic.title, story.topic.theme) == ("Cooking", "Pickling Everything", "A theme")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{}", "must be a list"),
+        ("[]", "must be a list"),
+        ('[{"category": "Cooking"}]', "entry 1 lacks"),
+        ('[{"category": "Knitting", "title": "Socks"}]', "entry 1: domain 'Knitting'"),
+    ],
+)
+def test_a_wrong_file_of_titles_is_one_sentence(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "titles.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match=problem) as raised:
+        fulfil(Order(tmp_path / "out", ["100k"], titles=path))
+    assert str(path) in one_sentence(raised.value)
 
 
 def test_a_generation_that_is_killed_pays_nothing_twice_and_is_replayed_from_its_calls(tmp_path: Path) -> None:

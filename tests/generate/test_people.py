@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from math import comb
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -16,15 +17,23 @@ from beamlib.benchmark.model import SIZES, Size
 from beamlib.errors import UserError
 from beamlib.generate.author.bank import Bank
 from beamlib.generate.domains import domains, general_domains, parse_domain, style_of, titles
-from beamlib.generate.layouts import layout, targets
+from beamlib.generate.layouts import PRINTED_SIZE, layouts_of, limits_of, targets
 from beamlib.generate.names import name_groups, places, professions
 from beamlib.generate.people import TYPES, People, draw_people, render_profile, render_relationships, render_traits
-from beamlib.generate.seeds import MIXTURE, make_story, new_topic, render_topic
-from beamlib.generate.shapes import Person, Profile, Repairs
+from beamlib.generate.seeds import MIXTURE, make_story, render_topic
+from beamlib.generate.shapes import Layout, Person, Profile, Repairs, Story, Style
+from beamlib.generate.titles import new_topic
 from beamlib.models.base import Completion, ModelError, Prompt
+from beamlib.params import usual_parameters
+from beamlib.published import table
 
 SEEDS = st.integers(min_value=-(2**31), max_value=2**31)
+USUAL = {size: usual_parameters(size) for size in SIZES}
 NUMBERS = st.integers(min_value=1, max_value=200)
+
+
+def drawn(number: int = 1, **changes: object) -> Story:
+    return make_story(usual_parameters("100K", **{"generation_seed": 3, **changes}), number)
 
 
 def everybody(people: People) -> list[Person]:
@@ -147,7 +156,10 @@ def test_every_domain_is_found_in_either_spelling() -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_a_tier_has_the_released_mixture(size: Size) -> None:
     general, coding, math = MIXTURE[size]
-    stories = [make_story(size, number, 3) for number in range(1, general + coding + math + 1)]
+    stories = [
+        make_story(USUAL[size].model_copy(update={"generation_seed": 3}), number)
+        for number in range(1, general + coding + math + 1)
+    ]
     assert Counter(story.style for story in stories) == Counter(general=general, coding=coding, math=math)
     assert len({(story.topic.category, story.topic.title) for story in stories}) == len(stories)
     assert all(story.topic.title in titles()[story.topic.category] for story in stories)
@@ -157,7 +169,7 @@ def test_a_tier_has_the_released_mixture(size: Size) -> None:
 @settings(max_examples=60)
 @given(SEEDS)
 def test_the_first_conversations_are_general_and_of_four_domains(seed: int) -> None:
-    stories = [make_story(size, 1, seed) for size in SIZES]
+    stories = [make_story(USUAL[size].model_copy(update={"generation_seed": seed}), 1) for size in SIZES]
     assert {story.style for story in stories} == {"general"}
     assert len({story.topic.category for story in stories}) == 4
     days = [(story.timeline.end - story.timeline.start).days for story in stories]
@@ -166,10 +178,10 @@ def test_the_first_conversations_are_general_and_of_four_domains(seed: int) -> N
 
 
 def test_a_topic_can_be_chosen() -> None:
-    story = make_story("100K", 1, 3, title="planning a cultural immersion trip to japan")
+    story = drawn(title="planning a cultural immersion trip to japan")
     assert (story.topic.category, story.topic.title) == ("Trip Planning", "Planning a Cultural Immersion Trip to Japan")
-    assert make_story("100K", 1, 3, domain="math").style == "math"
-    own = make_story("100K", 1, 3, domain="Cooking", title="Pickling Everything")
+    assert drawn(domain="math").style == "math"
+    own = drawn(domain="Cooking", title="Pickling Everything")
     assert (own.topic.category, own.topic.title, own.topic.theme) == ("Cooking", "Pickling Everything", "")
     assert own.profile == story.profile
     assert render_topic(own.topic) == "Domain: Cooking\nTitle: Pickling Everything"
@@ -180,7 +192,7 @@ def test_theme_and_subtopics_come_from_the_word_bank(monkeypatch: pytest.MonkeyP
     known = Bank.model_construct(titles=[_Title(title)])
     monkeypatch.setattr("beamlib.generate.seeds.banks", lambda: {"Cooking": None})
     monkeypatch.setattr("beamlib.generate.seeds.bank", lambda domain: known)
-    topic = make_story("100K", 1, 3, title=title).topic
+    topic = drawn(title=title).topic
     assert (topic.theme, topic.subtopics) == ("Supper by seven", ("Rice", "Beans"))
     assert render_topic(topic).endswith("Theme: Supper by seven\nSubtopics: Rice, Beans")
 
@@ -199,13 +211,18 @@ class _Title:
         ({"number": 0}, "conversation number 0"),
         ({"title": "Pickling Everything"}, "give its domain"),
         ({"domain": "Knitting"}, "'Knitting' does not exist"),
-        ({"strategy": "random"}, "strategy 'random'.*sequential, hierarchical"),
+        ({"strategy": "random"}, "parameter 'strategy' is 'random'.*hierarchical.*sequential"),
+        (
+            {"domain": "Cooking", "batches_per_subplan": [21, 1, 1]},
+            "batches_per_subplan is 21 .*give at most 20 batches",
+        ),
+        ({"domain": "Cooking", "subplans": [200, 1, 1]}, r"subplans is 200 .*100K-1 lasts \d+ days.*give at most \d+"),
+        ({"subplans": [5, 3]}, "parameter 'subplans' .*three positive integers"),
     ],
 )
 def test_a_wrong_choice_is_one_sentence(changed: dict[str, object], message: str) -> None:
-    arguments: dict[str, object] = {"size": "100K", "number": 1, "seed": 3, **changed}
     with pytest.raises(UserError, match=message):
-        make_story(**arguments)  # type: ignore[arg-type]
+        drawn(**changed)
 
 
 class Titles:
@@ -241,14 +258,23 @@ def test_new_topics_are_read_checked_and_asked_for_again() -> None:
 # Sizes
 
 
-def test_layouts_are_those_of_table_6() -> None:
-    sizes = {(size, style): layout(size, style) for size in SIZES for style in ("general", "coding", "math")}
-    assert [getattr(sizes["100K", "general"], name) for name in ("subplans", "bullets", "groups", "questions")] == [
-        5, 20, 10, 2,
-    ]  # fmt: skip
-    assert (sizes["100K", "math"].subplans, sizes["100K", "math"].groups) == (3, 25)
-    assert (sizes["10M", "coding"].groups, sizes["10M", "coding"].questions) == (10, 6)
-    assert all(one.groups <= one.bullets for one in sizes.values())
+def test_the_parameter_files_hold_table_6() -> None:
+    rows = table("table6").set_index(["chat_size", "category"])
+    for size in SIZES:
+        for style in get_args(Style):
+            row, found = rows.loc[(PRINTED_SIZE[size], style.title())], layouts_of(USUAL[size])[style]
+            counts = (row.num_subplans, row.batches_per_subplan_k, row.questions_per_batch_i)
+            assert (found.subplans, found.groups, found.questions) == counts
+            assert found.bullets == (30 if size != "100K" else {"general": 20, "coding": 23, "math": 25}[style])
+
+
+def test_other_numbers_are_taken_and_too_many_recent_messages_are_a_sentence() -> None:
+    changes = {"subplans": [2, 4, 6], "bullets_per_subplan": [9, 8, 7], "batches_per_subplan": [3, 4, 5]}
+    assert drawn(domain="Coding", questions_per_batch=[1, 7, 1], **changes).layout == Layout(4, 8, 4, 7)
+    limits = limits_of(usual_parameters("1M", recent_messages=190, reply_limit=0))
+    assert (limits.recent, limits.replies, limits.followups) == (190, 0, 2)
+    with pytest.raises(UserError, match=r"recent_messages is 191: .* give at most 190"):
+        limits_of(usual_parameters("1M", recent_messages=191))
 
 
 def test_targets_are_means_of_table_3() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from beamlib.benchmark.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.generate.casting import Writing
 from beamlib.generate.folder import read_turns
+from beamlib.generate.ordering import Order, fulfil
 from beamlib.generate.pipeline import (
     DECISIONS,
     JOURNAL,
@@ -30,9 +33,10 @@ from beamlib.generate.pipeline import (
 from beamlib.generate.plan_files import read_plan, read_story
 from beamlib.generate.review import Decision, write_decisions
 from beamlib.generate.stages import stage_state
+from beamlib.params import usual_parameters
 from beamlib.runs.manifest import data_revision
 
-COMMISSION = Commission("100K", 1, 5, "Trip Planning")
+COMMISSION = Commission(usual_parameters("100K", generation_seed=5, domain="Trip Planning"))
 OFFLINE = Writing()
 
 
@@ -85,8 +89,65 @@ def test_tables_can_say_who_wrote_the_data(whole: Path, tmp_path: Path) -> None:
         assert data_revision(find_conversations(tmp_path)[0]) == "local folder in the released layout"
 
 
+@pytest.mark.parametrize(
+    ("changes", "redone"),
+    [
+        ({"reply_limit": 0, "followup_limit": 1}, [False, False, True]),
+        ({"batches_per_subplan": [5, 1, 1], "questions_per_batch": [3, 1, 1]}, [False, True, True]),
+        ({"subplans": [4, 3, 3], "bullets_per_subplan": [24, 23, 25]}, [True, True, True]),
+    ],
+)
+def test_other_numbers_make_the_stages_anew_that_depend_on_them(
+    whole: Path, tmp_path: Path, changes: dict[str, object], redone: list[bool]
+) -> None:
+    folder = copied(whole, tmp_path)
+    commission = Commission(usual_parameters("100K", generation_seed=5, domain="Trip Planning", **changes))
+    assert commission.begin(tmp_path) == folder
+    made = [make_plan_stage(commission, folder, OFFLINE), make_question_stage(folder, OFFLINE)]
+    assert [*made, make_dialogue_of_plan(folder, 0, OFFLINE)] == redone
+    story = read_story(folder)
+    plan = read_plan(folder, story)
+    turns = read_turns(folder, story, plan)
+    assert len(plan.subplans) == story.layout.subplans
+    assert {len(one.bullets) for one in plan.subplans} == {story.layout.bullets + 3}
+    most = story.layout.groups * story.layout.questions + 3
+    assert all(0.9 * most <= sum(turn.batch == one.number for turn in turns) <= most for one in plan.subplans)
+    kinds = [[message.kind for message in turn.messages] for turn in turns]
+    assert max(some.count("answer_ai_question") for some in kinds) == commission.limits.replies
+    assert max(some.count("followup_question") for some in kinds) <= commission.limits.followups
+    assert commission.begin(tmp_path) and not make_dialogue_of_plan(folder, 0, OFFLINE)
+
+
+def test_a_generation_that_is_ordered_with_other_numbers_has_them(tmp_path: Path) -> None:
+    values, settings = {"generation_seed": 5, "workers": 1}, {"followup_limit": 0, "bullets_per_subplan": [22, 23, 25]}
+    fulfil(Order(tmp_path, ["100k"], values=values, settings=settings))
+    record = json.loads((tmp_path / "100K/1/generation.json").read_text())
+    assert record["limits"] == {"recent": 10, "replies": 2, "followups": 0, "reach": "conversation"}
+    assert record["layout"] == {"subplans": 5, "bullets": 22, "groups": 10, "questions": 2}
+    assert "followup_question" not in (tmp_path / "100K/1/chat.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"settings": {"reach": "batch"}}, "--set reach: this parameter has an option of its own; give --reach."),
+        ({"settings": {"k": 3}}, "--set k: generation has no such parameter; it has subplans, "),
+        ({"settings": {"subplans": "many"}}, "parameter 'subplans' is 'many'"),
+        ({"settings": {"batches_per_subplan": [99] * 3}, "sizes": ["1m", "100k"]}, "give at most 30 batches"),
+        ({"values": {"prompts": "nowhere"}}, "--prompts: the offline author asks no model"),
+        ({"sizes": []}, "--size: name at least one"),
+    ],
+)
+def test_an_order_that_makes_no_sense_is_one_sentence_before_anything_is_written(
+    tmp_path: Path, changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        fulfil(Order(**{"out": tmp_path / "out", "sizes": ["100k"], **changes}))
+    assert not (tmp_path / "out").exists()
+
+
 def test_nothing_of_another_conversation_is_overwritten(whole: Path) -> None:
-    other = Commission("100K", 1, 6, "Trip Planning")
+    other = Commission(COMMISSION.parameters.model_copy(update={"generation_seed": 6}))
     with pytest.raises(UserError, match="another seed") as raised:
         other.begin(whole.parents[1])
     assert str(whole) in str(raised.value)

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from beamlib.benchmark.model import Size
 from beamlib.errors import UserError
-from beamlib.generate.layouts import layout
 from beamlib.generate.long_plans import fit_timelines, make_plans, make_stages
 from beamlib.generate.plan_rules import fit_days
 from beamlib.generate.plan_text import find_days, read_subplans, read_timeline, render_plan, show_day
@@ -24,6 +23,7 @@ from beamlib.generate.plans import make_plan, with_biography
 from beamlib.generate.seeds import make_story
 from beamlib.generate.shapes import Plan, Repairs, Story, Timeline
 from beamlib.models.base import Completion, ModelError, Prompt
+from beamlib.params import usual_parameters
 
 Wrong = Callable[[str, Prompt], str]
 SPECIAL_LINES = (
@@ -101,7 +101,7 @@ def stages(prompt: Prompt) -> list[dict[str, object]]:
 
 
 def story(size: Size = "100K", strategy: str = "hierarchical", domain: str = "Cooking") -> Story:
-    return make_story(size, 1, 5, domain, strategy=strategy)
+    return make_story(usual_parameters(size, generation_seed=5, domain=domain, strategy=strategy), 1)
 
 
 def made(model: Scripted, told: Story | None = None) -> tuple[Plan, Repairs]:
@@ -433,4 +433,4 @@ def test_a_whole_that_is_too_short_is_a_sentence() -> None:
 def test_a_made_plan_is_read_back_from_its_text() -> None:
     plan, _ = made(Scripted())
     assert read_subplans(render_plan(plan.subplans), Path("plan_new.txt")) == plan.subplans
-    assert layout("100K", "general").subplans == len(plan.subplans)
+    assert story().layout.subplans == len(plan.subplans)

@@ -22,7 +22,7 @@ from beamlib.generate.probes.kinds import ABILITIES, KINDS, Ability
 from beamlib.generate.probes.making import ProbeSet, TooFew, make_probes
 from beamlib.generate.probes.nuggets import by_rule, tidy
 from beamlib.generate.probes.replies import read_json
-from beamlib.generate.probes.selection import deciles, published_deciles, select
+from beamlib.generate.probes.selection import deciles, released_deciles, select
 from beamlib.generate.shapes import Repairs, Said, SpokenTurn
 from beamlib.models.base import ModelError, Outcome
 
@@ -357,14 +357,14 @@ def pool(rng: random.Random, messages: int) -> list[Draft]:
 
 
 @pytest.mark.parametrize("size", ["100K", "500K", "1M", "10M"])
-def test_chosen_evidence_lies_where_the_published_does(size: Any) -> None:
+def test_chosen_evidence_lies_where_the_released_does(size: Any) -> None:
     drafts = pool(random.Random(f"pool {size}"), 1000)
     chosen = [one for some in select(drafts, frozenset(), 1000, size, 7).values() for one in some]
     assert len(chosen) == 20
 
     def apart(some: list[Draft]) -> float:
         shares = deciles([one.evidence_ids for one in some], 1000)
-        return sum(abs(a - b) for a, b in zip(shares, published_deciles(size), strict=True))
+        return sum(abs(a - b) for a, b in zip(shares, released_deciles(size), strict=True))
 
     assert apart(chosen) < 0.4
     assert apart(chosen) < apart(drafts) / 2

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from talking_model import LAYOUT, TalkingModel, make_plan, make_story
+from talking_model import TalkingModel, make_plan, make_story
 
 from beamlib.errors import UserError
 from beamlib.generate.question_replies import read_questions
@@ -21,7 +21,7 @@ PLAN, STORY = make_plan(), make_story()
 
 
 def ask(model: TalkingModel, repairs: Repairs | None = None, **more: object) -> list[list[Question]]:
-    return asyncio.run(make_questions(model, STORY, PLAN, LAYOUT, repairs or Repairs(), **more))  # type: ignore[arg-type]
+    return asyncio.run(make_questions(model, STORY, PLAN, repairs or Repairs(), **more))  # type: ignore[arg-type]
 
 
 def read(reply: str, style: Style = "general", count: int = 2) -> list[tuple[str, tuple[int, ...], bool]]:
@@ -188,8 +188,8 @@ def test_a_sub_plan_without_any_question_is_one_sentence() -> None:
 
     parts = tuple(replace(one, bullets=one.bullets[:5]) for one in PLAN.subplans)
     plan = replace(PLAN, subplans=parts)  # with a special bullet there would be the instruction at least
-    with pytest.raises(UserError, match=r"'talking model' wrote no usable question") as caught:
-        asyncio.run(make_questions(TalkingModel(say), STORY, plan, LAYOUT, Repairs()))
+    with pytest.raises(UserError, match=r"the model of the role asker wrote no usable question") as caught:
+        asyncio.run(make_questions(TalkingModel(say), STORY, plan, Repairs()))
     assert "\n" not in str(caught.value)
 
 

@@ -62,7 +62,8 @@ def end_of(asked: EndpointModel, what: Prompt | None = None) -> Completion | Mod
 def test_the_request_is_exactly_what_request_says() -> None:
     extra = {"top_p": 0.9, "chat_template_kwargs": {"enable_thinking": False}}
     with ScriptedServer(told) as server:
-        asked = model(server, limit_field="max_completion_tokens", seed=7, temperature=0.5, extra=extra)
+        limit = {"limit_field": "max_completion_tokens", "max_output_tokens": 1024}
+        asked = model(server, **limit, seed=7, temperature=0.5, extra=extra)
         again = prompt(3, repeat=2, about="never sent").again("Shorter.")
         reply = run(asked.complete(again))
         assert server.requests[0].body == asked.request(again)
@@ -78,9 +79,9 @@ def test_the_request_is_exactly_what_request_says() -> None:
     assert asked.name == "m"
 
 
-def test_unset_temperature_and_seed_are_not_sent() -> None:
+def test_unset_temperature_seed_and_limit_are_not_sent() -> None:
     body = model("http://127.0.0.1:9/v1", temperature=None, seed=None).request(prompt(repeat=1))
-    assert set(body) == {"model", "messages", "max_tokens"}
+    assert set(body) == {"model", "messages"}
 
 
 def test_a_folder_of_ones_own_prompts_is_used(tmp_path: Path) -> None:

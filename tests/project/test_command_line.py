@@ -152,7 +152,7 @@ WRONG = (
     (["generate", "--out", "OUT", "--domain", "Astrology"], "'Astrology'"),
     (["generate", "--out", "OUT", "--title", "A Walk to the Moon"], "domain"),
     (["generate", "--out", "OUT", "--strategy", "random"], "'random'"),
-    (["generate", "--out", "OUT", "--reach", "ever"], "--reach"),
+    (["generate", "--out", "OUT", "--reach", "ever"], "'reach' is 'ever'"),
     (["generate", "--out", "OUT", "--models", "nowhere.yaml"], "nowhere.yaml"),
     (["generate", "--out", "OUT", "--models", "MODELS"], "add --yes"),
     (["run-all", "--set", "domain=Astrology"], "'Astrology'"),

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 from beamlib.generate.author.bank import Topic
-from beamlib.generate.author.facts import Entry
+from beamlib.generate.author.facts import Entry, Purpose
 from beamlib.generate.author.probing import Examiner
 from beamlib.generate.author.script import Measures, PlanScript, ScriptTurn
 from beamlib.generate.author.traits import biography
 from beamlib.generate.author.world import World
-from beamlib.generate.layouts import layout, targets
+from beamlib.generate.layouts import targets
 from beamlib.generate.plan_text import (
     Narrative,
     read_batches,
@@ -62,8 +62,8 @@ class OfflineAuthor:
             "detect_question": self._detect_question,
             "detect_followup": self._detect_followup,
             "assistant_answer": self._assistant_answer,
-            "user_reply": self._next_message,
-            "user_followup": self._next_message,
+            "user_reply": self._user_reply,
+            "user_followup": self._user_followup,
             "probe_abstention": self._abstention,
             "probe_nuggets": self._nuggets,
         }
@@ -88,7 +88,7 @@ class OfflineAuthor:
     @cached_property
     def world(self) -> World:
         """The world behind the story; drawn when it is first needed."""
-        return World(self.story, layout(self.story.size, self.story.style))
+        return World(self.story)
 
     @cached_property
     def _examiner(self) -> Examiner:
@@ -188,11 +188,7 @@ class OfflineAuthor:
         return "yes" if variables["answer"].rstrip().endswith("?") else "no"
 
     def _detect_followup(self, variables: Mapping[str, str], about: str) -> str:
-        known = self._answers.get(variables["answer"])
-        if known is None:
-            return "no"
-        _, turn, step = known
-        return "yes" if step + 1 < len(turn.steps) else "no"
+        return "yes" if self._next(variables["answer"], "followup") else "no"
 
     def _assistant_answer(self, variables: Mapping[str, str], about: str) -> str:
         message = variables["message"]
@@ -218,14 +214,21 @@ class OfflineAuthor:
             key=lambda topic: len(words & set(f"{topic.label} {topic.about} {topic.occasion}".lower().split())),
         )
 
-    def _next_message(self, variables: Mapping[str, str], about: str) -> str:
-        answer = variables["answer"]
-        known = self._answers.get(answer)
-        if known is not None and known[2] + 1 < len(known[1].steps):
-            return known[1].steps[known[2] + 1].text
-        # An answer that is not the author's own (a file was edited): taken up by how it begins.
-        begins = " ".join(answer.split()[:9]).rstrip(".,:;?!")
-        return f'I would have to think about that. You wrote "{begins} ...", so let us go on from there.'
+    def _user_reply(self, variables: Mapping[str, str], about: str) -> str:
+        return self._next(variables["answer"], "reply") or _taken_up(variables["answer"])
+
+    def _user_followup(self, variables: Mapping[str, str], about: str) -> str:
+        return self._next(variables["answer"], "followup") or _taken_up(variables["answer"])
+
+    def _next(self, answer: str, purpose: Purpose) -> str:
+        """What the script lets the user say after one of its answers, a reply or a follow-up; empty for nothing.
+
+        A reply that a smaller delta 1 left unsaid is passed over.
+        """
+        if (known := self._answers.get(answer)) is None:
+            return ""
+        _, turn, step = known
+        return next((one.text for one in turn.steps[step + 1 :] if one.occasion.purpose == purpose), "")
 
     def _candidates(self, ability: str, variables: Mapping[str, str]) -> str:
         return json.dumps(self._examiner.candidates(ability, variables["plan"]))
@@ -239,6 +242,12 @@ class OfflineAuthor:
 
     def _nuggets(self, variables: Mapping[str, str], about: str) -> str:
         return json.dumps(self._examiner.nuggets(variables["question"]))
+
+
+def _taken_up(answer: str) -> str:
+    """The user's words on an answer that is not the author's own (a file was edited): taken up by how it begins."""
+    begins = " ".join(answer.split()[:9]).rstrip(".,:;?!")
+    return f'I would have to think about that. You wrote "{begins} ...", so let us go on from there.'
 
 
 def _share(total: float, plan: int, plans: int) -> int:

@@ -226,7 +226,11 @@ def _note(told: dict[str, list[Fact]], entry: Entry) -> None:
 
 
 def _spread(turns: Sequence[ScriptTurn], wanted: int, twice: float, rng: random.Random) -> list[tuple[ScriptTurn, int]]:
-    """Turns spread evenly over the plan with how often something is to happen in each, `wanted` in all."""
+    """Turns spread evenly over the plan with how often something is to happen in each, `wanted` in all.
+
+    A short plan has fewer: one for each turn.
+    """
+    wanted = min(wanted, len(turns))
     found: list[tuple[ScriptTurn, int]] = []
     times: list[int] = []
     while sum(times) < wanted:

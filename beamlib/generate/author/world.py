@@ -38,7 +38,7 @@ from beamlib.generate.author.values import (
     trade,
 )
 from beamlib.generate.plan_text import show_day
-from beamlib.generate.shapes import Layout, Story
+from beamlib.generate.shapes import Story
 
 OPEN_THINGS = 6
 """Things under way at the same time: with eight aspects each and a dozen facts per sub-plan, one spans about four."""
@@ -75,10 +75,10 @@ _PALETTE = 4
 
 
 class World:
-    """The world of a story; drawn when made, and the same for the same story and layout."""
+    """The world of a story; drawn when made, and the same for the same story."""
 
-    def __init__(self, story: Story, layout: Layout) -> None:
-        self.story, self.layout = story, layout
+    def __init__(self, story: Story) -> None:
+        self.story, self.layout = story, story.layout
         self.bank: Bank = bank(story.topic.category)
         self.title: Title = self._title()
         self.lexicon: Mapping[str, list[str]] = {**common_lexicon(), **self.bank.lexicon, **self.title.lexicon}
@@ -87,7 +87,7 @@ class World:
         self._rng = random.Random(f"world {self._key}")
         self._usual = [self._palette(plan) for plan in range(story.plans)]
         self.timelines = [part_of(story.timeline, plan, story.plans) for plan in range(story.plans)]
-        self.anchors = [spread_days(timeline, layout.subplans, self._rng) for timeline in self.timelines]
+        self.anchors = [spread_days(timeline, self.layout.subplans, self._rng) for timeline in self.timelines]
         self.entries: dict[tuple[int, int], list[Entry]] = {}
         self._draw()
 
@@ -166,13 +166,13 @@ class World:
             text = f"I'm {who}, and I want help with {self.title.goal}."
             found.append(Entry(plan, batch, 2, "Personal Introduction", text, "introduction", first))
         free = self.layout.bullets - len(found)
-        asides = max(2, free // 4)
+        asides = min(free, max(2, free // 4))
         kinds = ["fact"] * (free - asides) + ["aside"] * asides
         rng.shuffle(kinds)
         # Preferences are few: one in every sub-plan of a short story, spread out over a long one.
         spread = max(1, self.story.plans * self.layout.subplans // max(1, len(self.bank.preferences)))
         position = plan * self.layout.subplans + batch
-        if state.preferences and position % spread == 0:
+        if state.preferences and "aside" in kinds and position % spread == 0:
             kinds[kinds.index("aside")] = "preference"
         told: dict[str, int] = {}
         for number, kind in enumerate(kinds):
@@ -308,6 +308,8 @@ class World:
         update = self._update((plan, batch, before + 1), state)
         if update is not None:
             found.append(update)
+        if not state.rules:  # more sub-plans than there are rules: they come again
+            state.rules = self._rules()
         rule, topic = state.rules.pop()
         text = f"Always {rule.rule} when I ask about {topic.occasion}."
         found.append(

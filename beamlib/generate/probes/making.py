@@ -106,8 +106,8 @@ def choose(
         if not allow_short:
             raise TooFew(
                 f"probing questions of {size}: too few usable candidates, missing {lacking}; see in "
-                "repairs-probes.jsonl why they were dropped, then edit some in notebook 04, or ask anew by --calls "
-                "refresh or another model.",
+                "repairs-probes.jsonl why they were dropped, then edit some in notebook 04, ask for larger plans "
+                "(bullets_per_subplan, questions_per_batch), or ask anew by --calls refresh or another model.",
                 probes,
             )
     return probes

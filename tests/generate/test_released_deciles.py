@@ -1,0 +1,90 @@
+"""Where the evidence of the released questions lies, counted again from the released files."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beamlib.benchmark.model import SIZES
+from beamlib.files import read_json
+from beamlib.generate.layouts import PRINTED_SIZE
+from beamlib.generate.probes import selection
+from beamlib.generate.probes.selection import deciles, published_deciles, released_deciles
+from beamlib.published import table
+
+Cited = dict[int, list[list[int]]]
+
+
+def ids(value: Any) -> list[int]:
+    """The message ids in any of the released forms; texts among them are none."""
+    if isinstance(value, list | dict):
+        return [found for part in (value.values() if isinstance(value, dict) else value) for found in ids(part)]
+    return [value] if type(value) is int else []
+
+
+def cited(questions: Path, size: str) -> Cited:
+    """The ids that each question of each conversation cites, where it cites any."""
+    found: Cited = {}
+    for path in questions.glob(f"{size}/*/probing_questions/probing_questions.json"):
+        asked = [one for some in read_json(path).values() for one in some]
+        found[int(path.parts[-3])] = [cites for one in asked if (cites := ids(one.get("source_chat_ids")))]
+    return found
+
+
+def counted(evidence: Cited, messages: dict[int, int]) -> tuple[list[float], int]:
+    """Shares in percent over all questions, and how many there are."""
+    shares = [deciles([cites], messages[number]) for number, some in evidence.items() for cites in some]
+    return [100 * sum(tenth) / len(shares) for tenth in zip(*shares, strict=True)], len(shares)
+
+
+def mean_length(size: str) -> int:
+    row = table("table3").set_index("chat_size").loc[size]
+    return int(row.user_messages + row.assistant_messages)
+
+
+def lengths(folder: Path, name: str) -> dict[int, int]:
+    found = {}
+    for chat in folder.glob("100K/*/chat.json"):
+        cut = chat.with_name("chat_trunecated.json")
+        batches = read_json(cut if cut.exists() and name == "evaluated" else chat)
+        found[int(chat.parent.name)] = sum(len(turn) for batch in batches for turn in batch["turns"])
+    return found
+
+
+def apart(one: list[float], other: list[float]) -> float:
+    return sum(abs(a - b) for a, b in zip(one, other, strict=True))
+
+
+def test_the_file_is_what_the_released_questions_give(shared: Path, beam_data: Path) -> None:
+    rows = list(csv.DictReader(Path(selection.__file__).with_name("released_deciles.csv").read_text().splitlines()))
+    assert [(row["size"], int(row["decile"])) for row in rows] == [(size, n) for size in SIZES for n in range(1, 11)]
+    evaluated = lengths(beam_data, "evaluated")
+    for size in SIZES:
+        evidence = cited(shared / "data/beam_questions", size)
+        mean = mean_length(PRINTED_SIZE[size])
+        shares, questions = counted(evidence, evaluated if size == "100K" else dict.fromkeys(evidence, mean))
+        mine = [row for row in rows if row["size"] == size]
+        assert [row["percent"] for row in mine] == [f"{share:.2f}" for share in shares]
+        assert {int(row["questions"]) for row in mine} == {questions}
+        assert {row["positions"] for row in mine} == {"chats" if size == "100K" else "mean length"}
+
+
+def test_mean_lengths_move_a_tenth_by_a_few_points_at_100k_where_both_are_known(shared: Path, beam_data: Path) -> None:
+    evidence = cited(shared / "data/beam_questions", "100K")
+    exact, _ = counted(evidence, lengths(beam_data, "full"))
+    about, _ = counted(evidence, dict.fromkeys(evidence, mean_length("128K")))
+    assert max(abs(a - b) for a, b in zip(exact, about, strict=True)) == pytest.approx(3.5, abs=0.05)
+    assert apart(exact, about) == pytest.approx(11.8, abs=0.05)
+
+
+def test_table_7_is_nearer_when_it_is_read_one_row_down() -> None:
+    as_printed, one_down = [], []
+    for size in SIZES:
+        printed, measured = ([100 * share for share in of(size)] for of in (published_deciles, released_deciles))
+        as_printed.append(round(apart(printed, measured), 1))
+        one_down.append(round(apart([*printed[1:], 0.0], measured), 1))
+    assert as_printed == [43.3, 59.7, 52.4, 36.1]
+    assert one_down == [25.8, 24.6, 20.5, 14.1]
