@@ -77,12 +77,12 @@ def difference_interval(differences: Array) -> Array:
 
 
 def _student(values: Array) -> tuple[Array, Array]:
-    """Mean, and half the width of its plain t-interval."""
+    """Mean, and half the width of its plain t-interval; NaN for n < 2."""
     n = values.shape[-1]
-    mean = values.mean(axis=-1)
     if n < 2:
-        return mean, np.full_like(mean, np.nan)
-    return mean, stdtrit(n - 1, (1 + LEVEL) / 2) * values.std(axis=-1, ddof=1) / np.sqrt(n)
+        nothing = np.full(values.shape[:-1], np.nan)
+        return nothing, nothing
+    return values.mean(axis=-1), stdtrit(n - 1, (1 + LEVEL) / 2) * values.std(axis=-1, ddof=1) / np.sqrt(n)
 
 
 def _unless_equal(values: Array, ends: Array, lowest: float) -> Array:
@@ -91,9 +91,11 @@ def _unless_equal(values: Array, ends: Array, lowest: float) -> Array:
     No deviation to be seen is not none: a share of 1 - 0.05^(1/n) of all conversations (about 3 / n) can be anything
     from `lowest` to 1 and still be missing from n of them once in twenty times.
     """
-    n, first = values.shape[-1], values[..., 0]
-    unseen = 1 - (1 - LEVEL) ** (1 / n)
-    equal = (np.ptp(values, axis=-1) < _TINY) & (n > 1)
+    n = values.shape[-1]
+    if n < 2:
+        return ends
+    first, unseen = values[..., 0], 1 - (1 - LEVEL) ** (1 / n)
+    equal = np.ptp(values, axis=-1) < _TINY
     return np.where(equal, np.stack([first + unseen * (end - first) for end in (lowest, 1.0)]), ends)
 
 

@@ -1,4 +1,4 @@
-"""The coverage that `benchmarks/intervals.py` prints, where its populations come from, and that it can tell a bad one."""
+"""What `benchmarks/intervals.py` finds, where its populations come from, and that it can tell a bad interval."""
 
 from __future__ import annotations
 
