@@ -81,6 +81,8 @@ def test_the_main_job_writes_what_it_promises(run: Path, repo_root: Path) -> Non
         for kind in ("csv", "md", "html"):
             text = (run / f"tables/100k/{name}.{kind}").read_text()
             assert "offline stand-in, not a language model" in text
+            assert "none (n = 1: one conversation" in text and ("(n = 1)</strong>" in text or kind != "html")
+    assert "(n = 1)</td>" in page[: page.index('id="claims"')]  # the summary, which would otherwise rank
     assert len(json.loads((run / "claims.json").read_text())) == 118
     assert page.count("<details") >= 10
     assert "offline stand-in, not a language model" in page
@@ -105,6 +107,10 @@ def test_score(run: Path, protocol: str, called: Call) -> None:
     assert len(rows) == 11
     assert all(row["protocol"] == protocol and row["arm"] == "oracle" for row in rows)
     assert all(0 <= row["mean"] <= 1 and row["low"] is None for row in rows)  # one conversation has no interval
+
+
+def test_score_says_that_one_conversation_has_no_interval(run: Path, called: Call) -> None:
+    assert "Interval, 100K: none (n = 1: one conversation" in called("score", run / "100k/oracle").stdout
 
 
 def test_judgements_made_elsewhere_are_scored_only_when_asked(run: Path, tmp_path: Path, called: Call) -> None:

@@ -164,6 +164,7 @@ def test_csv_reads_back() -> None:
     assert frame["light-embedded-k5"].to_list() == [0.5, 0.412]
     assert frame["light-embedded-k5 low"].fillna(-1).to_list() == [-1, 0.381]
     assert frame["light-embedded-k5 n"].to_list() == [2, 20]
+    assert frame["light-embedded-k5 conversations"].to_list() == [1, 20]
     assert frame["none"].isna().all()
     assert "# Protocol: paper. Judge: judge-a. Reader: reader-a." in text.splitlines()
 
