@@ -316,6 +316,12 @@ def with_interval(mean: str, low: float, high: float, conversations: int | None)
     return mean if pd.isna(low) or pd.isna(high) else f"{mean} [{low:.2f}, {high:.2f}]"
 
 
+def shown_averages(frame: pd.DataFrame) -> pd.Series[str]:
+    """The averages of a long frame of one size as cells show them, by series: for small tables within a text."""
+    rows = frame[frame["ability"] == AVERAGE].to_dict("records")
+    return pd.Series({str(row["series"]): _cell(row) for row in rows}, dtype=str)
+
+
 def _numbers(row: Mapping[Any, Any] | None) -> list[str]:
     if row is None:
         return [""] * 5
