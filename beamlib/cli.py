@@ -99,15 +99,19 @@ def evidence(
 def score(
     run: Annotated[Path, typer.Argument(help="A run folder, or one arm's folder in it.")],
     protocol: Annotated[str, typer.Option(help="Scoring protocol.")] = "paper",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap.")] = 0,
     as_is: Annotated[bool, typer.Option("--as-is", help="Score judgements that no manifest vouches for.")] = False,
     as_json: Json = False,
 ) -> None:
     """Score the stored judgements of RUN by a protocol, with intervals; no call is made."""
     from beamlib.report.results import score_folders
     from beamlib.report.text import print_rows
+    from beamlib.scoring.statistics import interval_note
 
-    print_rows(score_folders(run, protocol, seed=seed, as_is=as_is), as_json=as_json)
+    rows = score_folders(run, protocol, as_is=as_is)
+    print_rows(rows, as_json=as_json)
+    if not as_json:
+        conversations = {row["size"]: row["n_conversations"] for row in rows}  # of the average, a size's last row
+        print(*(f"Interval, {size}: {interval_note(n)}." for size, n in conversations.items()), sep="\n")
 
 
 @app.command()

@@ -69,6 +69,7 @@ def effect_by_protocol(judgements: Mapping[str, Sequence[Judgement]], spoilt: Co
     """The averages of `errata_effect` under every protocol, by protocol and arm, for the judgements of one tier.
 
     Beside each average its rank among the arms and `n`, the questions that have a score; `unscored` counts the others.
+    `conversations` says how many there are: one by itself ranks nothing.
     """
     parts = {}
     for protocol in PROTOCOLS:
@@ -83,7 +84,8 @@ def effect_by_protocol(judgements: Mapping[str, Sequence[Judgement]], spoilt: Co
                 f"n, {kept}": average["n", kept],
             }
         unscored = average["unscored", ALL]
-        parts[protocol] = pd.DataFrame({**columns, "unscored": unscored}).loc[list(judgements)]
+        counts = {"unscored": unscored, "conversations": average["conversations", ALL]}
+        parts[protocol] = pd.DataFrame({**columns, **counts}).loc[list(judgements)]
     return pd.concat(parts, names=["protocol", "arm"])
 
 

@@ -16,7 +16,9 @@ from markupsafe import Markup
 from beamlib.files import read_json, read_text, write_json, write_text
 from beamlib.report.claims import audit, compact, totals
 from beamlib.report.costs import cost_fragment
+from beamlib.report.tables import NOTHING, with_interval
 
+_SPREAD = ("low", "high", "conversations")
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("beamlib.report", "."), autoescape=True, undefined=jinja2.StrictUndefined
 )
@@ -109,7 +111,8 @@ def _is_wide(image: Path) -> bool:
 def summary_rows(folder: Path, parts: Mapping[str, str], *, offline: bool = True) -> list[dict[str, Any]]:
     """The closing summary: the average of the main table and its evidence recall, per tier (and backbone) and memory.
 
-    `parts` maps the label of a tier to the part of the run folder that holds it.
+    `parts` maps the label of a tier to the part of the run folder that holds it. Values are as tables show them, with
+    their interval or "n = 1".
     """
     score = "score (offline stand-in)" if offline else "score"
     rows = []
@@ -118,14 +121,19 @@ def summary_rows(folder: Path, parts: Mapping[str, str], *, offline: bool = True
         scores = _averages(tables / "table1_main_results.csv")
         evidence = _averages(tables / "table1_evidence_recall.csv")
         rows += [
-            {"size": label, "memory": series, score: mean, "evidence recall": evidence.get(series)}
-            for series, mean in scores.items()
+            {"size": label, "memory": series, score: shown, "evidence recall": evidence.get(series, NOTHING)}
+            for series, shown in scores.items()
         ]
     return rows
 
 
-def _averages(path: Path) -> dict[str, float]:
+def _averages(path: Path) -> dict[str, str]:
     frame = pd.read_csv(path, comment="#")
     average = frame[frame["ability"] == "average"].iloc[0]
     series = [name for name in frame.columns if f"{name} low" in frame.columns]
-    return {name: float(average[name]) for name in series}
+    return {
+        name: NOTHING
+        if pd.isna(average[name])
+        else with_interval(f"{average[name]:.3f}", *(average[f"{name} {part}"] for part in _SPREAD))
+        for name in series
+    }

@@ -19,6 +19,7 @@ from beamlib.runs.evaluate import Evaluation, evaluate, read_judgements, stored_
 from beamlib.runs.manifest import Manifest
 from beamlib.runs.records import Answer
 from beamlib.scoring.evidence import evidence_recall
+from beamlib.scoring.statistics import interval_note
 from beamlib.scoring.tables import SCORE_COLUMNS, score_run, summarise, unscored_reasons
 
 RECALL = "evidence recall: share of the cited messages shown in the context (no model, no judge)"
@@ -63,13 +64,13 @@ def results(parameters: RunParameters, experiment: str) -> Results | None:
     noted = {name: recall_rows(answers, gold, notes=True) for name, answers in evaluation.answers.items()}
     return Results(
         evaluation=evaluation,
-        summary=long_frame(scores, parameters),
-        evidence=long_frame(recalls, parameters),
+        summary=long_frame(scores),
+        evidence=long_frame(recalls),
         scores=scores,
         recalls=recalls,
-        noted=long_frame(noted, parameters),
-        footer=_footer(found, scores, parameters, parameters.protocol, _gaps(evaluation)),
-        evidence_footer=_footer(found, recalls, parameters, RECALL),
+        noted=long_frame(noted),
+        footer=_footer(found, scores, parameters.protocol, _gaps(evaluation)),
+        evidence_footer=_footer(found, recalls, RECALL),
     )
 
 
@@ -91,12 +92,12 @@ def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold], *, notes: b
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).astype({"score": float})
 
 
-def long_frame(scores: Mapping[str, pd.DataFrame], parameters: RunParameters) -> pd.DataFrame:
+def long_frame(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Means and intervals of all arms as one long frame, one series per arm."""
     parts = []
     for name, frame in scores.items():
-        summary = summarise(frame, seed=parameters.seed, resamples=parameters.resamples)
-        parts.append(summary.assign(series=name, n=summary["n_questions"]))
+        summary = summarise(frame)
+        parts.append(summary.assign(series=name, n=summary["n_questions"], conversations=summary["n_conversations"]))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -107,24 +108,22 @@ def _gaps(evaluation: Evaluation) -> int:
 def _footer(
     found: Sequence[Manifest],
     scores: Mapping[str, pd.DataFrame],
-    parameters: RunParameters,
     protocol: str,
     gaps: int = 0,
 ) -> Footer:
+    everything = pd.concat(scores.values())
     return footer(
         [one.model_dump(mode="json") for one in found],
         protocol=protocol,
         n_questions=max(len(frame) for frame in scores.values()),
         unscored=sum(int(frame["score"].isna().sum()) for frame in scores.values()),
-        reasons=unscored_reasons(pd.concat(scores.values())),
+        reasons=unscored_reasons(everything),
         gaps=gaps,
-        interval=(
-            f"95 % percentile bootstrap over conversations, {parameters.resamples:,} resamples, seed {parameters.seed}"
-        ),
+        interval=interval_note(len(set(everything["conversation_id"]))),
     )
 
 
-def score_folders(run: Path, protocol: str, seed: int = 0, *, as_is: bool = False) -> list[dict[str, Any]]:
+def score_folders(run: Path, protocol: str, *, as_is: bool = False) -> list[dict[str, Any]]:
     """Score every arm found at or below `run`; a row per arm, size and ability, None where there is no interval.
 
     Judgements that no manifest vouches for (changed by hand, made elsewhere) are a `UserError`, unless `as_is`: then
@@ -135,10 +134,10 @@ def score_folders(run: Path, protocol: str, seed: int = 0, *, as_is: bool = Fals
     folders = sorted({path.parent for name in names for path in run.rglob(name)}) if run.is_dir() else []
     if not folders:
         raise UserError(f"{run}: no manifest.json in it or below; name a run folder that run_all.sh wrote.")
-    return [row for folder in folders for row in _score_folder(folder, protocol, seed, as_is)]
+    return [row for folder in folders for row in _score_folder(folder, protocol, as_is)]
 
 
-def _score_folder(folder: Path, protocol: str, seed: int, as_is: bool) -> list[dict[str, Any]]:
+def _score_folder(folder: Path, protocol: str, as_is: bool) -> list[dict[str, Any]]:
     if as_is:
         judgements = read_judgements(folder)
         fixed: dict[str, Any] = {"arm": folder.name, "protocol": protocol, "judge": None, "reader": None}
@@ -146,7 +145,7 @@ def _score_folder(folder: Path, protocol: str, seed: int, as_is: bool) -> list[d
         found = manifests.read(folder)
         judgements = stored_judgements(folder)
         fixed = {"arm": found.arm, "protocol": protocol, "judge": found.judge, "reader": found.reader}
-    summary = summarise(score_run(judgements, protocol), seed=seed)
+    summary = summarise(score_run(judgements, protocol))
     rows = []
     for row in summary.to_dict("records"):
         values = {

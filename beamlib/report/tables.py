@@ -31,6 +31,7 @@ from beamlib.report.tidy import (
 )
 
 OFFLINE = "offline stand-in, not a language model"
+_CSV_PARTS = ("", " low", " high", " n", " conversations")
 NOTHING = "–"
 """Shown where a cell has no value: nothing was asked, or nothing could be scored (the footer counts the latter)."""
 
@@ -267,7 +268,7 @@ class ResultTable:
         return "\n".join([*lines, "", *(f"{line}  " for line in self.footer.lines()), ""])
 
     def to_csv(self) -> str:
-        """Size, ability and per series its mean, low, high and n in columns of their own.
+        """Size, ability and per series its mean, low, high, n and conversations in columns of their own.
 
         Means are as printed for published values and with three decimals otherwise; missing values are empty. Notes and
         footer follow as lines that begin with "#" (`pandas.read_csv(..., comment="#")` leaves them out).
@@ -276,9 +277,7 @@ class ResultTable:
         rows = {(row["size"], row["ability"], row["series"]): row for row in self.frame.to_dict("records")}
         buffer = StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(
-            ["size", "ability", *(f"{name}{part}" for name in names for part in ("", " low", " high", " n"))]
-        )
+        writer.writerow(["size", "ability", *(f"{name}{part}" for name in names for part in _CSV_PARTS)])
         for size in sizes_of(self.frame):
             for ability in (name for name in ROWS if any((size, name, one) in rows for one in names)):
                 writer.writerow(
@@ -306,16 +305,29 @@ def _mean(row: Mapping[Any, Any]) -> str:
 
 
 def _cell(row: Mapping[Any, Any]) -> str:
-    """ "0.412 [0.38, 0.45]", or the mean alone where there is no interval."""
-    mean = _mean(row) or NOTHING
-    return mean if pd.isna(row["low"]) or pd.isna(row["high"]) else f"{mean} [{row['low']:.2f}, {row['high']:.2f}]"
+    mean = _mean(row)
+    return with_interval(mean, row["low"], row["high"], row["conversations"]) if mean else NOTHING
+
+
+def with_interval(mean: str, low: float, high: float, conversations: int | None) -> str:
+    """ "0.412 [0.38, 0.45]", "0.412 (n = 1)" of one conversation, or the mean alone where there is no interval."""
+    if not pd.isna(conversations) and conversations == 1:
+        return f"{mean} (n = 1)"
+    return mean if pd.isna(low) or pd.isna(high) else f"{mean} [{low:.2f}, {high:.2f}]"
+
+
+def shown_averages(frame: pd.DataFrame) -> pd.Series[str]:
+    """The averages of a long frame of one size as cells show them, by series: for small tables within a text."""
+    rows = frame[frame["ability"] == AVERAGE].to_dict("records")
+    return pd.Series({str(row["series"]): _cell(row) for row in rows}, dtype=str)
 
 
 def _numbers(row: Mapping[Any, Any] | None) -> list[str]:
     if row is None:
-        return [""] * 4
+        return [""] * 5
     ends = ["" if pd.isna(row[name]) else f"{row[name]:.3f}" for name in ("low", "high")]
-    return [_mean(row), *ends, "" if pd.isna(row["n"]) else str(int(row["n"]))]
+    counts = ["" if pd.isna(count) else str(int(count)) for count in (row["n"], row["conversations"])]
+    return [_mean(row), *ends, *counts]
 
 
 def result_table(

@@ -6,6 +6,7 @@ series    what is compared: an arm, a method, a retriever, a budget ("K=5", "...
 mean      the value on the scale of the measure (scores: 0 to 1); NaN where nothing could be scored
 low, high ends of its interval, both NaN where there is none (published values have none)
 n         number of questions behind the mean, missing where unknown (published values)
+conversations   number of conversations behind the mean, missing where unknown; one by itself has no interval
 
 A column `printed`, where there is one, holds the string of the paper and is shown in place of `mean`.
 Rows keep their order: series appear in tables and legends as they come first in the frame.
@@ -19,7 +20,7 @@ from beamlib import published
 from beamlib.benchmark.gold import ABILITIES
 from beamlib.errors import UserError
 
-COLUMNS = ("size", "ability", "series", "mean", "low", "high", "n")
+COLUMNS = ("size", "ability", "series", "mean", "low", "high", "n", "conversations")
 AVERAGE = "average"
 ROWS = (*ABILITIES, AVERAGE)
 """Abilities in the order of every table, the average last."""
@@ -59,6 +60,7 @@ def published_long(table: str, backbone: str | None = None) -> pd.DataFrame:
             "low": float("nan"),
             "high": float("nan"),
             "n": pd.array([pd.NA] * len(frame), dtype="Int64"),
+            "conversations": pd.array([pd.NA] * len(frame), dtype="Int64"),
             "printed": list(frame["printed"]),
         }
     )

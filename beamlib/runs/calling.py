@@ -30,7 +30,7 @@ STARTED = now()
 ROLES = ("reader", "memory", "compressor", "judge", "aligner")
 
 _PARAMS = Path(__file__).resolve().parents[2] / "params"
-_NO_CALL_RESTS_ON = frozenset({"protocol", "resamples", "seed", "workers", "memorycode", *OF_GENERATION})
+_NO_CALL_RESTS_ON = frozenset({"protocol", "seed", "workers", "memorycode", *OF_GENERATION})
 _HAVE_OPTIONS = frozenset(
     {"size", "data", "run", "conversations", "own_memory", "models", "backbone", "calls", "confirm_cost", "prompts"}
 )

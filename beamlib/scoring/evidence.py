@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from beamlib.benchmark.gold import ABILITIES, Gold
@@ -21,6 +22,7 @@ from beamlib.memory.rag import Rag
 from beamlib.models.offline import OfflineModel
 from beamlib.processes import process_pool
 from beamlib.retrieval import RETRIEVERS
+from beamlib.scoring.statistics import conversation_values, mean_interval
 
 MEMORIES = ("light", "rag")
 """`light`: the episodic index alone, its keys by the offline stand-in (not a language model). `rag`: pairs."""
@@ -50,10 +52,11 @@ def evidence_table(
     workers: int = WORKERS,
     quiet: bool = False,
 ) -> list[dict[str, Any]]:
-    """Rows `memory, retriever, size, k, ability, recall, n` over the conversations in `folder`.
+    """Rows `memory, retriever, size, k, ability, recall, low, high, n, conversations` over those in `folder`.
 
     `recall` is the mean over the `n` questions that cite messages of the chat, of the share that the k recalled pairs
-    cover; `ability` is "all" or one of the ten. The number of `workers` changes nothing but the time.
+    cover; `low` and `high` its 95 % interval, with the `conversations` as clusters (None for one); `ability` is "all"
+    or one of the ten. The number of `workers` changes nothing but the time.
     """
     _known("memory", memories, MEMORIES)
     _known("retriever", retrievers, RETRIEVERS)
@@ -65,11 +68,12 @@ def evidence_table(
             _Task(source, tuple(memories), tuple(retrievers), tuple(ks), treatment)
             for source in find_conversations(folder, [size])
         ]
-        findings = [finding for part in _run(tasks, workers, f"{size}: evidence", quiet) for finding in part]
+        parts = enumerate(_run(tasks, workers, f"{size}: evidence", quiet))
+        findings = [(place, *finding) for place, part in parts for finding in part]
         for memory in dict.fromkeys(memories):
             for retriever in dict.fromkeys(retrievers):
                 for k in dict.fromkeys(ks):
-                    values = [(a, r) for m, t, n, a, r in findings if (m, t, n) == (memory, retriever, k)]
+                    values = [(place, a, r) for place, m, t, n, a, r in findings if (m, t, n) == (memory, retriever, k)]
                     common = {"memory": memory, "retriever": retriever, "size": size, "k": k}
                     rows += [common | row for row in _means(values)]
     return rows
@@ -118,13 +122,20 @@ def _indexes(memory: str, retrievers: Sequence[str], conversation: Conversation)
     return indexes
 
 
-def _means(values: Sequence[tuple[str, float]]) -> list[dict[str, Any]]:
-    """The row "all", then one per ability that occurs, in the data set's order."""
+def _means(values: Sequence[tuple[int, str, float]]) -> list[dict[str, Any]]:
+    """The row "all", then one per ability that occurs, in the data set's order; `values` name their conversation."""
     rows = []
     for ability in ("all", *ABILITIES):
-        recalls = [recall for name, recall in values if ability in ("all", name)]
-        if recalls:
-            rows.append({"ability": ability, "recall": sum(recalls) / len(recalls), "n": len(recalls)})
+        chosen = [(place, recall) for place, name, recall in values if ability in ("all", name)]
+        if chosen:
+            places, recalls = zip(*chosen, strict=True)
+            counts = np.bincount(places).astype(np.float64)
+            sums = np.bincount(places, weights=np.array(recalls)).astype(np.float64)
+            held = counts > 0
+            ends = mean_interval(conversation_values(sums[held], counts[held]))
+            low, high = (None if np.isnan(end) else float(end) for end in ends)
+            mean = {"ability": ability, "recall": sum(recalls) / len(recalls), "low": low, "high": high}
+            rows.append({**mean, "n": len(recalls), "conversations": int(held.sum())})
     return rows
 
 

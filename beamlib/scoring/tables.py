@@ -16,7 +16,7 @@ from beamlib.errors import UserError
 from beamlib.models.base import Outcome
 from beamlib.scoring.protocols import QuestionScore, find_protocol
 from beamlib.scoring.records import Judgement
-from beamlib.scoring.statistics import Array, cluster_bootstrap, interval
+from beamlib.scoring.statistics import Array, conversation_values, mean_interval
 
 if TYPE_CHECKING:
     import pandas as pd  # where it is used: a process that only asks a judge needs no tables, and it takes 0.4 s
@@ -110,18 +110,30 @@ def _named(reason: str) -> str:
     return shorten(_COUNT.sub("", reason), 60, placeholder=" ...") or "no reason given"
 
 
-def summarise(scores: pd.DataFrame, seed: int = 0, resamples: int = 2000) -> pd.DataFrame:
+def summarise(scores: pd.DataFrame) -> pd.DataFrame:
     """Mean and 95 % interval per size and ability, and their `average`; columns `SUMMARY_COLUMNS`.
 
     As in the paper, a conversation's questions of one ability are averaged first, then the conversations; the average
-    is the plain mean of the ability means, NaN where an ability has no score at all. Intervals come from resampling
-    conversations, with the same draws for all abilities; with fewer than two conversations they are NaN, because one
-    conversation says nothing about the spread. `n_questions` entered the mean, `unscored` did not.
+    is the plain mean of the ability means, NaN where an ability has no score at all. Intervals are those of
+    `mean_interval` over conversations; with fewer than two conversations they are NaN, because one conversation says
+    nothing about the spread. `n_questions` entered the mean, `unscored` did not.
     """
     import pandas as pd
 
-    parts = [_summarise_size(scores[scores["size"] == size], size, seed, resamples) for size in present_sizes(scores)]
+    parts = [_summarise_size(scores[scores["size"] == size], size) for size in present_sizes(scores)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(SUMMARY_COLUMNS))
+
+
+def average_values(cells: Array) -> Array:
+    """A value per conversation whose mean is the average over abilities, and whose interval is that of the average.
+
+    `cells` are (..., conversations, abilities), NaN where there is no score but in no ability throughout; the values
+    (..., conversations). Where none is NaN, a value is the conversation's own average.
+    """
+    by_ability = np.swapaxes(cells, -1, -2)
+    held = ~np.isnan(by_ability)
+    values: Array = conversation_values(np.where(held, by_ability, 0.0), held.astype(np.float64)).mean(axis=-2)
+    return values
 
 
 def ability_cells(scores: pd.DataFrame, abilities: Sequence[str]) -> Array:
@@ -136,24 +148,23 @@ def present_sizes(scores: pd.DataFrame) -> list[str]:
     return [size for size in SIZES if size in present] + sorted(present - set(SIZES))
 
 
-def _summarise_size(scores: pd.DataFrame, size: str, seed: int, resamples: int) -> pd.DataFrame:
+def _summarise_size(scores: pd.DataFrame, size: str) -> pd.DataFrame:
     import pandas as pd
 
     present = set(scores["ability"])
     abilities = [ability for ability in ABILITIES if ability in present]
     cells = ability_cells(scores, abilities)
+    cells = cells[~np.isnan(cells).all(axis=1)]
     held = ~np.isnan(cells)
-    samples = cluster_bootstrap(cells, seed, resamples)
+    values: dict[str, Array] = {ability: cells[held[:, column], column] for column, ability in enumerate(abilities)}
+    fewest = min(map(len, values.values()))
+    values[AVERAGE] = average_values(cells) if fewest else cells[:0, 0]
     rows: list[tuple[str, str, float, float, float, int, int, int]] = []
-    for column, ability in enumerate(abilities):
-        n = int(held[:, column].sum())
-        mean = float(cells[held[:, column], column].mean()) if n else np.nan
-        low, high = interval(samples[:, column]) if n > 1 else (np.nan, np.nan)
-        missing = scores.loc[scores["ability"] == ability, "score"].isna()
-        rows.append((size, ability, mean, low, high, int((~missing).sum()), n, int(missing.sum())))
-    low, high = interval(samples.mean(axis=1)) if held.sum(axis=0).min() > 1 else (np.nan, np.nan)
-    mean = float(np.mean([row[2] for row in rows]))
-    missing = scores["score"].isna()
-    n = int(held.any(axis=1).sum())
-    rows.append((size, AVERAGE, mean, low, high, int((~missing).sum()), n, int(missing.sum())))
+    for ability, own in values.items():
+        missing = scores.loc[scores["ability"].isin(abilities if ability == AVERAGE else [ability]), "score"].isna()
+        mean, low, high = (float(own.mean()), *mean_interval(own)) if own.size else (np.nan, np.nan, np.nan)
+        if ability == AVERAGE and fewest < 2:  # one of its parts has no spread to be seen
+            low, high = np.nan, np.nan
+        n = len(cells) if ability == AVERAGE else own.size
+        rows.append((size, ability, mean, float(low), float(high), int((~missing).sum()), n, int(missing.sum())))
     return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))

@@ -1,4 +1,8 @@
-"""Rubric means against two judged runs that others published (a real reader, a GPT-5 judge, one 100K conversation)."""
+"""Rubric means against judged runs that others published (real readers, GPT-5 judges).
+
+The counts of two runs on one 100K conversation were at hand when the protocols were written. The verdicts of four runs
+on 45 conversations of 1M and 10M came later: out of sample, the same rule gives every one of 1,800 published scores.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import gzip
 import json
 import re
 
+import pandas as pd
 import pytest
 
 from beamlib.scoring.protocols import PROTOCOLS
@@ -39,3 +44,18 @@ def test_reported_means_follow_from_the_reported_counts(shared, run):
         if question["question_type"] != "event_ordering":
             assert value["paper"] == value["f1-weighted"] == value["nugget-mean"]
             assert value["released-code"] == full / len(scores)
+
+
+def test_published_scores_of_other_runs_follow_from_their_verdicts(shared):
+    verdicts = pd.read_csv(shared / "data" / "field" / "verdicts.csv")
+    questions = verdicts[verdicts["source"] == "mem0"].sort_values("nugget").groupby(["run", "probe"])
+    assert len(questions) == 1800
+    for (_, probe), rows in questions:
+        judgement = Judgement(
+            probe_id=probe,
+            conversation_id=probe.rpartition("-")[0],
+            ability=rows["ability"].iloc[0],
+            verdicts=tuple(NuggetVerdict(nugget=f"n{n}", score=score) for n, score in enumerate(rows["score"])),
+        )
+        value = PROTOCOLS["nugget-mean"].score_question(judgement).value
+        assert value == pytest.approx(rows["published"].iloc[0], abs=5e-5)  # published with four decimals

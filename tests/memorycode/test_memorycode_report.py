@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
-from math import sqrt
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.container import BarContainer
@@ -30,6 +30,7 @@ from beamlib.report.memorycode.published import ROWS, Published, row_of, table
 from beamlib.report.memorycode.scored import ScoredModel, is_published, score_model, sort_models
 from beamlib.report.memorycode.study import GENERATED_COUNTS, Study, series_of, subject_of
 from beamlib.report.memorycode.tables import order_table, own_table, table4, variant_table
+from beamlib.scoring.statistics import mean_interval
 from beamlib.suites.memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
 from beamlib.suites.memorycode.gold import DialogueRules, Rule
 from beamlib.suites.memorycode.loading import Item, load_dialogues
@@ -117,13 +118,12 @@ def test_packaged_values_equal_the_reference(shared: Path) -> None:
         pd.testing.assert_frame_equal(table(name), theirs)
 
 
-def test_points_are_student_intervals() -> None:
-    found = point([0.2, 0.4, 0.9])
-    assert found["mean"] == pytest.approx(0.5)
-    assert (found["low"], found["high"]) == (0.0, 1.0)  # 0.5 ± 0.9, cut to what a score can be
-    assert point([0.4, 0.5])["high"] == pytest.approx(min(1.0, 0.45 + 12.706204736 * 0.05))
-    assert point([0.48, 0.5, 0.52])["high"] == pytest.approx(0.5 + 4.302652729911275 * 0.02 / sqrt(3))  # t, two degrees
-    assert pd.isna(point([0.5])["low"])
+def test_points_have_the_intervals_of_all_means() -> None:
+    values = [0.2, 0.4, 0.9]
+    found = point(values)
+    assert (found["mean"], found["n"]) == (pytest.approx(0.5), 3)
+    assert [found["low"], found["high"]] == pytest.approx(mean_interval(np.array(values)))
+    assert pd.isna(point([0.5])["low"]) and point([])["n"] == 0
 
 
 def test_frames_of_a_small_set_by_hand() -> None:

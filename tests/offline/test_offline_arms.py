@@ -1,4 +1,8 @@
-"""The order that must hold on real conversations: evidence beats nothing, and beats other pairs of the same chat."""
+"""The order that must hold on real conversations: evidence beats nothing, and beats other pairs of the same chat.
+
+The reader was written with 100K 1 to 8 at hand. In-sample (1 to 3) the cited pairs give it .68 over the abilities that
+rest on evidence, out of sample (9 to 11) .56; five other pairs .08 and .06.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +23,14 @@ from beamlib.models.offline.wording import MISSING
 Scores = dict[str, dict[str, list[float]]]
 
 
-@pytest.fixture(scope="module")
-def scores(beam_data: Path) -> Scores:
-    """Nugget means per arm and ability over the questions of the first three 100K conversations."""
+@pytest.fixture(scope="module", params=[("1", "2", "3"), ("9", "10", "11")], ids=["in-sample", "out-of-sample"])
+def scores(request: pytest.FixtureRequest, beam_data: Path) -> Scores:
+    """Nugget means per arm and ability over the questions of three 100K conversations."""
     found: Scores = {arm: defaultdict(list) for arm in ("oracle", "none", "random")}
-    sources = find_conversations(beam_data, ["100K"])[:3]
-    if not sources:
-        pytest.skip(f"no 100K conversation in {beam_data}")
+    chosen = {f"100K-{number}" for number in request.param}
+    sources = [source for source in find_conversations(beam_data, ["100K"]) if source.id in chosen]
+    if len(sources) < len(chosen):
+        pytest.skip(f"not all of {', '.join(sorted(chosen))} in {beam_data}")
     for source in sources:
         loaded = load(source)
         pairs = loaded.conversation.pairs

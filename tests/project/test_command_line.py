@@ -81,6 +81,8 @@ def test_the_main_job_writes_what_it_promises(run: Path, repo_root: Path) -> Non
         for kind in ("csv", "md", "html"):
             text = (run / f"tables/100k/{name}.{kind}").read_text()
             assert "offline stand-in, not a language model" in text
+            assert "none (n = 1: one conversation" in text and ("(n = 1)</strong>" in text or kind != "html")
+    assert "(n = 1)</td>" in page[: page.index('id="claims"')]  # the summary, which would otherwise rank
     assert len(json.loads((run / "claims.json").read_text())) == 118
     assert page.count("<details") >= 10
     assert "offline stand-in, not a language model" in page
@@ -107,6 +109,10 @@ def test_score(run: Path, protocol: str, called: Call) -> None:
     assert all(0 <= row["mean"] <= 1 and row["low"] is None for row in rows)  # one conversation has no interval
 
 
+def test_score_says_that_one_conversation_has_no_interval(run: Path, called: Call) -> None:
+    assert "Interval, 100K: none (n = 1: one conversation" in called("score", run / "100k/oracle").stdout
+
+
 def test_judgements_made_elsewhere_are_scored_only_when_asked(run: Path, tmp_path: Path, called: Call) -> None:
     lines = (run / "100k/none/judgements.jsonl").read_text().replace('"score": 0.0', '"score": 1.0')
     (tmp_path / "judgements.jsonl").write_text(lines)
@@ -125,7 +131,7 @@ def test_evidence(example: Path) -> None:
     done = beamlib("evidence", "--data", example, "--memory", "light,rag", "--k", "1,13", "--json")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
-    assert set(rows[0]) == {"memory", "retriever", "size", "k", "ability", "recall", "n"}
+    assert {row["conversations"] for row in rows} == {1} and {row["low"] for row in rows} == {None}
     assert all(row["recall"] == 1 for row in rows if row["k"] == 13)  # thirteen pairs are all there are
     assert {row["n"] for row in rows if row["ability"] == "all"} == {18}  # abstention cites nothing
 

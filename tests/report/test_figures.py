@@ -32,7 +32,7 @@ OURS = Footer("f1-weighted", "offline stand-in, not a language model", "reader-a
 
 def run_frame() -> pd.DataFrame:
     cells = [
-        (size, ability, f"light-embedded-k{k}", value, value - 0.05, value + 0.07, 20)
+        (size, ability, f"light-embedded-k{k}", value, value - 0.05, value + 0.07, 20, 2)
         for size, shift in (("100K", 0.0), ("1M", 0.1))
         for ability in ("abstention", "average")
         for k, value in ((5, 0.3 + shift), (10, 0.4 + shift))

@@ -29,9 +29,9 @@ STAND_IN = "offline stand-in, not a language model"
 
 def run_frame() -> pd.DataFrame:
     cells = [
-        ("100K", "average", "light-embedded-k5", 0.41249, 0.3812, 0.4467, 20),
-        ("100K", "abstention", "light-embedded-k5", 0.5, float("nan"), float("nan"), 2),
-        ("100K", "abstention", "none", float("nan"), float("nan"), float("nan"), 0),
+        ("100K", "average", "light-embedded-k5", 0.41249, 0.3812, 0.4467, 20, 20),
+        ("100K", "abstention", "light-embedded-k5", 0.5, float("nan"), float("nan"), 2, 1),
+        ("100K", "abstention", "none", float("nan"), float("nan"), float("nan"), 0, 0),
     ]
     return pd.DataFrame(cells, columns=list(COLUMNS))
 
@@ -45,7 +45,7 @@ def run_footer(**changes: Any) -> Footer:
         "n_conversations": 20,
         "n_questions": 400,
         "unscored": 1,
-        "interval": "95 % cluster bootstrap over conversations",
+        "interval": "95 % t-interval over conversations (n = 20), logit scale",
         "treatment": "chat_variant=full, strip_markers=true, errata=none",
         "token_counter": "regex-words",
     }
@@ -138,7 +138,7 @@ def test_cells_and_order() -> None:
     assert lines == [
         "| Ability | light-embedded-k5 | none |",
         "|---|---|---|",
-        "| Abstention | 0.500 | – |",
+        "| Abstention | 0.500 (n = 1) | – |",
         "| **Average** | **0.412 [0.38, 0.45]** | **–** |",
     ]
 
@@ -164,6 +164,7 @@ def test_csv_reads_back() -> None:
     assert frame["light-embedded-k5"].to_list() == [0.5, 0.412]
     assert frame["light-embedded-k5 low"].fillna(-1).to_list() == [-1, 0.381]
     assert frame["light-embedded-k5 n"].to_list() == [2, 20]
+    assert frame["light-embedded-k5 conversations"].to_list() == [1, 20]
     assert frame["none"].isna().all()
     assert "# Protocol: paper. Judge: judge-a. Reader: reader-a." in text.splitlines()
 
@@ -190,7 +191,7 @@ def test_footer_says_what_a_table_rests_on() -> None:
         "1 conversation,",
         "400 questions",
         "3 unscored",
-        "cluster bootstrap",
+        "95 % t-interval over conversations (n = 20)",
         "regex-words",
     ):
         assert part in text

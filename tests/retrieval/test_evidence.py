@@ -11,6 +11,8 @@ from beamlib.benchmark.model import Size
 from beamlib.errors import UserError
 from beamlib.scoring.evidence import evidence_recall, evidence_table
 
+_KEYS = {"memory", "retriever", "size", "k", "ability"}
+
 
 def gold(*evidence: int) -> Gold:
     return Gold("100K-1-q00", "100K-1", "summarization", ("nugget",), "", evidence, "easy")
@@ -43,15 +45,21 @@ def test_rows_and_workers(beam_data: Path) -> None:
         for workers in (1, 2)
     )
     assert alone == both
-    assert set(alone[0]) == {"memory", "retriever", "size", "k", "ability", "recall", "n"}
+    assert set(alone[0]) == {*_KEYS, "recall", "low", "high", "n", "conversations"}
     for k in (5, 20):
         rows = {row["ability"]: row for row in alone if row["k"] == k}
         assert "abstention" not in rows
         parts = [row for ability, row in rows.items() if ability != "all"]
         assert rows["all"]["n"] == sum(row["n"] for row in parts)
+        assert all(row["low"] < row["recall"] < row["high"] for row in rows.values() if 0 < row["recall"] < 1)
         mean = sum(row["recall"] * row["n"] for row in parts) / rows["all"]["n"]
         assert rows["all"]["recall"] == pytest.approx(mean)
     assert alone[0]["recall"] < next(row for row in alone if row["k"] == 20)["recall"]
+
+
+def test_one_conversation_has_no_interval(repo_root: Path) -> None:
+    rows = evidence_table(repo_root / "beamlib/benchmark/example", ["100K"], ["rag"], ["bm25"], [5], quiet=True)
+    assert {(row["low"], row["high"], row["conversations"]) for row in rows} == {(None, None, 1)}
 
 
 @pytest.mark.parametrize("size, least", [("100K", 0.64), ("500K", 0.62), ("1M", 0.48)])

@@ -107,7 +107,7 @@ def test_what_replay_lacks_is_named_with_the_command_that_records_it(
 def test_the_recording_command_asks_for_just_what_the_run_asked_for(repo_root: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("")
     changes = {"judge_repeats": 3, "budgets": [2, 4], "encoder": "BAAI/bge-small-en-v1.5", "strip_markers": False}
-    options = {"conversations": 1, "own_memory": f"{tmp_path}/mine.py:Mine", "resamples": 300}
+    options = {"conversations": 1, "own_memory": f"{tmp_path}/mine.py:Mine"}
     made = parameters(repo_root, tmp_path / "run", tmp_path / "models.yaml", **changes, **options)
     words = shlex.split(recording_command(made))
     assert words[words.index("--conversations") + 1] == "1"

@@ -1,4 +1,4 @@
-"""Bootstrap, permutation test and comparison against simple versions of themselves."""
+"""Intervals against scipy and by simulation, permutation test and comparison against simple versions of themselves."""
 
 from __future__ import annotations
 
@@ -10,9 +10,19 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from beamlib.errors import UserError
-from beamlib.scoring.statistics import cluster_bootstrap, compare, interval, sign_flip_test
+from beamlib.scoring.statistics import (
+    compare,
+    conversation_values,
+    difference_interval,
+    interval_note,
+    mean_interval,
+    sign_flip_test,
+)
+
+SCORES = st.lists(st.integers(0, 40).map(lambda step: step / 40), min_size=2, max_size=12)
 
 
 def frame(values, ability="abstention"):
@@ -25,28 +35,89 @@ def frame(values, ability="abstention"):
     return pd.DataFrame(rows, columns=["probe_id", "conversation_id", "ability", "score"])
 
 
-def test_bootstrap_equals_a_loop_with_gaps():
-    cells = np.array([[0.1, np.nan, 0.5], [0.9, np.nan, np.nan], [0.4, np.nan, 1.0], [0.3, np.nan, 0.0]])
-    got = cluster_bootstrap(cells, seed=5, resamples=200)
-    rng = np.random.default_rng(5)
-    for sample, rows in zip(got, rng.integers(4, size=(200, 4)), strict=True):
-        for column in range(3):
-            values = [cells[row, column] for row in rows if not math.isnan(cells[row, column])]
-            assert math.isnan(sample[column]) if not values else sample[column] == pytest.approx(np.mean(values))
+@pytest.mark.parametrize("n", [2, 3, 5, 10, 35])
+def test_the_interval_of_a_difference_is_scipys(n):
+    a, b = np.random.default_rng(n).uniform(0.35, 0.65, size=(2, n))
+    expected = stats.ttest_rel(a, b).confidence_interval(0.95)
+    if n > 2:
+        assert difference_interval(a - b) == pytest.approx(expected)
+    result = compare(frame(a), frame(b))
+    assert (result.low, result.high) == pytest.approx((max(-1, expected.low), min(1, expected.high)))
 
 
-def test_interval_of_nothing_is_undefined():
-    assert all(math.isnan(bound) for bound in interval(np.array([np.nan, np.nan])))
+@pytest.mark.parametrize("n", [2, 5, 35])
+def test_the_interval_of_a_mean_is_students_on_the_logit_scale(n):
+    scores = np.random.default_rng(n).beta(2, 5, size=n)
+    mean, error = scores.mean(), stats.sem(scores) / (scores.mean() * (1 - scores.mean()))
+    low, high = stats.t.interval(0.95, n - 1, math.log(mean / (1 - mean)), error)
+    assert mean_interval(scores) == pytest.approx((1 / (1 + math.exp(-low)), 1 / (1 + math.exp(-high))))
 
 
-def test_bootstrap_interval_has_the_width_theory_says():
-    values = np.random.default_rng(0).normal(0.5, 0.1, size=400)
-    low, high = interval(cluster_bootstrap(values[:, None], seed=1, resamples=4000)[:, 0])
-    assert high - low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.06)
+def test_far_from_the_ends_both_scales_agree():
+    scores = np.random.default_rng(0).normal(0.5, 0.1, size=400)
+    expected = stats.t.interval(0.95, 399, scores.mean(), stats.sem(scores))
+    assert mean_interval(scores) == pytest.approx(expected, abs=1e-4)
+
+
+def test_intervals_of_many_samples_at_once_are_those_of_each():
+    samples = np.random.default_rng(1).uniform(size=(4, 3, 6))
+    for interval in (mean_interval, difference_interval):
+        ends = interval(samples)
+        assert ends.shape == (2, 4, 3)
+        np.testing.assert_array_equal(ends[:, 2, 1], interval(samples[2, 1]))
+
+
+@settings(max_examples=100, deadline=None)
+@given(SCORES, st.randoms(use_true_random=False))
+def test_a_mean_lies_inside_its_interval_and_nothing_else_matters(scores, random):
+    values = np.array(scores)
+    low, high = mean_interval(values)
+    assert 0 <= low <= values.mean() + 1e-12 and values.mean() - 1e-12 <= high <= 1
+    assert high - low > 0.01  # never certain
+    random.shuffle(scores)
+    assert mean_interval(np.array(scores)) == pytest.approx((low, high))
+    assert mean_interval(1 - values) == pytest.approx((1 - high, 1 - low), abs=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(SCORES, st.floats(0.1, 0.9), st.floats(-0.05, 0.05))
+def test_differences_moved_and_scaled_move_and_scale_their_interval(scores, scale, shift):
+    values = np.array(scores) / 100
+    low, high = difference_interval(values)
+    moved = difference_interval(scale * values + shift)
+    if np.ptp(values) > 0:
+        assert moved == pytest.approx((scale * low + shift, scale * high + shift))
+    assert difference_interval(-values) == pytest.approx((-high, -low))
+
+
+@pytest.mark.parametrize(("n", "unseen"), [(2, 0.776), (10, 0.259), (35, 0.082)])
+def test_equal_scores_are_not_certain(n, unseen):
+    """A share that is missing from n conversations once in twenty times: (1 - unseen)^n = 0.05."""
+    assert mean_interval(np.zeros(n)) == pytest.approx((0, unseen), abs=1e-3)
+    assert mean_interval(np.ones(n)) == pytest.approx((1 - unseen, 1), abs=1e-3)
+    assert difference_interval(np.zeros(n)) == pytest.approx((-unseen, unseen), abs=1e-3)
+    assert stats.binom.pmf(0, n, unseen) == pytest.approx(0.05, abs=1e-3)
+
+
+def test_one_conversation_has_no_interval_and_says_so():
+    for interval in (mean_interval, difference_interval):
+        assert all(math.isnan(end) for end in interval(np.array([0.4])))
+    assert "n = 1" in interval_note(1) and "t-interval" not in interval_note(1)
+    assert "t-interval over conversations (n = 20)" in interval_note(20)
+
+
+def test_a_ratio_has_the_interval_of_its_linear_part():
+    sums, counts = np.array([1.0, 0.5, 2.0, 0.0]), np.array([2.0, 1.0, 4.0, 2.0])
+    values = conversation_values(sums, counts)
+    assert values.mean() == pytest.approx(3.5 / 9)
+    residuals = sums - 3.5 / 9 * counts  # the textbook's standard error of a ratio of sums over clusters
+    error = math.sqrt((residuals**2).sum() * 4 / 3) / 9
+    assert stats.sem(values) == pytest.approx(error)
+    np.testing.assert_allclose(conversation_values(sums, np.full(4, 3.0)), sums / 3)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from([-1.0, -0.5, -0.1, 0.0, 0.1, 0.3, 0.5, 1.0]), min_size=1, max_size=8))
+@given(st.lists(st.sampled_from([-1.0, -0.5, -0.1, 0.0, 0.1, 0.3, 0.5, 1.0]), min_size=2, max_size=8))
 def test_sign_flips_equal_brute_force(differences):
     observed = abs(math.fsum(differences))
     reached = [
@@ -89,7 +160,7 @@ def test_compare_weighs_abilities_alike_within_a_conversation():
 def test_compare_a_method_with_itself_and_its_mirror():
     a, b = frame([0.9, 0.4, 0.7, 0.2]), frame([0.5, 0.6, 0.1, 0.3])
     same = compare(a, a)
-    assert (same.difference, same.low, same.high, same.p_value) == (0.0, 0.0, 0.0, 1.0)
+    assert (same.difference, same.p_value) == (0.0, 1.0) and same.low == -same.high < 0
     forth, back = compare(a, b), compare(b.sample(frac=1, random_state=1), a)
     assert forth.difference == pytest.approx(-back.difference) and forth.p_value == back.p_value
 
@@ -98,7 +169,7 @@ def test_compare_leaves_out_what_one_side_could_not_score_and_counts_it():
     result = compare(frame([0.9, math.nan, 0.7]), frame([0.5, 0.1, math.nan]))
     assert (result.n, result.unscored) == (1, 2)
     assert result.difference == pytest.approx(0.4)
-    assert math.isnan(result.low) and math.isnan(result.high) and result.p_value == 1.0
+    assert math.isnan(result.low) and math.isnan(result.high) and math.isnan(result.p_value)
     nothing = compare(frame([math.nan]), frame([0.5]))
     assert nothing.n == 0 and math.isnan(nothing.difference) and math.isnan(nothing.p_value)
 

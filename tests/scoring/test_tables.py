@@ -7,11 +7,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from beamlib.errors import UserError
 from beamlib.scoring import score_run, summarise, unscored_reasons
 from beamlib.scoring.records import Judgement, NuggetVerdict
-from beamlib.scoring.tables import SCORE_COLUMNS, SUMMARY_COLUMNS
+from beamlib.scoring.statistics import mean_interval
+from beamlib.scoring.tables import SCORE_COLUMNS, SUMMARY_COLUMNS, average_values
 
 
 def judged(conversation, number, ability, *scores):
@@ -82,43 +84,38 @@ def test_an_ability_without_any_score_has_no_mean_and_neither_has_the_average():
     assert table.loc["temporal_reasoning", ["n_questions", "n_conversations", "unscored"]].tolist() == [0, 0, 3]
 
 
-def interval_by_loop(scores, ability, seed, resamples):
-    """The interval told one resample at a time."""
-    conversations = sorted(set(scores["conversation_id"]))
-    abilities = ["abstention", "summarization"] if ability == "average" else [ability]
-    rng = np.random.default_rng(seed)
-    means = []
-    for _ in range(resamples):
-        drawn = [conversations[i] for i in rng.integers(len(conversations), size=len(conversations))]
-        per_ability = []
-        for name in abilities:
-            values = []
-            for conversation in drawn:
-                rows = scores[(scores["conversation_id"] == conversation) & (scores["ability"] == name)]
-                values += [rows["score"].mean()] if rows["score"].notna().any() else []
-            per_ability.append(sum(values) / len(values) if values else math.nan)
-        means.append(sum(per_ability) / len(per_ability))
-    kept = [mean for mean in means if not math.isnan(mean)]
-    return np.percentile(kept, 2.5), np.percentile(kept, 97.5)
+def test_intervals_are_over_the_conversations_that_were_scored():
+    table = summarise(score_run(RUN, "paper")).set_index("ability")
+    for ability, values in (("abstention", [0.625, 0.0, 1.0]), ("summarization", [0.5, 1.0])):
+        assert table.loc[ability, ["low", "high"]].tolist() == pytest.approx(mean_interval(np.array(values)))
 
 
-@pytest.mark.parametrize("ability", ["abstention", "summarization", "average"])
-def test_intervals_equal_a_plain_loop(ability):
-    scores = score_run(RUN, "paper")
-    table = summarise(scores, seed=7, resamples=60).set_index("ability")
-    low, high = interval_by_loop(scores, ability, 7, 60)
-    assert table.loc[ability, "low"] == pytest.approx(low) and table.loc[ability, "high"] == pytest.approx(high)
+def test_without_gaps_an_average_has_the_interval_of_the_conversations_averages():
+    cells = np.random.default_rng(0).uniform(size=(5, 3))
+    np.testing.assert_allclose(average_values(cells), cells.mean(axis=1))
 
 
-def test_same_seed_same_table_other_seed_other_intervals():
+def test_with_gaps_an_average_keeps_its_mean_and_the_spread_of_resampled_ones():
+    cells = np.random.default_rng(0).uniform(size=(40, 3))
+    cells[:8, 0] = cells[30:, 1] = np.nan
+    values = average_values(cells)
+    assert values.mean() == pytest.approx(np.nanmean(cells, axis=0).mean())
+    drawn = cells[np.random.default_rng(1).integers(40, size=(4000, 40))]
+    assert stats.sem(values) == pytest.approx(np.nanmean(drawn, axis=1).mean(axis=-1).std(), rel=0.05)
+
+
+def test_an_average_with_a_part_of_one_conversation_has_no_interval():
+    run = [*RUN, judged("100K-2", 8, "temporal_reasoning", 1.0)]
+    table = summarise(score_run(run, "paper")).set_index("ability")
+    assert table.loc[["temporal_reasoning", "average"], ["low", "high"]].isna().all(axis=None)
+    assert table["mean"].notna().all() and table.loc["abstention", ["low", "high"]].notna().all()
+
+
+def test_the_order_of_rows_changes_nothing():
     scores = score_run(
         [judged(f"100K-{n}", 0, "abstention", *[1.0] * (n % 3), 0.5, 0.0) for n in range(1, 12)], "paper"
     )
-    pd.testing.assert_frame_equal(summarise(scores, seed=1), summarise(scores, seed=1))
-    few = [summarise(scores, seed=seed, resamples=40)["low"].tolist() for seed in (1, 2)]
-    assert few[0] != few[1]
-    shuffled = scores.sample(frac=1, random_state=3)
-    pd.testing.assert_frame_equal(summarise(shuffled, seed=1), summarise(scores, seed=1))
+    pd.testing.assert_frame_equal(summarise(scores.sample(frac=1, random_state=3)), summarise(scores))
 
 
 def test_nothing_judged_gives_empty_tables():

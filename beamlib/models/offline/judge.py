@@ -2,7 +2,8 @@
 
 Matching is by normalised numbers, dates, names and word stems; it knows no synonyms, so it is stricter than a language
 model towards paraphrase. Its thresholds were set on the two judged runs that `tests/offline/test_judge_agreement.py`
-reads: 20 questions of one conversation, so its agreement elsewhere is unknown.
+reads: 20 questions of one conversation. On 2,415 verdicts of GPT-5 at 1M, which it was not tuned on, κ is .43, and
+question scores correlate at .79 instead of .92.
 """
 
 from __future__ import annotations

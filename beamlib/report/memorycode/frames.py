@@ -2,7 +2,7 @@
 
 model        how the model is named
 mean         mean over dialogues of a dialogue's score, from 0 to 1
-low, high    95 % interval of that mean (Student's t over dialogues), within 0 to 1; NaN for fewer than two dialogues
+low, high    95 % interval of that mean (`beamlib.scoring.statistics.mean_interval`); NaN for fewer than two dialogues
 n            number of dialogues behind it
 
 In a verdict frame every row is one rule held against one answer that was scored: `dialogue`, `sessions` (of the
@@ -12,35 +12,31 @@ dialogue), `instruction` (its id), `kind`, `form`, `rank` (how often the instruc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import sqrt
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from beamlib.errors import UserError
 from beamlib.report.memorycode.published import COLUMN_LABELS
 from beamlib.report.memorycode.scored import ScoredModel
+from beamlib.scoring.statistics import mean_interval
 from beamlib.suites.memorycode.averages import COLUMNS, Column
 from beamlib.suites.memorycode.dialogues import Dialogue
 from beamlib.suites.memorycode.gold import Rule
 from beamlib.suites.memorycode.rules import Verdict
 from beamlib.suites.memorycode.scoring import ScoredSetup
 
-LEVEL = 0.95
-INTERVAL = "95 % interval of the mean over dialogues (Student's t)"
+INTERVAL = "95 % t-interval over dialogues, logit scale"
 
 POINT = ("mean", "low", "high", "n")
 
 
 def point(values: Sequence[float]) -> dict[str, float | int]:
     """The mean of scores from 0 to 1, its interval and their number."""
-    n = len(values)
-    mean = float(np.mean(values)) if n else float("nan")
-    if n < 2:
-        return {"mean": mean, "low": float("nan"), "high": float("nan"), "n": n}
-    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * float(np.std(values, ddof=1)) / sqrt(n)
-    return {"mean": mean, "low": max(0.0, mean - half), "high": min(1.0, mean + half), "n": n}
+    if not values:
+        return {"mean": float("nan"), "low": float("nan"), "high": float("nan"), "n": 0}
+    low, high = map(float, mean_interval(np.array(values, dtype=np.float64)))
+    return {"mean": float(np.mean(values)), "low": low, "high": high, "n": len(values)}
 
 
 def setup_frame(models: Iterable[ScoredModel]) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from beamlib.report.claims.values import Outcome, holds, rounded
 from beamlib.report.memorycode.claims.evidence import Evidence, unchecked
 from beamlib.report.memorycode.frames import count_frame, instruction_frame
 from beamlib.report.memorycode.scored import ScoredModel
+from beamlib.scoring.statistics import difference_interval
 from beamlib.suites.memorycode.averages import COLUMNS, Order, mean, standard_error
 from beamlib.suites.memorycode.rules import Verdict
 from beamlib.suites.memorycode.scoring import RELEASED
@@ -153,8 +154,8 @@ def rank_stable(data: Evidence, printed: str, model: str) -> Outcome:
     for name, rows in (("all", applicable), ("updatable only", applicable[applicable["instruction"].isin(ever)])):
         parts = rows.assign(updated=rows["rank"] > 0).groupby(["dialogue", "updated"])["held"].mean().unstack().dropna()
         gaps = parts[True] - parts[False]
-        half = float(stats.t.ppf(0.975, len(gaps) - 1)) * float(gaps.std()) / sqrt(len(gaps))
-        found[name] = [round(float(value), 3) for value in (gaps.mean(), gaps.mean() - half, gaps.mean() + half)]
+        ends = difference_interval(gaps.to_numpy(dtype=np.float64))
+        found[name] = [round(float(value), 3) for value in (gaps.mean(), *ends)]
     inside = found["all"][1] <= 0 <= found["all"][2]
     note = "Updated less never updated, in the same dialogue: mean and 95 % interval; stable where it includes 0."
     return Outcome(found, holds(inside), note)
@@ -175,7 +176,7 @@ def unfamiliar_lower(data: Evidence, printed: str, model: str) -> Outcome:
         .dropna()
     )
     gaps = parts[True] - parts[False]
-    half = float(stats.t.ppf(0.975, len(gaps) - 1)) * float(gaps.std()) / sqrt(len(gaps))
+    _, high = difference_interval(gaps.to_numpy(dtype=np.float64))
     means = instruction_frame(applicable, updated=False).set_index("label")["mean"]
     ends = [means[means.index.str.endswith("final digit")].max(), means[means.index.isin(_FAMILIAR)].min()]
     note = f"Single instructions overlap: the best digit has {ends[0]:.2f}, the worst of the others {ends[1]:.2f}."
@@ -183,7 +184,7 @@ def unfamiliar_lower(data: Evidence, printed: str, model: str) -> Outcome:
         "digits": round(float(parts[True].mean()), 3),
         "docstrings, annotations": round(float(parts[False].mean()), 3),
     }
-    return Outcome(recomputed, holds(bool(gaps.mean() + half < 0)), note if ends[0] > ends[1] else "")
+    return Outcome(recomputed, holds(bool(high < 0)), note if ends[0] > ends[1] else "")
 
 
 def instructions_vary(data: Evidence, printed: str, model: str) -> Outcome:
