@@ -32,8 +32,8 @@ class Loaded:
 
     `probes` are in file order, `gold` is by probe id. `anomalies` lists everything odd that was handled. `flagged` are
     the probes that `errata.json` names: present under `flag`; under `drop` removed from `probes` and `gold` where
-    the defect can spoil a score, not where only the cited messages are wrong; not looked for under `none`. `files` are
-    those that were read.
+    the defect can spoil a score, not where only the cited messages are wrong; not looked for under `none`. `source` is
+    where it lies, `files` are those that were read.
     """
 
     conversation: Conversation
@@ -41,7 +41,8 @@ class Loaded:
     gold: Mapping[str, Gold]
     anomalies: tuple[Anomaly, ...]
     flagged: tuple[str, ...]
-    files: tuple[DataFile, ...] = ()
+    source: Source
+    files: tuple[DataFile, ...]
 
 
 def load(source: Source, treatment: Treatment = PAPER) -> Loaded:
@@ -77,7 +78,7 @@ def load(source: Source, treatment: Treatment = PAPER) -> Loaded:
         spoilt = spoilt_probes(probes)
         probes = tuple(probe for probe in probes if probe.id not in spoilt)
         gold = {probe.id: gold[probe.id] for probe in probes}
-    return Loaded(conversation, probes, gold, parts.anomalies(), flagged, parts.files())
+    return Loaded(conversation, probes, gold, parts.anomalies(), flagged, source, parts.files())
 
 
 def load_questions(source: Source) -> tuple[tuple[Probe, ...], dict[str, Gold], tuple[Anomaly, ...]]:
@@ -114,6 +115,12 @@ def readable(
         yield loaded
     if first is not None and not anything:
         raise first
+
+
+def left_out_line(left_out: Mapping[str, str]) -> str:
+    """What a footer says of the conversations that `readable` left out: "1 conversation left out: 100K-7 (why)."."""
+    named = ", ".join(f"{key} ({left_out[key]})" for key in sorted(left_out, key=lambda key: (len(key), key)))
+    return f"{len(left_out)} conversation{'s' if len(left_out) > 1 else ''} left out: {named}."
 
 
 def content_hash(seed: Seed, batches: tuple[Batch, ...]) -> str:

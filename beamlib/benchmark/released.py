@@ -11,7 +11,7 @@ from typing import Any
 from beamlib.benchmark.checksums import DataFile, released_hashes
 from beamlib.benchmark.model import ChatVariant
 from beamlib.benchmark.reading import Anomaly, Log, Unreadable, is_a, read_json_file, read_text, show
-from beamlib.benchmark.sources import CHAT, CUT_CHAT, CUTOFF, GENERATED, QUESTIONS, Source, plan_folders, present
+from beamlib.benchmark.sources import CHAT, CUT_CHAT, CUTOFF, QUESTIONS, RECORD, Source, plan_folders, present
 
 PLANS = 10
 """Plans of a 10M conversation."""
@@ -103,7 +103,7 @@ def _log(source: Source, name: str) -> Log:
 
 def data_file(source: Source, name: str) -> DataFile:
     """A file of a released folder. What was generated under a released number is none of the released files."""
-    ours = (source.path / GENERATED).is_file()
+    ours = (source.path / RECORD).is_file()
     released = None if ours else released_hashes().get(f"{source.size}/{source.number}/{name}")
     return DataFile(source.path / name, name, released)
 

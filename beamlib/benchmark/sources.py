@@ -14,7 +14,7 @@ from beamlib.errors import UserError
 CHAT, CUT_CHAT, QUESTIONS = "chat.json", "chat_trunecated.json", "probing_questions/probing_questions.json"
 CUTOFF = "plan_cutoff.txt"
 """In a 10M conversation: how many of its plans the evaluation read."""
-GENERATED = "generation.json"
+RECORD = "generation.json"
 """In a conversation that was made here: how (`beamlib.generate.stages`)."""
 EXPECTED = (
     "expected a folder laid out like the released chats/ (100K/1/chat.json, ...), one of its tiers, one conversation, "

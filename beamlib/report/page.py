@@ -13,10 +13,12 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
+from beamlib.benchmark.loading import left_out_line
 from beamlib.files import read_json, read_text, write_json, write_text
 from beamlib.report.claims import audit, compact, totals
 from beamlib.report.costs import cost_fragment
 from beamlib.report.tables import NOTHING, with_interval
+from beamlib.runs import manifest as manifests
 
 _SPREAD = ("low", "high", "conversations")
 _TEMPLATES = jinja2.Environment(
@@ -57,9 +59,11 @@ def write_page(
 def _section(folder: Path, section: Section) -> dict[str, Any]:
     part = section.part
     costs = folder / part / "costs.json"
+    left_out = manifests.left_out(folder / part)
     return {
         "part": part,
         "title": section.title,
+        "left_out": left_out_line(left_out) if left_out else "",
         "costs": Markup(cost_fragment(read_json(costs))) if costs.exists() else "",
         "notebooks": [(_link(folder, page), page.stem) for page in section.notebooks],
         "tables": [_table(folder, path) for path in sorted((folder / "tables" / part).glob("*.html"), key=_number)],
