@@ -117,12 +117,6 @@ def readable(
         raise first
 
 
-def left_out_line(left_out: Mapping[str, str]) -> str:
-    """What a footer says of the conversations that `readable` left out: "1 conversation left out: 100K-7 (why)."."""
-    named = ", ".join(f"{key} ({left_out[key]})" for key in sorted(left_out, key=lambda key: (len(key), key)))
-    return f"{len(left_out)} conversation{'s' if len(left_out) > 1 else ''} left out: {named}."
-
-
 def content_hash(seed: Seed, batches: tuple[Batch, ...]) -> str:
     """SHA-256 of everything a memory can see, in one canonical order."""
     return sha256(

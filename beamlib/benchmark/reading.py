@@ -35,6 +35,12 @@ class Unreadable(UserError):
         self.reason = reason
 
 
+def left_out_line(left_out: Mapping[str, str]) -> str:
+    """What footers say of what `loading.readable` left out: "1 conversation left out: 100K-7 (why)."."""
+    named = ", ".join(f"{key} ({left_out[key]})" for key in sorted(left_out, key=lambda key: (len(key), key)))
+    return f"{len(left_out)} conversation{'s' if len(left_out) > 1 else ''} left out: {named}."
+
+
 class Log:
     """Collects the anomalies of one file."""
 

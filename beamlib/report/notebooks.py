@@ -17,7 +17,7 @@ import pandas as pd
 from IPython.display import Image
 from matplotlib.figure import Figure
 
-from beamlib.benchmark.loading import left_out_line
+from beamlib.benchmark.reading import left_out_line
 from beamlib.errors import UserError
 from beamlib.files import make_folder, parse_yaml, read_json, read_text, sha256_of_file, write_text
 from beamlib.generate.estimate import estimate_writing

@@ -13,7 +13,7 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
-from beamlib.benchmark.loading import left_out_line
+from beamlib.benchmark.reading import left_out_line
 from beamlib.files import read_json, read_text, write_json, write_text
 from beamlib.report.claims import audit, compact, totals
 from beamlib.report.costs import cost_fragment

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader
 
-from beamlib.benchmark.loading import left_out_line
+from beamlib.benchmark.reading import left_out_line
 from beamlib.errors import UserError
 from beamlib.files import to_json, write_text
 from beamlib.report.tidy import (

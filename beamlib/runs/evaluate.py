@@ -18,8 +18,9 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from tqdm import tqdm
 
-from beamlib.benchmark.loading import Loaded, left_out_line, load, readable
+from beamlib.benchmark.loading import Loaded, load, readable
 from beamlib.benchmark.model import Probe
+from beamlib.benchmark.reading import left_out_line
 from beamlib.benchmark.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.files import make_folder, read_jsonl, sha256, to_json, write_jsonl
@@ -139,7 +140,7 @@ def record_of(loaded: Loaded) -> ConversationRecord:
         variant=loaded.conversation.variant,
         sha256=loaded.conversation.sha256,
         questions_sha256=sha256(to_json(questions)),
-        origin=manifests.origin(loaded),
+        origin=manifests.origin(loaded.source, loaded.files),
         files={file.name: file.state for file in loaded.files},
     )
 

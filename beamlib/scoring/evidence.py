@@ -12,8 +12,9 @@ import numpy as np
 from tqdm import tqdm
 
 from beamlib.benchmark.gold import ABILITIES, Gold
-from beamlib.benchmark.loading import PAPER, left_out_line, load, readable
+from beamlib.benchmark.loading import PAPER, load, readable
 from beamlib.benchmark.model import Conversation, Size
+from beamlib.benchmark.reading import left_out_line
 from beamlib.benchmark.sources import Source, find_conversations
 from beamlib.benchmark.treatment import Treatment
 from beamlib.errors import UserError
