@@ -161,7 +161,14 @@ class _Collected:
                 continue
             self.files[file.state] += 1
             if file.state == "changed":
-                notes.append(Anomaly("file_changed", place, "", f"its SHA-256 is not that of {file.revision}"))
+                notes.append(
+                    Anomaly(
+                        "file_changed",
+                        place,
+                        "",
+                        f"its SHA-256 is not that of {file.revision}: fetch the data again if it should be",
+                    )
+                )
             elif file.state == "missing":
                 notes.append(Anomaly("file_missing", place, "", f"{file.revision} has it, this folder does not"))
 

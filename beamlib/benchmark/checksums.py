@@ -20,7 +20,7 @@ State = Literal["released", "changed", "missing", "unknown"]
 REVISION = "mohammadtavakoli78/BEAM at b2a3ee8"
 RELEASED_FILE = Path(__file__).with_name("released.csv")
 _FIXES: Mapping[State, str] = {
-    "released": "the released file is like this",
+    "released": "the released file itself is like this: report it",
     "changed": "it is not the released file (the SHA-256 differs): fetch the data again",
     "missing": "restore it",
     "unknown": "correct or restore it",

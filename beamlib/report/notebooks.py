@@ -28,10 +28,11 @@ from beamlib.models.roster import Roster
 from beamlib.params import OF_GENERATION, RunParameters, load_parameters, parse_parameters
 from beamlib.report.figures import save_figure
 from beamlib.report.tables import ResultTable
-from beamlib.runs import manifest as manifests
 from beamlib.runs.arms import arms_of
 from beamlib.runs.calling import open_roster, part_of, resolved
 from beamlib.runs.estimate import estimate
+from beamlib.runs.evaluate import left_out
+from beamlib.runs.manifest import commit
 from beamlib.suites.memorycode.running import PART
 from beamlib.suites.memorycode.shown import estimate_shown
 
@@ -94,8 +95,8 @@ class Workspace:
         tiers.
         """
         published = name.endswith(PUBLISHED)
-        if not published and (left_out := manifests.left_out(Path(self.parameters.run) / self.part)):
-            caption = f"{caption} {left_out_line(left_out)}"
+        if not (published or self.suite) and self.parameters.data and (missed := left_out(self.parameters)):
+            caption = f"{caption} {left_out_line(missed)}"
         folder = Path(self.parameters.run) / "figures" / (PUBLISHED if published and not self.suite else self.part)
         # Where the run and its files lie has no bearing on what is plotted, nor has whether it was called or replayed;
         # all that would make equal figures differ, and tell of somebody's machine.
@@ -166,7 +167,7 @@ class Workspace:
     def finish(self) -> None:
         """Close what is open; print what the notebook rests on and what it wrote: commit, versions, hashes."""
         self._open.close()
-        print(f"commit     {manifests.commit()}")
+        print(f"commit     {commit()}")
         print(f"python     {platform.python_version()}")
         print("versions   " + ", ".join(f"{name} {version(name)}" for name in _VERSIONS))
         for file in self.files:

@@ -13,12 +13,10 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
-from beamlib.benchmark.reading import left_out_line
 from beamlib.files import read_json, read_text, write_json, write_text
 from beamlib.report.claims import audit, compact, totals
 from beamlib.report.costs import cost_fragment
 from beamlib.report.tables import NOTHING, with_interval
-from beamlib.runs import manifest as manifests
 
 _SPREAD = ("low", "high", "conversations")
 _TEMPLATES = jinja2.Environment(
@@ -28,11 +26,15 @@ _TEMPLATES = jinja2.Environment(
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: `published`, or a tier with its backbone; `notebooks` are the rendered pages."""
+    """A part of the page: `published`, or a tier with its backbone; `notebooks` are the rendered pages.
+
+    `left_out` is the sentence on conversations that cannot be read, or empty.
+    """
 
     part: str
     notebooks: Sequence[Path]
     title: str = "Published values"
+    left_out: str = ""
 
 
 def write_page(
@@ -59,11 +61,10 @@ def write_page(
 def _section(folder: Path, section: Section) -> dict[str, Any]:
     part = section.part
     costs = folder / part / "costs.json"
-    left_out = manifests.left_out(folder / part)
     return {
         "part": part,
         "title": section.title,
-        "left_out": left_out_line(left_out) if left_out else "",
+        "left_out": section.left_out,
         "costs": Markup(cost_fragment(read_json(costs))) if costs.exists() else "",
         "notebooks": [(_link(folder, page), page.stem) for page in section.notebooks],
         "tables": [_table(folder, path) for path in sorted((folder / "tables" / part).glob("*.html"), key=_number)],

@@ -29,7 +29,7 @@ from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.runs import manifest as manifests
 from beamlib.runs.answering import answer_alone, answer_arms, ingested
-from beamlib.runs.arms import Arm
+from beamlib.runs.arms import Arm, arms_of, experiments
 from beamlib.runs.calling import STARTED, calls_folder, open_roster, part_of, resolved
 from beamlib.runs.manifest import ConversationRecord, Manifest
 from beamlib.runs.progress import as_they_end
@@ -104,6 +104,14 @@ def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
         if manifests.read(held.folder).left_out != held.left_out:  # nothing to compute, and yet another part is told
             _write(held, plan.parameters)
     return _evaluation(plan)
+
+
+def left_out(parameters: RunParameters) -> dict[str, str]:
+    """The conversations that the arms of a run, as far as they are on file, were made without, with the reason."""
+    folder = Path(parameters.run) / part_of(parameters)
+    names = [arm.name for arm in arms_of(parameters, experiments(parameters))]
+    there = [folder / name for name in names if (folder / name / "manifest.json").exists()]
+    return {key: why for place in there for key, why in manifests.read(place).left_out.items()}
 
 
 def plan_run(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> Plan:

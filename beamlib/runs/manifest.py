@@ -336,13 +336,6 @@ def read(folder: Path) -> Manifest:
     return found
 
 
-def left_out(part: Path) -> dict[str, str]:
-    """The conversations that any arm of a part of a run folder was made without, with the reason."""
-    return {
-        key: why for path in sorted(part.glob("*/manifest.json")) for key, why in read(path.parent).left_out.items()
-    }
-
-
 def write(folder: Path, manifest: Manifest) -> None:
     """Write `manifest.json`: last of an arm's files, so that its existence vouches for the others.
 

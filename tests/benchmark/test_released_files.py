@@ -123,7 +123,9 @@ def test_fetching_again_is_advised_only_where_the_checksum_differs(
 
     assert sentence().endswith("; correct or restore it, or leave the conversation out with --skip-broken.")
     monkeypatch.setitem(released_hashes(), "100K/901/chat.json", sha256_of_file(path))
-    assert sentence().endswith("; the released file is like this, or leave the conversation out with --skip-broken.")
+    assert sentence().endswith(
+        "; the released file itself is like this: report it, or leave the conversation out with --skip-broken."
+    )
     monkeypatch.setitem(released_hashes(), "100K/901/chat.json", "0" * 64)
     assert "; it is not the released file (the SHA-256 differs): fetch the data again, or leave" in sentence()
     (folder / "generation.json").write_text("{}")  # what was generated is no released file, whatever its number

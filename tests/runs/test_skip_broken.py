@@ -12,7 +12,7 @@ from scripted_server import ScriptedServer
 from steady_replies import steady_reply
 from test_publish import models_file
 
-from beamlib.benchmark.reading import Unreadable
+from beamlib.benchmark.reading import Unreadable, left_out_line
 from beamlib.cli import main
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.page import Section, write_page
@@ -21,7 +21,7 @@ from beamlib.report.tables import result_table
 from beamlib.runs import manifest as manifests
 from beamlib.runs.arms import Arm
 from beamlib.runs.calling import resolved
-from beamlib.runs.evaluate import evaluate
+from beamlib.runs.evaluate import evaluate, left_out
 from beamlib.runs.publish import keep_settings, publish, verify
 from beamlib.scoring.evidence import evidence_table
 
@@ -62,7 +62,8 @@ def test_without_it_one_sentence_names_the_file(parameters: RunParameters) -> No
 def test_every_footer_names_and_counts_it(
     parameters: RunParameters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = results(parameters.model_copy(update={"budgets": [2], "resamples": 100}), "budget")
+    parameters = parameters.model_copy(update={"budgets": [2], "resamples": 100})
+    found = results(parameters, "budget")
     assert found is not None
     assert LEFT_OUT in capsys.readouterr().err
     assert list(found.evaluation.loaded) == ["100K-1", "100K-3"]
@@ -73,8 +74,9 @@ def test_every_footer_names_and_counts_it(
         assert LEFT_OUT in text.replace("&#39;", "'")
         assert str(tmp_path) not in text
     part = Path(parameters.run) / "100k"
-    assert manifests.left_out(part).keys() == {"100K-2"}
-    assert LEFT_OUT in write_page(Path(parameters.run), [Section("100k", [])], []).read_text()
+    assert left_out(parameters).keys() == {"100K-2"}
+    section = Section("100k", [], left_out=left_out_line(left_out(parameters)))
+    assert LEFT_OUT in write_page(Path(parameters.run), [section], []).read_text()
     rows = score_folders(part, "paper")
     assert {row["left_out"] for row in rows} == {"100K-2"}
     assert {row["n_conversations"] for row in rows} == {2}

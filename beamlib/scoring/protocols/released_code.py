@@ -12,8 +12,8 @@
   scorer some of its stops. A failed call stops the conversation as it does there, but an answer that was never given
   is unscored here, where the released code judges the text of the error. Lines without a letter or digit were not
   compared with any nugget. The aligner was asked about the bare item of a line, "Fence" for "2. **Fence**", where the
-  released code asks about the line as it stands; a detector that minds the mark says otherwise then, which moved 6 of
-  2,480 real questions in an audit against an independent port. Where tau-b is undefined the released code averages a NaN; here the question is unscored.
+  released code asks about the line as it stands: this moved 6 of 2,480 real questions in an audit against an
+  independent port. Where tau-b is undefined the released code averages a NaN; here the question is unscored.
 """
 
 from __future__ import annotations
