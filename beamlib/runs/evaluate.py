@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -117,21 +118,23 @@ def left_out(parameters: RunParameters) -> dict[str, str]:
 def plan_run(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> Plan:
     """Read the conversations and find out what is missing; nothing is computed or called.
 
-    One that cannot be read is `Unreadable`; with `skip_broken` it is told and left out, with what is on file of it.
+    One that cannot be read is `Unreadable`; with `skip_broken` it is told and left out, with what is on file of it, and
+    the next one takes its place in the number of `conversations`.
     """
     parameters = resolved(parameters)
     sources = find_conversations(Path(parameters.data), [parameters.size])
-    sources = sources[: parameters.conversations or None]
-    bar = tqdm(sources, desc=f"{parameters.size}: reading conversations", disable=quiet, leave=False, delay=2)
+    wanted = parameters.conversations or len(sources)
+    title = f"{parameters.size}: reading conversations"
+    bar = tqdm(sources, total=min(wanted, len(sources)), desc=title, disable=quiet, leave=False, delay=2)
     left_out: dict[str, str] = {}
     reading = readable(bar, parameters.treatment, skip_broken=parameters.skip_broken, left_out=left_out)
-    loaded = {one.conversation.id: one for one in reading}
+    loaded = {one.conversation.id: one for one in islice(reading, wanted)}
     if left_out and not quiet:
         print(left_out_line(left_out), file=sys.stderr)
     folder = Path(parameters.run) / part_of(parameters)
     results = {arm.name: _on_file(folder / arm.name, arm, parameters) for arm in arms}
     for held in results.values():
-        held.drop(left_out, asked=[source.id for source in sources])
+        held.drop(left_out, asked=[*loaded, *left_out])
     records = {key: record_of(value) for key, value in loaded.items()}
     tasks = _missing([source for source in sources if source.id in loaded], records, list(results.values()), parameters)
     return Plan(parameters, loaded, results, tasks, left_out)

@@ -105,8 +105,8 @@ def _replayed(settings: Path, data: Path, archive: Path) -> str:
     judged = 0
     for group in groups.values():
         first = group[0]
-        number = len(first.conversations) + len(first.left_out)
-        own = {**manifests.recorded_parameters(first), "conversations": number, "skip_broken": bool(first.left_out)}
+        own = {**manifests.recorded_parameters(first), "conversations": len(first.conversations)}
+        own["skip_broken"] = bool(first.left_out)
         parameters = parse_parameters({**read_json(settings), **changes, **own}, str(settings))
         _same_conversations(parameters, first, f"{archive}: {part.name}/{first.arm}")
         arms = [Arm.model_validate({name: one.settings[name] for name in Arm.model_fields}) for one in group]
@@ -118,8 +118,8 @@ def _replayed(settings: Path, data: Path, archive: Path) -> str:
 
 
 def _same_conversations(parameters: RunParameters, published: Manifest, where: str) -> None:
-    sources = find_conversations(Path(parameters.data), [parameters.size])[: parameters.conversations]
     expected = published.conversations.keys() | published.left_out.keys()
+    sources = find_conversations(Path(parameters.data), [parameters.size])[: len(expected)]
     if {source.id for source in sources} != expected:
         raise UserError(
             f"{where}: it rests on {', '.join(sorted(expected))}, where {parameters.data} begins with "

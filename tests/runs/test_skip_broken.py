@@ -94,6 +94,8 @@ def test_what_breaks_or_is_mended_later_is_told_then(parameters: RunParameters, 
     assert (on_file.left_out, on_file.answers_sha256.keys()) == (less.left_out, {"100K-1", "100K-3"})
     first = evaluate(parameters.model_copy(update={"conversations": 1}), ARMS, quiet=True).manifests["none"]
     assert first.left_out == {}  # which was not asked for, and stays on file
+    two = evaluate(parameters.model_copy(update={"conversations": 2}), ARMS, quiet=True).manifests["none"]
+    assert two == less  # the third in the place of the second
     assert manifests.read(Path(parameters.run) / "100k/none") == on_file
     write_value(data / "100K/2/chat.json", chat_of(WORLDS[0]))
     assert evaluate(parameters, ARMS, quiet=True).manifests["none"] == whole
@@ -136,7 +138,7 @@ def test_the_option_reaches_the_estimate(
         told = capsys.readouterr()
         assert (ended.value.code or 0) == code, told.err
         assert ("with --skip-broken." if code else LEFT_OUT) in told.err
-    assert json.loads(told.out)["conversations"] == 1
+    assert json.loads(told.out)["conversations"] == 2
 
 
 def test_a_published_run_is_replayed_without_what_it_left_out(
