@@ -23,12 +23,18 @@ app.add_typer(calls_app, name="calls")
 app.add_typer(memorycode_app, name="memorycode")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+SkipBroken = Annotated[
+    bool, typer.Option("--skip-broken", help="Leave out conversations that cannot be read; they are named and counted.")
+]
 Data = Annotated[Path, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")]
 
 
 @data_app.command("check")
 def data_check(folder: Path, as_json: Json = False) -> None:
-    """Count what is in FOLDER and list every anomaly; exit code 2 when a conversation cannot be read."""
+    """Count what is in FOLDER, tell changed files from released ones, and list every anomaly.
+
+    Exit code 2 when a conversation cannot be read; a changed file that can be is an anomaly.
+    """
     from beamlib.benchmark.check import check_folder
 
     report = check_folder(folder)
@@ -83,6 +89,7 @@ def evidence(
     memory: Annotated[str, typer.Option(help="light, rag or both.")] = "light,rag",
     retriever: Annotated[str, typer.Option(help="bm25, dense, embedded.")] = "bm25,embedded",
     k: Annotated[str, typer.Option("--k", help="Retrieval budgets.")] = "5,10,15,20",
+    skip_broken: SkipBroken = False,
     as_json: Json = False,
 ) -> None:
     """The share of cited messages that K recalled pairs cover: retrieval measured without any model."""
@@ -91,7 +98,9 @@ def evidence(
     from beamlib.scoring.evidence import evidence_table
 
     sizes = [parse_size(name) for name in listed(size)]
-    rows = evidence_table(data, sizes, listed(memory), listed(retriever), listed_numbers(k, "--k"))
+    rows = evidence_table(
+        data, sizes, listed(memory), listed(retriever), listed_numbers(k, "--k"), skip_broken=skip_broken
+    )
     print_rows(rows, as_json=as_json)
 
 
@@ -157,6 +166,7 @@ def estimate_cost(
     prompts: Prompts = None,
     conversations: Annotated[int | None, typer.Option(min=0, help="At most this many; 0 for all.")] = None,
     settings: Settings = None,
+    skip_broken: SkipBroken = False,
     as_json: Json = False,
 ) -> None:
     """What a run would call, and what that costs; nothing is called.
@@ -167,6 +177,7 @@ def estimate_cost(
 
     endpoints = Endpoints(models, base_url, model, key_variable, context_window)
     overrides = {**named_settings(settings), **({} if conversations is None else {"conversations": conversations})}
+    overrides |= {"skip_broken": True} if skip_broken else {}
     found = estimate_lines(params, data, name, endpoints, backbone, prompts, overrides)
     print(to_json(found.model_dump(mode="json"), indent=2) if as_json else found.render())
 
@@ -280,6 +291,7 @@ def run_all(
     calls: Annotated[str, typer.Option(help="replay, record or refresh.")] = "record",
     prompts: Prompts = None,
     settings: Settings = None,
+    skip_broken: SkipBroken = False,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")] = False,
 ) -> None:
     """The main job of run_all.sh."""
@@ -299,7 +311,7 @@ def run_all(
             backbones=listed(backbones),
             calls=calls,
             prompts=prompts,
-            settings=named_settings(settings),
+            settings={**named_settings(settings), **({"skip_broken": True} if skip_broken else {})},
             yes=yes,
         )
     )

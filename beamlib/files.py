@@ -87,7 +87,7 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise UserError(f"{path}: the file does not exist.") from None
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 text (byte {error.start}); fetch the file again.") from None
+        raise UserError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
 

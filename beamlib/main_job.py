@@ -19,6 +19,7 @@ from rich.console import Console
 from tqdm import tqdm
 
 from beamlib.benchmark.model import SIZES, Size
+from beamlib.benchmark.reading import left_out_line
 from beamlib.benchmark.sources import find_conversations, parse_size
 from beamlib.errors import UserError
 from beamlib.files import read_json, write_text
@@ -47,7 +48,7 @@ from beamlib.report.text import print_rows
 from beamlib.runs.arms import arms_of, experiments
 from beamlib.runs.calling import endpoints, models_file, part_of, resolved
 from beamlib.runs.estimate import estimate, save
-from beamlib.runs.evaluate import evaluate
+from beamlib.runs.evaluate import evaluate, left_out
 from beamlib.runs.own import own_memory
 from beamlib.runs.publish import keep_settings
 from beamlib.runs.spending import Estimate, realised
@@ -368,7 +369,13 @@ def _notebooks(job: Job, runs: Sequence[RunParameters], suite: MemoryCode, *, ge
             pages.append(future.result())
     console.print(f"  {len(work)} notebooks in {time.monotonic() - started:.0f} s")
     by_part = {place: [page for page in pages if page.parent == place] for _, _, place in work}
-    return [Section(part, by_part[folder / "notebooks" / part], title) for part, title, _, _ in parts]
+    missed = {part_of(parameters): left_out(parameters) for parameters in runs}
+    return [
+        Section(
+            part, by_part[folder / "notebooks" / part], title, left_out_line(missed[part]) if missed.get(part) else ""
+        )
+        for part, title, _, _ in parts
+    ]
 
 
 def _shown(parameters: RunParameters) -> RunParameters:

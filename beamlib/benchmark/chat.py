@@ -1,9 +1,10 @@
 """From the JSON of a chat to typed batches, checked against what the released data never breaks (section 1.2).
 
-Every chat alternates user and assistant, ids count up from 0 without a gap, every turn begins with a main question
-and every question is answered. A file that breaks one of these is refused: a number computed from it would be wrong
-without looking wrong. What does occur in the published files (markers in odd places, degenerate lengths, exact
-duplicates, a missing time anchor) is handled and noted.
+What is recalled can make a chat unreadable: messages whose role, id or content is not there, a turn that does not
+alternate between user and assistant, a question without answer, an id that occurs twice or falls back. A number
+computed from such a file would be wrong without looking wrong. Everything else (batch numbers, kinds of questions,
+indices, time anchors, markers, gaps between ids, empty or degenerate contents, exact duplicates) is noted where it is
+odd and kept.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections import Counter
 from typing import Any, get_args
 
 from beamlib.benchmark.markers import ARROW, STRAY, VARIANTS, index_marker, split_marker, strip_stray
-from beamlib.benchmark.model import Batch, Marker, Message, MessageKind, Turn
-from beamlib.benchmark.reading import Log, is_a, need, need_text, show
+from beamlib.benchmark.model import Batch, Marker, Message, MessageKind, Role, Turn
+from beamlib.benchmark.reading import Log, check_text, is_a, need, show
 
 DEGENERATE = 50_000
 """Characters from which a message is called degenerate. The median pair has about 4,000; the known runaway answers
@@ -36,6 +37,7 @@ class ChatParser:
     def __init__(self, *, strip_markers: bool) -> None:
         self.strip_markers = strip_markers
         self.next_id = 0
+        self.ids: set[int] = set()
         self.removed: Counter[str] = Counter()
         self._seen: dict[str, int] = {}
 
@@ -45,7 +47,7 @@ class ChatParser:
         `restart` says that ids in `value` count from 0 again (per-plan 10M files): they are shifted by the number of
         messages read so far, which is the released rule (last id of the previous plan + 1).
         """
-        if not is_a(value, list) or not value:
+        if not is_a(value, list):
             log.fail(where, f"expected a list of batches, not {show(value)}")
         offset = self.next_id if restart else 0
         return tuple(
@@ -58,28 +60,26 @@ class ChatParser:
         return {name: self.removed[name] for name in (*VARIANTS, STRAY) if self.removed[name]}
 
     def _batch(self, raw: Any, number: int, log: Log, plan: int, offset: int, where: str) -> Batch:
+        if raw is None:
+            log.note("empty_batch", where, "the batch is null")
+            return Batch(number, (), None, plan)
         if not is_a(raw, dict):
             log.fail(where, f"expected an object, not {show(raw)}")
-        given = need(raw, "batch_number", int, log, where)
-        if given != number:
-            log.fail(where, f"`batch_number` is {given} where {number} was expected")
+        given = raw.get("batch_number")
+        if not is_a(given, int) or given != number:
+            log.note("batch_number_differs", where, f"`batch_number` is {show(given)}; it is the {number}. in the file")
         turns = need(raw, "turns", list, log, where)
         for key in sorted(raw.keys() - {"batch_number", "turns", "time_anchor"}):
             log.note("unknown_field", where, f"`{show(key)}` is not a field of a batch; ignored")
         if not turns:
             log.note("empty_batch", where, "the batch has no turn")
-        parsed = tuple(
-            self._turn(turn, log, number, offset, t == 1, f"{where}, turn {t}") for t, turn in enumerate(turns, start=1)
-        )
-        return Batch(number, parsed, self._anchor(raw, turns, log, where), plan)
+        said = [self._turn(turn, log, number, offset, t == 1, f"{where}, turn {t}") for t, turn in enumerate(turns, 1)]
+        return Batch(number, tuple(turn for turn in said if turn), self._anchor(raw, turns, log, where), plan)
 
     def _anchor(self, raw: dict[str, Any], turns: list[Any], log: Log, where: str) -> str | None:
         """The time anchor of a batch stands on its first message; its own field is null in all released data."""
         own = raw.get("time_anchor")
-        first = turns[0][0].get("time_anchor") if turns else None
-        for anchor in (own, first):
-            if anchor is not None and not is_a(anchor, str):
-                log.fail(where, f"`time_anchor` must be text like 'March-15-2024' or null, not {show(anchor)}")
+        first = turns[0][0].get("time_anchor") if turns and turns[0] else None
         if first is not None and own is not None and first != own:
             log.note(
                 "time_anchor_differs", where, f"{show(own)} on the batch, {show(first)} on its first message; used"
@@ -87,13 +87,16 @@ class ChatParser:
         anchor = first if first is not None else own
         if anchor is None:
             log.note("time_anchor_missing", where, "no time anchor on the first message")
-        elif not _ANCHOR.fullmatch(anchor):
+        elif not is_a(anchor, str) or not _ANCHOR.fullmatch(anchor):
             log.note("time_anchor_unreadable", where, f"{show(anchor)} is not like 'March-15-2024'; left out")
             return None
         return anchor
 
-    def _turn(self, raw: Any, log: Log, batch: int, offset: int, first: bool, where: str) -> Turn:
-        if not is_a(raw, list) or not raw:
+    def _turn(self, raw: Any, log: Log, batch: int, offset: int, first: bool, where: str) -> Turn | None:
+        if raw is None or raw == []:
+            log.note("empty_turn", where, "the turn has no message")
+            return None
+        if not is_a(raw, list):
             log.fail(where, f"expected a list of messages, not {show(raw)}")
         messages = tuple(
             self._message(message, position, log, batch, offset, f"{where}, message {position + 1}")
@@ -107,42 +110,44 @@ class ChatParser:
     def _message(self, raw: Any, position: int, log: Log, batch: int, offset: int, where: str) -> Message:
         if not is_a(raw, dict):
             log.fail(where, f"expected an object, not {show(raw)}")
-        role = "assistant" if position % 2 else "user"
+        role: Role = "assistant" if position % 2 else "user"
         given_role = need(raw, "role", str, log, where)
         if given_role != role:
             log.fail(where, f"`role` is {show(given_role)} where {role!r} must speak")
-        given_id = need(raw, "id", int, log, where)
-        if given_id + offset != self.next_id:
-            log.fail(
-                where, f"`id` is {given_id} where {self.next_id - offset} was expected (ids have no gap or repeat)"
-            )
-        content = need_text(raw, "content", log, where)
+        message_id = self._id(need(raw, "id", int, log, where), offset, log, where)
+        content = check_text(need(raw, "content", str, log, where), "content", log, where)
         kind = self._kind(raw, role, position, log, where)
         self._note_fields(raw, role, position, log, where)
-        self.next_id += 1
-        self._note_content(content, given_id + offset, log, where)
-        if kind == "main_question":
+        self._note_content(content, message_id, log, where)
+        if kind == "main_question" or (kind is None and not position):
             text, marker = self._main(raw, content, log, batch, where)
-            return Message(given_id + offset, "user", text, kind, marker)
-        text = self._strip_stray(content, log, where)
-        return Message(given_id + offset, "user" if role == "user" else "assistant", text, kind)
+            return Message(message_id, role, text, kind, marker)
+        return Message(message_id, role, self._strip_stray(content, log, where), kind)
 
-    def _kind(self, raw: dict[str, Any], role: str, position: int, log: Log, where: str) -> MessageKind | None:
-        value = raw.get("question_type")
+    def _id(self, given: int, offset: int, log: Log, where: str) -> int:
+        """The id made global. Questions cite ids, so each must be one message; a number left out harms nobody."""
+        if given + offset < self.next_id:
+            log.fail(where, f"`id` is {given} where {self.next_id - offset} was expected (ids rise, none occurs twice)")
+        if given + offset > self.next_id:
+            log.note("id_gap", where, f"`id` is {given} where {self.next_id - offset} was expected")
+        self.next_id = given + offset + 1
+        self.ids.add(given + offset)
+        return given + offset
+
+    def _kind(self, raw: dict[str, Any], role: Role, position: int, log: Log, where: str) -> MessageKind | None:
         if role == "assistant":
-            if value is not None:
-                log.fail(where, f"an assistant message has a `question_type` ({show(value)})")
             return None
-        if value is None:
-            log.fail(where, "the field `question_type` is missing")
+        value = raw.get("question_type")
         kind = next((kind for kind in _KINDS if kind == value), None)
         if kind is None:
-            log.fail(where, f"`question_type` is {show(value)}, not one of {', '.join(_KINDS)}")
-        if (position == 0) != (kind == "main_question"):
-            log.fail(where, f"`question_type` is {show(value)}, but a turn begins with its one main_question")
+            log.note(
+                "question_type_unknown", where, f"`question_type` is {show(value)}, not one of {', '.join(_KINDS)}"
+            )
+        elif (position == 0) != (kind == "main_question"):
+            log.note("question_type_differs", where, f"{show(value)}, but a turn begins with its one main_question")
         return kind
 
-    def _note_fields(self, raw: dict[str, Any], role: str, position: int, log: Log, where: str) -> None:
+    def _note_fields(self, raw: dict[str, Any], role: Role, position: int, log: Log, where: str) -> None:
         for key in raw:
             if key not in _KEYS[role] and not (key in _OPTIONAL and raw[key] is None):
                 log.note("unknown_field", where, f"`{show(key)}` is not a field of a message of the {role}; ignored")
@@ -157,12 +162,14 @@ class ChatParser:
     def _note_content(self, content: str, message_id: int, log: Log, where: str) -> None:
         if len(content) >= DEGENERATE:
             log.note("degenerate_length", where, f"message {message_id} has {len(content)} characters; kept whole")
+        if not content.strip():
+            log.note("empty_content", where, f"message {message_id} says nothing; kept")
         first = self._seen.setdefault(content, message_id)
         if first != message_id:
             log.note("duplicate_content", where, f"message {message_id} repeats message {first} exactly; both kept")
 
     def _main(self, raw: dict[str, Any], content: str, log: Log, batch: int, where: str) -> tuple[str, Marker | None]:
-        index = need(raw, "index", str, log, where)
+        index = raw.get("index")
         text, marker = split_marker(content)
         if marker is None and (marker := index_marker(index, batch)) is not None:
             return self._strip_stray(content, log, where), marker
@@ -184,9 +191,9 @@ class ChatParser:
         self.removed[STRAY] += surplus
         return text, marker
 
-    def _check_index(self, index: str, marker: Marker, log: Log, where: str) -> None:
+    def _check_index(self, index: Any, marker: Marker, log: Log, where: str) -> None:
         """`index` repeats the marker; the one released difference is `i,` in the text and `i,N/A` in the index."""
-        _, copy = split_marker(f"{ARROW} {index}")
+        _, copy = split_marker(f"{ARROW} {index}") if is_a(index, str) else ("", None)
         if copy is None or (copy.batch, copy.bullets) != (marker.batch, marker.bullets):
             bullets = ",".join(map(str, marker.bullets)) or "N/A"
             log.note(

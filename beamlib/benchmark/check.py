@@ -12,10 +12,13 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 from tqdm import tqdm
 
-from beamlib.benchmark.loading import Loaded, load
+from beamlib.benchmark.checksums import DataFile, State
+from beamlib.benchmark.errata import flagged_probes
+from beamlib.benchmark.loading import Loaded, load, load_questions
 from beamlib.benchmark.markers import INDEX, VARIANTS, index_marker, split_marker
 from beamlib.benchmark.model import SIZES, ChatVariant, Size
-from beamlib.benchmark.reading import Anomaly, Log, is_a, need, need_text, read_json_file, show
+from beamlib.benchmark.reading import Anomaly, Log, Unreadable, is_a, need, need_text, read_json_file, show
+from beamlib.benchmark.released import data_file
 from beamlib.benchmark.sources import CHAT, CUT_CHAT, CUTOFF, Source, plan_folders, present, scan
 from beamlib.benchmark.statistics import AbilityCounts, ChatCounts, ChatTally, QuestionTally
 from beamlib.benchmark.treatment import Treatment
@@ -24,6 +27,12 @@ from beamlib.text import TOKEN_COUNTER
 
 USER_MESSAGES = "user_messages.json"
 UNREADABLE = "no marker"
+_STATES: dict[State, str] = {
+    "released": "as released (SHA-256)",
+    "changed": "changed",
+    "unknown": "without a known checksum",
+    "missing": "missing",
+}
 
 
 class Finding(BaseModel):
@@ -36,10 +45,16 @@ class Finding(BaseModel):
 
 
 class Tier(BaseModel):
-    """Everything counted for one size. `chats` by variant; `user_message_markers` over user_messages.json."""
+    """Everything counted for one size. `chats` by variant; `user_message_markers` over user_messages.json.
+
+    `questions_only` are the conversations of a folder without any chat. `files` counts the files by whether they are
+    the released ones: released, changed, or unknown (no checksum is known for them).
+    """
 
     size: Size
     conversations: list[str]
+    questions_only: list[str]
+    files: dict[State, int]
     chats: dict[str, ChatCounts]
     user_message_markers: dict[str, int]
     questions: dict[str, AbilityCounts]
@@ -49,7 +64,7 @@ class Tier(BaseModel):
 
 
 class CheckReport(BaseModel):
-    """What `check_folder` found. The folder is unsound if and only if `errors` is not empty."""
+    """What `check_folder` found. Conversations that cannot be read are in `errors`; all else that is odd is handled."""
 
     folder: str
     token_counter: str = TOKEN_COUNTER
@@ -73,21 +88,25 @@ class CheckReport(BaseModel):
 def check_folder(folder: Path, *, progress: bool = False) -> CheckReport:
     """Read every conversation in `folder` and report. A broken one is listed in `errors`, and the check goes on.
 
+    A file that is not the released one is an anomaly: it is told, and read like any other. In a folder where no
+    conversation has a chat the questions are read alone.
+
     Counts are of the data as published (markers left in the text). Raises `UserError` only where there is no
     conversation at all.
     """
     sources, problems = scan(folder)
-    report = CheckReport(folder=str(folder), errors=problems)
-    notes: list[Anomaly] = []
+    report = CheckReport(folder=str(folder), errors=[one.sentence for one in problems if one.size or not sources])
+    notes = [Anomaly("unknown_file", "", "", one.sentence) for one in problems if sources and not one.size]
     collected: dict[Size, _Collected] = {}
+    no_chat = not any(_variants(source) for source in sources)
     for source in tqdm(sources, desc="checking", unit="conversation", disable=not progress):
         into = collected.setdefault(source.size, _Collected())
-        for step in (into.add, into.add_user_messages):
-            try:
-                step(source, notes)
-            except UserError as error:
-                report.errors.append(str(error))
-        notes += _pickles(source)
+        try:
+            (into.add_questions if no_chat else into.add)(source, notes)
+        except UserError as error:
+            report.errors.append(str(error))
+        into.add_user_messages(source, notes)
+        into.add_files(source, notes)
     report.tiers = [collected[size].result(size) for size in SIZES if size in collected]
     report.anomalies = [
         Finding(kind=note.kind, file=note.file, where=note.where, detail=note.detail) for note in dict.fromkeys(notes)
@@ -100,6 +119,9 @@ class _Collected:
 
     def __init__(self) -> None:
         self.ids: list[str] = []
+        self.questions_only: list[str] = []
+        self.files: Counter[State] = Counter()
+        self._counted: set[Path] = set()
         self.chats: dict[ChatVariant, ChatTally] = {"full": ChatTally(), "truncated": ChatTally()}
         self.markers: Counter[str] = Counter()
         self.questions = QuestionTally()
@@ -109,7 +131,7 @@ class _Collected:
         """Load a conversation in each variant it has; questions are counted against the evaluated (cut) one."""
         loaded: Loaded | None = None
         counted: set[ChatVariant] = set()
-        for variant in _variants(source):
+        for variant in _variants(source) or [Treatment().chat_variant]:  # reading says that neither is there
             loaded = load(source, Treatment(variant, strip_markers=False, errata="flag"))
             if loaded.conversation.variant not in counted:  # a cut that cuts nothing off gives the full chat again
                 self.chats[loaded.conversation.variant].add(loaded.conversation)
@@ -120,14 +142,44 @@ class _Collected:
             self.errata += loaded.flagged
             self.questions.add(loaded.gold.values(), loaded.conversation)
 
+    def add_questions(self, source: Source, notes: list[Anomaly]) -> None:
+        """Read the questions of a conversation without its chat."""
+        probes, gold, anomalies = load_questions(source)
+        notes += anomalies
+        self.questions_only.append(source.id)
+        self.errata += flagged_probes(probes)
+        self.questions.add(gold.values(), None)
+
+    def add_files(self, source: Source, notes: list[Anomaly]) -> None:
+        """Compare the files with the released ones. Pickles can run code when they are opened: they never are."""
+        for place, file in _files(source):
+            if file.path in self._counted:  # a parquet file, of which an earlier row was looked at
+                continue
+            self._counted.add(file.path)
+            if file.path.suffix in (".pickle", ".pkl"):
+                notes.append(Anomaly("pickle_present", place, "", "a pickle file; never opened, nothing needs it"))
+                continue
+            self.files[file.state] += 1
+            if file.state == "changed":
+                notes.append(
+                    Anomaly(
+                        "file_changed",
+                        place,
+                        "",
+                        f"its SHA-256 is not that of {file.revision}: fetch the data again if it should be",
+                    )
+                )
+            elif file.state == "missing":
+                notes.append(Anomaly("file_missing", place, "", f"{file.revision} has it, this folder does not"))
+
     def add_user_messages(self, source: Source, notes: list[Anomaly]) -> None:
         """Count the markers of the main questions as they were before answering (1.3)."""
         for path in _user_message_files(source):
             log = Log(f"{source.size}/{source.number}/{path.relative_to(source.path).as_posix()}", str(path))
-            if present(path):
+            try:
                 self.markers.update(_marker_variants(path, log))
-            else:
-                log.note("file_missing", "", f"{USER_MESSAGES} is not there; only this check reads it")
+            except Unreadable as error:
+                log.note("file_unreadable", "", f"{error.reason}; only this check reads it")
             notes += log.anomalies
 
     def result(self, size: Size) -> Tier:
@@ -137,6 +189,8 @@ class _Collected:
         return Tier(
             size=size,
             conversations=self.ids,
+            questions_only=self.questions_only,
+            files=dict(sorted(self.files.items())),
             chats={name: counts for name, counts in chats.items() if counts.conversations},
             user_message_markers={n: self.markers[n] for n in (*VARIANTS, INDEX, UNREADABLE) if self.markers[n]},
             questions=questions,
@@ -147,18 +201,18 @@ class _Collected:
 
 
 def _variants(source: Source) -> list[ChatVariant]:
-    """The chats to count, the evaluated one last."""
+    """The chats to count, the evaluated one last; none where there is no chat."""
     if source.kind == "hub":
         return ["full"]
     own = present(source.path / CUT_CHAT)
-    cut = own or (source.size == "10M" and present(source.path / CUTOFF))
-    whole = not own or present(source.path / CHAT) or bool(plan_folders(source.path))
+    whole = present(source.path / CHAT) or (source.path.is_dir() and bool(plan_folders(source.path)))
+    cut = own or (whole and source.size == "10M" and present(source.path / CUTOFF))
     held: dict[ChatVariant, bool] = {"full": whole, "truncated": cut}
     return [variant for variant, there in held.items() if there]
 
 
 def _user_message_files(source: Source) -> list[Path]:
-    if source.kind == "hub":
+    if source.kind == "hub" or not _variants(source):
         return []
     if source.size == "10M":
         return [path / USER_MESSAGES for path in plan_folders(source.path).values()]
@@ -192,25 +246,26 @@ def _marker_variants(path: Path, log: Log) -> Iterator[str]:
             yield marker.variant if marker else UNREADABLE
 
 
-def _pickles(source: Source) -> list[Anomaly]:
-    """Pickle files can run code when opened: they are named and never opened."""
+def _files(source: Source) -> list[tuple[str, DataFile]]:
+    """The files of a conversation with their places in the data; of those that are not there, chats that should be."""
     if source.kind == "hub":
-        return []
-    found = sorted(path for pattern in ("*.pickle", "*.pkl") for path in source.path.rglob(pattern))
-    return [
-        Anomaly(
-            "pickle_present",
-            f"{source.size}/{source.number}/{path.relative_to(source.path).as_posix()}",
-            "",
-            "a pickle file; never opened, nothing needs it",
-        )
-        for path in found
-    ]
+        from beamlib.benchmark.hub import parquet_file  # here, because pyarrow takes 0.2 s to import
+
+        return [(source.path.name, parquet_file(source.path))]
+    there = sorted(path for path in source.path.rglob("*") if path.is_file())
+    names = [path.relative_to(source.path).as_posix() for path in there]
+    chats = (CHAT, CUT_CHAT) if _variants(source) else ()
+    known = [data_file(source, name) for name in dict.fromkeys((*names, *chats))]
+    return [(f"{source.size}/{source.number}/{file.name}", file) for file in known if file.sha256 or file.name in names]
 
 
 def _render_tier(tier: Tier) -> list[str]:
     lines = [f"{tier.size}: {len(tier.conversations)} conversations ({', '.join(tier.conversations)})"]
-    lines.append("  chat        convs batches  turns messages   main answer_ai followup  turn lengths")
+    if tier.questions_only:
+        lines = [f"{tier.size}: questions only, of {len(tier.questions_only)} conversations; no chat is there"]
+    lines.append("  files: " + ", ".join(f"{tier.files.get(state, 0)} {said}" for state, said in _STATES.items()))
+    if tier.chats:
+        lines.append("  chat        convs batches  turns messages   main answer_ai followup  turn lengths")
     for name, c in tier.chats.items():
         lengths = "  ".join(f"{length}:{count}" for length, count in c.turn_lengths.items())
         lines.append(
@@ -224,7 +279,8 @@ def _render_tier(tier: Tier) -> list[str]:
         )
         lines.append(f"    markers: {_counts(c.markers)}; stray: {_counts(c.stray_markers)}")
         lines += [f"    {name}: plans begin at message {_list(first)}" for name, first in c.plan_offsets.items()]
-    lines.append(f"  markers in {USER_MESSAGES}: {_counts(tier.user_message_markers)}")
+    if not tier.questions_only:
+        lines.append(f"  markers in {USER_MESSAGES}: {_counts(tier.user_message_markers)}")
     lines.append(f"  {tier.probes} questions, {tier.rubric_items} rubric items")
     for ability, q in tier.questions.items():
         lines.append(

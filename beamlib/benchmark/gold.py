@@ -17,7 +17,8 @@ class Gold:
 
     `rubric` holds the nuggets as published, stems included. `evidence` holds the cited message ids that exist in the
     chat, in citation order without repeats; `evidence_missing` those that do not (a shortened chat, or an error in the
-    data). `extras` keeps every other published field under its own name.
+    data). `reference` and `difficulty` are never scored; they are empty where they are missing or no text. `extras`
+    keeps every other published field under its own name.
     """
 
     probe_id: str

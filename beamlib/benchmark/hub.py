@@ -8,7 +8,6 @@ conversations that were cut for the evaluation are read whole, and that is noted
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from beamlib.benchmark.checksums import DataFile
 from beamlib.benchmark.model import ChatVariant, Size
 from beamlib.benchmark.reading import Log, is_a, show
 from beamlib.benchmark.released import Parts, PlanValue, combined_plans
@@ -148,23 +148,24 @@ def _write_manifest(folder: Path, pinned: Sequence[HubFile]) -> None:
 
 def read_hub(source: Source, wanted: ChatVariant) -> Parts:
     """The parts of one row of a hub parquet file, brought into the shape of the released folders."""
-    row = read_row(source.path, source.row)
-    if row.get("conversation_id") != str(source.number):
-        raise UserError(f"{source.path}: row {source.row} is no longer conversation {source.id}; look for them again.")
+    held = parquet_file(source.path)
 
     def log(name: str) -> Log:
-        return Log(f"{source.size}/{source.number}/{name}", f"{source.path}, row {source.row}, {name}")
+        return Log(f"{source.size}/{source.number}/{name}", f"{source.path}, row {source.row}, {name}", held)
 
     own, chat_log, questions_log = log("row"), log("chat"), log("probing_questions")
+    row = read_row(source.path, source.row, own)
+    if row.get("conversation_id") != str(source.number):
+        raise UserError(f"{source.path}: row {source.row} is no longer conversation {source.id}; look for them again.")
     if wanted == "truncated" and source.number in CUT[source.size]:
         own.note("truncated_chat_missing", "", "cut for the evaluation, but the hub has only the full chat: it is used")
     plans: Iterator[PlanValue] = (
-        combined_plans(_plans(row["chat"], chat_log), chat_log)
+        combined_plans(row["chat"], chat_log)
         if source.size == "10M"
         else iter([PlanValue(_batches(row["chat"], chat_log), chat_log)])
     )
     return Parts(
-        seed=row["conversation_seed"],
+        seed=row.get("conversation_seed"),
         seed_log=log("conversation_seed"),
         plans=plans,
         questions=parse_literal(row["probing_questions"], questions_log),
@@ -175,6 +176,14 @@ def read_hub(source: Source, wanted: ChatVariant) -> Parts:
     )
 
 
+def parquet_file(path: Path) -> DataFile:
+    """A parquet file, with what is pinned for its name."""
+    pinned = next((file for file in PINNED if Path(file.name).name == path.name), None)
+    if pinned is None:
+        return DataFile(path, path.name)
+    return DataFile(path, path.name, pinned.sha256, f"{pinned.repository} at {pinned.revision}")
+
+
 def conversation_numbers(path: Path) -> list[str]:
     """The column `conversation_id` of a parquet file: directory numbers as text, in row order."""
     try:
@@ -183,13 +192,14 @@ def conversation_numbers(path: Path) -> list[str]:
         )
     except (pa.ArrowException, OSError, KeyError, ValueError, OverflowError) as error:
         raise UserError(
-            f"{path}: not a readable parquet file with a column `conversation_id` ({_line(error)}); download it again."
+            f"{path}: not a readable parquet file with a column `conversation_id` ({_line(error)}); "
+            f"{parquet_file(path).fix}."
         ) from None
     for row, number in enumerate(numbers):
         if not is_a(number, str) or not NUMBER.fullmatch(number):
             raise UserError(
                 f"{path}: row {row}: `conversation_id` is {show(number)} where a number from 1 up belongs; "
-                "download the file again."
+                f"{parquet_file(path).fix}."
             )
     return numbers
 
@@ -199,26 +209,27 @@ def _line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
-def read_row(path: Path, row: int) -> dict[str, Any]:
+def read_row(path: Path, row: int, log: Log) -> dict[str, Any]:
     """Row `row` of a parquet file, only `COLUMNS`, without reading the row groups before it."""
     try:
         with pq.ParquetFile(path) as file:
-            missing = [name for name in COLUMNS if name not in file.schema_arrow.names]
-            if missing:
-                raise UserError(f"{path}: the column `{missing[0]}` is missing; download the file again.")
+            names = [name for name in COLUMNS if name in file.schema_arrow.names]
+            for name in COLUMNS:
+                if name not in names and name != "conversation_seed":  # which is only shown
+                    log.fail("", f"the column `{name}` is missing")
             first = 0
             for group in range(file.metadata.num_row_groups):
                 rows = file.metadata.row_group(group).num_rows
                 if row < first + rows:
-                    batches = file.iter_batches(batch_size=1, row_groups=[group], columns=COLUMNS)
+                    batches = file.iter_batches(batch_size=1, row_groups=[group], columns=names)
                     for number, batch in enumerate(batches, start=first):
                         if number == row:
                             values: dict[str, Any] = batch.to_pylist()[0]
                             return values
                 first += rows
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # such as text that is not UTF-8
-        raise UserError(f"{path}: row {row} cannot be read ({_line(error)}); download the file again.") from None
-    raise UserError(f"{path}: there is no row {row}; look for conversations again.")
+        log.fail("", f"cannot be read ({_line(error)})")
+    log.fail("", "there is no such row")
 
 
 def parse_literal(text: Any, log: Log) -> Any:
@@ -231,7 +242,6 @@ def parse_literal(text: Any, log: Log) -> Any:
         tree = ast.parse(text.strip(), mode="eval")
         _refuse_repeated_keys(tree, log)
         value = ast.literal_eval(tree)
-        _refuse_infinite(value, log)
     except (SyntaxError, ValueError, TypeError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         log.fail("", f"not a Python literal ({reason[:80]})")
@@ -249,19 +259,15 @@ def _refuse_repeated_keys(tree: ast.AST, log: Log) -> None:
                 log.fail("", f"the key `{show(repeated[0])}` occurs twice in one object")
 
 
-def _refuse_infinite(value: Any, log: Log) -> None:
-    if isinstance(value, float) and not math.isfinite(value):
-        log.fail("", f"holds the number {value}")
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _refuse_infinite(item, log)
-
-
-def _batches(chat: Any, log: Log) -> list[dict[str, Any]]:
+def _batches(chat: Any, log: Log) -> list[dict[str, Any] | None]:
     """Flat message lists regrouped into turns: one begins at each main question."""
     if not is_a(chat, list):
         log.fail("", f"expected a list of batches, not {show(chat)}")
-    batches = []
+    batches: list[dict[str, Any] | None] = []
     for number, flat in enumerate(chat, start=1):
+        if flat is None:
+            batches.append(None)
+            continue
         if not is_a(flat, list):
             log.fail(f"batch {number}", f"expected a list of messages, not {show(flat)}")
         turns: list[list[Any]] = []
@@ -271,12 +277,3 @@ def _batches(chat: Any, log: Log) -> list[dict[str, Any]]:
             turns[-1].append(message)
         batches.append({"batch_number": number, "time_anchor": None, "turns": turns})
     return batches
-
-
-def _plans(chat: Any, log: Log) -> list[Any]:
-    """Structs with ten keys of which one is not null, as the combined file has them: only that one."""
-    if not is_a(chat, list):
-        log.fail("", f"expected a list of plans, not {show(chat)}")
-    return [
-        {key: item for key, item in plan.items() if item is not None} if is_a(plan, dict) else plan for plan in chat
-    ]

@@ -5,16 +5,19 @@ This module reaches gold: memories, retrieval, models and generation must not im
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from beamlib.benchmark.chat import ChatParser
+from beamlib.benchmark.checksums import DataFile
 from beamlib.benchmark.errata import flagged_probes, spoilt_probes
 from beamlib.benchmark.gold import Gold
 from beamlib.benchmark.model import Batch, Conversation, Message, Probe, Seed
 from beamlib.benchmark.questions import parse_questions
-from beamlib.benchmark.reading import Anomaly, check_text, is_a, need, need_text, show
-from beamlib.benchmark.released import Parts, read_released
+from beamlib.benchmark.reading import Anomaly, Unreadable, is_a, is_writable, show
+from beamlib.benchmark.released import Parts, read_questions, read_released
 from beamlib.benchmark.sources import Source
 from beamlib.benchmark.treatment import Treatment
 from beamlib.files import sha256, to_json
@@ -29,7 +32,8 @@ class Loaded:
 
     `probes` are in file order, `gold` is by probe id. `anomalies` lists everything odd that was handled. `flagged` are
     the probes that `errata.json` names: present under `flag`; under `drop` removed from `probes` and `gold` where
-    the defect can spoil a score, not where only the cited messages are wrong; not looked for under `none`.
+    the defect can spoil a score, not where only the cited messages are wrong; not looked for under `none`. `source` is
+    where it lies, `files` are those that were read.
     """
 
     conversation: Conversation
@@ -37,10 +41,12 @@ class Loaded:
     gold: Mapping[str, Gold]
     anomalies: tuple[Anomaly, ...]
     flagged: tuple[str, ...]
+    source: Source
+    files: tuple[DataFile, ...]
 
 
 def load(source: Source, treatment: Treatment = PAPER) -> Loaded:
-    """Read one conversation. Whatever breaks the published format is a `UserError` naming file, field and value."""
+    """Read one conversation. What cannot be asked, recalled or scored is `Unreadable`: file, field, value and fix."""
     if source.kind == "released":
         parts = read_released(source, treatment.chat_variant)
     else:
@@ -53,8 +59,8 @@ def load(source: Source, treatment: Treatment = PAPER) -> Loaded:
         for plan in parts.plans
         for batch in parser.plan(plan.value, plan.log, plan=plan.plan, where=plan.where, restart=plan.restart)
     )
-    if not parser.next_id:
-        parts.log.fail("", "the chat has no message")
+    if not parser.ids:
+        (parts.chat_logs or [parts.log])[-1].fail("", "the chat has no message")
     seed = _seed(parts)
     conversation = Conversation(
         id=source.id,
@@ -66,16 +72,49 @@ def load(source: Source, treatment: Treatment = PAPER) -> Loaded:
         sha256=content_hash(seed, batches),
         removed=parser.removed_by_variant(),
     )
-    try:
-        probes, gold = parse_questions(parts.questions, source.id, range(parser.next_id), parts.questions_log)
-    except RecursionError:
-        parts.questions_log.fail("", "nested too deeply to be twenty questions")
+    probes, gold = parse_questions(parts.questions, source.id, parser.ids, parts.questions_log)
     flagged = () if treatment.errata == "none" else flagged_probes(probes)
     if treatment.errata == "drop":
         spoilt = spoilt_probes(probes)
         probes = tuple(probe for probe in probes if probe.id not in spoilt)
         gold = {probe.id: gold[probe.id] for probe in probes}
-    return Loaded(conversation, probes, gold, parts.anomalies(), flagged)
+    return Loaded(conversation, probes, gold, parts.anomalies(), flagged, source, parts.files())
+
+
+def load_questions(source: Source) -> tuple[tuple[Probe, ...], dict[str, Gold], tuple[Anomaly, ...]]:
+    """The questions alone of a released folder that has no chat: every id that they cite counts as there."""
+    value, log = read_questions(source)
+    probes, gold = parse_questions(value, source.id, range(sys.maxsize), log)
+    return probes, gold, tuple(log.anomalies)
+
+
+def readable(
+    sources: Iterable[Source],
+    treatment: Treatment = PAPER,
+    *,
+    skip_broken: bool = False,
+    left_out: dict[str, str] | None = None,
+) -> Iterator[Loaded]:
+    """Load one after the other. With `skip_broken` one that is `Unreadable` goes, with its reason, to `left_out`.
+
+    Where none can be read, the first one's `Unreadable` is raised all the same.
+    """
+    first: Unreadable | None = None
+    anything = False
+    for source in sources:
+        try:
+            loaded = load(source, treatment)
+        except Unreadable as error:
+            if not skip_broken:
+                raise
+            first = first or error
+            if left_out is not None:
+                left_out[source.id] = error.reason
+            continue
+        anything = True
+        yield loaded
+    if first is not None and not anything:
+        raise first
 
 
 def content_hash(seed: Seed, batches: tuple[Batch, ...]) -> str:
@@ -105,19 +144,27 @@ def _message(message: Message) -> list[object]:
 
 
 def _seed(parts: Parts) -> Seed:
+    """The seed as far as it can be read: it is shown, and nothing is asked, recalled or scored with it."""
     value, log = parts.seed, parts.seed_log
     if not is_a(value, dict):
-        log.fail("", f"expected an object, not {show(value)}")
+        log.note("seed_field", "", f"expected an object, not {show(value)}; left empty")
+        return Seed("", "")
     if not is_a(value.get("id"), int):
-        log.note("seed_id", "", f"`id` is {show(value.get('id'))} where a whole number belongs; it is not used")
-    subtopics = need(value, "subtopics", list, log, "")
-    for number, item in enumerate(subtopics):
-        if not is_a(item, str):
-            log.fail("", f"subtopic {number} must be text, not {show(item)}")
-        check_text(item, f"subtopic {number}", log, "")
+        log.note("seed_field", "", f"`id` is {show(value.get('id'))} where a whole number belongs; it is not used")
+
+    def text(key: str, item: Any) -> str:
+        if is_a(item, str) and item.strip() and is_writable(item):
+            return str(item)
+        log.note("seed_field", "", f"`{key}` is {show(item)} where text belongs; left empty")
+        return ""
+
+    subtopics = value.get("subtopics")
+    if not is_a(subtopics, list):
+        log.note("seed_field", "", f"`subtopics` is {show(subtopics)} where a list belongs; left empty")
+        subtopics = []
     return Seed(
-        category=need_text(value, "category", log, ""),
-        title=need_text(value, "title", log, ""),
-        theme=check_text(need(value, "theme", str, log, ""), "theme", log, ""),
-        subtopics=tuple(subtopics),
+        category=text("category", value.get("category")),
+        title=text("title", value.get("title")),
+        theme=text("theme", value.get("theme")),
+        subtopics=tuple(text(f"subtopic {number}", item) for number, item in enumerate(subtopics)),
     )

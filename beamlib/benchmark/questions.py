@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from beamlib.benchmark.gold import ABILITIES, Ability, Gold
 from beamlib.benchmark.model import Probe
-from beamlib.benchmark.reading import Log, check_text, is_a, need, need_text, show
-from beamlib.files import to_json
+from beamlib.benchmark.reading import Log, check_text, is_a, is_writable, need, need_text, show
 
 QUESTIONS_PER_ABILITY = 2
 _TEXT = (str,)
@@ -21,13 +20,13 @@ class Shape:
     """What the questions of one ability carry besides question, difficulty and rubric.
 
     `reference` is the field of the reference answer, `fields` the others with the types they may have, `parts` the
-    keys of `source_chat_ids` where it is an object. `cites`: whether ids are `never`, `always` or only `mostly` there.
+    keys of `source_chat_ids` where it is an object. `cites`: whether there are ids at all.
     """
 
     reference: str
     fields: Mapping[str, tuple[type, ...]]
     parts: tuple[str, ...] = ()
-    cites: str = "always"
+    cites: bool = True
 
 
 _FOLLOWING: dict[str, tuple[type, ...]] = {"compliance_indicators": _LIST, "non_compliance_signs": _LIST}
@@ -35,7 +34,7 @@ SHAPES: Mapping[Ability, Shape] = {
     "abstention": Shape(
         "ideal_response",
         {"abstention_type": _TEXT, "why_unanswerable": _TEXT, "plan_reference": _TEXT},
-        cites="never",
+        cites=False,
     ),
     "contradiction_resolution": Shape(
         "ideal_answer",
@@ -66,7 +65,6 @@ SHAPES: Mapping[Ability, Shape] = {
             "potential_confusion": _TEXT,
         },
         ("original_info", "updated_info"),
-        cites="mostly",
     ),
     "multi_session_reasoning": Shape(
         "answer",
@@ -89,7 +87,6 @@ SHAPES: Mapping[Ability, Shape] = {
             "key_elements_tested": _LIST,
             "synthesis_required": _TEXT,
         },
-        cites="mostly",
     ),
     "temporal_reasoning": Shape(
         "answer",
@@ -111,27 +108,20 @@ def parse_questions(
     """Probes in file order and their gold by probe id.
 
     `message_ids` are the ids in the chat: cited ids outside it go to `Gold.evidence_missing` and are noted. A question
-    without text, difficulty, rubric or reference answer is a `UserError`; an oddity in a field that nothing scores is
-    noted, and the field kept as it is in `Gold.extras`.
+    without text or without rubric items is `Unreadable`. Everything else is noted where it is odd, and kept as it is in
+    `Gold.extras`.
     """
     if not is_a(value, dict):
         log.fail("", f"expected an object with the ten abilities, not {show(value)}")
-    for key in value:
-        if key not in SHAPES:
-            log.fail("", f"{show(key)} is no BEAM ability (known: {', '.join(ABILITIES)})")
-    for ability in ABILITIES:
-        if ability not in value:
-            log.fail("", f"the ability `{ability}` is missing")
-    if list(value) != list(ABILITIES):
-        log.note("ability_order", "", "abilities are not in alphabetical order, so question numbers differ from usual")
+    _note_abilities(value, log)
     probes: list[Probe] = []
     gold: dict[str, Gold] = {}
     seen: dict[str, str] = {}
     for ability, questions in value.items():
-        if not is_a(questions, list) or not questions:
+        if ability not in SHAPES or questions is None:
+            continue
+        if not is_a(questions, list):
             log.fail(ability, f"expected a list of questions, not {show(questions)}")
-        if len(questions) != QUESTIONS_PER_ABILITY:
-            log.note("question_count", ability, f"{len(questions)} questions instead of {QUESTIONS_PER_ABILITY}")
         for number, raw in enumerate(questions):
             where = f"{ability} {number}"
             if not is_a(raw, dict):
@@ -144,7 +134,23 @@ def parse_questions(
                 log.note("duplicate_question", where, f"{probe.id} asks the same as {first}")
             probes.append(probe)
             gold[probe.id] = _gold(raw, ability, probe, message_ids, log, where)
+    if not probes:
+        log.fail("", f"it holds no question of a BEAM ability ({', '.join(ABILITIES)})")
     return tuple(probes), gold
+
+
+def _note_abilities(value: dict[str, Any], log: Log) -> None:
+    for key in value:
+        if key not in SHAPES:
+            log.note("unknown_ability", "", f"{show(key)} is no BEAM ability; what it holds is not asked")
+    for ability in ABILITIES:
+        questions: Any = value.get(ability)
+        count = len(questions) if is_a(questions, list) else 0
+        if count != QUESTIONS_PER_ABILITY:
+            log.note("question_count", ability, f"{count} questions instead of {QUESTIONS_PER_ABILITY}")
+    known = [key for key in value if key in SHAPES]
+    if known != [ability for ability in ABILITIES if ability in value]:
+        log.note("ability_order", "", "abilities are not in alphabetical order, so question numbers differ from usual")
 
 
 def _gold(raw: dict[str, Any], ability: Ability, probe: Probe, ids: Container[int], log: Log, where: str) -> Gold:
@@ -162,88 +168,81 @@ def _gold(raw: dict[str, Any], ability: Ability, probe: Probe, ids: Container[in
     missing = tuple(i for i in cited if i not in ids)
     if missing:
         log.note("evidence_missing", where, f"{probe.id} cites {len(missing)} id(s) that the chat does not have")
-    _check_extras(raw, shape, probe.id.startswith("10M-") and ability != "abstention", log, where)
-    core = {"question", "difficulty", "rubric", shape.reference}
+    _note_fields(raw, shape, probe.id.startswith("10M-") and ability != "abstention", log, where)
+    texts = {key: raw[key] for key in (shape.reference, "difficulty") if _is_text(raw.get(key))}
     return Gold(
         probe_id=probe.id,
         conversation_id=probe.conversation_id,
         ability=ability,
         rubric=tuple(rubric),
-        reference=need_text(raw, shape.reference, log, where),
+        reference=texts.get(shape.reference, ""),
         evidence=tuple(i for i in cited if i in ids),
-        difficulty=need_text(raw, "difficulty", log, where),
+        difficulty=texts.get("difficulty", ""),
         evidence_missing=missing,
-        extras={key: item for key, item in raw.items() if key not in core},
+        extras={key: item for key, item in raw.items() if key not in {"question", "rubric", *texts}},
     )
 
 
 def _cited(raw: dict[str, Any], shape: Shape, log: Log, where: str) -> tuple[int, ...]:
-    """The cited message ids, flattened, in order, without repeats."""
-    if "source_chat_ids" not in raw:
-        if shape.cites == "always":
-            log.fail(where, "the field `source_chat_ids` is missing")
-        if shape.cites == "mostly":
+    """The cited message ids, flattened, in order, without repeats; what is no id is noted and passed over."""
+    value = raw.get("source_chat_ids")
+    if value is None:
+        if shape.cites:
             log.note("evidence_absent", where, "no `source_chat_ids`: evidence recall leaves the question out")
         return ()
-    value = raw["source_chat_ids"]
-    if shape.cites == "never":
+    parts = value if is_a(value, dict) else {}
+    if not shape.cites:
         log.note("unknown_field", where, "an abstention question cites evidence; the ids are kept")
-    elif shape.parts:
-        if not is_a(value, dict) or set(value) != set(shape.parts):
-            log.fail(where, f"`source_chat_ids` must be an object with {' and '.join(shape.parts)}, not {show(value)}")
-        for part in shape.parts:
-            if not is_a(value[part], list):
-                log.fail(where, f"`source_chat_ids`, {part}: expected a list, not {show(value[part])}")
-            if not value[part]:
-                log.note("evidence_empty", where, f"`{part}` cites nothing")
-    elif not is_a(value, list):
-        log.fail(where, f"`source_chat_ids` must be a list, not {show(value)}")
-    elif not value:
+    elif shape.parts and (set(parts) != set(shape.parts) or not all(is_a(part, list) for part in parts.values())):
+        log.note("evidence_shape", where, f"`source_chat_ids` is no object with lists {' and '.join(shape.parts)}")
+    elif not shape.parts and not is_a(value, list):
+        log.note("evidence_shape", where, f"`source_chat_ids` is no list but {show(value)}")
+    elif value == []:
         log.note("evidence_empty", where, "`source_chat_ids` is empty: evidence recall leaves the question out")
-    found: list[int] = []
-    _flatten(value, found, log, where)
-    return tuple(dict.fromkeys(found))
+    for part in shape.parts:
+        if parts.get(part) == []:
+            log.note("evidence_empty", where, f"`{part}` cites nothing")
+    leaves = list(_leaves(list(parts.values()) if parts else value))
+    if not shape.parts and value != [] and [] in leaves:
+        log.note("evidence_empty", where, "`source_chat_ids` holds an empty list")
+    odd = [item for item in leaves if not is_a(item, int) and item != []]
+    if odd:
+        log.note(
+            "evidence_unreadable",
+            where,
+            f"`source_chat_ids` holds {len(odd)} value(s) like {show(odd[0])}; passed over",
+        )
+    return tuple(dict.fromkeys(item for item in leaves if is_a(item, int)))
 
 
-def _flatten(value: Any, found: list[int], log: Log, where: str) -> None:
-    """Collect ids from numbers, lists in lists, and the object of parts at the top."""
-    if is_a(value, int):
-        found.append(value)
-    elif is_a(value, list):
-        for item in value:
-            if item == []:
-                log.note("evidence_empty", where, "`source_chat_ids` holds an empty list")
-            if is_a(item, dict):
-                log.fail(where, f"`source_chat_ids` contains {show(item)} where a message id belongs")
-            _flatten(item, found, log, where)
-    elif is_a(value, dict):
-        for item in value.values():
-            _flatten(item, found, log, where)
-    elif value == "--":  # a separator that one published list contains
-        log.note("evidence_separator", where, "`source_chat_ids` contains '--'; skipped")
-    else:
-        log.fail(where, f"`source_chat_ids` contains {show(value)} where a message id (a whole number) belongs")
+def _leaves(value: Any) -> Iterator[Any]:
+    """What stands in lists however they are nested, in order; an empty one is a leaf itself."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if item and is_a(item, list):
+            waiting.extend(reversed(item))
+        else:
+            yield item
 
 
-def _check_extras(raw: dict[str, Any], shape: Shape, needs_plan: bool, log: Log, where: str) -> None:
-    """Note what is odd in the fields that nothing scores; refuse what no record could carry."""
-    for key, kinds in shape.fields.items():
+def _note_fields(raw: dict[str, Any], shape: Shape, needs_plan: bool, log: Log, where: str) -> None:
+    """Note what is odd in the fields that nothing asks, recalls or scores."""
+    for key, kinds in {"difficulty": _TEXT, shape.reference: _TEXT, **shape.fields}.items():
         if key not in raw:
             log.note("field_missing", where, f"`{key}` is missing")
         elif not any(is_a(raw[key], kind) for kind in kinds):
             log.note("field_type", where, f"`{key}` is {show(raw[key])}")
         elif is_a(raw[key], list) and not _uniform(key, raw[key]):
             log.note("field_type", where, f"`{key}` holds {show(raw[key])}")
-        elif raw[key] in ("", []):
+        elif raw[key] == [] or (is_a(raw[key], str) and not raw[key].strip()):
             log.note("field_empty", where, f"`{key}` is empty")
     if needs_plan and "plan_reference" not in raw:
         log.note("field_missing", where, "`plan_reference` is missing")
     usual = {"question", "difficulty", "rubric", "source_chat_ids", shape.reference, *shape.fields, *_OPTIONAL}
     for key, value in raw.items():
-        try:
-            to_json(value).encode("utf-8")
-        except (TypeError, ValueError):  # half a character, or a Python literal that is no JSON value
-            log.fail(where, f"{show(key)} holds what cannot be written as JSON ({show(value)})")
+        if not is_writable(value):
+            log.note("unwritable", where, f"{show(key)} holds what cannot be written as JSON ({show(value)}); kept")
         if key not in usual:
             log.note("unknown_field", where, f"`{show(key)}` is unusual here; kept")
         if (
@@ -252,6 +251,10 @@ def _check_extras(raw: dict[str, Any], shape: Shape, needs_plan: bool, log: Log,
             and not (is_a(value, _OPTIONAL[key]) and (is_a(value, str) or _uniform(key, value)))
         ):
             log.note("field_type", where, f"`{key}` is {show(value)}")
+
+
+def _is_text(value: Any) -> bool:
+    return is_a(value, str) and is_writable(value)
 
 
 def _uniform(key: str, items: list[Any]) -> bool:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from beamlib.benchmark.checksums import DataFile, released_hashes
 from beamlib.benchmark.model import ChatVariant
-from beamlib.benchmark.reading import Anomaly, Log, is_a, read_json_file, show
-from beamlib.benchmark.sources import CHAT, CUT_CHAT, CUTOFF, QUESTIONS, Source, plan_folders, present
-from beamlib.errors import UserError
-from beamlib.files import read_text
+from beamlib.benchmark.reading import Anomaly, Log, Unreadable, is_a, read_json_file, read_text, show
+from beamlib.benchmark.sources import CHAT, CUT_CHAT, CUTOFF, QUESTIONS, RECORD, Source, plan_folders, present
 
 PLANS = 10
 """Plans of a 10M conversation."""
@@ -44,14 +43,22 @@ class Parts:
 
     def anomalies(self) -> tuple[Anomaly, ...]:
         """Everything noted, file by file; complete once the plans have been parsed."""
-        logs = [self.log, self.seed_log, *self.chat_logs, self.questions_log]
-        return tuple(anomaly for log in logs for anomaly in log.anomalies)
+        return tuple(anomaly for log in self._logs() for anomaly in log.anomalies)
+
+    def files(self) -> tuple[DataFile, ...]:
+        """The files that were read; complete once the plans have been parsed."""
+        return tuple(dict.fromkeys(log.held for log in self._logs() if log.held.name))
+
+    def _logs(self) -> list[Log]:
+        return [self.log, self.seed_log, *self.chat_logs, self.questions_log]
 
 
 def read_released(source: Source, wanted: ChatVariant) -> Parts:
     """The parts of a released conversation folder; the chat is the cut one if `wanted` and there is one."""
     folder = source.path
     log = _log(source, "")
+    if not folder.is_dir():
+        log.fail("", "not a folder, although it is named like a conversation")
     chat_logs: list[Log] = []
     if source.size == "10M":
         variant, plans = _ten_million(source, wanted, log, chat_logs)
@@ -59,12 +66,13 @@ def read_released(source: Source, wanted: ChatVariant) -> Parts:
         variant, file = _pick(source, wanted, log)
         chat_logs.append(file)
         plans = iter([PlanValue(read_json_file(Path(file.path), file), file)])
-    seed_log, questions_log = _log(source, "topic.json"), _log(source, QUESTIONS)
+    seed_log = _log(source, "topic.json")
+    questions, questions_log = read_questions(source)
     return Parts(
-        seed=read_json_file(folder / "topic.json", seed_log),
+        seed=_seed(folder / "topic.json", seed_log),
         seed_log=seed_log,
         plans=plans,
-        questions=read_json_file(folder / QUESTIONS, questions_log),
+        questions=questions,
         questions_log=questions_log,
         variant=variant,
         log=log,
@@ -72,9 +80,32 @@ def read_released(source: Source, wanted: ChatVariant) -> Parts:
     )
 
 
+def read_questions(source: Source) -> tuple[Any, Log]:
+    """The JSON value of a conversation's questions, and the log of its file."""
+    log = _log(source, QUESTIONS)
+    return read_json_file(log.held.path, log), log
+
+
+def _seed(path: Path, log: Log) -> Any:
+    try:
+        return read_json_file(path, log)
+    except Unreadable as error:
+        log.note("file_unreadable", "", f"{error.reason}; nothing rests on it")
+        return None
+
+
 def _log(source: Source, name: str) -> Log:
-    relative = f"{source.size}/{source.number}"
-    return Log(f"{relative}/{name}" if name else relative, str(source.path / name if name else source.path))
+    place = f"{source.size}/{source.number}"
+    if not name:
+        return Log(place, str(source.path))
+    return Log(f"{place}/{name}", str(source.path / name), data_file(source, name))
+
+
+def data_file(source: Source, name: str) -> DataFile:
+    """A file of a released folder. What was generated under a released number is none of the released files."""
+    ours = (source.path / RECORD).is_file()
+    released = None if ours else released_hashes().get(f"{source.size}/{source.number}/{name}")
+    return DataFile(source.path / name, name, released)
 
 
 def _pick(source: Source, wanted: ChatVariant, log: Log) -> tuple[ChatVariant, Log]:
@@ -84,10 +115,8 @@ def _pick(source: Source, wanted: ChatVariant, log: Log) -> tuple[ChatVariant, L
         return "truncated", _log(source, CUT_CHAT)
     if not whole:
         if cut:
-            raise UserError(
-                f"{source.path}: there is only {CUT_CHAT}, no {CHAT}; fetch it or use chat_variant truncated."
-            )
-        raise UserError(f"{source.path}: neither {CHAT} nor {CUT_CHAT} is there; fetch one or remove the folder.")
+            log.fail("", f"there is only {CUT_CHAT} (use chat_variant truncated), no {CHAT}")
+        log.fail("", f"neither {CHAT} nor {CUT_CHAT} is there")
     if wanted == "truncated" and present(source.path / "plan_new_trunecated.txt"):
         log.note(
             "truncated_chat_missing", "", f"the plan was cut but {CUT_CHAT} is not there; the full chat is used instead"
@@ -102,7 +131,7 @@ def _ten_million(
     folder = source.path
     if wanted == "truncated" and present(folder / CUT_CHAT):
         return "truncated", _combined(_log(source, CUT_CHAT), logs, None)
-    cutoff = _cutoff(source) if wanted == "truncated" else None
+    cutoff = _cutoff(source, logs) if wanted == "truncated" else None
     if wanted == "truncated" and cutoff is None:
         log.note(
             "truncated_chat_missing",
@@ -116,10 +145,7 @@ def _ten_million(
     found = plan_folders(folder)
     leading = next((k for k in range(PLANS) if k not in found), PLANS)
     if not leading:
-        raise UserError(
-            f"{folder}: neither {CHAT}, {CUT_CHAT} nor plan-0/{CHAT} is there, so message ids cannot be made global; "
-            "fetch one or remove the folder."
-        )
+        log.fail("", f"neither {CHAT}, {CUT_CHAT} nor plan-0/{CHAT} is there, so message ids cannot be made global")
     if leading < PLANS:
         later = [k for k in found if k > leading]
         note = f"; plan(s) {', '.join(map(str, later))} left out, for their ids would be unknown" if later else ""
@@ -142,13 +168,14 @@ def _keep(cutoff: int | None, present: int, log: Log) -> int | None:
     return cutoff
 
 
-def _cutoff(source: Source) -> int | None:
-    path = source.path / CUTOFF
-    if not present(path):
+def _cutoff(source: Source, logs: list[Log]) -> int | None:
+    log = _log(source, CUTOFF)
+    if not present(log.held.path):
         return None
-    text = read_text(path).strip()
+    logs.append(log)
+    text = read_text(log.held.path, log).strip()
     if not re.fullmatch("[1-9]|10", text):
-        raise UserError(f"{path}: expected a whole number from 1 to {PLANS}, not {show(text)}; fetch it again.")
+        log.fail("", f"expected a whole number from 1 to {PLANS}, not {show(text)}")
     return int(text)
 
 
@@ -165,9 +192,14 @@ def combined_plans(value: Any, file: Log, keep: int | None = None) -> Iterator[P
     if not is_a(value, list) or not value:
         file.fail("", f"expected a list of plans, not {show(value)}")
     for number, raw in enumerate(value, start=1):
-        if not is_a(raw, dict) or list(raw) != [f"plan-{number}"]:
-            keys = show(list(raw)) if is_a(raw, dict) else show(raw)
-            file.fail(f"plan {number}", f"expected an object with the one key `plan-{number}`, not {keys}")
+        if not is_a(raw, dict):
+            file.fail(f"plan {number}", f"expected an object with `plan-{number}`, not {show(raw)}")
+        held = [key for key, item in raw.items() if item is not None]  # the hub has all ten keys, nine of them null
+        if [key for key in held if key.startswith("plan-")] != [f"plan-{number}"]:
+            file.fail(f"plan {number}", f"expected the one plan `plan-{number}`, not {show(held)}")
+        for key in held:
+            if key != f"plan-{number}":
+                file.note("unknown_field", f"plan {number}", f"`{show(key)}` is no plan; ignored")
         if keep is None or number <= keep:
             yield PlanValue(raw[f"plan-{number}"], file, number - 1, f"plan-{number}, ")
 

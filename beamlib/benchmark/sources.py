@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from beamlib.benchmark.model import SIZES, Size
 from beamlib.errors import UserError
@@ -14,6 +14,8 @@ from beamlib.errors import UserError
 CHAT, CUT_CHAT, QUESTIONS = "chat.json", "chat_trunecated.json", "probing_questions/probing_questions.json"
 CUTOFF = "plan_cutoff.txt"
 """In a 10M conversation: how many of its plans the evaluation read."""
+RECORD = "generation.json"
+"""In a conversation that was made here: how (`beamlib.generate.stages`)."""
 EXPECTED = (
     "expected a folder laid out like the released chats/ (100K/1/chat.json, ...), one of its tiers, one conversation, "
     "or parquet files of the hub datasets (100K-00000-of-00001.parquet, ...)"
@@ -53,12 +55,13 @@ def find_conversations(folder: Path, sizes: Sequence[Size] | None = None) -> lis
     """The conversations in `folder`, sorted by size, then number; only `sizes` if given.
 
     Accepts the released layout (`folder/100K/7`, `folder/chats/100K/7`), one tier of it, one conversation folder, or a
-    folder with parquet files of the hub datasets (searched through all its subfolders). Finding nothing, or a
-    conversation twice, or something that looks like a conversation under a name that is no number, is a `UserError`.
+    folder with parquet files of the hub datasets (searched through all its subfolders). Finding nothing, or, of the
+    sizes asked for, a conversation twice or one under a name that is no number, is a `UserError`.
     """
     found, problems = scan(folder)
-    if problems:
-        raise UserError(problems[0])
+    for problem in problems:
+        if (not found) if problem.size is None else (sizes is None or problem.size in sizes):
+            raise UserError(problem.sentence)
     wanted = [source for source in found if sizes is None or source.size in sizes]
     if not wanted:
         there = ", ".join(size for size in SIZES if any(source.size == size for source in found))
@@ -66,8 +69,15 @@ def find_conversations(folder: Path, sizes: Sequence[Size] | None = None) -> lis
     return wanted
 
 
-def scan(folder: Path) -> tuple[list[Source], list[str]]:
-    """All conversations in `folder`, sorted, and what is wrong with the folder, one sentence each.
+class Problem(NamedTuple):
+    """What is wrong with a folder, as a sentence, and in which tier; where in none, no run misses anything."""
+
+    size: Size | None
+    sentence: str
+
+
+def scan(folder: Path) -> tuple[list[Source], list[Problem]]:
+    """All conversations in `folder`, sorted, and what is wrong with the folder.
 
     Only a folder without any conversation or problem is a `UserError`.
     """
@@ -82,7 +92,8 @@ def scan(folder: Path) -> tuple[list[Source], list[str]]:
     for source in found:
         other = first.setdefault(source.id, source)
         if other is not source:
-            problems.append(f"{source.path}: conversation {source.id} is also at {other.path}; remove one of them.")
+            sentence = f"{source.path}: conversation {source.id} is also at {other.path}; remove one of them."
+            problems.append(Problem(source.size, sentence))
     return sorted(first.values(), key=lambda source: (SIZES.index(source.size), source.number)), problems
 
 
@@ -130,13 +141,12 @@ def _looks_like_conversation(folder: Path) -> bool:
     return any(present(folder / name) for name in (CHAT, CUT_CHAT, QUESTIONS)) or bool(plan_folders(folder))
 
 
-def _released(folder: Path) -> tuple[list[Source], list[str]]:
+def _released(folder: Path) -> tuple[list[Source], list[Problem]]:
     if _looks_like_conversation(folder):
         size = _tier(folder.parent.name)
         if size is None or not NUMBER.fullmatch(folder.name):
-            return [], [
-                f"{folder}: a conversation whose size cannot be told; name it like 100K/7 (its tier, then its number)."
-            ]
+            sentence = "a conversation whose size cannot be told; name it like 100K/7 (its tier, then its number)"
+            return [], [Problem(None, f"{folder}: {sentence}.")]
         return [Source(f"{size}-{folder.name}", size, folder, "released")], []
     own = _tier(folder.name)
     tiers = [(folder, own)] if own is not None else []
@@ -144,37 +154,31 @@ def _released(folder: Path) -> tuple[list[Source], list[str]]:
         if _is_folder(base):
             tiers += [(path, size) for path in _subfolders(base) if (size := _tier(path.name)) is not None]
     found: list[Source] = []
-    problems: list[str] = []
+    problems: list[Problem] = []
     for tier, size in tiers:
-        problems += [
-            f"{path}: not a folder, although it is named like a conversation; restore it or remove it."
-            for path in _entries(tier)
-            if NUMBER.fullmatch(path.name) and not _is_folder(path)
-        ]
-        for path in _subfolders(tier):
-            if NUMBER.fullmatch(path.name):
+        for path in _entries(tier):
+            if NUMBER.fullmatch(path.name):  # also what is no folder: it is named like a conversation, and missed
                 found.append(Source(f"{size}-{path.name}", size, path, "released"))
-            elif _tier(path.name) is None and _looks_like_conversation(path):
-                problems.append(
-                    f"{path}: holds a conversation, but its name is no number from 1 up; rename it or move it away."
-                )
+            elif _is_folder(path) and _tier(path.name) is None and _looks_like_conversation(path):
+                sentence = "holds a conversation, but its name is no number from 1 up; rename it or move it away"
+                problems.append(Problem(size, f"{path}: {sentence}."))
     return found, problems
 
 
-def _parquet(folder: Path) -> tuple[list[Source], list[str]]:
-    found, problems = [], []
+def _parquet(folder: Path) -> tuple[list[Source], list[Problem]]:
+    found: list[Source] = []
+    problems: list[Problem] = []
     for path in sorted(folder.rglob("*.parquet")):
         name = _PARQUET.fullmatch(path.name)
         size = _tier(name["split"]) if name else None
         if size is None:
-            problems.append(
-                f"{path}: the file name does not tell the split; expected a name like 100K-00000-of-00001.parquet."
-            )
+            sentence = "the file name does not tell the split; expected a name like 100K-00000-of-00001.parquet"
+            problems.append(Problem(None, f"{path}: {sentence}."))
             continue
         from beamlib.benchmark.hub import conversation_numbers  # here, because pyarrow takes 0.2 s to import
 
         try:
             found += [Source(f"{size}-{n}", size, path, "hub", row) for row, n in enumerate(conversation_numbers(path))]
         except UserError as error:
-            problems.append(str(error))
+            problems.append(Problem(size, str(error)))
     return found, problems

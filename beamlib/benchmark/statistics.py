@@ -85,7 +85,7 @@ class ChatTally:
             if message.marker is not None:
                 self._markers[message.marker.variant] += 1
             elif message.kind != "main_question" and strip_stray(message.content)[1]:
-                self._stray[message.kind or "assistant"] += 1
+                self._stray[message.kind or message.role] += 1
         tokens = sum(count_tokens(message.content) + TOKENS_PER_MESSAGE for message in conversation)
         self._tokens.append(tokens)
         self._characters += [len(pair.user.content) + len(pair.assistant.content) for pair in conversation.pairs]
@@ -122,15 +122,16 @@ class QuestionTally:
         self._roles: dict[Ability, Counter[str]] = {ability: Counter() for ability in ABILITIES}
         self._difficulties: dict[Ability, Counter[str]] = {ability: Counter() for ability in ABILITIES}
 
-    def add(self, gold: Iterable[Gold], conversation: Conversation) -> None:
-        """Count one conversation's questions; cited messages are looked up in it for who said them."""
+    def add(self, gold: Iterable[Gold], conversation: Conversation | None) -> None:
+        """Count one conversation's questions; cited messages are looked up in it, where it is there, for who spoke."""
+        roles = {message.id: message.role for message in conversation or ()}
         for entry in gold:
             ability = entry.ability
             self._entries[ability] += 1
             self._items[ability] += len(entry.rubric)
             self._stems[ability].update(stem(item) for item in entry.rubric)
             self._shapes[ability][evidence_shape(entry)] += 1
-            self._roles[ability].update(conversation.messages[i].role for i in entry.evidence)
+            self._roles[ability].update(roles[i] for i in entry.evidence if i in roles)
             self._roles[ability]["missing"] += len(entry.evidence_missing)
             self._difficulties[ability][entry.difficulty] += 1
 
@@ -162,12 +163,14 @@ def stem(item: str) -> str:
 
 
 def evidence_shape(entry: Gold) -> str:
-    """How `source_chat_ids` is built: absent, empty, parts, parts with an empty one, flat, nested or mixed."""
+    """How `source_chat_ids` is built: absent, empty, parts, parts with an empty one, flat, nested, mixed or other."""
     value = entry.extras.get("source_chat_ids")
     if value is None:
         return "absent"
     if isinstance(value, dict):
         return "parts" if all(value.values()) else "parts, one empty"
+    if not isinstance(value, list):
+        return "other"
     nested = sum(isinstance(item, list) for item in value)
     if not value:
         return "empty"

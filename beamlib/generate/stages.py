@@ -13,11 +13,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+from beamlib.benchmark.sources import RECORD
 from beamlib.errors import UserError
 from beamlib.files import read_json, sha256_of_file, write_json
 from beamlib.generate.shapes import Layout, Limits
 
-RECORD = "generation.json"
 State = Literal["missing", "done", "edited", "stale"]
 """`missing`: never finished. `done`: as it was made. `edited`: complete, changed by hand, to be kept. `stale`: made of
 files that have changed since, or by another author, so to be done again."""

@@ -17,6 +17,7 @@ import pandas as pd
 from IPython.display import Image
 from matplotlib.figure import Figure
 
+from beamlib.benchmark.reading import left_out_line
 from beamlib.errors import UserError
 from beamlib.files import make_folder, parse_yaml, read_json, read_text, sha256_of_file, write_text
 from beamlib.generate.estimate import estimate_writing
@@ -30,6 +31,7 @@ from beamlib.report.tables import ResultTable
 from beamlib.runs.arms import arms_of
 from beamlib.runs.calling import open_roster, part_of, resolved
 from beamlib.runs.estimate import estimate
+from beamlib.runs.evaluate import left_out
 from beamlib.runs.manifest import commit
 from beamlib.suites.memorycode.running import PART
 from beamlib.suites.memorycode.shown import estimate_shown
@@ -93,6 +95,8 @@ class Workspace:
         tiers.
         """
         published = name.endswith(PUBLISHED)
+        if not (published or self.suite) and self.parameters.data and (missed := left_out(self.parameters)):
+            caption = f"{caption} {left_out_line(missed)}"
         folder = Path(self.parameters.run) / "figures" / (PUBLISHED if published and not self.suite else self.part)
         # Where the run and its files lie has no bearing on what is plotted, nor has whether it was called or replayed;
         # all that would make equal figures differ, and tell of somebody's machine.

@@ -126,6 +126,8 @@ def _footer(
 def score_folders(run: Path, protocol: str, *, as_is: bool = False) -> list[dict[str, Any]]:
     """Score every arm found at or below `run`; a row per arm, size and ability, None where there is no interval.
 
+    `left_out` names the conversations that could not be read.
+
     Judgements that no manifest vouches for (changed by hand, made elsewhere) are a `UserError`, unless `as_is`: then
     `judgements.jsonl` is scored as it stands, and the rows say so in `vouched`.
     """
@@ -141,9 +143,10 @@ def _score_folder(folder: Path, protocol: str, as_is: bool) -> list[dict[str, An
     if as_is:
         judgements = read_judgements(folder)
         fixed: dict[str, Any] = {"arm": folder.name, "protocol": protocol, "judge": None, "reader": None}
+        left_out = None
     else:
         found = manifests.read(folder)
-        judgements = stored_judgements(folder)
+        judgements, left_out = stored_judgements(folder), ", ".join(sorted(found.left_out))
         fixed = {"arm": found.arm, "protocol": protocol, "judge": found.judge, "reader": found.reader}
     summary = summarise(score_run(judgements, protocol))
     rows = []
@@ -151,5 +154,5 @@ def _score_folder(folder: Path, protocol: str, as_is: bool) -> list[dict[str, An
         values = {
             str(key): None if isinstance(value, float) and value != value else value for key, value in row.items()
         }
-        rows.append({**fixed, **values, "vouched": not as_is})
+        rows.append({**fixed, **values, "left_out": left_out, "vouched": not as_is})
     return rows

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader
 
+from beamlib.benchmark.reading import left_out_line
 from beamlib.errors import UserError
 from beamlib.files import to_json, write_text
 from beamlib.report.tidy import (
@@ -49,7 +50,8 @@ class Footer:
     """What a table rests on. Counts are None where they are not known, as for published values.
 
     `reasons` counts the unscored questions by named outcome, `gaps` the answers behind which a call of the memory gave
-    nothing usable; `departures` are settings that change what is asked, where they are not the paper's.
+    nothing usable; `departures` are settings that change what is asked, where they are not the paper's;
+    `left_out` are conversations that cannot be read, with the reason.
     """
 
     protocol: str
@@ -65,6 +67,7 @@ class Footer:
     reasons: Mapping[str, int] = field(default_factory=dict)
     gaps: int = 0
     departures: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """The footer as sentences, one per line, the warning about the stand-in first."""
@@ -78,6 +81,7 @@ class Footer:
             f"{self._why()}.",
             f"Treatment: {self.treatment}. Tokens counted by: {self.token_counter}. Interval: {self.interval}.",
             *([f"Departing from the paper: {'; '.join(self.departures)}."] if self.departures else []),
+            *([left_out_line(self.left_out)] if self.left_out else []),
             *([f"{_count(self.gaps, 'answer')} from a memory that lacks a reply of its model."] if self.gaps else []),
         ]
 
@@ -127,6 +131,7 @@ def footer(
         reasons=reasons or {},
         gaps=gaps,
         departures=tuple(dict.fromkeys(text for manifest in manifests for text in _departures(manifest))),
+        left_out={key: why for manifest in manifests for key, why in manifest.get("left_out", {}).items()},
     )
 
 

@@ -41,7 +41,7 @@ def light_settings(arm: Arm, parameters: RunParameters) -> LightSettings:
         retriever=arm.retriever or parameters.retriever,
         working_pairs=parameters.working_pairs,
         reader_window=parameters.reader_window,
-        context_budget=arm.context_budget or parameters.context_budget,
+        context_budget=arm.other_budget or parameters.context_budget,
         episodic_share=parameters.episodic_share,
         working_share=parameters.working_share,
         scratchpad_threshold=parameters.scratchpad_threshold,

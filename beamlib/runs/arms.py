@@ -17,8 +17,8 @@ COMPONENTS: tuple[Component, ...] = ("retrieval", "scratchpad", "working-memory"
 class Arm(BaseModel):
     """One memory with its settings. `retriever` and `k` are None where the memory retrieves nothing.
 
-    `context_budget` is that of LIGHT where it is not the run's. `target` is the `file.py:Class` of a memory that is not
-    part of this package.
+    `other_budget` is the context budget of LIGHT where it is not the run's. `target` is the `file.py:Class` of a memory
+    that is not part of this package.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -27,7 +27,7 @@ class Arm(BaseModel):
     retriever: str | None = None
     k: int | None = None
     without: Component | None = None
-    context_budget: Literal["fixed", "flowing"] | None = None
+    other_budget: Literal["fixed", "flowing"] | None = None
     target: str | None = None
 
     @property
@@ -40,8 +40,8 @@ class Arm(BaseModel):
             parts += [self.retriever, f"k{self.k}"]
         if self.without is not None:
             parts += ["without", self.without]
-        if self.context_budget is not None:
-            parts += [self.context_budget, "budget"]
+        if self.other_budget is not None:
+            parts += [self.other_budget, "budget"]
         return "-".join(parts)
 
 
@@ -53,7 +53,7 @@ def _light(parameters: RunParameters, **changes: object) -> Arm:
 def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
     """The arms of each experiment: `main` (Table 1 with floor and ceiling), `budget`, `retriever`, `ablation`.
 
-    The last arm of `ablation` divides LIGHT's context the other way (`context_budget`), for the difference it makes.
+    The last arm of `ablation` divides LIGHT's context the other way (`other_budget`), for the difference it makes.
     """
     other: Literal["fixed", "flowing"] = "flowing" if parameters.context_budget == "fixed" else "fixed"
     return {
@@ -70,7 +70,7 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
         "ablation": (
             _light(parameters),
             *(_light(parameters, without=part) for part in COMPONENTS),
-            _light(parameters, context_budget=other),
+            _light(parameters, other_budget=other),
         ),
     }
 

@@ -8,17 +8,20 @@ computed.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 from tqdm import tqdm
 
-from beamlib.benchmark.loading import Loaded, load
+from beamlib.benchmark.loading import Loaded, load, readable
 from beamlib.benchmark.model import Probe
+from beamlib.benchmark.reading import left_out_line
 from beamlib.benchmark.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.files import make_folder, read_jsonl, sha256, to_json, write_jsonl
@@ -27,7 +30,7 @@ from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.runs import manifest as manifests
 from beamlib.runs.answering import answer_alone, answer_arms, ingested
-from beamlib.runs.arms import Arm
+from beamlib.runs.arms import Arm, arms_of, experiments
 from beamlib.runs.calling import STARTED, calls_folder, open_roster, part_of, resolved
 from beamlib.runs.manifest import ConversationRecord, Manifest
 from beamlib.runs.progress import as_they_end
@@ -49,6 +52,15 @@ class ArmResults:
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     judgements: dict[str, list[Judgement]] = field(default_factory=dict)
     records: dict[str, ConversationRecord] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def drop(self, left_out: Mapping[str, str], asked: Sequence[str]) -> None:
+        """Take out what cannot be read any more; of conversations that are not asked for, what is on file stands."""
+        others = {key: why for key, why in self.left_out.items() if key not in asked}
+        self.left_out = {**others, **left_out}
+        for key in left_out:
+            for held in (self.answers, self.judgements, self.records):
+                held.pop(key, None)
 
 
 @dataclass(frozen=True)
@@ -75,12 +87,13 @@ class _Task:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is on file for the arms of a run, and what is left to do."""
+    """What is on file for the arms of a run, and what is left to do; `left_out` cannot be read, and why."""
 
     parameters: RunParameters
     loaded: Mapping[str, Loaded]
     results: Mapping[str, ArmResults]
     tasks: Sequence[_Task]
+    left_out: Mapping[str, str]
 
 
 def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> Evaluation:
@@ -88,21 +101,43 @@ def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     plan = plan_run(parameters, arms, quiet=quiet)
     if plan.tasks:
         _compute(plan, quiet=quiet)
-    return _evaluation(plan.parameters, plan.results, plan.loaded)
+    for held in plan.results.values():
+        if manifests.read(held.folder).left_out != held.left_out:  # nothing to compute, and yet another part is told
+            _write(held, plan.parameters)
+    return _evaluation(plan)
+
+
+def left_out(parameters: RunParameters) -> dict[str, str]:
+    """The conversations that the arms of a run, as far as they are on file, were made without, with the reason."""
+    folder = Path(parameters.run) / part_of(parameters)
+    names = [arm.name for arm in arms_of(parameters, experiments(parameters))]
+    there = [folder / name for name in names if (folder / name / "manifest.json").exists()]
+    return {key: why for place in there for key, why in manifests.read(place).left_out.items()}
 
 
 def plan_run(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> Plan:
-    """Read the conversations and find out what is missing; nothing is computed or called."""
+    """Read the conversations and find out what is missing; nothing is computed or called.
+
+    One that cannot be read is `Unreadable`; with `skip_broken` it is told and left out, with what is on file of it, and
+    the next one takes its place in the number of `conversations`.
+    """
     parameters = resolved(parameters)
     sources = find_conversations(Path(parameters.data), [parameters.size])
-    sources = sources[: parameters.conversations or None]
-    bar = tqdm(sources, desc=f"{parameters.size}: reading conversations", disable=quiet, leave=False, delay=2)
-    loaded = {source.id: load(source, parameters.treatment) for source in bar}
+    wanted = parameters.conversations or len(sources)
+    title = f"{parameters.size}: reading conversations"
+    bar = tqdm(sources, total=min(wanted, len(sources)), desc=title, disable=quiet, leave=False, delay=2)
+    left_out: dict[str, str] = {}
+    reading = readable(bar, parameters.treatment, skip_broken=parameters.skip_broken, left_out=left_out)
+    loaded = {one.conversation.id: one for one in islice(reading, wanted)}
+    if left_out and not quiet:
+        print(left_out_line(left_out), file=sys.stderr)
     folder = Path(parameters.run) / part_of(parameters)
     results = {arm.name: _on_file(folder / arm.name, arm, parameters) for arm in arms}
+    for held in results.values():
+        held.drop(left_out, asked=[*loaded, *left_out])
     records = {key: record_of(value) for key, value in loaded.items()}
-    tasks = _missing(sources, records, list(results.values()), parameters)
-    return Plan(parameters, loaded, results, tasks)
+    tasks = _missing([source for source in sources if source.id in loaded], records, list(results.values()), parameters)
+    return Plan(parameters, loaded, results, tasks, left_out)
 
 
 def record_of(loaded: Loaded) -> ConversationRecord:
@@ -116,6 +151,8 @@ def record_of(loaded: Loaded) -> ConversationRecord:
         variant=loaded.conversation.variant,
         sha256=loaded.conversation.sha256,
         questions_sha256=sha256(to_json(questions)),
+        origin=manifests.origin(loaded.source, loaded.files),
+        files={file.name: file.state for file in loaded.files},
     )
 
 
@@ -136,7 +173,7 @@ def _on_file(folder: Path, arm: Arm, parameters: RunParameters) -> ArmResults:
     answers = manifests.answers_key(arm, parameters)
     if found.answers_key != answers:
         return results
-    results.records = dict(found.conversations)
+    results.records, results.left_out = dict(found.conversations), dict(found.left_out)
     results.answers = _vouched(read_answers(folder), found.answers_sha256)
     if found.judgements_key == manifests.judgements_key(answers, parameters) and (folder / "judgements.jsonl").exists():
         results.judgements = _vouched(read_judgements(folder), found.judgements_sha256)
@@ -206,7 +243,7 @@ def _compute(plan: Plan, *, quiet: bool) -> None:
                 held = plan.results[name]
                 held.answers[source.id], held.judgements[source.id] = answers, judgements
                 held.records[source.id] = record_of(plan.loaded[source.id])
-                _write(held, parameters, manifests.data_revision(source))
+                _write(held, parameters)
             left[source.id] -= 1
             bar.update(not left[source.id])
 
@@ -287,7 +324,7 @@ def answers_to_probe(
     yield from ((arm, answers[arm.name]) for arm in arms)
 
 
-def _write(held: ArmResults, parameters: RunParameters, data_revision: str) -> None:
+def _write(held: ArmResults, parameters: RunParameters) -> None:
     answers = (answer for key in sorted(held.answers) for answer in held.answers[key])
     judgements = (judgement for key in sorted(held.judgements) for judgement in held.judgements[key])
     write_jsonl(held.folder / "answers.jsonl", (record.model_dump(mode="json") for record in answers))
@@ -297,22 +334,22 @@ def _write(held: ArmResults, parameters: RunParameters, data_revision: str) -> N
         held.arm,
         parameters,
         conversations,
-        data_revision=data_revision,
+        left_out=held.left_out,
         answers_sha256={key: manifests.records_hash(held.answers[key]) for key in sorted(held.answers)},
         judgements_sha256={key: manifests.records_hash(held.judgements[key]) for key in sorted(held.judgements)},
     )
     manifests.write(held.folder, found)
 
 
-def _evaluation(
-    parameters: RunParameters, results: Mapping[str, ArmResults], loaded: Mapping[str, Loaded]
-) -> Evaluation:
+def _evaluation(plan: Plan) -> Evaluation:
+    results, loaded = plan.results, plan.loaded
+    of_run = {name: manifests.read(held.folder) for name, held in results.items()}
     return Evaluation(
-        parameters=parameters,
+        parameters=plan.parameters,
         arms=tuple(held.arm for held in results.values()),
         answers={name: [a for key in loaded for a in held.answers[key]] for name, held in results.items()},
         judgements={name: [j for key in loaded for j in held.judgements[key]] for name, held in results.items()},
-        manifests={name: manifests.restrict(manifests.read(held.folder), loaded) for name, held in results.items()},
+        manifests={name: manifests.restrict(found, loaded, plan.left_out) for name, found in of_run.items()},
         loaded=loaded,
     )
 

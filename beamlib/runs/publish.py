@@ -100,11 +100,13 @@ def _replayed(settings: Path, data: Path, archive: Path) -> str:
     # A method that the last run did not ask for stands as an earlier one made it, with that one's parameters.
     groups: dict[str, list[Manifest]] = {}
     for one in ours:
-        groups.setdefault(to_json([manifests.recorded_parameters(one), sorted(one.conversations)]), []).append(one)
+        key = to_json([manifests.recorded_parameters(one), sorted(one.conversations), one.left_out])
+        groups.setdefault(key, []).append(one)
     judged = 0
     for group in groups.values():
         first = group[0]
         own = {**manifests.recorded_parameters(first), "conversations": len(first.conversations)}
+        own["skip_broken"] = bool(first.left_out)
         parameters = parse_parameters({**read_json(settings), **changes, **own}, str(settings))
         _same_conversations(parameters, first, f"{archive}: {part.name}/{first.arm}")
         arms = [Arm.model_validate({name: one.settings[name] for name in Arm.model_fields}) for one in group]
@@ -116,10 +118,11 @@ def _replayed(settings: Path, data: Path, archive: Path) -> str:
 
 
 def _same_conversations(parameters: RunParameters, published: Manifest, where: str) -> None:
-    sources = find_conversations(Path(parameters.data), [parameters.size])[: parameters.conversations]
-    if {source.id for source in sources} != published.conversations.keys():
+    expected = published.conversations.keys() | published.left_out.keys()
+    sources = find_conversations(Path(parameters.data), [parameters.size])[: len(expected)]
+    if {source.id for source in sources} != expected:
         raise UserError(
-            f"{where}: it rests on {', '.join(sorted(published.conversations))}, where {parameters.data} begins with "
+            f"{where}: it rests on {', '.join(sorted(expected))}, where {parameters.data} begins with "
             f"{', '.join(source.id for source in sources)}; name a folder that begins with the same conversations."
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,9 @@ import numpy as np
 from tqdm import tqdm
 
 from beamlib.benchmark.gold import ABILITIES, Gold
-from beamlib.benchmark.loading import PAPER, load
+from beamlib.benchmark.loading import PAPER, load, readable
 from beamlib.benchmark.model import Conversation, Size
+from beamlib.benchmark.reading import left_out_line
 from beamlib.benchmark.sources import Source, find_conversations
 from beamlib.benchmark.treatment import Treatment
 from beamlib.errors import UserError
@@ -51,12 +53,14 @@ def evidence_table(
     *,
     workers: int = WORKERS,
     quiet: bool = False,
+    skip_broken: bool = False,
 ) -> list[dict[str, Any]]:
     """Rows `memory, retriever, size, k, ability, recall, low, high, n, conversations` over those in `folder`.
 
     `recall` is the mean over the `n` questions that cite messages of the chat, of the share that the k recalled pairs
     cover; `low` and `high` its 95 % interval, with the `conversations` as clusters (None for one); `ability` is "all"
-    or one of the ten. The number of `workers` changes nothing but the time.
+    or one of the ten. The number of `workers` changes nothing but the time. With `skip_broken` conversations that
+    cannot be read are named on standard error and left out.
     """
     _known("memory", memories, MEMORIES)
     _known("retriever", retrievers, RETRIEVERS)
@@ -64,10 +68,13 @@ def evidence_table(
         raise UserError(f"--k is {', '.join(map(str, ks)) or 'empty'}; every retrieval budget is 1 pair or more.")
     rows = []
     for size in dict.fromkeys(sizes):
-        tasks = [
-            _Task(source, tuple(memories), tuple(retrievers), tuple(ks), treatment)
-            for source in find_conversations(folder, [size])
-        ]
+        sources = find_conversations(folder, [size])
+        if skip_broken:
+            left_out: dict[str, str] = {}
+            sources = [one.source for one in readable(sources, treatment, skip_broken=True, left_out=left_out)]
+            if left_out:
+                print(left_out_line(left_out), file=sys.stderr)
+        tasks = [_Task(source, tuple(memories), tuple(retrievers), tuple(ks), treatment) for source in sources]
         parts = enumerate(_run(tasks, workers, f"{size}: evidence", quiet))
         findings = [(place, *finding) for place, part in parts for finding in part]
         for memory in dict.fromkeys(memories):

@@ -28,6 +28,9 @@ def source(tmp_path: Path) -> Source:
 def test_a_pipe_is_refused_and_not_waited_for(source: Source, file: str) -> None:
     (source.path / file).unlink()
     os.mkfifo(source.path / file)
+    if file == "topic.json":  # which nothing rests on
+        assert "topic.json: not a regular file" in load(source).anomalies[0].detail
+        return
     with pytest.raises(UserError, match="not a regular file"):
         load(source)
 
@@ -68,8 +71,11 @@ def test_a_conversation_that_is_no_folder_is_told(source: Source, tmp_path: Path
         path.write_text("not a folder")
     else:
         path.symlink_to("nowhere")
+    found = find_conversations(tmp_path)
+    assert [source.id for source in found] == ["100K-1", "100K-2"]
     with pytest.raises(UserError, match="named like a conversation"):
-        find_conversations(tmp_path)
+        load(found[1])
+    assert "named like a conversation" in check_folder(tmp_path).errors[0]
 
 
 def test_a_path_too_long_is_one_sentence() -> None:
@@ -107,3 +113,6 @@ def test_chats_and_parquet_files_together_are_both_seen(repo_root: Path, tmp_pat
     (tmp_path / "500K-00000-of-00001.parquet").write_bytes(b"not parquet")
     with pytest.raises(UserError, match=r"500K-00000-of-00001\.parquet: not a readable parquet file"):
         find_conversations(tmp_path)
+    assert [found.id for found in find_conversations(tmp_path, ["100K"])] == [
+        "100K-1"
+    ]  # which has nothing to do with it

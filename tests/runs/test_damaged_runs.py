@@ -19,7 +19,6 @@ from beamlib.benchmark.sources import QUESTIONS
 from beamlib.errors import UserError
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.results import score_folders
-from beamlib.runs import manifest as manifests
 from beamlib.runs.arms import Arm
 from beamlib.runs.evaluate import evaluate
 
@@ -108,17 +107,6 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatc
         files.write_json(path, [2])
     assert path.read_text() == "[\n  1\n]\n"
     assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize(
-    "content", ["[]", "{}", '{"100K-00000-of-00001.parquet": 3}', '{"100K-00000-of-00001.parquet": {"revision": "x"}}']
-)
-def test_a_foreign_manifest_beside_parquet_files(content: str, tmp_path: Path) -> None:
-    from beamlib.benchmark.sources import Source
-
-    (tmp_path / "manifest.json").write_text(content)
-    source = Source("100K-1", "100K", tmp_path / "100K-00000-of-00001.parquet", "hub")
-    assert manifests.data_revision(source) == "parquet files without a manifest"
 
 
 SCRIPT = """

@@ -11,7 +11,9 @@
 - Known deviations: a reply without a score on the scale was asked for once more before it was stored, which spares this
   scorer some of its stops. A failed call stops the conversation as it does there, but an answer that was never given
   is unscored here, where the released code judges the text of the error. Lines without a letter or digit were not
-  compared with any nugget. Where tau-b is undefined the released code averages a NaN; here the question is unscored.
+  compared with any nugget. The aligner was asked about the bare item of a line, "Fence" for "2. **Fence**", where the
+  released code asks about the line as it stands: this moved 6 of 2,480 real questions in an audit against an
+  independent port. Where tau-b is undefined the released code averages a NaN; here the question is unscored.
 """
 
 from __future__ import annotations
