@@ -72,7 +72,7 @@ class Footer:
         warning = [f"{' and '.join(roles).capitalize()}: {OFFLINE}."] if roles else []
         return [
             *warning,
-            f"Protocol: {self.protocol}. Judge: {_model(self.judge)}. Reader: {_model(self.reader)}.",
+            f"Protocol: {self.protocol}. Judge: {model_shown(self.judge)}. Reader: {model_shown(self.reader)}.",
             f"Data: {self.data_revision}; {_count(self.n_conversations, 'conversation')}, "
             f"{_count(self.n_questions, 'question')}, {_count(self.unscored, 'unscored', plural='unscored')}"
             f"{self._why()}.",
@@ -91,7 +91,8 @@ def is_offline(model: str) -> bool:
     return model.casefold().startswith("offline")
 
 
-def _model(name: str) -> str:
+def model_shown(name: str) -> str:
+    """A model's name as tables and figures show it."""
     return OFFLINE if is_offline(name) else name
 
 
@@ -200,7 +201,7 @@ def ensure_comparable(manifests: Sequence[Mapping[str, Any]], *, allow_mixed: bo
             "run them on the same settings, or allow mixed runs."
         )
     notes = [f"Mixed runs: their {' and '.join(differing)} differ, so columns are not comparable."] if differing else []
-    readers = list(dict.fromkeys(_model(str(_entry(manifest, "reader"))) for manifest in manifests))
+    readers = list(dict.fromkeys(model_shown(str(_entry(manifest, "reader"))) for manifest in manifests))
     return notes + ([f"Readers differ: {', '.join(readers)}."] if len(readers) > 1 else [])
 
 
@@ -380,7 +381,7 @@ def side_by_side(published: ResultTable, ours: ResultTable) -> TablePair:
     caption = (
         "The published table above and this run's table below are not one table: the published values come from "
         f"another reader and judge ({published.footer.judge}) on all conversations, this run's from "
-        f"{_model(ours.footer.reader)} as reader and {_model(ours.footer.judge)} as judge on "
+        f"{model_shown(ours.footer.reader)} as reader and {model_shown(ours.footer.judge)} as judge on "
         f"{_count(ours.footer.n_conversations, 'conversation')}."
     )
     if offline:
