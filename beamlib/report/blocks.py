@@ -18,11 +18,12 @@ Block = tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]
 
 
 class Table(Protocol):
-    """What can be saved: a table that knows itself as CSV, Markdown and HTML."""
+    """What can be saved and printed: a table that knows itself as CSV, Markdown and HTML, and as a row per value."""
 
     def to_csv(self) -> str: ...
     def to_markdown(self) -> str: ...
     def to_html(self) -> str: ...
+    def records(self) -> list[dict[str, Any]]: ...
 
 
 def save_table(table: Table, name: str, folder: Path) -> list[Path]:
@@ -81,6 +82,10 @@ class BlockTable:
     def rows(self) -> list[tuple[str, ...]]:
         """All rows, each with the name of its block first."""
         return [(name, label, *cells) for name, rows in self.blocks for label, cells in rows]
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows by the names of the header."""
+        return [dict(zip(self.header, row, strict=True)) for row in self.rows()]
 
     def to_markdown(self) -> str:
         """Title, table and footer as Markdown."""

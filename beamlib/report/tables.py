@@ -20,6 +20,7 @@ from beamlib.files import to_json
 from beamlib.report.blocks import html_table, markdown_row
 from beamlib.report.tidy import (
     AVERAGE,
+    COLUMNS,
     ROWS,
     ability_label,
     checked,
@@ -271,6 +272,12 @@ class ResultTable:
 
     def _repr_html_(self) -> str:
         return self.to_html()
+
+    def records(self) -> list[dict[str, Any]]:
+        """The long frame as rows, None where a value is missing."""
+        shown = self.frame[list(COLUMNS)].astype(object)
+        rows: list[dict[str, Any]] = shown.where(shown.notna(), None).to_dict("records")  # type: ignore[assignment]
+        return rows
 
     def to_markdown(self) -> str:
         """Title, Markdown table and footer."""
