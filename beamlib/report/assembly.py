@@ -30,6 +30,7 @@ from beamlib.runs.arms import COMPONENTS, Arm, experiments
 from beamlib.runs.calling import part_of
 from beamlib.runs.evaluate import read_answers, stored_judgements
 from beamlib.runs.manifest import Manifest
+from beamlib.scoring.protocols import find_protocol
 from beamlib.scoring.tables import present_sizes, score_run
 
 ALL = "all"
@@ -113,10 +114,11 @@ class Stored:
         return (self.backbone, list(_METHODS).index(arm.memory), arm.target or "", *rest)
 
     def comparable(self) -> Iterator[dict[str, Any]]:
-        """Its manifest for each conversation: an arm that lacks some is compared in those that it has."""
-        for key in self.manifest.conversations:
-            own = manifests.restrict(self.manifest, [key]).model_dump(mode="json")
-            yield {**own, "arm": f"{self.part}/{self.arm.name}"}
+        """What `ensure_comparable` takes, for each conversation: an arm that lacks some is compared in the others."""
+        shared = self.manifest.model_dump(include={"size", "judge", "reader", "settings"})
+        for key, record in self.manifest.conversations.items():
+            hashes = {"question_set_sha256": record.questions_sha256, "data_sha256": record.sha256}
+            yield {**shared, **hashes, "arm": f"{self.part}/{self.arm.name}", "conversations": [key]}
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,7 @@ def assemble_job(run: Path, runs: Sequence[RunParameters]) -> str:
 
 def _found(run: Path, options: Options) -> tuple[list[Stored], list[str]]:
     """The arms to use, in their order, and what a caption has to say of those that are left out."""
+    find_protocol(options.protocol)
     arms: list[Stored] = []
     unread: list[str] = []
     for path in sorted(run.glob("*/*/manifest.json")):

@@ -126,6 +126,8 @@ def test_single_parts_and_another_protocol(served: tuple[Path, RunParameters]) -
     assert found["mean"] == pytest.approx(expected) and found["low"] is not None
     with pytest.raises(UserError, match="no part '10m' with results; it has 100k-a, 100k-b"):
         assemble(run, Options(parts=["10m"]))
+    with pytest.raises(UserError, match="protocol: 'strict' is not one of"):
+        assemble(run, Options(protocol="strict"))
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
