@@ -101,7 +101,7 @@ class Described:
             return "the mean, rounded" if printed == round(mean) else "the mean, rounded up"
         if printed == counts.sum():
             return f"the total of all {len(counts)}, not their mean"
-        apart = f"{abs(each / mean - 1):.1%} {'above' if each > mean else 'below'} the mean" if mean else "not the mean"
+        apart = f"{100 * abs(each / mean - 1):.1f} % {'above' if each > mean else 'below'} the mean" if mean else "not the mean"
         return apart if each == printed else f"a total, {each:.1f} for each; {apart}"
 
     def _disagreement(self) -> str:
