@@ -97,11 +97,12 @@ class Described:
         """What a printed number is of the whole conversations: their mean, rounded, their total, or neither."""
         counts = self.whole[name]
         mean, each = counts.mean(), targets(self.size).followups if name == "followup_questions" else printed
+        side = "above" if each > mean else "below"
         if printed in (round(mean), ceil(mean)):
             return "the mean, rounded" if printed == round(mean) else "the mean, rounded up"
         if printed == counts.sum():
             return f"the total of all {len(counts)}, not their mean"
-        apart = f"{100 * abs(each / mean - 1):.1f} % {'above' if each > mean else 'below'} the mean" if mean else "not the mean"
+        apart = f"{100 * abs(each / mean - 1):.1f} % {side} the mean" if mean else "not the mean"
         return apart if each == printed else f"a total, {each:.1f} for each; {apart}"
 
     def _disagreement(self) -> str:

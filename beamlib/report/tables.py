@@ -319,7 +319,7 @@ def _mean(row: Mapping[Any, Any]) -> str:
     return "" if pd.isna(row["mean"]) else f"{row['mean']:.3f}"
 
 
-def _cell(row: Mapping[Any, Any], most: Any, *, intervals: bool) -> str:
+def _cell(row: Mapping[Any, Any], most: Any = 0, *, intervals: bool = True) -> str:
     """A cell as text; where fewer than `most` conversations of its size are behind it, it says how many."""
     mean, n = _mean(row), row["conversations"]
     if not mean:
