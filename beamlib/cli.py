@@ -124,6 +124,30 @@ def score(
 
 
 @app.command()
+def tables(
+    run: Annotated[Path, typer.Argument(help="A run folder, for example runs/default.")],
+    protocol: Annotated[str, typer.Option(help="Scoring protocol.")] = "paper",
+    parts: Annotated[str, typer.Option(help="Parts of RUN to use, such as 100k,500k-nano; by default all.")] = "",
+    base: Annotated[str, typer.Option(help="The arm that is LIGHT in Table 1; by default that with RAG's K.")] = "",
+    mixed: Annotated[bool, typer.Option("--mixed", help="Put parts together whose judges or data differ.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the paired tests.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Put RUN together over its sizes and backbones: Tables 1, 8, 9, 10, Figures 3, 4, 5; no call is made.
+
+    They go to RUN/tables/all and RUN/figures/all. What has not been run stays empty, and captions say what is left out.
+    """
+    from beamlib.report.assembly import ALL, Options, assemble
+
+    options = Options(protocol, seed, parts=listed(parts), base=base, allow_mixed=mixed)
+    made = assemble(run, options)
+    if as_json:
+        print(to_json({name: table.records() for name, table in made.items()}, indent=2))
+    else:
+        print("\n".join([*(table.to_markdown() for table in made.values()), f"wrote {run}/tables/{ALL}"]))
+
+
+@app.command()
 def claims(as_json: Json = False) -> None:
     """Recompute every claim of the paper from its published tables."""
     from beamlib.report.claims import audit, render

@@ -32,6 +32,7 @@ from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import check_overrides
 from beamlib.params import RunParameters, load_parameters
 from beamlib.processes import process_pool
+from beamlib.report.assembly import ALL, assemble_job
 from beamlib.report.costs import read_costs, save_costs
 from beamlib.report.notebooks import (
     EVALUATION,
@@ -173,6 +174,8 @@ def run(job: Job) -> None:
         _evaluate(parameters, expected.get(part_of(parameters)))
     suite.ask()
     sections = _notebooks(job, runs, suite, generated=data is None)
+    note = assemble_job(folder, runs)
+    sections.insert(1, Section(ALL, (), "All sizes", note))
     _mirror_figures(folder, job.name)
     summary = summary_rows(folder, {_label(one): part_of(one) for one in runs}, offline=not places["models"])
     page = write_page(folder, sections, summary, offline=not places["models"])

@@ -1,19 +1,21 @@
 """The figures: grouped bars and lines from a long frame (`beamlib.report.tidy`), saved with what they were made of.
 
 Every function returns a `matplotlib.figure.Figure` that is not registered with pyplot, and leaves no global state
-behind. An axis names protocol and judge; bars carry their interval where the frame has one.
+behind. Protocol and judge stand in a line below, which goes into the caption too; values have their interval where the
+frame has one.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import as_file, files
 from io import BytesIO
+from itertools import cycle
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,18 +25,17 @@ from matplotlib.style import context
 
 import beamlib
 from beamlib.errors import UserError
-from beamlib.files import sha256, sha256_of_file, write_bytes, write_json
-from beamlib.report.tables import Footer, is_offline
+from beamlib.files import sha256, write_bytes, write_json
+from beamlib.report.tables import Footer, model_shown
 from beamlib.report.tidy import AVERAGE, COLUMNS, ROWS, ability_label, checked, series_label, series_of, sizes_of
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
-
 COLUMN_WIDTH, PAGE_WIDTH = 3.4, 7.0  # inches: one column and both columns of a two-column page
-_BAR_SHARE = 0.82  # of the space of a group; the rest keeps groups apart
-_LINE_SHIFT = 0.05
 _MARKERS = "osD^vPX*"
 # Hatches back up the colours in grey-scale print; the first series stays plain.
 _HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oooo")
+_WHISKERS = {"linewidth": 0.7, "color": "0.15"}
+# What seaborn makes of the rows of `_ends`: the mean and its interval as given.
+_INTERVAL: Final[dict[str, Any]] = {"estimator": "median", "errorbar": ("pi", 100)}
 
 
 @contextmanager
@@ -70,72 +71,57 @@ def ablation_figure(changes: pd.DataFrame, footer: Footer) -> Figure:
     """Figure 3: change of the average per removed component at each length; `changes` as from `score_changes`."""
     frame = averages(changes)
     frame = frame.assign(series=[_removed(name) for name in frame["series"]])
-    with style():
-        figure = Figure(figsize=(COLUMN_WIDTH, 2.5))
+    return _by_size(frame, footer, "change of the average score", "removed component")
+
+
+def retriever_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
+    """Figure 5: the average of each retriever per length."""
+    return _by_size(averages(frame), footer, "average score")
+
+
+def _by_size(frame: pd.DataFrame, footer: Footer, measure: str, title: str | None = None) -> Figure:
+    with _drawn(footer, COLUMN_WIDTH, 2.5) as figure:
         axes = figure.add_subplot()
-        _bars(axes, frame, "size", sizes_of(frame))
+        bars(axes, _sized(frame), "size", "series")
         axes.axhline(0, color="black", linewidth=0.6)
-        axes.set_ylabel(_axis("Change of the average", footer))
-        axes.set_xlabel("Conversation length")
-        _legend(figure, axes, columns=2, title="Removed component")
+        axes.set(xlabel="conversation length", ylabel=measure)
+        legend(figure, axes, columns=2, title=title)
     return figure
 
 
-def budget_figure(frame: pd.DataFrame, footer: Footer, measure: str = "Average score") -> Figure:
-    """Figure 4: the average against the retrieval budget K, a line per length; K is read from the series names."""
+def budget_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
+    """Figure 4: the average against the retrieval budget K, a line per length; K is read from the series names.
+
+    The axis starts at zero, or below where an interval does.
+    """
     frame = averages(frame)
     frame = frame.assign(k=[_budget(name) for name in frame["series"]])
-    budgets = sorted(set(frame["k"]))
-    with style():
-        figure = Figure(figsize=(COLUMN_WIDTH, 2.4))
+    with _drawn(footer, COLUMN_WIDTH, 2.4) as figure:
         axes = figure.add_subplot()
-        sizes = sizes_of(frame)
-        for place, size in enumerate(sizes):
-            rows = frame[frame["size"] == size].sort_values("k")
-            shift = _LINE_SHIFT * (place - (len(sizes) - 1) / 2)  # keeps points and intervals of two lines apart
-            positions = [budgets.index(k) + shift for k in rows["k"]]
-            marker = _MARKERS[place % len(_MARKERS)]
-            axes.errorbar(positions, rows["mean"], yerr=_errors(rows), marker=marker, label=size, elinewidth=0.7)
-        axes.set_xticks(range(len(budgets)), [str(k) for k in budgets])
-        axes.set_xlim(-0.3, len(budgets) - 0.7)
-        axes.set_xlabel("Retrieval budget K (documents)")
-        axes.set_ylabel(_axis(measure, footer))
-        _legend(figure, axes, columns=4)
+        lines(axes, _sized(frame), "k", "size")
+        axes.set_ylim(bottom=min(0, frame["low"].min()))
+        axes.set(xlabel="retrieval budget K (documents)", ylabel="average score")
+        legend(figure, axes, columns=4)
     return figure
 
 
-def retriever_figure(
-    frame: pd.DataFrame, footer: Footer, by: Literal["size", "ability"] = "size", measure: str = "Average score"
-) -> Figure:
-    """Figure 5: retrievers side by side, the average per length, or every ability (one panel per length)."""
-    if by == "ability":
-        return main_figure(frame, footer, measure="Score" if measure == "Average score" else measure)
-    frame = averages(frame)
-    with style():
-        figure = Figure(figsize=(COLUMN_WIDTH, 2.3))
-        axes = figure.add_subplot()
-        _bars(axes, frame, "size", sizes_of(frame))
-        axes.set_xlabel("Conversation length")
-        axes.set_ylabel(_axis(measure, footer))
-        _legend(figure, axes, columns=3)
-    return figure
-
-
-def main_figure(frame: pd.DataFrame, footer: Footer, measure: str = "Score") -> Figure:
+def main_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
     """Table 1 as bars: groups are abilities and their average, bars are series, one panel per length."""
-    sizes = sizes_of(checked(frame))
-    present = set(frame["ability"])
-    rows = [ability for ability in ROWS if ability in present]
-    with style():
-        figure = Figure(figsize=(PAGE_WIDTH, 1.3 + 1.25 * len(sizes)))
-        panels = figure.subplots(len(sizes), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-        for axes, size in zip(panels, sizes, strict=True):
-            _bars(axes, frame[frame["size"] == size], "ability", rows, names=series_of(frame))
-            axes.set_title(size, loc="left", fontweight="bold")
-        labels = [ability_label(ability) for ability in rows]
-        panels[-1].set_xticks(range(len(rows)), labels, rotation=25, ha="right", rotation_mode="anchor")
-        figure.supylabel(_axis(measure, footer), fontsize="medium", multialignment="center")
-        _legend(figure, panels[0], columns=5)
+    rows = [ability for ability in ROWS if ability in set(checked(frame)["ability"])]
+    frame = _sized(frame).assign(
+        ability=pd.Categorical(frame["ability"], rows).rename_categories(ability_label),
+        series=pd.Categorical(frame["series"], series_of(frame)),
+    )
+    panels = frame.groupby("size", observed=True)
+    with _drawn(footer, PAGE_WIDTH, 1.3 + 1.25 * len(panels)) as figure:
+        places = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+        for axes, (size, rows_of_size) in zip(places, panels, strict=True):
+            bars(axes, rows_of_size, "ability", "series")
+            axes.set_title(str(size).replace("\n", " "), loc="left", fontweight="bold")
+            axes.set(xlabel="", ylabel="score")
+        for name in places[-1].get_xticklabels():
+            name.set(rotation=25, ha="right", rotation_mode="anchor")
+        legend(figure, places[0], columns=5)
     return figure
 
 
@@ -145,6 +131,74 @@ def averages(frame: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         raise UserError(f"figure: the frame has no row for ability '{AVERAGE}'; pass the summary of whole runs.")
     return rows
+
+
+def bars(axes: Axes, frame: pd.DataFrame, x: str, hue: str | None = None, value: str = "y") -> None:
+    """A group of bars per value of `x`, a bar per value of `hue`, with its interval `low` to `high` where it has one.
+
+    Both stand in the order of their categories, other values as they come; a missing cell stays empty. The lengths of
+    the bars are along the axis `value`, "x" or "y".
+    """
+    import seaborn  # here: it takes a second and a half, and most that imports this module draws nothing
+
+    groups = {"x": x, "y": x} | {value: "value"}
+    look = {"width": 0.82, "saturation": 1, "edgecolor": "white", "capsize": 0.12, "err_kws": _WHISKERS}
+    seaborn.barplot(_ends(frame), **groups, hue=hue, ax=axes, **_INTERVAL, **look)
+    handles, _ = axes.get_legend_handles_labels()
+    for patches in (axes.containers, [[handle] for handle in handles]):
+        for hatch, alike in zip(cycle(_HATCHES), patches, strict=False):
+            for patch in alike:
+                patch.set_hatch(hatch)
+
+
+def lines(axes: Axes, frame: pd.DataFrame, x: str, hue: str | None = None) -> None:
+    """A line per value of `hue`, or one, over the values of `x`, with intervals where there are any.
+
+    Orders are as in `bars`. Points of one value stand exactly above it, also where their intervals overlap.
+    """
+    import seaborn
+
+    look = {"markersize": 4, "linewidth": 1.3, "capsize": 0.05, "err_kws": {"linewidth": 0.7}}
+    markers = list(_MARKERS) * frame[hue].nunique() if hue else "o"
+    seaborn.pointplot(_ends(frame), x=x, y="value", hue=hue, markers=markers, ax=axes, **_INTERVAL, **look)
+
+
+def legend(figure: Figure, axes: Axes, columns: int, title: str | None = None) -> None:
+    """A legend above the plot instead of those in it, so that it hides no value."""
+    handles, labels = axes.get_legend_handles_labels()
+    for own in filter(None, (one.get_legend() for one in figure.axes)):
+        own.remove()
+    words = [series_label(label).replace("\n", " ") for label in labels]
+    figure.legend(handles, words, loc="outside upper center", ncols=min(columns, len(words)), title=title)
+
+
+@contextmanager
+def _drawn(footer: Footer, width: float, height: float) -> Iterator[Figure]:
+    """A figure of that size in inches, in our style, with protocol and judge in a line below: figures travel alone."""
+    with style():
+        figure = Figure(figsize=(width, height))
+        basis = f"Protocol: {footer.protocol}; judge: {model_shown(footer.judge).partition(' (')[0]}."
+        figure.set_label(basis)
+        figure.supxlabel(textwrap.fill(basis, int(width * 22)), fontsize=6, color="0.3")
+        yield figure
+
+
+def _sized(frame: pd.DataFrame) -> pd.DataFrame:
+    """`frame` with its sizes as labels, shortest first; that of a single conversation says "(n = 1)" below."""
+    alone = set(frame["size"]) - set(frame.loc[frame["conversations"].ne(1).fillna(True), "size"])
+    labels = {size: f"{size}\n(n = 1)" if size in alone else size for size in sizes_of(frame)}
+    return frame.assign(size=pd.Categorical(frame["size"].map(labels), list(labels.values())))
+
+
+def _ends(frame: pd.DataFrame) -> pd.DataFrame:
+    """Mean and ends of the intervals as rows of their own: seaborn makes intervals of values and takes none.
+
+    The median of three such rows is the mean and their range the interval; a mean by itself gets none. An end that the
+    mean lies beyond (a percentile interval of few values may miss it) moves to the mean.
+    """
+    low, high = frame["low"].clip(upper=frame["mean"]), frame["high"].clip(lower=frame["mean"])
+    ends = frame.drop(columns=["mean", "low", "high"])
+    return pd.concat([ends.assign(value=values) for values in (frame["mean"], low, high)]).dropna(subset="value")
 
 
 def _removed(series: str) -> str:
@@ -159,55 +213,6 @@ def _budget(series: str) -> int:
     return int(found[1])
 
 
-def _axis(measure: str, footer: Footer) -> str:
-    """The label of the value axis: what is shown, by which protocol and judge, in lines short enough for any figure."""
-    judge = "offline stand-in" if is_offline(footer.judge) else footer.judge.partition(" (")[0]
-    lines = (measure, f"protocol: {footer.protocol}", f"judge: {judge}")
-    return "\n".join(textwrap.fill(line, 40) for line in lines)
-
-
-def _errors(rows: pd.DataFrame) -> Array | None:
-    """Lengths of the error bars below and above, shape (2, n), or None where no row has an interval.
-
-    A percentile interval may just miss its mean on small samples; such an end is drawn at the mean.
-    """
-    if rows[["low", "high"]].isna().to_numpy().all():
-        return None
-    ends: Array = rows[["mean", "low", "high"]].to_numpy(dtype=float).T
-    return np.stack([ends[0] - ends[1], ends[2] - ends[0]]).clip(min=0)
-
-
-def _bars(
-    axes: Axes, frame: pd.DataFrame, column: str, groups: Sequence[str], names: Sequence[str] | None = None
-) -> None:
-    """A group of bars per value of `column`; a missing cell leaves its place empty."""
-    names = series_of(frame) if names is None else names
-    width = _BAR_SHARE / len(names)
-    for place, name in enumerate(names):
-        rows = frame[frame["series"] == name]
-        offset = (place - (len(names) - 1) / 2) * width
-        positions = [groups.index(group) + offset for group in rows[column]]
-        axes.bar(
-            positions,
-            rows["mean"],
-            width,
-            yerr=_errors(rows),
-            label=series_label(name),
-            color=f"C{place}",
-            hatch=_HATCHES[place % len(_HATCHES)],
-            edgecolor="white",
-            error_kw={"elinewidth": 0.6, "capthick": 0.6},
-        )
-    axes.set_xticks(range(len(groups)), list(groups))
-    axes.set_xlim(-0.5, len(groups) - 0.5)
-
-
-def _legend(figure: Figure, axes: Axes, columns: int, title: str | None = None) -> None:
-    """A legend above the plot, outside of it, so that it hides no value."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(columns, len(labels)), title=title)
-
-
 def _bytes(figure: Figure, kind: Literal["pdf", "png"]) -> bytes:
     """The figure as a file's bytes, without dates or versions of the programs that drew it."""
     metadata = {"pdf": {"CreationDate": None, "Producer": None, "Creator": None}, "png": {"Software": None}}
@@ -217,31 +222,26 @@ def _bytes(figure: Figure, kind: Literal["pdf", "png"]) -> bytes:
     return buffer.getvalue()
 
 
-def _input(value: Any) -> Any:
-    """An input for the sidecar: a file becomes its name and hash, anything else stays."""
-    return {"file": value.name, "sha256": sha256_of_file(value)} if isinstance(value, Path) else value
+def _in_words(data: pd.DataFrame, *, scores: bool) -> str:
+    """The plotted values for alternative texts: scores with intervals, or each value after its column's name."""
+    if not scores:
+        return "; ".join(", ".join(f"{name} {value}" for name, value in row.items()) for row in data.to_dict("records"))
+    names = zip(data["size"], data["ability"].map(ability_label), data["series"].map(series_label), strict=True)
+    values = map(_value, data.to_dict("records"))
+    return "; ".join(f"{' '.join(name)} {value}" for name, value in zip(names, values, strict=True))
 
 
-def _described(data: pd.DataFrame) -> str:
-    """Alternative text: the plotted values in words."""
-    values = [
-        f"{row['size']} {ability_label(row['ability'])} {series_label(row['series'])} {_value(row)}"
-        for row in data.to_dict("records")
-    ]
-    return "; ".join(values) + "."
-
-
-def _listed(data: pd.DataFrame) -> str:
-    """Alternative text for a table of counts: row by row, each value after its column's name."""
-    rows = [", ".join(f"{name} {value}" for name, value in row.items()) for row in data.to_dict("records")]
-    return "; ".join(rows) + "."
+def _bare(data: pd.DataFrame) -> str:
+    """What a caption has to say about values without an interval."""
+    bare = data[data["low"].isna() & data["mean"].notna()]
+    if alone := list(dict.fromkeys(bare.loc[bare["conversations"].eq(1).fillna(False), "size"])):
+        return f"n = 1 conversation, hence no interval: {', '.join(alone)}."
+    return "The values have no intervals." if len(bare) == len(data) else ""
 
 
 def _value(row: Mapping[Any, Any]) -> str:
-    if pd.isna(row["mean"]):
-        return "no value"
     ends = "" if pd.isna(row["low"]) else f" ({row['low']:.3f} to {row['high']:.3f})"
-    return f"{row['mean']:.3f}{ends}"
+    return "no value" if pd.isna(row["mean"]) else f"{row['mean']:.3f}{ends}"
 
 
 def save_figure(
@@ -258,19 +258,17 @@ def save_figure(
     """Write `name`.pdf, .png, .csv (the plotted values) and .json into `folder`; returns the four paths.
 
     `data` is the long frame that was plotted, or with `scores` False any table of counts. `inputs` names what it was
-    made from: a `Path` is recorded by file name and SHA-256, any other JSON value as it is. The sidecar carries the
-    caption, alternative text, inputs, parameters, package version and the hash of the plotted values. The same call
-    gives the same bytes.
+    made from, as JSON values. The sidecar carries the caption (with the line below the plot), alternative text, inputs,
+    parameters, package version and the hash of the plotted values. The same call gives the same bytes.
     """
     plotted = checked(data)[list(COLUMNS)] if scores else data
-    if scores and plotted[["low", "high"]].isna().to_numpy().all():
-        caption = f"{caption} The values have no intervals."
+    caption = " ".join(filter(None, [caption, str(figure.get_label()), _bare(plotted) if scores else ""]))
     values = plotted.to_csv(index=False, lineterminator="\n", float_format="%.6g").encode()
     sidecar = {
         "name": name,
         "caption": caption,
-        "alt_text": f"{caption} Values: {_described(plotted) if scores else _listed(plotted)}",
-        "inputs": {key: _input(value) for key, value in inputs.items()},
+        "alt_text": f"{caption} Values: {_in_words(plotted, scores=scores)}.",
+        "inputs": dict(inputs),
         "parameters": dict(parameters),
         "plotted_values": f"{name}.csv",
         "plotted_values_sha256": sha256(values),

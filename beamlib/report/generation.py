@@ -1,4 +1,4 @@
-"""Generated conversations beside what the paper prints of its own: Tables 3 and 7, as frames and a figure."""
+"""What notebooks on generation show: where the evidence lies, as a frame and a figure, and what was repaired."""
 
 from __future__ import annotations
 
@@ -10,33 +10,9 @@ from matplotlib.figure import Figure
 
 from beamlib.benchmark.loading import Loaded
 from beamlib.benchmark.model import Size
-from beamlib.benchmark.statistics import ChatTally
-from beamlib.generate.layouts import targets
 from beamlib.generate.pipeline import STAGES, repairs_of
 from beamlib.generate.probes.selection import deciles, published_deciles, released_deciles
-from beamlib.report.figures import PAGE_WIDTH, style
-
-
-def structure(loaded: Sequence[Loaded], size: Size, author: str) -> pd.DataFrame:
-    """Means per conversation of `loaded` (not empty) beside Table 3 and the token target; a row per quantity.
-
-    Table 3's 216 follow-ups at 128K are the total of twenty conversations and stand here as 10.8. Its means are of a
-    tier's mixture of domains: conversations on coding and mathematics have fewer turns by Table 6.
-    """
-    tally = ChatTally()
-    for one in loaded:
-        tally.add(one.conversation)
-    counts, goal, n = tally.result(), targets(size), len(loaded)
-    rows = {
-        "tokens": (counts.tokens_mean, goal.tokens),
-        "turns": (counts.turns / n, goal.turns),
-        "answered assistant questions": (counts.answer_ai_question / n, goal.answered),
-        "follow-up questions": (counts.followup_question / n, goal.followups),
-    }
-    frame = pd.DataFrame(rows, index=["generated", "published"]).T
-    frame["difference"] = (frame["generated"] / frame["published"] - 1).map("{:+.1%}".format)
-    frame[["generated", "published"]] = frame[["generated", "published"]].map("{:,.1f}".format)
-    return frame.rename_axis(f"{size}, mean of {n}; author: {author}")
+from beamlib.report.figures import PAGE_WIDTH, bars, legend, style
 
 
 def evidence_deciles(loaded: Sequence[Loaded], size: Size) -> pd.DataFrame:
@@ -52,20 +28,15 @@ def evidence_deciles(loaded: Sequence[Loaded], size: Size) -> pd.DataFrame:
     return frame.round(2)
 
 
-def decile_figure(frame: pd.DataFrame, size: Size, author: str) -> Figure:
-    """Bars of `evidence_deciles`; the axis names who wrote the conversations."""
+def decile_figure(frame: pd.DataFrame, size: Size, who: str) -> Figure:
+    """Bars of deciles, a column of `frame` each; the axis names the conversations."""
+    rows = frame.reset_index().melt("decile", value_name="mean").assign(low=float("nan"), high=float("nan"))
     with style():
-        figure = Figure(figsize=(PAGE_WIDTH, 2.6), layout="constrained")
+        figure = Figure(figsize=(PAGE_WIDTH, 2.6))
         axes = figure.subplots()
-        for position, name in enumerate(frame.columns):
-            places = [tenth + (position - 1) * 0.28 for tenth in frame.index]
-            axes.bar(
-                places, frame[name], width=0.26, label=name, hatch=("", "////", "....")[position], edgecolor="white"
-            )
-        axes.set_xticks(list(frame.index))
-        axes.set_xlabel(f"tenth of the conversation, {size}; author: {author}")
-        axes.set_ylabel("share of evidence, %")
-        axes.legend(frameon=False)
+        bars(axes, rows, "decile", "variable")
+        axes.set(xlabel=f"tenth of the conversation, {size}; {who}", ylabel="share of evidence, %")
+        legend(figure, axes, columns=3)
     return figure
 
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 from IPython.display import Image
@@ -26,8 +26,8 @@ from beamlib.models.endpoints import load_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.roster import Roster
 from beamlib.params import OF_GENERATION, RunParameters, load_parameters, parse_parameters
+from beamlib.report.blocks import Table, save_table
 from beamlib.report.figures import save_figure
-from beamlib.report.tables import ResultTable
 from beamlib.runs.arms import arms_of
 from beamlib.runs.calling import open_roster, part_of, resolved
 from beamlib.runs.estimate import estimate
@@ -35,6 +35,8 @@ from beamlib.runs.evaluate import left_out
 from beamlib.runs.manifest import commit
 from beamlib.suites.memorycode.running import PART
 from beamlib.suites.memorycode.shown import estimate_shown
+
+SomeTable = TypeVar("SomeTable", bound=Table)
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -79,9 +81,9 @@ class Workspace:
             return self.suite
         return part_of(self.parameters) if self.parameters.data or self.generating else PUBLISHED
 
-    def save_table(self, table: ResultTable, name: str) -> ResultTable:
+    def save_table(self, table: SomeTable, name: str) -> SomeTable:
         """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown."""
-        self.files += table.save(name, Path(self.parameters.run) / "tables" / self.part)
+        self.files += save_table(table, name, Path(self.parameters.run) / "tables" / self.part)
         return table
 
     def save_figure(

@@ -26,15 +26,15 @@ _TEMPLATES = jinja2.Environment(
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: `published`, or a tier with its backbone; `notebooks` are the rendered pages.
+    """A part of the page: `published`, all sizes, or a tier with its backbone; `notebooks` are the rendered pages.
 
-    `left_out` is the sentence on conversations that cannot be read, or empty.
+    `note` says what could not be made, or which conversations were left out.
     """
 
     part: str
     notebooks: Sequence[Path]
     title: str = "Published values"
-    left_out: str = ""
+    note: str = ""
 
 
 def write_page(
@@ -64,7 +64,7 @@ def _section(folder: Path, section: Section) -> dict[str, Any]:
     return {
         "part": part,
         "title": section.title,
-        "left_out": section.left_out,
+        "note": section.note,
         "costs": Markup(cost_fragment(read_json(costs))) if costs.exists() else "",
         "notebooks": [(_link(folder, page), page.stem) for page in section.notebooks],
         "tables": [_table(folder, path) for path in sorted((folder / "tables" / part).glob("*.html"), key=_number)],

@@ -13,14 +13,15 @@ from beamlib.benchmark.gold import Gold
 from beamlib.errors import UserError
 from beamlib.params import RunParameters
 from beamlib.report.tables import Footer, ensure_comparable, footer
+from beamlib.report.tidy import AVERAGE, COLUMNS
 from beamlib.runs import manifest as manifests
 from beamlib.runs.arms import experiments
 from beamlib.runs.evaluate import Evaluation, evaluate, read_judgements, stored_judgements
 from beamlib.runs.manifest import Manifest
 from beamlib.runs.records import Answer
 from beamlib.scoring.evidence import evidence_recall
-from beamlib.scoring.statistics import interval_note
-from beamlib.scoring.tables import SCORE_COLUMNS, score_run, summarise, unscored_reasons
+from beamlib.scoring.statistics import compare, interval_note
+from beamlib.scoring.tables import SCORE_COLUMNS, present_sizes, score_run, summarise, unscored_reasons
 
 RECALL = "evidence recall: share of the cited messages shown in the context (no model, no judge)"
 NOTES = "scratchpad"
@@ -69,8 +70,8 @@ def results(parameters: RunParameters, experiment: str) -> Results | None:
         scores=scores,
         recalls=recalls,
         noted=long_frame(noted),
-        footer=_footer(found, scores, parameters.protocol, _gaps(evaluation)),
-        evidence_footer=_footer(found, recalls, RECALL),
+        footer=footer_of(found, scores, parameters.protocol, _gaps(evaluation)),
+        evidence_footer=footer_of(found, recalls, RECALL),
     )
 
 
@@ -105,21 +106,37 @@ def _gaps(evaluation: Evaluation) -> int:
     return sum(answer.gaps > 0 for answers in evaluation.answers.values() for answer in answers)
 
 
-def _footer(
-    found: Sequence[Manifest],
-    scores: Mapping[str, pd.DataFrame],
-    protocol: str,
-    gaps: int = 0,
-) -> Footer:
+def changes_of(scores: Mapping[str, pd.DataFrame], base: str, seed: int) -> pd.DataFrame:
+    """The paired change of the average of every series against `base` per size, as a long frame with p-values.
+
+    Over the conversations that both have; empty where there are none. `scores` hold one row per question.
+    """
+    rows: list[dict[str, Any]] = []
+    against = scores.get(base, pd.DataFrame(columns=list(SCORE_COLUMNS)))
+    for series in (name for name in scores if name != base):
+        shared = set(scores[series]["conversation_id"]) & set(against["conversation_id"])
+        both = [frame[frame["conversation_id"].isin(shared)] for frame in (scores[series], against)]
+        for size in present_sizes(both[0]):
+            ours, theirs = (frame[frame["size"] == size] for frame in both)
+            found = compare(ours, theirs, seed)
+            row = {"size": size, "ability": AVERAGE, "series": series, "mean": found.difference, "low": found.low}
+            rows.append({**row, "high": found.high, "n": len(ours), "conversations": found.n, "p": found.p_value})
+    return pd.DataFrame(rows, columns=[*COLUMNS, "p"])
+
+
+def footer_of(found: Sequence[Manifest], scores: Mapping[str, pd.DataFrame], protocol: str, gaps: int = 0) -> Footer:
+    """The footer of a table of `scores`, a row per question and series, that rest on the runs of these manifests."""
     everything = pd.concat(scores.values())
+    counts = everything.groupby("size")["conversation_id"].nunique()
+    intervals = {size: interval_note(int(counts[size])) for size in present_sizes(everything)}
     return footer(
         [one.model_dump(mode="json") for one in found],
         protocol=protocol,
-        n_questions=max(len(frame) for frame in scores.values()),
+        n_questions=everything["probe_id"].nunique(),
         unscored=sum(int(frame["score"].isna().sum()) for frame in scores.values()),
         reasons=unscored_reasons(everything),
         gaps=gaps,
-        interval=interval_note(len(set(everything["conversation_id"]))),
+        interval="; ".join(f"{size} {note}" if len(intervals) > 1 else note for size, note in intervals.items()),
     )
 
 

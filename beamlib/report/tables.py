@@ -10,17 +10,18 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
-from pathlib import Path
+from itertools import groupby
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader
 
 from beamlib.benchmark.reading import left_out_line
 from beamlib.errors import UserError
-from beamlib.files import to_json, write_text
+from beamlib.files import to_json
+from beamlib.report.blocks import html_table, markdown_row
 from beamlib.report.tidy import (
     AVERAGE,
+    COLUMNS,
     ROWS,
     ability_label,
     checked,
@@ -32,6 +33,12 @@ from beamlib.report.tidy import (
 )
 
 OFFLINE = "offline stand-in, not a language model"
+ORDERING = (
+    "Event ordering, and the average with it: Kendall's tau-b over the aligned events, negative values as 0. The "
+    "published tables hold the released code's normalised tau, (tau + 1) / 2 over the lines of an answer: compare them "
+    "under the protocol released-code."
+)
+"""What the footer of a table with event ordering says under the protocol `paper`."""
 _CSV_PARTS = ("", " low", " high", " n", " conversations")
 NOTHING = "–"
 """Shown where a cell has no value: nothing was asked, or nothing could be scored (the footer counts the latter)."""
@@ -75,7 +82,7 @@ class Footer:
         warning = [f"{' and '.join(roles).capitalize()}: {OFFLINE}."] if roles else []
         return [
             *warning,
-            f"Protocol: {self.protocol}. Judge: {_model(self.judge)}. Reader: {_model(self.reader)}.",
+            f"Protocol: {self.protocol}. Judge: {model_shown(self.judge)}. Reader: {model_shown(self.reader)}.",
             f"Data: {self.data_revision}; {_count(self.n_conversations, 'conversation')}, "
             f"{_count(self.n_questions, 'question')}, {_count(self.unscored, 'unscored', plural='unscored')}"
             f"{self._why()}.",
@@ -95,7 +102,8 @@ def is_offline(model: str) -> bool:
     return model.casefold().startswith("offline")
 
 
-def _model(name: str) -> str:
+def model_shown(name: str) -> str:
+    """A model's name as tables and figures show it."""
     return OFFLINE if is_offline(name) else name
 
 
@@ -186,37 +194,47 @@ def _plain(value: object) -> str:
 def ensure_comparable(manifests: Sequence[Mapping[str, Any]], *, allow_mixed: bool = False) -> list[str]:
     """Refuse runs of one size whose questions, conversations, data treatments or judges differ.
 
-    A manifest needs `question_set_sha256`, `data_sha256`, `judge`, `reader` and either `treatment` or `settings`; runs
-    are compared within their `size` where they have one, since every size has its own questions (judges and treatments
-    throughout). Returns what a caption has to say: with `allow_mixed` the differences, and always differing readers.
+    A manifest needs `question_set_sha256`, `data_sha256`, `conversations`, `judge`, `reader` and either `treatment` or
+    `settings`. The hashes are compared between runs that name the same conversations of a `size`, judges and treatments
+    throughout. Returns what a caption has to say: with `allow_mixed` the differences, and always differing readers.
     """
-    differing = []
+    differing, examples = [], list[str]()
     for key, noun in _DIFFERENCES.items():
-        groups: dict[str, set[str]] = {}
+        groups: dict[str, dict[str, str]] = {}
         for manifest in manifests:
             value = _treatment(manifest) if key == "treatment" else str(_entry(manifest, key))
-            own = str(manifest.get("size", "")) if key.endswith("_sha256") else ""
-            groups.setdefault(own, set()).add(value)
-        differing += [noun] if any(len(values) > 1 for values in groups.values()) else []
+            own = f"{manifest.get('size', '')} {sorted(_entry(manifest, 'conversations'))}" if "sha256" in key else ""
+            groups.setdefault(own, {}).setdefault(value, str(manifest.get("arm", "unnamed run")))
+        if apart := [values for values in groups.values() if len(values) > 1]:
+            differing.append(noun)
+            examples += apart[0].values()
     if differing and not allow_mixed:
-        arms = ", ".join(dict.fromkeys(str(manifest.get("arm", "unnamed run")) for manifest in manifests))
+        arms = ", ".join(dict.fromkeys(examples))
         raise UserError(
             f"table: the runs {arms} differ in their {' and '.join(differing)} and cannot share a table; "
             "run them on the same settings, or allow mixed runs."
         )
     notes = [f"Mixed runs: their {' and '.join(differing)} differ, so columns are not comparable."] if differing else []
-    readers = list(dict.fromkeys(_model(str(_entry(manifest, "reader"))) for manifest in manifests))
+    readers = list(dict.fromkeys(model_shown(str(_entry(manifest, "reader"))) for manifest in manifests))
     return notes + ([f"Readers differ: {', '.join(readers)}."] if len(readers) > 1 else [])
 
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """A table ready to be shown: `sizes` x `abilities` rows of cells, a column per series, title, notes and footer."""
+    """A table ready to be shown: `sizes` x `abilities` rows of cells, a column per series, title, notes and footer.
+
+    Without `intervals` a cell shows its mean alone; the CSV has them all the same.
+    """
 
     title: str
     frame: pd.DataFrame = field(repr=False)
     footer: Footer
     notes: tuple[str, ...] = ()
+    intervals: bool = True
+
+    def _footer(self) -> list[str]:
+        ordering = self.footer.protocol == "paper" and {"event_ordering", AVERAGE} & set(self.frame["ability"])
+        return [*self.footer.lines(), *([ORDERING] if ordering else [])]
 
     def _header(self) -> list[str]:
         lead = ["Size", "Ability"] if len(sizes_of(self.frame)) > 1 else ["Ability"]
@@ -224,7 +242,11 @@ class ResultTable:
 
     def _blocks(self) -> list[list[dict[str, Any]]]:
         """Per size its rows: the ability, one cell per series, and on the first the number of rows it heads."""
-        cells = {(row["size"], row["ability"], row["series"]): _cell(row) for row in self.frame.to_dict("records")}
+        most = self.frame.groupby("size")["conversations"].max()
+        cells = {
+            (row["size"], row["ability"], row["series"]): _cell(row, most[row["size"]], intervals=self.intervals)
+            for row in self.frame.to_dict("records")
+        }
         sizes, series = sizes_of(self.frame), series_of(self.frame)
         blocks = []
         for size in sizes:
@@ -244,33 +266,35 @@ class ResultTable:
         return blocks
 
     def to_html(self) -> str:
-        """A self-contained HTML figure: caption above, footer below; nothing is told by colour."""
-        # PackageLoader finds the template in an installed package too; autoescape because titles name user folders.
-        environment = Environment(
-            loader=PackageLoader("beamlib.report", "."), autoescape=True, keep_trailing_newline=True
-        )
-        return environment.get_template("table.html.j2").render(
-            title=self.title,
-            notes=self.notes,
-            header=self._header(),
-            blocks=self._blocks(),
-            footer=self.footer.lines(),
-        )
+        """A self-contained HTML figure, see `html_table`; series "backbone / method" stand below their backbones."""
+        header, heads = self._header(), [name.partition(" / ")[0::2] for name in series_of(self.frame)]
+        groups: list[tuple[str, int]] = []
+        if all(method for _, method in heads):
+            lead = header[: len(header) - len(heads)]
+            header = [*lead, *(series_label(method) for _, method in heads)]
+            groups = [("", len(lead)), *((head, len(list(own))) for head, own in groupby(head for head, _ in heads))]
+        return html_table(self.title, header, self._blocks(), self._footer(), self.notes, groups)
 
     def _repr_html_(self) -> str:
         return self.to_html()
+
+    def records(self) -> list[dict[str, Any]]:
+        """The long frame as rows, None where a value is missing."""
+        shown = self.frame[list(COLUMNS)].astype(object)
+        rows: list[dict[str, Any]] = shown.where(shown.notna(), None).to_dict("records")  # type: ignore[assignment]
+        return rows
 
     def to_markdown(self) -> str:
         """Title, Markdown table and footer."""
         header = self._header()
         lines = [f"**{self.title}**", *(f"*{note}*" for note in self.notes), ""]
-        lines += [_markdown_row(header), "|" + "---|" * len(header)]
+        lines += [markdown_row(header), "|" + "---|" * len(header)]
         for block in self._blocks():
             for row in block:
                 lead = [row["size"], row["ability"]] if len(header) > len(row["cells"]) + 1 else [row["ability"]]
                 mark = "**" if row["average"] else ""
-                lines.append(_markdown_row([f"{mark}{cell}{mark}" for cell in (*lead, *row["cells"])]))
-        return "\n".join([*lines, "", *(f"{line}  " for line in self.footer.lines()), ""])
+                lines.append(markdown_row([f"{mark}{cell}{mark}" for cell in (*lead, *row["cells"])]))
+        return "\n".join([*lines, "", *(f"{line}  " for line in self._footer()), ""])
 
     def to_csv(self) -> str:
         """Size, ability and per series its mean, low, high, n and conversations in columns of their own.
@@ -288,17 +312,8 @@ class ResultTable:
                 writer.writerow(
                     [size, ability, *(value for one in names for value in _numbers(rows.get((size, ability, one))))]
                 )
-        comments = [self.title, *self.notes, *self.footer.lines()]
+        comments = [self.title, *self.notes, *self._footer()]
         return buffer.getvalue() + "".join(f"# {line}\n" for line in comments)
-
-    def save(self, name: str, folder: Path) -> list[Path]:
-        """Write `name`.csv, `name`.md and `name`.html into `folder`; returns their paths."""
-        texts = {"csv": self.to_csv(), "md": self.to_markdown(), "html": self.to_html()}
-        return [write_text(folder / f"{name}.{suffix}", text) for suffix, text in texts.items()]
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _mean(row: Mapping[Any, Any]) -> str:
@@ -309,9 +324,13 @@ def _mean(row: Mapping[Any, Any]) -> str:
     return "" if pd.isna(row["mean"]) else f"{row['mean']:.3f}"
 
 
-def _cell(row: Mapping[Any, Any]) -> str:
-    mean = _mean(row)
-    return with_interval(mean, row["low"], row["high"], row["conversations"]) if mean else NOTHING
+def _cell(row: Mapping[Any, Any], most: Any = 0, *, intervals: bool = True) -> str:
+    """A cell as text; where fewer than `most` conversations of its size are behind it, it says how many."""
+    mean, n = _mean(row), row["conversations"]
+    if not mean:
+        return NOTHING
+    shown = with_interval(mean, row["low"] if intervals else float("nan"), row["high"], n)
+    return f"{shown} (n = {int(n)})" if not pd.isna(n) and 1 < n < most else shown
 
 
 def with_interval(mean: str, low: float, high: float, conversations: int | None) -> str:
@@ -358,36 +377,15 @@ def published_table(table: str, backbone: str | None = None) -> ResultTable:
     return ResultTable(title, published_long(table, backbone), published_footer(reader), tuple(misprint_notes(table)))
 
 
-@dataclass(frozen=True, slots=True)
-class TablePair:
-    """The published table and this run's, one after the other, with the reason why they are not one."""
-
-    published: ResultTable
-    ours: ResultTable
-    caption: str
-
-    def to_html(self) -> str:
-        """Both tables as HTML, the published one first."""
-        text = self.caption.replace("&", "&amp;").replace("<", "&lt;")
-        return f"{self.published.to_html()}<p>{text}</p>\n{self.ours.to_html()}"
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
-
-    def to_markdown(self) -> str:
-        """Both tables as Markdown, the published one first."""
-        return "\n".join([self.published.to_markdown(), self.caption, "", self.ours.to_markdown()])
-
-
-def side_by_side(published: ResultTable, ours: ResultTable) -> TablePair:
-    """The published table, then this run's. They never share a grid: readers, judges and conversations differ."""
+def side_by_side(published: ResultTable, ours: ResultTable) -> str:
+    """Why the published table and this run's never share a grid: readers, judges and conversations differ."""
     offline = is_offline(ours.footer.reader) or is_offline(ours.footer.judge)
     caption = (
         "The published table above and this run's table below are not one table: the published values come from "
         f"another reader and judge ({published.footer.judge}) on all conversations, this run's from "
-        f"{_model(ours.footer.reader)} as reader and {_model(ours.footer.judge)} as judge on "
+        f"{model_shown(ours.footer.reader)} as reader and {model_shown(ours.footer.judge)} as judge on "
         f"{_count(ours.footer.n_conversations, 'conversation')}."
     )
     if offline:
         caption += " Compare the order of the columns within each table, not the numbers across them."
-    return TablePair(published, ours, caption)
+    return caption

@@ -66,6 +66,17 @@ def published_long(table: str, backbone: str | None = None) -> pd.DataFrame:
     )
 
 
+def benchmark_comparison() -> pd.DataFrame:
+    """Table 2: which of the ten abilities each benchmark covers, as the authors marked it; a row per benchmark."""
+    frame = published.table("table2")
+    frame["covered"] = frame["covered"].map({"yes": "✓", "no": "–"})
+    rows = ["benchmark", "domain", "chat_length"]
+    names = dict.fromkeys(frame["ability"])
+    return frame.pivot(index=rows, columns="ability", values="covered").loc[
+        list(dict.fromkeys(frame["benchmark"])), list(names)
+    ]
+
+
 def misprint_notes(table: str) -> list[str]:
     """What a caption has to say about cells of a published table that contradict their own average."""
     rows = published.table("misprints").to_dict("records")

@@ -276,7 +276,7 @@ def build(
         arm=arm.name,
         size=parameters.size,
         settings={
-            **arm.model_dump(),
+            "arm": arm.model_dump(),  # apart: the arm of the other context_budget differs from the run's
             **_settings(parameters, (*_ANSWER_PARAMETERS, *_JUDGE_PARAMETERS)),
             "variant": parameters.variant,
             "released": sorted(parameters.flags),

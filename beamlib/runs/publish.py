@@ -84,7 +84,8 @@ def _replayed(settings: Path, data: Path, archive: Path) -> str:
     """Replay one tier of one backbone into a folder of its own, on the published calls."""
     part = settings.parent
     published = [manifests.read(path.parent) for path in sorted(part.glob("*/manifest.json"))]
-    ours = [one for one in published if one.settings["target"] is None]  # a memory of one's own is not in the archive
+    # A memory of one's own is not in the archive.
+    ours = [one for one in published if one.settings["arm"]["target"] is None]
     changes = {
         "data": str(data),
         "run": str(part.parent / "replay"),
@@ -109,7 +110,7 @@ def _replayed(settings: Path, data: Path, archive: Path) -> str:
         own["skip_broken"] = bool(first.left_out)
         parameters = parse_parameters({**read_json(settings), **changes, **own}, str(settings))
         _same_conversations(parameters, first, f"{archive}: {part.name}/{first.arm}")
-        arms = [Arm.model_validate({name: one.settings[name] for name in Arm.model_fields}) for one in group]
+        arms = [Arm.model_validate(one.settings["arm"]) for one in group]
         again = evaluate(parameters, arms)
         for one in group:
             _compare(one, again.manifests[one.arm], f"{archive}: {part.name}/{one.arm}")

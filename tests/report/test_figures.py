@@ -6,11 +6,13 @@ import json
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import matplotlib
+import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.container import BarContainer, ErrorbarContainer
+from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
 from beamlib.errors import UserError
@@ -44,6 +46,14 @@ def bars(figure: Figure) -> list[BarContainer]:
     return [one for axes in figure.axes for one in axes.containers if isinstance(one, BarContainer)]
 
 
+def lines_of(figure: Figure) -> list[Any]:
+    return [np.asarray(line.get_xydata()) for axes in figure.axes for line in axes.lines]
+
+
+def legend_of(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
 def heights(container: BarContainer) -> list[float]:
     return [round(float(patch.get_height()), 4) for patch in container]
 
@@ -53,8 +63,7 @@ def test_ablation_shows_changes_of_the_published_average() -> None:
     assert changes["series"].nunique() == 4 and len(changes) == 176
     figure = ablation_figure(changes, published_footer("Qwen2.5-32B-AWQ"))
     assert heights(bars(figure)[0]) == [0.003, -0.07, -0.024, -0.085]  # without retrieval
-    legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == ["retrieval", "scratchpad", "working memory", "noise filtering"]
+    assert legend_of(figure) == ["retrieval", "scratchpad", "working memory", "noise filtering"]
 
 
 def test_changes_need_one_complete_series() -> None:
@@ -71,10 +80,13 @@ def test_changes_need_one_complete_series() -> None:
 def test_budget_lines_follow_k() -> None:
     shuffled = published_long("table9").iloc[::-1]
     figure = budget_figure(shuffled, published_footer("Qwen2.5-32B-AWQ"))
-    lines = {line.get_label(): line for line in (c[0] for c in figure.axes[0].containers)}
-    assert [one.get_label() for one in figure.axes[0].containers] == ["100K", "500K", "1M", "10M"]
-    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["5", "10", "15", "20"]
-    assert lines and [round(y, 3) for y in figure.axes[0].containers[3][0].get_ydata()] == [0.238, 0.171, 0.253, 0.245]
+    axes = figure.axes[0]
+    assert legend_of(figure) == ["100K", "500K", "1M", "10M"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["5", "10", "15", "20"]
+    drawn = [points for points in lines_of(figure) if len(points) == 4]
+    assert drawn[3][:, 1].round(3).tolist() == [0.238, 0.171, 0.253, 0.245]
+    assert all(points[:, 0].tolist() == [0, 1, 2, 3] for points in drawn)  # nothing is displaced
+    assert axes.get_ylim()[0] == 0
 
 
 def test_budget_reads_k_from_arm_names() -> None:
@@ -87,37 +99,51 @@ def test_budget_reads_k_from_arm_names() -> None:
 def test_retrievers_by_size_and_by_ability() -> None:
     by_size = retriever_figure(published_long("table10"), published_footer("Qwen2.5-32B-AWQ"))
     assert heights(bars(by_size)[1]) == [0.328, 0.323, 0.317, 0.231]
-    by_ability = retriever_figure(published_long("table10"), published_footer("Qwen2.5-32B-AWQ"), by="ability")
+    by_ability = main_figure(published_long("table10"), published_footer("Qwen2.5-32B-AWQ"))
     assert [axes.get_title(loc="left") for axes in by_ability.axes] == ["100K", "500K", "1M", "10M"]
 
 
+def whiskers(figure: Figure) -> list[list[float]]:
+    """The ends of every interval that is drawn over bars."""
+    drawn = [np.unique(points[:, 1].round(3)) for points in lines_of(figure)]
+    return [ends[:2].tolist() for ends in drawn if len(ends) > 1]
+
+
 def test_bars_carry_intervals_where_there_are_any() -> None:
-    def errorbars(figure: Figure) -> list[ErrorbarContainer]:
-        return [one.errorbar for one in bars(figure) if one.errorbar is not None]
-
-    with_intervals = main_figure(run_frame(), OURS)
-    assert len(errorbars(with_intervals)) == len(bars(with_intervals)) == 4
-    segments = errorbars(with_intervals)[0][2][0].get_segments()
-    assert [round(float(y), 3) for y in segments[0][:, 1]] == [0.25, 0.37]
-    assert errorbars(main_figure(published_long("table10"), published_footer("Qwen2.5-32B-AWQ"))) == []
+    frame = run_frame()
+    assert whiskers(main_figure(frame, OURS))[0] == [0.25, 0.37]
+    assert len(whiskers(main_figure(frame, OURS))) == len(frame)
+    frame.loc[0, ["low", "high"]] = float("nan")
+    assert len(whiskers(main_figure(frame, OURS))) == len(frame) - 1
+    assert whiskers(main_figure(published_long("table10"), published_footer("Qwen2.5-32B-AWQ"))) == []
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda frame: budget_figure(frame, OURS),
-        lambda frame: retriever_figure(frame, OURS),
-        lambda frame: ablation_figure(frame, OURS),
-    ],
-)
-def test_axis_names_protocol_and_judge(draw: Callable[[pd.DataFrame], Figure]) -> None:
-    label = draw(run_frame()).axes[0].get_ylabel()
-    assert "protocol: f1-weighted" in label and "judge: offline stand-in" in label
+def test_a_missing_cell_leaves_its_place_and_no_other_bar_moves() -> None:
+    whole = bars(main_figure(run_frame(), OURS))
+    partial = bars(main_figure(run_frame().drop(index=[1, 3]), OURS))  # 100K has no k10 left
+    assert [patch.get_x() for patch in partial[0]] == [patch.get_x() for patch in whole[0]]
+    assert [patch.get_hatch() for bar in partial for patch in bar] == ["", "", "", "", "////", "////"]
 
 
-def test_main_axis_names_protocol_and_judge() -> None:
-    label = main_figure(run_frame(), OURS).get_supylabel()
-    assert "protocol: f1-weighted" in label and "judge: offline stand-in" in label
+def test_one_conversation_is_marked_and_has_no_interval(tmp_path: Path) -> None:
+    frame = run_frame()
+    alone = frame["size"] == "1M"
+    frame.loc[alone, ["low", "high"]] = float("nan")
+    frame.loc[alone, "conversations"] = 1
+    labels = [text.get_text() for text in retriever_figure(frame, OURS).axes[0].get_xticklabels()]
+    assert labels == ["100K", "1M\n(n = 1)"]
+    assert legend_of(budget_figure(frame, OURS)) == ["100K", "1M (n = 1)"]
+    assert [axes.get_title(loc="left") for axes in main_figure(frame, OURS).axes] == ["100K", "1M (n = 1)"]
+    save_figure(budget_figure(frame, OURS), "one", tmp_path, frame, {}, {}, "A caption.")
+    caption = json.loads((tmp_path / "one.json").read_text())["caption"]
+    assert caption.endswith("n = 1 conversation, hence no interval: 1M.")
+
+
+@pytest.mark.parametrize("draw", [budget_figure, retriever_figure, ablation_figure, main_figure])
+def test_a_line_below_names_protocol_and_judge(draw: Callable[[pd.DataFrame, Footer], Figure]) -> None:
+    figure = draw(run_frame(), OURS)
+    assert figure.get_supxlabel() == "Protocol: f1-weighted; judge: offline stand-in, not a language model."
+    assert "\n" not in figure.axes[0].get_ylabel()
 
 
 @pytest.mark.parametrize("table", ["table9", "table10"])
@@ -146,8 +172,6 @@ def test_only_averages_are_needed_and_required() -> None:
 
 
 def test_saved_with_sidecar_and_again_alike(tmp_path: Path) -> None:
-    source = tmp_path / "answers.jsonl"
-    source.write_text("{}\n")
     data = averages(run_frame())
 
     def save(folder: Path) -> dict[str, bytes]:
@@ -156,7 +180,7 @@ def test_saved_with_sidecar_and_again_alike(tmp_path: Path) -> None:
             "budget",
             folder,
             data,
-            {"answers": source, "table": "none"},
+            {"table": "none"},
             {"k": [5, 10]},
             "A caption.",
         )
@@ -169,9 +193,11 @@ def test_saved_with_sidecar_and_again_alike(tmp_path: Path) -> None:
     assert first["budget.pdf"].startswith(b"%PDF") and first["budget.png"].startswith(b"\x89PNG")
     assert b"CreationDate" not in first["budget.pdf"]
     sidecar = json.loads(first["budget.json"])
-    assert sidecar["inputs"]["answers"] == {"file": "answers.jsonl", "sha256": sha256(b"{}\n").hexdigest()}
+    assert sidecar["inputs"] == {"table": "none"}
     assert sidecar["plotted_values_sha256"] == sha256(first["budget.csv"]).hexdigest()
-    assert sidecar["parameters"] == {"k": [5, 10]} and sidecar["caption"] == "A caption."
+    assert sidecar["parameters"] == {"k": [5, 10]} and sidecar["caption"] == (
+        "A caption. Protocol: f1-weighted; judge: offline stand-in, not a language model."
+    )
     assert "100K Average light-embedded-k5 0.300 (0.250 to 0.370)" in sidecar["alt_text"]
     assert "tmp" not in first["budget.json"].decode()
 
@@ -182,4 +208,4 @@ def test_caption_says_that_there_are_no_intervals(tmp_path: Path) -> None:
         retriever_figure(data, published_footer("Qwen2.5-32B-AWQ")), "retrievers", tmp_path, data, {}, {}, "Table 10."
     )
     sidecar = json.loads((tmp_path / "retrievers.json").read_text())
-    assert sidecar["caption"] == "Table 10. The values have no intervals."
+    assert sidecar["caption"] == "Table 10. Protocol: as published; judge: not named. The values have no intervals."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 from beamlib import published
 from beamlib.benchmark.gold import ABILITIES
 from beamlib.errors import UserError
+from beamlib.report.blocks import save_table
 from beamlib.report.tables import (
     OFFLINE,
+    ORDERING,
     Footer,
     ensure_comparable,
     footer,
@@ -169,6 +172,31 @@ def test_csv_reads_back() -> None:
     assert "# Protocol: paper. Judge: judge-a. Reader: reader-a." in text.splitlines()
 
 
+def test_columns_stand_below_their_backbones() -> None:
+    html = published_table("table1").to_html()
+    assert '<th scope="colgroup" colspan="3">GPT-4.1-nano</th>' in html
+    assert html.count('<th scope="col">LIGHT</th>') == 4
+    assert "colgroup" not in published_table("table8").to_html()
+
+
+def test_event_ordering_under_paper_is_told_apart() -> None:
+    def lines(protocol: str, abilities: list[str]) -> str:
+        rows = [("100K", ability, "none", 0.5, 0.4, 0.6, 20, 10) for ability in abilities]
+        return result_table(pd.DataFrame(rows, columns=list(COLUMNS)), "A run", run_footer(protocol=protocol)).to_csv()
+
+    assert ORDERING in lines("paper", ["event_ordering"]) and ORDERING in lines("paper", ["average"])
+    assert ORDERING not in lines("paper", ["abstention"])
+    assert ORDERING not in lines("released-code", ["event_ordering", "average"])
+    assert ORDERING not in published_table("table1").to_markdown()
+
+
+def test_fewer_conversations_than_the_others_are_told() -> None:
+    rows = [("100K", "average", name, 0.5, 0.4, 0.6, 20 * n, n) for name, n in (("none", 7), ("rag", 20))]
+    table = result_table(pd.DataFrame(rows, columns=list(COLUMNS)), "A run", run_footer())
+    assert "| **0.500 [0.40, 0.60] (n = 7)** | **0.500 [0.40, 0.60]** |" in table.to_markdown()
+    assert "| **0.500 (n = 7)** | **0.500** |" in replace(table, intervals=False).to_markdown()
+
+
 def test_html_is_marked_up_and_escaped() -> None:
     table = result_table(published_long("table9"), "K < 20 & more", published_footer("<b>model</b>"))
     html = table.to_html()
@@ -179,9 +207,9 @@ def test_html_is_marked_up_and_escaped() -> None:
 
 def test_save_writes_three_files_again_alike(tmp_path: Path) -> None:
     table = result_table(run_frame(), "A run", run_footer())
-    first = {path.name: path.read_bytes() for path in table.save("results", tmp_path)}
+    first = {path.name: path.read_bytes() for path in save_table(table, "results", tmp_path)}
     assert sorted(first) == ["results.csv", "results.html", "results.md"]
-    assert {path.name: path.read_bytes() for path in table.save("results", tmp_path)} == first
+    assert {path.name: path.read_bytes() for path in save_table(table, "results", tmp_path)} == first
 
 
 def test_footer_says_what_a_table_rests_on() -> None:
@@ -261,12 +289,9 @@ def test_incomplete_manifest_is_refused() -> None:
         ensure_comparable([incomplete])
 
 
-def test_side_by_side_keeps_two_tables() -> None:
+def test_side_by_side_says_why_there_are_two_tables() -> None:
     theirs = published_table("table1", "GPT-4.1-nano")
     assert theirs.title == "Table 1 as published, GPT-4.1-nano" and theirs.notes == ()
     ours = result_table(run_frame(), "This run", run_footer(judge=STAND_IN))
-    pair = side_by_side(theirs, ours)
-    html, text = pair.to_html(), pair.to_markdown()
-    assert html.count("<table>") == 2
-    assert text.index("Table 1") < text.index("not one table") < text.index("This run**")
-    assert "not the numbers across them" in pair.caption and OFFLINE in pair.caption
+    caption = side_by_side(theirs, ours)
+    assert "not one table" in caption and "not the numbers across them" in caption and OFFLINE in caption

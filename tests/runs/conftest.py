@@ -61,3 +61,11 @@ class Here(Executor):
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluations are made by the process of the tests."""
     monkeypatch.setattr(POOL, lambda _: nullcontext(Here()))
+
+
+@pytest.fixture(scope="module")
+def file_in_this_process() -> Iterator[None]:
+    """The same for a whole file of tests and its fixtures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(POOL, lambda _: nullcontext(Here()))
+        yield

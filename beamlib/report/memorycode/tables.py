@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from io import StringIO
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader
-
-from beamlib.files import write_text
 from beamlib.models.offline import OFFLINE_NAME
+from beamlib.report.blocks import Block, BlockTable
 from beamlib.report.claims.values import rounded
 from beamlib.report.memorycode.published import COLUMN_LABELS, Cell, Published
 from beamlib.report.memorycode.scored import ScoredModel
@@ -31,60 +25,6 @@ _RECOMPUTED_NOTES = (
     "error).",
     "n: dialogues with a score; unscored: answers never given; not Python: answers that do not parse.",
 )
-
-Block = tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]
-"""A name (a model), and its rows: what the row is, and its cells."""
-
-
-@dataclass(frozen=True, slots=True)
-class BlockTable:
-    """A table of blocks of rows, ready to be shown and saved: caption above, what it rests on below."""
-
-    title: str
-    header: tuple[str, ...]
-    blocks: tuple[Block, ...]
-    footer: tuple[str, ...]
-
-    def to_html(self) -> str:
-        """A self-contained HTML figure."""
-        environment = Environment(
-            loader=PackageLoader("beamlib.report", "."), autoescape=True, keep_trailing_newline=True
-        )
-        blocks = [
-            [
-                {"size": name, "ability": label, "average": False, "cells": cells, "span": 0 if place else len(rows)}
-                for place, (label, cells) in enumerate(rows)
-            ]
-            for name, rows in self.blocks
-        ]
-        return environment.get_template("table.html.j2").render(
-            title=self.title, notes=(), header=self.header, blocks=blocks, footer=self.footer
-        )
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """All rows, each with the name of its block first."""
-        return [(name, label, *cells) for name, rows in self.blocks for label, cells in rows]
-
-    def to_markdown(self) -> str:
-        """Title, table and footer as Markdown."""
-        lines = [f"**{self.title}**", "", _markdown(self.header), "|" + "---|" * len(self.header)]
-        lines += [_markdown(row) for row in self.rows()]
-        return "\n".join([*lines, "", *(f"{line}  " for line in self.footer), ""])
-
-    def to_csv(self) -> str:
-        """The rows as CSV; title and footer follow as lines that begin with "#"."""
-        buffer = StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerows([self.header, *self.rows()])
-        return buffer.getvalue() + "".join(f"# {line}\n" for line in (self.title, *self.footer))
-
-    def save(self, name: str, folder: Path) -> list[Path]:
-        """Write `name`.csv, `name`.md and `name`.html into `folder`; returns their paths."""
-        texts = {"csv": self.to_csv(), "md": self.to_markdown(), "html": self.to_html()}
-        return [write_text(folder / f"{name}.{suffix}", text) for suffix, text in texts.items()]
 
 
 def table4(models: Sequence[ScoredModel], revision: str, published: Published | None = None) -> BlockTable:
@@ -166,10 +106,6 @@ def _footer(models: Sequence[ScoredModel], revision: str) -> tuple[str, ...]:
     stand_in = [model.name for model in models if model.offline]
     warning = (f"Answers of {', '.join(stand_in)}: {OFFLINE_NAME}.",) if stand_in else ()
     return (*warning, PROTOCOL, f"Data: {revision}.")
-
-
-def _markdown(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _mean(summary: Summary) -> str:
