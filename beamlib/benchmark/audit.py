@@ -14,10 +14,8 @@ from tqdm import tqdm
 
 from beamlib.benchmark.detectors import IN_CONVERSATION, Finding, Item, Sheet, shared_reference
 from beamlib.benchmark.errata import Detector, known_defects
-from beamlib.benchmark.loading import load
-from beamlib.benchmark.questions import parse_questions
-from beamlib.benchmark.reading import Log, read_json_file
-from beamlib.benchmark.sources import CHAT, CUT_CHAT, QUESTIONS, Source, plan_folders, present, scan
+from beamlib.benchmark.loading import load, load_questions
+from beamlib.benchmark.sources import CHAT, CUT_CHAT, Source, plan_folders, present, scan
 from beamlib.benchmark.treatment import Treatment
 from beamlib.errors import UserError
 
@@ -66,7 +64,7 @@ def audit_folder(folder: Path) -> AuditReport:
     `errors`. Raises `UserError` only where there is no conversation at all.
     """
     sources, problems = scan(folder)
-    report = AuditReport(folder=str(folder), errors=problems)
+    report = AuditReport(folder=str(folder), errors=[one.sentence for one in problems if one.size or not sources])
     everything: list[Item] = []
     for source in tqdm(sources, desc="auditing", unit="conversation", disable=None):  # shown on a terminal
         try:
@@ -87,9 +85,7 @@ def audit_folder(folder: Path) -> AuditReport:
 def _sheet(source: Source) -> Sheet:
     """The questions of a conversation and, where it is there, its chat."""
     if source.kind == "released" and not _has_chat(source.path):
-        path = source.path / QUESTIONS
-        log = Log(f"{source.size}/{source.number}/{QUESTIONS}", str(path))
-        probes, gold = parse_questions(read_json_file(path, log), source.id, _AnyId(), log)
+        probes, gold, _ = load_questions(source)
         return Sheet([Item(probe, gold[probe.id]) for probe in probes])
     loaded = load(source, Treatment(errata="none"))
     whole = all(anomaly.kind != "plans_missing" for anomaly in loaded.anomalies)
@@ -98,14 +94,7 @@ def _sheet(source: Source) -> Sheet:
 
 
 def _has_chat(folder: Path) -> bool:
-    return any(present(folder / name) for name in (CHAT, CUT_CHAT)) or bool(plan_folders(folder))
-
-
-class _AnyId:
-    """Where there is no chat, no cited id can be missing from it."""
-
-    def __contains__(self, number: object) -> bool:
-        return True
+    return any(present(folder / name) for name in (CHAT, CUT_CHAT)) or (folder.is_dir() and bool(plan_folders(folder)))
 
 
 def _confirmed(findings: Iterable[Finding], items: Iterable[Item]) -> list[Finding]:

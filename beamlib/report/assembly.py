@@ -52,7 +52,7 @@ _TITLES = {
     "table10_dense_vs_sparse": "Table 10",
 }
 _VARIED = {
-    "table8_ablation": ("without", "context_budget"),
+    "table8_ablation": ("without", "other_budget"),
     "table9_retrieval_budget": ("k",),
     "table10_dense_vs_sparse": ("retriever",),
 }
@@ -110,7 +110,7 @@ class Stored:
         """Backbones by name, methods as in Table 1, then K, retriever and component; sizes from short to long."""
         arm = self.arm
         component = 1 + COMPONENTS.index(arm.without) if arm.without else 0
-        rest = (arm.k or 0, arm.retriever or "", arm.context_budget or "", component, self.manifest.size)
+        rest = (arm.k or 0, arm.retriever or "", arm.other_budget or "", component, self.manifest.size)
         return (self.backbone, list(_METHODS).index(arm.memory), arm.target or "", *rest)
 
     def comparable(self) -> Iterator[dict[str, Any]]:
@@ -219,7 +219,7 @@ def _bases(found: Sequence[Stored], options: Options, run: Path) -> dict[str, Ar
     bases: dict[str, Arm] = {}
     for part in dict.fromkeys(one.part for one in found):
         arms = [one.arm for one in found if one.part == part]
-        complete = [arm for arm in arms if arm.memory == "light" and arm.without is None and arm.context_budget is None]
+        complete = [arm for arm in arms if arm.memory == "light" and arm.without is None and arm.other_budget is None]
         names = ", ".join(arm.name for arm in complete)
         if name := (options.bases or {}).get(part, options.base):
             if not (named := [arm for arm in complete if arm.name == name]):
@@ -265,7 +265,7 @@ def _variant(arm: Arm, base: Arm, fields: Sequence[str]) -> str:
         return ""
     if fields != _VARIED["table8_ablation"]:
         return f"K={arm.k}" if "k" in fields else str(arm.retriever)
-    return f"without {arm.without}" if arm.without else f"{arm.context_budget} budget" if varied else _COMPLETE
+    return f"without {arm.without}" if arm.without else f"{arm.other_budget} budget" if varied else _COMPLETE
 
 
 def _table(columns: _Columns, options: Options, sizes: Sequence[str], notes: Sequence[str]) -> ResultTable:

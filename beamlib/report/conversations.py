@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import ceil
 
 import pandas as pd
 
-from beamlib.benchmark.loading import load
+from beamlib.benchmark.loading import load, readable
 from beamlib.benchmark.model import Conversation, Size
+from beamlib.benchmark.reading import left_out_line
 from beamlib.benchmark.sources import Source
 from beamlib.benchmark.treatment import Treatment
 from beamlib.generate.layouts import PRINTED_SIZE, targets
@@ -18,6 +20,7 @@ from beamlib.generate.probes.selection import deciles, published_deciles
 from beamlib.published import table
 from beamlib.report.blocks import BlockTable
 from beamlib.report.tables import NOTHING
+from beamlib.runs.evaluate import record_of
 from beamlib.runs.manifest import data_revision
 from beamlib.text import active_counter, count_tokens
 
@@ -117,23 +120,30 @@ class Described:
         return f"{text}, by {moved:.1f} with the printed column moved up a row." if moved < apart else f"{text}."
 
 
-def describe(sources: Sequence[Source], treatment: Treatment) -> Described:
+def describe(
+    sources: Sequence[Source], treatment: Treatment, *, conversations: int = 0, skip_broken: bool = False
+) -> Described:
     """Count the conversations of one tier, one after the other: a tier need not fit into memory.
 
-    A tier of twenty conversations of 100K takes three seconds. Raises `UserError` as loading does.
+    At most `conversations` of them, 0 for all. A tier of twenty conversations of 100K takes three seconds. One that
+    cannot be read is `Unreadable`; with `skip_broken` it is left out and named beside the origin.
     """
-    read, whole, evidence = [], [], []
-    for source in sources:
-        one = load(source, treatment)
+    read, whole, evidence, records = [], [], [], {}
+    left_out: dict[str, str] = {}
+    found = readable(sources, treatment, skip_broken=skip_broken, left_out=left_out)
+    for one in islice(found, conversations or None):
+        records[one.source.id] = record_of(one)
         read.append(_counts(one.conversation))
         cut = one.conversation.variant == "truncated"
-        whole.append(_counts(load(source, replace(treatment, chat_variant="full")).conversation) if cut else read[-1])
+        whole.append(
+            _counts(load(one.source, replace(treatment, chat_variant="full")).conversation) if cut else read[-1]
+        )
         cited = [gold.evidence for gold in one.gold.values() if gold.evidence]
         evidence.append((len(cited), deciles(cited, len(one.conversation.messages))))
     questions = sum(n for n, _ in evidence)
     shares = (sum(100 * n * own[tenth] for n, own in evidence) / max(questions, 1) for tenth in range(10))
-    revisions = " | ".join(dict.fromkeys(map(data_revision, sources)))
-    origin = f"{revisions}, read as chat_variant={treatment.chat_variant}"
+    origin = f"{data_revision(records)}, read as chat_variant={treatment.chat_variant}"
+    origin += f"; {left_out_line(left_out)}" if left_out else ""
     return Described(sources[0].size, pd.DataFrame(read), pd.DataFrame(whole), tuple(shares), questions, origin)
 
 
