@@ -171,6 +171,9 @@ Model = Annotated[str, typer.Option("--model", help="With --base-url: the model'
 KeyVariable = Annotated[str, typer.Option("--key-variable", help="With --base-url: environment variable of the key.")]
 Window = Annotated[int, typer.Option("--context-window", min=1000, help="With --base-url: tokens the model accepts.")]
 Prompts = Annotated[Path | None, typer.Option("--prompts", help="Folder whose prompt files override ours.")]
+PresetName = Annotated[
+    str, typer.Option("--preset", help="paper: the paper's configuration (params/paper.yaml), by --models offline too.")
+]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, as name=value; may be repeated.")]
 
 
@@ -189,6 +192,7 @@ def estimate_cost(
     context_window: Window = 131_072,
     prompts: Prompts = None,
     conversations: Annotated[int | None, typer.Option(min=0, help="At most this many; 0 for all.")] = None,
+    preset: PresetName = "",
     settings: Settings = None,
     skip_broken: SkipBroken = False,
     as_json: Json = False,
@@ -202,7 +206,7 @@ def estimate_cost(
     endpoints = Endpoints(models, base_url, model, key_variable, context_window)
     overrides = {**named_settings(settings), **({} if conversations is None else {"conversations": conversations})}
     overrides |= {"skip_broken": True} if skip_broken else {}
-    found = estimate_lines(params, data, name, endpoints, backbone, prompts, overrides)
+    found = estimate_lines(params, data, name, endpoints, backbone, prompts, overrides, preset)
     print(to_json(found.model_dump(mode="json"), indent=2) if as_json else found.render())
 
 
@@ -314,6 +318,7 @@ def run_all(
     context_window: Window = 131_072,
     calls: Annotated[str, typer.Option(help="replay, record or refresh.")] = "record",
     prompts: Prompts = None,
+    preset: PresetName = "",
     settings: Settings = None,
     skip_broken: SkipBroken = False,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")] = False,
@@ -336,6 +341,7 @@ def run_all(
             calls=calls,
             prompts=prompts,
             settings={**named_settings(settings), **({"skip_broken": True} if skip_broken else {})},
+            preset=preset or "default",
             yes=yes,
         )
     )

@@ -30,7 +30,7 @@ from beamlib.models.client import EndpointModel
 from beamlib.models.endpoints import load_models, parse_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import check_overrides
-from beamlib.params import RunParameters, load_parameters
+from beamlib.params import RunParameters, load_parameters, preset_values
 from beamlib.processes import process_pool
 from beamlib.report.assembly import ALL, assemble_job
 from beamlib.report.costs import read_costs, save_costs
@@ -46,10 +46,12 @@ from beamlib.report.notebooks import (
 )
 from beamlib.report.page import Section, summary_rows, write_page
 from beamlib.report.text import print_rows
+from beamlib.retrieval import Encoders
 from beamlib.runs.arms import arms_of, experiments
 from beamlib.runs.calling import endpoints, models_file, part_of, resolved
 from beamlib.runs.estimate import estimate, save
 from beamlib.runs.evaluate import evaluate, left_out
+from beamlib.runs.manifest import configuration_of_run
 from beamlib.runs.own import own_memory
 from beamlib.runs.publish import keep_settings
 from beamlib.runs.spending import Estimate, realised
@@ -57,20 +59,26 @@ from beamlib.suites.memorycode.running import PART
 
 console = Console(highlight=False)
 
+OFFLINE = "offline"
+"""What `--models` says where no model is to be called."""
+
 GENERATED = "generated"
 """The part of a run folder that generated conversations go to."""
 
 _OPTIONS = {
     "size": "--sizes", "data": "--data", "run": "--name", "conversations": "--conversations", "protocol": "--protocol",
     "own_memory": "--memory", "models": "--models", "backbone": "--backbones", "calls": "--calls",
-    "confirm_cost": "--yes", "prompts": "--prompts", "memorycode": "--memorycode",
+    "confirm_cost": "--yes", "prompts": "--prompts", "memorycode": "--memorycode", "preset": "--preset",
 }  # fmt: skip
 """Parameters that options of their own set: `--set` would be overruled by these without a word."""
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where models are served: a models file, or one endpoint (`base_url`, `model`) for every role, or neither."""
+    """Where models are served: a models file, or one endpoint (`base_url`, `model`) for every role, or neither.
+
+    The word `offline` in the place of a file is the stand-in, where a preset names a models file.
+    """
 
     file: Path | None = None
     base_url: str = ""
@@ -78,29 +86,33 @@ class Endpoints:
     key_variable: str = ""
     context_window: int = 131_072
 
-    def path(self, folder: Path) -> str:
-        """The models file, empty for the offline stand-in; one endpoint is written down as `<folder>/models.yaml`."""
+    def path(self, folder: Path, usual: str = "") -> str:
+        """The models file, empty for the offline stand-in; one endpoint is written down as `<folder>/models.yaml`.
+
+        Where nothing is given it is the `usual` one.
+        """
         if self.file is not None and self.base_url:
             raise UserError("--models and --base-url exclude one another; give one.")
         if self.key_variable and not self.base_url:
             raise UserError("--key-variable: it goes with --base-url; a models file names the variables of its roles.")
         if self.file is not None and self.model:
             raise UserError("--model: it goes with --base-url; a models file names the models of its readers.")
+        if self.file == Path(OFFLINE):
+            return ""
         if self.file is not None:
             load_models(self.file)
             return str(self.file.absolute())
         if not self.base_url:
             if self.model:
                 raise UserError("--model: name the endpoint that serves it with --base-url.")
-            return ""
+            return usual
         if not self.model:
             raise UserError("--base-url: name the model that is served there with --model.")
         endpoint = {"model": self.model, "base_url": self.base_url, "context_window": self.context_window}
         endpoint |= {"key_variable": self.key_variable} if self.key_variable else {}
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.model.rpartition("/")[2]).strip("-._") or "model"
-        roles = {"memory": {"max_output_tokens": 2_048}, "compressor": {"max_output_tokens": 20_000}}
-        values = {role: {**endpoint, **roles.get(role, {})} for role in ("memory", "compressor", "judge", "aligner")}
-        values = {"readers": {name: endpoint}, **values}
+        roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
+        values: dict[str, Any] = {"readers": {name: endpoint}, **roles, "authors": {"planner": endpoint}}
         parse_models(values, "--base-url")
         text = "# Written by --base-url: one endpoint in every role.\n" + yaml.safe_dump(values, sort_keys=False)
         return str(write_text(folder / MODELS, text).absolute())
@@ -128,6 +140,7 @@ class Job:
     prompts: Path | None = None
     yes: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    preset: str = "default"
 
 
 def run(job: Job) -> None:
@@ -137,12 +150,16 @@ def run(job: Job) -> None:
         if name in _OPTIONS:
             raise UserError(f"--set {name}: this parameter has an option of its own; give {_OPTIONS[name]}.")
     wanted = [parse_size(size) for size in job.sizes]
+    preset = preset_values(job.preset, ROOT / "params")
     folder = Path("runs") / job.name
     places = {
         "own_memory": str(Path(job.memory).absolute()) if job.memory else "",
         "prompts": str(job.prompts.absolute()) if job.prompts else "",
-        "models": job.endpoints.path(ROOT / folder),
+        "preset": job.preset,
+        "models": job.endpoints.path(ROOT / folder, preset.get("models", "")),
     }
+    if "authors" in preset and "authors" not in job.settings:
+        places["authors"] = places["models"]  # who else serves the models serves the authors
     if job.prompts:
         check_overrides(job.prompts)
     if job.backbones and not places["models"]:
@@ -165,6 +182,10 @@ def run(job: Job) -> None:
         settings=job.settings,
         shared={"run": folder.as_posix(), "conversations": job.conversations, "calls": job.calls},
     )
+    for parameters in runs:  # an encoder that cannot be had should show before anything is done
+        for arm in arms_of(parameters, experiments(parameters)):
+            if arm.retriever:
+                Encoders(parameters.encoder, parameters.splade).used(arm.retriever)
     _announce(job, runs, found, suite, generated=data is None)
     expected = _confirm(job, runs, suite) if data else {}
     if data is None:
@@ -201,7 +222,8 @@ def _announce(
     each = len(EVALUATION) + (len(GENERATION) if generated else 0)
     count = len(EVALUATION) + each * len(runs) + len(SUITES)
     steps.append(f"{count} notebooks: published values, each tier, MemoryCode; figures and page")
-    console.print(f"[bold]Main job[/bold] into {suite.shown.run}/")
+    configurations = dict.fromkeys(configuration_of_run(parameters) for parameters in runs)
+    console.print(f"[bold]Main job[/bold] into {suite.shown.run}/, configuration: {' | '.join(configurations)}")
     for number, step in enumerate(steps, start=1):
         console.print(f"  {number}. {step}")
     for line in preflight(ROOT / "params"):
@@ -263,15 +285,19 @@ def estimate_lines(
     backbone: str,
     prompts: Path | None,
     settings: Mapping[str, Any],
+    preset: str = "",
 ) -> Estimate:
     """What a run by `params` would call, for `beamlib estimate`; nothing is called."""
     check_run_name(name)
+    for option, parameter in (("--name", "run"), ("--preset", "preset")):
+        if parameter in settings:
+            raise UserError(f"--set {parameter}: this parameter has an option of its own; give {option}.")
+    settings = {**settings, **({"preset": preset} if preset else {})}
     found = load_parameters(params, **settings)
     beside = params.parent / MODELS
-    if "run" in settings:
-        raise UserError("--set run: this parameter has an option of its own; give --name.")
     with tempfile.TemporaryDirectory(prefix="beamlib-estimate-") as place:  # not over the models file of the run
-        models = endpoints.path(Path(place)) or found.models or (str(beside.absolute()) if beside.exists() else "")
+        usual = found.models or (str(beside.absolute()) if beside.exists() else "")
+        models = endpoints.path(Path(place), usual)
         changes: dict[str, Any] = {"run": f"runs/{name}", "models": models, "backbone": backbone or found.backbone}
         changes |= {"data": str(data.absolute())} if data else {}
         changes |= {"prompts": str(prompts.absolute())} if prompts else {}
@@ -375,9 +401,13 @@ def _notebooks(job: Job, runs: Sequence[RunParameters], suite: MemoryCode, *, ge
     missed = {part_of(parameters): left_out(parameters) for parameters in runs}
     return [
         Section(
-            part, by_part[folder / "notebooks" / part], title, left_out_line(missed[part]) if missed.get(part) else ""
+            part,
+            by_part[folder / "notebooks" / part],
+            title,
+            left_out_line(missed[part]) if missed.get(part) else "",
+            "" if one is published else configuration_of_run(one),
         )
-        for part, title, _, _ in parts
+        for part, title, one, _ in parts
     ]
 
 

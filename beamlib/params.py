@@ -8,7 +8,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -44,13 +44,17 @@ OF_GENERATION = (
 ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
 
 
+Preset = Literal["default", "paper"]
+"""Configurations by name: the default runs without downloads, each other has a file beside those of the sizes."""
+
+
 class RunParameters(BaseModel):
     """Everything a run depends on besides the data. Token counts are by `token_counter`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     size: Size = Field(description="tier of the benchmark")
-    preset: Literal["default", "paper"] = Field(description="the configuration that the values started from")
+    preset: Preset = Field(description="the configuration that the values started from")
     data: str = Field(description="folder of BEAM conversations; empty for the published tables alone")
     run: str = Field(description="folder that everything is written to")
     conversations: int = Field(ge=0, description="how many conversations of the tier, in order; 0 for all")
@@ -111,6 +115,13 @@ class RunParameters(BaseModel):
     def _any_spelling(cls, value: Any) -> Any:
         return parse_size(value) if isinstance(value, str) else value
 
+    @field_validator("full_context_window")
+    @classmethod
+    def _none_or_enough(cls, value: int) -> int:
+        if 0 < value < 2_000:
+            raise ValueError("must be 0 for the backbone's own window, or at least 2000 tokens")
+        return value
+
     @field_validator("budgets")
     @classmethod
     def _positive(cls, value: list[int]) -> list[int]:
@@ -168,16 +179,34 @@ def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
         if first["type"] == "extra_forbidden":
             known = ", ".join(RunParameters.model_fields)
             raise UserError(f"{origin}: unknown parameter '{name}'; the known ones are {known}.") from None
-        raise UserError(f"{origin}: parameter '{name}' is {reprlib.repr(first['input'])}: {first['msg']}.") from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise UserError(f"{origin}: parameter '{name}' is {reprlib.repr(first['input'])}: {message}.") from None
 
 
 def load_parameters(path: Path, **overrides: Any) -> RunParameters:
-    """Read a YAML file of parameters; keyword arguments replace single values."""
+    """Read a YAML file of parameters; keyword arguments replace single values.
+
+    A `preset` other than the default lays the values of its own file, beside `path`, over those of `path`.
+    """
+    found = parse_parameters(_values(path), str(path))
+    preset = overrides.get("preset", found.preset)
+    if changes := preset_values(preset, path.parent):
+        found = parse_parameters({**found.model_dump(), **changes}, str(path.with_name(f"{preset}.yaml")))
+    return parse_parameters({**found.model_dump(), **overrides}, "the options given") if overrides else found
+
+
+def preset_values(preset: str, folder: Path) -> dict[str, Any]:
+    """What a preset changes, by its file in the folder of parameter files; nothing for the default."""
+    if preset not in get_args(Preset):
+        raise UserError(f"preset is {preset!r:.80}, which does not exist; choose one of {', '.join(get_args(Preset))}.")
+    return {} if preset == "default" else _values(folder / f"{preset}.yaml")
+
+
+def _values(path: Path) -> dict[str, Any]:
     values = parse_yaml(read_text(path), path)
     if not isinstance(values, dict):
         raise UserError(f"{path}: a parameter file is a list of 'name: value' lines; this one holds something else.")
-    found = parse_parameters(values, str(path))
-    return parse_parameters({**found.model_dump(), **overrides}, "the options given") if overrides else found
+    return values
 
 
 def usual_parameters(size: Size, **overrides: Any) -> RunParameters:

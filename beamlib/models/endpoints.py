@@ -1,7 +1,8 @@
 """Which model plays which role, and where it is served: `params/models.yaml`, validated.
 
 Roles: `readers` (one or several backbones by name), `memory` (keys, notes, filter), `compressor`, `judge`, `aligner`.
-Generation has roles of its own, `authors`, which the evaluation does without.
+A backbone can be served otherwise for one method (`methods`). Generation has roles of its own, `authors`, which the
+evaluation does without.
 Keys are never in the file: `key_variable` names the environment variable that holds one.
 """
 
@@ -10,29 +11,33 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text
 
 _OURS = ("model", "messages", "stream", "n", "temperature", "seed", "max_tokens", "max_completion_tokens")
-Author = Literal["titler", "planner", "narrator", "augmenter", "asker", "speaker", "detector", "prober"]
-"""Who writes a conversation (paper, sections 2.2, 2.3 and appendix B): titles; people, seeds and plans; narratives;
+Author = Literal["planner", "titler", "narrator", "augmenter", "asker", "speaker", "detector", "prober"]
+"""Who writes a conversation (paper, sections 2.2, 2.3 and appendix B): people, seeds and plans; titles; narratives;
 special bullets; main questions; both sides of the dialogue; what detects questions and follow-ups and sums up; probing
 questions."""
+Method = Literal["full-context", "rag", "light"]
+"""A method that a backbone may be served otherwise for (paper, section 4.1: Qwen with 128K and with 32K tokens)."""
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Endpoint(BaseModel):
     """One role's model. Prices are US dollars per million tokens, times are seconds, sizes are tokens.
 
-    `concurrency` bounds the requests in flight of a run, over all its processes. `attempts` bounds the tries of one
-    call, `patience` is how long an endpoint may fail to answer anybody before the run stops. `extra` holds further
-    fields of the request body, passed on as they are.
+    `max_output_tokens` is None where a request carries no limit: then the model's own holds. `concurrency` bounds the
+    requests in flight of a run, over all its processes. `attempts` bounds the tries of one call, `patience` is how long
+    an endpoint may fail to answer anybody before the run stops. `extra` holds further fields of the request body,
+    passed on as they are.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -101,12 +106,32 @@ class Endpoint(BaseModel):
         )  # fmt: skip
 
 
+class Reader(Endpoint):
+    """A backbone, with what is otherwise where it is asked for one method: each entry overrides fields of the rest."""
+
+    methods: dict[Method, Endpoint] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled(cls, value: Any) -> Any:
+        methods = value.get("methods") if isinstance(value, dict) else None
+        if not isinstance(methods, dict) or not all(isinstance(one, dict) for one in methods.values()):
+            return value  # what is wrong with it is said by the types
+        base = {name: field for name, field in value.items() if name != "methods"}
+        return {**base, "methods": {name: {**base, **one} for name, one in methods.items()}}
+
+    def of(self, method: str) -> Endpoint:
+        """The endpoint that answers for `method`: its own entry, or the backbone's."""
+        own = {name: getattr(self, name) for name in Endpoint.model_fields}
+        return self.methods.get(cast(Method, method)) or Endpoint.model_construct(**own)
+
+
 class ModelsFile(BaseModel):
     """The roles of a run. `authors` are only needed where conversations are generated."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    readers: dict[str, Endpoint] = Field(min_length=1)
+    readers: dict[str, Reader] = Field(min_length=1)
     memory: Endpoint
     compressor: Endpoint
     judge: Endpoint
@@ -116,13 +141,13 @@ class ModelsFile(BaseModel):
 
     @field_validator("readers")
     @classmethod
-    def _names(cls, value: dict[str, Endpoint]) -> dict[str, Endpoint]:
+    def _names(cls, value: dict[str, Reader]) -> dict[str, Reader]:
         for name in value:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
                 raise ValueError(f"the backbone's name {name!r:.80} must be letters, digits, '.', '_' and '-'")
         return value
 
-    def reader(self, backbone: str) -> Endpoint:
+    def reader(self, backbone: str) -> Reader:
         """The reader called `backbone`, or the first one where it is empty."""
         if not backbone:
             return next(iter(self.readers.values()))
@@ -144,7 +169,12 @@ class ModelsFile(BaseModel):
 
 def load_models(path: Path) -> ModelsFile:
     """Read a models file; the `UserError` names file, role, field and, unless it may be a key, the value."""
-    values = parse_yaml(read_text(path), path)
+    return _loaded(read_text(path), path)
+
+
+@lru_cache(maxsize=16)  # every key of a manifest asks for it, and reading its YAML takes a tenth of a second
+def _loaded(text: str, path: Path) -> ModelsFile:
+    values = parse_yaml(text, path)
     if not isinstance(values, dict):
         raise UserError(f"{path}: a models file holds the roles readers, memory, compressor, judge and aligner.")
     return parse_models(values, str(path))
@@ -166,7 +196,9 @@ def parse_models(values: Mapping[str, Any], origin: str) -> ModelsFile:
         if first["type"] == "missing":
             raise UserError(f"{origin}: '{name}' is missing; add it.") from None
         if first["type"] == "extra_forbidden":
-            known = ", ".join(Endpoint.model_fields if "." in name else ModelsFile.model_fields)
+            nested = Reader if first["loc"][0] == "readers" and len(first["loc"]) == 3 else Endpoint
+            kind = nested if "." in name else ModelsFile
+            known = ", ".join(kind.model_fields)
             raise UserError(f"{origin}: unknown field '{name}'; the known ones are {known}.") from None
         message = first["msg"].removeprefix("Value error, ")
         if name.endswith(("base_url", "key_variable")) and re.search(r"[@?]|key_variable", f"{first['input']}{name}"):

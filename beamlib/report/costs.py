@@ -129,8 +129,9 @@ def cost_table(found: Estimate | None, spent: Sequence[RealisedRow], *, by_step:
     """
     made = list(spent)
     if found is not None:
-        readers = {one.model for one in found.roles if one.role == "reader"}
-        made = [row for row in since(spent, found.before) if row.role != "reader" or row.model in readers]
+        asked = {(one.role, one.model) for one in found.roles}
+        new = since(spent, found.before)
+        made = [row for row in new if not row.role.startswith("reader") or (row.role, row.model) in asked]
     groups: dict[tuple[str, ...], dict[str, list[Row]]] = {}
     sides: dict[str, Sequence[Row]] = {"estimated": found.rows if found else (), "realised": made}
     for side, rows in sides.items():

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import pandas as pd
 from IPython.display import Image
@@ -25,14 +25,15 @@ from beamlib.generate.working import commission_of, writing_of
 from beamlib.models.endpoints import load_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.roster import Roster
-from beamlib.params import OF_GENERATION, RunParameters, load_parameters, parse_parameters
+from beamlib.params import OF_GENERATION, Preset, RunParameters, load_parameters, parse_parameters
 from beamlib.report.blocks import Table, save_table
 from beamlib.report.figures import save_figure
 from beamlib.runs.arms import arms_of
 from beamlib.runs.calling import open_roster, part_of, resolved
+from beamlib.runs.configuration import stated, writing_configuration
 from beamlib.runs.estimate import estimate
 from beamlib.runs.evaluate import left_out
-from beamlib.runs.manifest import commit
+from beamlib.runs.manifest import commit, configuration_of_run
 from beamlib.suites.memorycode.running import PART
 from beamlib.suites.memorycode.shown import estimate_shown
 
@@ -107,9 +108,19 @@ class Workspace:
             settings = self.parameters.model_dump(exclude=set(_HIDDEN | _ONLY_BEAM if self.suite else _HIDDEN))
             paths = ("models", "prompts", "own_memory", "authors")
             settings |= {key: Path(settings[key]).name for key in paths if key in settings}
+            if not self.suite:  # another benchmark's figures show published answers as well
+                settings["configuration"] = self.configuration
+                caption = f"{caption} Configuration: {self.configuration}."
         self.files += save_figure(figure, name, folder, data, inputs, settings, caption, scores=scores)
         show: Any = Image  # has no types
         return show(filename=str(folder / f"{name}.png"), width=720, alt=caption)
+
+    @property
+    def configuration(self) -> str:
+        """The preset that the part was made by, and what was otherwise, for captions."""
+        if self.generating:
+            return stated([writing_configuration(self.parameters)])
+        return configuration_of_run(self.parameters)
 
     @property
     def author(self) -> str:
@@ -194,7 +205,8 @@ def preflight(folder: Path) -> list[str]:
     Papermill itself only warns about a name it does not know and injects it all the same, so a typo would silently run
     the default. Here an unknown, missing or mistyped parameter stops everything before a cell runs.
     """
-    files = sorted(path for path in folder.glob("*.yaml") if path.name != MODELS)
+    presets = [name for name in get_args(Preset) if (folder / f"{name}.yaml").exists()]
+    files = sorted(path for path in folder.glob("*.yaml") if path.name != MODELS and path.stem not in presets)
     if (folder / MODELS).exists():
         load_models(folder / MODELS)
     if not files:
@@ -204,11 +216,14 @@ def preflight(folder: Path) -> list[str]:
     notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in (*GENERATION, *EVALUATION, *SUITES)]
     accepted = {notebook.name: _accepted(notebook) for notebook in notebooks}
     for file in files:
+        for preset in presets:
+            load_parameters(file, preset=preset)
         load_parameters(file)
         values = parse_yaml(read_text(file), file)
         for notebook, parameters in accepted.items():
             _compare(file, values, notebook, parameters)
-    return [f"{file.name}: agrees with {len(notebooks)} notebooks" for file in files]
+    lines = [f"{file.name}: agrees with {len(notebooks)} notebooks" for file in files]
+    return lines + [f"{preset}.yaml: agrees with each of them" for preset in presets]
 
 
 def _accepted(notebook: Path) -> dict[str, str]:

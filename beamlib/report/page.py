@@ -28,13 +28,15 @@ _TEMPLATES = jinja2.Environment(
 class Section:
     """A part of the page: `published`, all sizes, or a tier with its backbone; `notebooks` are the rendered pages.
 
-    `note` says what could not be made, or which conversations were left out.
+    `note` says what could not be made, or which conversations were left out. `configuration` is the preset that it was
+    run by, with what was otherwise; empty for published values.
     """
 
     part: str
     notebooks: Sequence[Path]
     title: str = "Published values"
     note: str = ""
+    configuration: str = ""
 
 
 def write_page(
@@ -65,6 +67,7 @@ def _section(folder: Path, section: Section) -> dict[str, Any]:
         "part": part,
         "title": section.title,
         "note": section.note,
+        "configuration": section.configuration,
         "costs": Markup(cost_fragment(read_json(costs))) if costs.exists() else "",
         "notebooks": [(_link(folder, page), page.stem) for page in section.notebooks],
         "tables": [_table(folder, path) for path in sorted((folder / "tables" / part).glob("*.html"), key=_number)],

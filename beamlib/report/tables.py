@@ -31,6 +31,7 @@ from beamlib.report.tidy import (
     series_of,
     sizes_of,
 )
+from beamlib.runs.configuration import stated, windows_stated
 
 OFFLINE = "offline stand-in, not a language model"
 ORDERING = (
@@ -58,7 +59,8 @@ class Footer:
 
     `reasons` counts the unscored questions by named outcome, `gaps` the answers behind which a call of the memory gave
     nothing usable; `departures` are settings that change what is asked, where they are not the paper's;
-    `left_out` are conversations that cannot be read, with the reason.
+    `left_out` are conversations that cannot be read, with the reason. `configuration` is the preset with what differs
+    from it, `windows` the tokens that the memories may fill.
     """
 
     protocol: str
@@ -75,6 +77,8 @@ class Footer:
     gaps: int = 0
     departures: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    configuration: str = ""
+    windows: str = ""
 
     def lines(self) -> list[str]:
         """The footer as sentences, one per line, the warning about the stand-in first."""
@@ -86,6 +90,8 @@ class Footer:
             f"Data: {self.data_revision}; {_count(self.n_conversations, 'conversation')}, "
             f"{_count(self.n_questions, 'question')}, {_count(self.unscored, 'unscored', plural='unscored')}"
             f"{self._why()}.",
+            *([f"Configuration: {self.configuration}."] if self.configuration else []),
+            *([f"Context windows in tokens: {self.windows}."] if self.windows else []),
             f"Treatment: {self.treatment}. Tokens counted by: {self.token_counter}. Interval: {self.interval}.",
             *([f"Departing from the paper: {'; '.join(self.departures)}."] if self.departures else []),
             *([left_out_line(self.left_out)] if self.left_out else []),
@@ -140,6 +146,8 @@ def footer(
         gaps=gaps,
         departures=tuple(dict.fromkeys(text for manifest in manifests for text in _departures(manifest))),
         left_out={key: why for manifest in manifests for key, why in manifest.get("left_out", {}).items()},
+        configuration=stated(manifest["configuration"] for manifest in manifests if manifest.get("configuration")),
+        windows=windows_stated(manifests),
     )
 
 

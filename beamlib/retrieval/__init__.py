@@ -13,7 +13,7 @@ from beamlib.retrieval.hybrid import HybridIndex
 from beamlib.retrieval.keyed import KeyIndex
 from beamlib.retrieval.sparse import SparseIndex
 from beamlib.retrieval.splade import SparseVectorIndex
-from beamlib.retrieval.transformer import SparseModel, dense_encoder, sparse_encoder
+from beamlib.retrieval.transformer import SparseModel, dense_encoder, encoder_name, sparse_encoder
 
 __all__ = [
     "RETRIEVERS",
@@ -53,10 +53,10 @@ class Encoders:
     def used(self, retriever: str) -> str | None:
         """Name, with a hash of its weights, of the encoder that `retriever` uses; None for `bm25`."""
         if retriever == "splade":
-            return sparse_encoder(self.splade).name
-        if retriever == "dense":
-            return dense_encoder(self.dense).name
-        return embedded_encoder().name if retriever == "embedded" else None
+            return encoder_name(self.splade, "splade")
+        if retriever == "dense" and self.dense != "embedded":
+            return encoder_name(self.dense, "encoder")
+        return None if retriever == "bm25" else embedded_encoder().name
 
 
 _DEFAULT = Encoders()

@@ -104,6 +104,11 @@ def sparse_encoder(name: str) -> SparseModel:
     return _sparse(*_found(name, "splade"))
 
 
+def encoder_name(name: str, parameter: str) -> str:
+    """The name that manifests give a model, with the start of its weights' SHA-256; it is fetched, but not loaded."""
+    return _found(name, parameter)[1]
+
+
 @cache
 def _dense(folder: Path, name: str) -> DenseModel:
     return DenseModel(folder, name)

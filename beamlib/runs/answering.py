@@ -34,6 +34,10 @@ class Asked:
     transient: bool = False
 
 
+Group = tuple[Sequence[Asked], Model, bool]
+"""Prompts, who is asked, and whether the first of them warms the others' prefix."""
+
+
 def light_settings(arm: Arm, parameters: RunParameters) -> LightSettings:
     """LIGHT's settings for an arm: `without` switches one component off."""
     return LightSettings(
@@ -168,9 +172,9 @@ async def answers_to(asked: Sequence[Asked], reader: Model, *, warm: bool = Fals
     return [_answer(one, next(replies) if one.prompt is not None else None) for one in asked]
 
 
-async def answer_groups(groups: Sequence[tuple[Sequence[Asked], bool]], reader: Model) -> list[list[Answer]]:
-    """`answers_to` for several groups at once, each with its `warm`."""
-    return list(await asyncio.gather(*(answers_to(asked, reader, warm=warm) for asked, warm in groups)))
+async def answer_groups(groups: Sequence[Group]) -> list[list[Answer]]:
+    """`answers_to` for several groups at once."""
+    return list(await asyncio.gather(*(answers_to(asked, reader, warm=warm) for asked, reader, warm in groups)))
 
 
 def answer_arms(
@@ -182,13 +186,14 @@ def answer_arms(
     evidence: Mapping[str, tuple[int, ...]],
 ) -> dict[str, list[Answer]]:
     """The answers of every arm by its name. Memories read and recall one after the other, then all prompts go out."""
-    groups: list[tuple[Sequence[Asked], bool]] = []
+    groups: list[Group] = []
     for arm, memory in ingested(arms, conversation, parameters, roster, evidence):
         whole = arm.memory == "full-context"
         accumulate = whole and "questions_accumulate" in parameters.flags
-        groups.append((ask_probes(probes, memory, prompt_of(arm, parameters), accumulate=accumulate), whole))
+        asked = ask_probes(probes, memory, prompt_of(arm, parameters), accumulate=accumulate)
+        groups.append((asked, roster.reader_of(arm.memory), whole))
     names = [arm.name for arm in arms]
-    return dict(zip(names, run(answer_groups(groups, roster.reader)), strict=True))
+    return dict(zip(names, run(answer_groups(groups)), strict=True))
 
 
 def prompt_of(arm: Arm, parameters: RunParameters) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from beamlib.files import to_json
+from beamlib.models.base import Model
 from beamlib.models.careful import Careful
 from beamlib.models.client import EndpointModel
 from beamlib.models.endpoints import Endpoint, ModelsFile, load_models
@@ -18,7 +19,7 @@ from beamlib.models.offline import OFFLINE_NAME, OfflineModel
 from beamlib.models.prompts import check_overrides
 from beamlib.models.roster import Roster
 from beamlib.models.store import CallStore, StoredModel, now
-from beamlib.params import OF_GENERATION, RunParameters, load_parameters
+from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.text import use_counter
 
 _REPLY_IN_RESERVE = 1_024
@@ -28,12 +29,16 @@ STARTED = now()
 """When this program began: `refresh` renews what is older, over all backbones and worker processes of a run."""
 
 ROLES = ("reader", "memory", "compressor", "judge", "aligner")
+READER_OF = "reader:"
+"""Begins the role of a reader that is served otherwise for one method, whose name follows."""
 
-_PARAMS = Path(__file__).resolve().parents[2] / "params"
 _NO_CALL_RESTS_ON = frozenset({"protocol", "seed", "workers", "memorycode", *OF_GENERATION})
 _HAVE_OPTIONS = frozenset(
-    {"size", "data", "run", "conversations", "own_memory", "models", "backbone", "calls", "confirm_cost", "prompts"}
-)
+    {
+        "size", "preset", "data", "run", "conversations", "own_memory", "models", "backbone", "calls", "confirm_cost",
+        "prompts",
+    }
+)  # fmt: skip
 
 
 def models_file(parameters: RunParameters) -> ModelsFile | None:
@@ -42,12 +47,54 @@ def models_file(parameters: RunParameters) -> ModelsFile | None:
 
 
 def endpoints(parameters: RunParameters) -> dict[str, Endpoint]:
-    """The endpoint of each of `ROLES`; empty for the offline stand-in."""
+    """The endpoint of each of `ROLES`, and of `reader:<method>` where the backbone is served otherwise for a method.
+
+    Empty for the offline stand-in. A role without an output limit has the parameters'.
+    """
     found = models_file(parameters)
     if found is None:
         return {}
-    others = {"memory": found.memory, "compressor": found.compressor, "judge": found.judge, "aligner": found.aligner}
-    return {"reader": found.reader(parameters.backbone), **others}
+    backbone = found.reader(parameters.backbone)
+    readers = {f"{READER_OF}{method}": backbone.of(method) for method in backbone.methods}
+    usual = backbone.of("")
+    roles = {
+        "reader": usual, **{role: one for role, one in readers.items() if one != usual}, "memory": found.memory,
+        "compressor": found.compressor, "judge": found.judge, "aligner": found.aligner,
+    }  # fmt: skip
+    return {role: one.limited(parameters.output_tokens) for role, one in roles.items()}
+
+
+def reader_role(memory: str, roles: Mapping[str, Any]) -> str:
+    """The one of `roles` (as `endpoints` names them) that answers over what `memory` recalls."""
+    own = f"{READER_OF}{memory}"
+    return own if own in roles else "reader"
+
+
+def roster(models: Mapping[str, Model]) -> Roster:
+    """The models of a run by the names that `endpoints` gives their roles."""
+    methods = {role.removeprefix(READER_OF): one for role, one in models.items() if role.startswith(READER_OF)}
+    return Roster(**{role: models[role] for role in ROLES}, methods=methods)
+
+
+def windows(parameters: RunParameters) -> dict[str, int]:
+    """Tokens that the memories may fill, by parameter: what is wanted, and no more than the endpoints accept.
+
+    RAG and LIGHT get equally much, whatever each is served with (paper, section 4.1: 32K).
+    """
+    roles = endpoints(parameters)
+    wanted = {"reader_window": parameters.reader_window, "full_context_window": parameters.full_context_window}
+    if not roles:
+        return {**wanted, "full_context_window": parameters.full_context_window or _OFFLINE_WINDOW}
+    found = {}
+    for name, methods in (("reader_window", ("rag", "light")), ("full_context_window", ("full-context",))):
+        window = max(_LEAST_WINDOW, min(_room(roles[reader_role(method, roles)]) for method in methods))
+        found[name] = min(wanted[name] or window, window)
+    return found
+
+
+def _room(reader: Endpoint) -> int:
+    # The memories' own reserve has room for a reply of this length and no longer one.
+    return reader.context_window - max(0, (reader.max_output_tokens or 0) - _REPLY_IN_RESERVE)
 
 
 def resolved(parameters: RunParameters) -> RunParameters:
@@ -57,15 +104,9 @@ def resolved(parameters: RunParameters) -> RunParameters:
     The counter is made the process's own, and the folder of prompts is checked.
     """
     found = models_file(parameters)
-    changes: dict[str, Any] = {"full_context_window": parameters.full_context_window or _OFFLINE_WINDOW}
+    changes: dict[str, Any] = dict(windows(parameters))
     if found is not None:
         changes["backbone"] = parameters.backbone or next(iter(found.readers))
-        reader = found.reader(changes["backbone"])
-        # The memories' own reserve has room for a reply of this length and no longer one.
-        window = reader.context_window - max(0, (reader.max_output_tokens or 0) - _REPLY_IN_RESERVE)
-        for name in ("reader_window", "full_context_window"):
-            wanted = getattr(parameters, name) or window
-            changes[name] = min(wanted, max(window, _LEAST_WINDOW))
     counter = parameters.token_counter
     if counter == "auto" and found is None:
         counter = "regex-words"  # the stand-in's numbers must not depend on what else is installed
@@ -74,10 +115,15 @@ def resolved(parameters: RunParameters) -> RunParameters:
     return parameters.model_copy(update={**changes, "token_counter": use_counter(counter)})
 
 
-def identities(parameters: RunParameters) -> dict[str, dict[str, Any]]:
-    """What a reply of each role depends on, for manifests; without keys, prices and the like."""
-    offline = {role: {"model": OFFLINE_NAME} for role in ROLES}
-    return {role: endpoint.settings for role, endpoint in endpoints(parameters).items()} or offline
+def identities(parameters: RunParameters, memory: str = "") -> dict[str, dict[str, Any]]:
+    """What a reply of each of `ROLES` depends on, for manifests; without keys, prices and the like.
+
+    The reader is the one that answers over what `memory` recalls.
+    """
+    found = endpoints(parameters)
+    if not found:
+        return {role: {"model": OFFLINE_NAME} for role in ROLES}
+    return {role: found[reader_role(memory, found) if role == "reader" else role].settings for role in ROLES}
 
 
 def part_of(parameters: RunParameters) -> str:
@@ -104,7 +150,8 @@ def recording_command(parameters: RunParameters) -> str:
     words += ["--prompts", parameters.prompts] if parameters.prompts else []
     words += ["--memory", parameters.own_memory] if parameters.own_memory else []
     words += ["--conversations", str(parameters.conversations)] if parameters.conversations else []
-    usual = load_parameters(_PARAMS / f"{parameters.size.lower()}.yaml")
+    words += ["--preset", parameters.preset] if parameters.preset != "default" else []
+    usual = usual_parameters(parameters.size, preset=parameters.preset)
     for name in sorted(RunParameters.model_fields.keys() - _HAVE_OPTIONS - _NO_CALL_RESTS_ON):
         value = getattr(parameters, name)
         if value != getattr(usual, name):
@@ -136,7 +183,7 @@ def open_roster(
     path = calls_folder(parameters, suite) / f"{conversation}.sqlite"
     command = command or recording_command(parameters)
     with CallStore(path, read_only=parameters.calls == "replay") as store:
-        models = {}
+        models: dict[str, Model] = {}
         for role, endpoint in roles.items():
             lanes = max(1, endpoint.concurrency // processes)
             stored = StoredModel(
@@ -150,7 +197,7 @@ def open_roster(
                 since=since,
             )
             models[role] = Careful(stored)
-        yield Roster(**models)
+        yield roster(models)
 
 
 def stored_calls(folder: Path) -> int:

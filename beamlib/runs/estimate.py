@@ -19,7 +19,7 @@ from beamlib.benchmark.loading import load
 from beamlib.benchmark.sources import Source
 from beamlib.errors import UserError
 from beamlib.files import read_json, write_json
-from beamlib.models.base import run
+from beamlib.models.base import Model, run
 from beamlib.models.careful import Careful
 from beamlib.models.client import EndpointModel
 from beamlib.models.endpoints import Endpoint
@@ -29,7 +29,7 @@ from beamlib.models.tokens import ENDPOINT_COUNTER, EndpointCounter
 from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.runs.arms import Arm
-from beamlib.runs.calling import calls_folder, endpoints, part_of, resolved
+from beamlib.runs.calling import calls_folder, endpoints, part_of, resolved, roster
 from beamlib.runs.evaluate import plan_run, work
 from beamlib.runs.records import Answer
 from beamlib.runs.rehearsal import ELSE_EXPECTED, EXPECTED, Counts, EstimatingModel, Rehearsal, Step, Tally
@@ -132,11 +132,11 @@ def rehearsed_roster(
         counters = {role: run(open_counters.enter_async_context(EndpointCounter(roles[role]))) for role in counting}
         with CallStore(calls_folder(parameters, suite) / f"{conversation}.sqlite", read_only=True) as store:
             rehearsal = Rehearsal(conversation, store, expected=expected, refresh=parameters.calls == "refresh")
-            models = {}
+            models: dict[str, Model] = {}
             for role, endpoint in roles.items():
                 model = EndpointModel(role, endpoint, prompts=prompts)
                 models[role] = Careful(EstimatingModel(role, model, rehearsal, counters.get(role)))
-            yield Roster(**models), rehearsal.tally
+            yield roster(models), rehearsal.tally
     finally:
         run(open_counters.aclose())
 

@@ -102,7 +102,8 @@ def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     if plan.tasks:
         _compute(plan, quiet=quiet)
     for held in plan.results.values():
-        if manifests.read(held.folder).left_out != held.left_out:  # nothing to compute, and yet another part is told
+        found, now = manifests.read(held.folder), manifests.configuration_of(held.arm, plan.parameters)
+        if (found.left_out, found.configuration) != (held.left_out, now):  # nothing to compute, and yet told otherwise
             _write(held, plan.parameters)
     return _evaluation(plan)
 
@@ -320,7 +321,8 @@ def answers_to_probe(
     missing = [arm for arm in arms if arm.name not in answers]
     evidence = {probe.id: loaded.gold[probe.id].evidence}
     for arm, memory in ingested(missing, loaded.conversation, parameters, roster, evidence):
-        answers[arm.name] = answer_alone(probe, loaded.probes, arm, memory, parameters, roster.reader)
+        reader = roster.reader_of(arm.memory)
+        answers[arm.name] = answer_alone(probe, loaded.probes, arm, memory, parameters, reader)
     yield from ((arm, answers[arm.name]) for arm in arms)
 
 

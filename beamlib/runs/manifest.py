@@ -18,8 +18,9 @@ from beamlib.errors import UserError
 from beamlib.files import read_json, sha256, sha256_of_file, to_json, write_json
 from beamlib.models.prompts import prompt_file
 from beamlib.params import RunParameters
-from beamlib.runs.arms import Arm
-from beamlib.runs.calling import identities
+from beamlib.runs.arms import Arm, arms_of, experiments
+from beamlib.runs.calling import identities, resolved
+from beamlib.runs.configuration import Configuration, configuration, stated
 from beamlib.runs.own import own_memory_hash
 
 PACKAGE = Path(beamlib.__file__).parent
@@ -110,6 +111,7 @@ class Manifest(BaseModel):
     schema_version: Literal[1] = 1
     arm: str
     size: str
+    configuration: Configuration
     settings: dict[str, Any]
     reader: str
     judge: str
@@ -218,7 +220,7 @@ def _prompts(parameters: RunParameters, names: Iterable[str]) -> dict[str, str]:
 
 def answers_key(arm: Arm, parameters: RunParameters) -> str:
     """What an answer depends on, besides its conversation and question. The parameters have to be resolved."""
-    models = identities(parameters)
+    models = identities(parameters, arm.memory)
     values = {
         "arm": arm.model_dump(),
         "parameters": {**_settings(parameters, _ANSWER_PARAMETERS), "released": sorted(parameters.flags)},
@@ -241,6 +243,17 @@ def judgements_key(answers: str, parameters: RunParameters) -> str:
         "code": code_hash(_JUDGE_CODE),
     }
     return sha256(to_json(values))
+
+
+def configuration_of(arm: Arm, parameters: RunParameters) -> Configuration:
+    """The preset that `arm` was run by, and what was otherwise. The parameters have to be resolved."""
+    return configuration(arm, parameters, (*_ANSWER_PARAMETERS, *_JUDGE_PARAMETERS))
+
+
+def configuration_of_run(parameters: RunParameters) -> str:
+    """The configurations of all arms of a run, as one phrase."""
+    known = resolved(parameters)
+    return stated(configuration_of(arm, known) for arm in arms_of(known, experiments(known)))
 
 
 def recorded_parameters(manifest: Manifest) -> dict[str, Any]:
@@ -270,11 +283,12 @@ def build(
 ) -> Manifest:
     """The manifest of `arm` over the finished `conversations`; the hashes of their records are by `records_hash`."""
     answers = answers_key(arm, parameters)
-    models = identities(parameters)
+    models = identities(parameters, arm.memory)
     ordered = dict(sorted(conversations.items()))
     return Manifest(
         arm=arm.name,
         size=parameters.size,
+        configuration=configuration_of(arm, parameters),
         settings={
             "arm": arm.model_dump(),  # apart: the arm of the other context_budget differs from the run's
             **_settings(parameters, (*_ANSWER_PARAMETERS, *_JUDGE_PARAMETERS)),

@@ -17,7 +17,7 @@ from beamlib.models.endpoints import Endpoint
 from beamlib.models.store import CallStore, Totals
 from beamlib.models.tokens import ENDPOINT_COUNTER
 from beamlib.params import RunParameters
-from beamlib.runs.calling import calls_folder, models_file
+from beamlib.runs.calling import READER_OF, calls_folder, models_file
 
 MILLION = 1_000_000
 
@@ -58,7 +58,10 @@ class RealisedRow(Row):
 
 
 class RoleFacts(BaseModel):
-    """A role's endpoint, the counter of its input tokens, and the longest pending request (0 where there is none)."""
+    """A role's endpoint, the counter of its input tokens, and the longest pending request (0 where there is none).
+
+    `max_output_tokens` is None where the model's own limit holds.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -72,8 +75,11 @@ class RoleFacts(BaseModel):
 
     @property
     def fits(self) -> bool:
-        """Whether the longest request and its reply fit into the endpoint's context window."""
-        return not self.largest_input or self.largest_input + (self.max_output_tokens or 0) <= self.context_window
+        """Whether the longest request and its reply fit into the endpoint's context window.
+
+        A reply without a limit of its own gets what the request leaves, so it has to leave something.
+        """
+        return not self.largest_input or self.largest_input + (self.max_output_tokens or 1) <= self.context_window
 
 
 class OutputRule(BaseModel):
@@ -258,7 +264,9 @@ def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
         return []
     named = {"memory": models.memory, "compressor": models.compressor, "judge": models.judge, "aligner": models.aligner}
     prices = {(role, endpoint.model): endpoint for role, endpoint in named.items()}
-    prices |= {("reader", endpoint.model): endpoint for endpoint in models.readers.values()}
+    for backbone in models.readers.values():
+        prices["reader", backbone.model] = backbone
+        prices |= {(f"{READER_OF}{method}", one.model): one for method, one in backbone.methods.items()}
     rows = []
     for one in stored_totals([calls_folder(parameters, suite)]):
         endpoint = prices.get((one.role, one.model))

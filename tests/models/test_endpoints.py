@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
 from beamlib.errors import UserError
-from beamlib.models.endpoints import load_models
+from beamlib.models.endpoints import Author, load_models
 
 ENDPOINT = {"model": "tiny", "base_url": "http://127.0.0.1:8000/v1", "context_window": 32_768}
 ROLES = ("memory", "compressor", "judge", "aligner")
@@ -41,6 +41,40 @@ def test_readers_are_chosen_by_name_and_the_first_by_default(tmp_path: Path) -> 
     assert found.reader("") is found.readers["one"] and found.reader("two") is found.readers["two"]
     with pytest.raises(UserError, match=r"'three'.*one, two"):
         found.reader("three")
+
+
+def test_a_method_overrides_fields_of_its_reader(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    values = yaml.safe_load(path.read_text())
+    yarn = {"base_url": "http://127.0.0.1:8001/v1", "context_window": 131_072, "extra": {"top_p": 0.5}}
+    values["readers"]["one"] = {**ENDPOINT, "temperature": 0.3, "methods": {"full-context": yarn}}
+    path.write_text(yaml.safe_dump(values))
+    reader = load_models(path).reader("one")
+    assert reader.of("full-context").settings == {**reader.of("rag").settings, **yarn}
+    assert reader.of("full-context").temperature == 0.3
+    assert reader.of("rag") == reader.of("none") == reader.of("")
+    assert "methods" not in reader.of("rag").settings
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        ({"long": {}}, r"readers\.one\.methods\.long' is 'long': .*'full-context', 'rag' or 'light'"),
+        ({"rag": {"window": 3}}, r"unknown field 'readers\.one\.methods\.rag\.window'.*context_window"),
+        ({"rag": {"context_window": 3}}, r"'readers\.one\.methods\.rag\.context_window' is 3"),
+        ({"rag": {"methods": {}}}, r"unknown field 'readers\.one\.methods\.rag\.methods'"),
+        ({"rag": 3}, r"'readers\.one\.methods\.rag' is 3"),
+        ([], r"'readers\.one\.methods' is \[\]"),
+    ],
+)
+def test_a_mistake_in_a_method_names_it(tmp_path: Path, methods: Any, message: str) -> None:
+    path = written(tmp_path)
+    values = yaml.safe_load(path.read_text())
+    values["readers"]["one"]["methods"] = methods
+    path.write_text(yaml.safe_dump(values))
+    with pytest.raises(UserError, match=message) as caught:
+        load_models(path)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +128,9 @@ def test_authors_are_optional_and_the_planner_stands_in_for_the_others(tmp_path:
     authors = {"planner": ENDPOINT, "speaker": {**ENDPOINT, "model": "talker"}}
     path.write_text(yaml.safe_dump({**values, "authors": authors}))
     found = load_models(path)
-    assert found.author("speaker").model == "talker" and found.author("prober") is found.authors["planner"]
+    assert found.author("speaker").model == found.author("detector").model == "talker"
+    for role in ("titler", "narrator", "augmenter", "asker", "prober"):
+        assert found.author(role) is found.authors["planner"]
     path.write_text(yaml.safe_dump({**values, "authors": {"speaker": ENDPOINT}}))
     with pytest.raises(UserError, match=r"'authors\.prober' is missing.*planner at least"):
         load_models(path).author("prober")
@@ -103,9 +139,13 @@ def test_authors_are_optional_and_the_planner_stands_in_for_the_others(tmp_path:
         load_models(path)
     ours = load_models(repo_root / "params" / "models.yaml")
     names = {role: author.model for role, author in ours.authors.items()}
-    assert names["planner"] == names["prober"] == "gpt-4.1-mini" and "Llama-3.3-70B" in names["asker"]
-    assert names["speaker"] == "Qwen/Qwen2.5-32B-Instruct-AWQ"
-    assert {author.temperature for author in ours.authors.values()} == {0.1}
+    assert set(names) == set(get_args(Author))
+    assert names["planner"] == names["prober"] == "gpt-4.1-mini" and names["titler"] == names["augmenter"] == "gpt-4.1"
+    assert "Llama-3.3-70B" in names["asker"] and names["narrator"] == names["asker"]
+    assert names["speaker"] == names["detector"] == "Qwen/Qwen2.5-32B-Instruct-AWQ"
+    warm = {role for role, author in ours.authors.items() if author.temperature == 0.1}
+    assert warm == {"planner", "asker", "speaker"}  # section 4.1: plans, user turns, assistant turns; 0 for the rest
+    assert {author.temperature for role, author in ours.authors.items() if role not in warm} == {0.0}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "readers: {}", "readers: [a", "judge: 3"])

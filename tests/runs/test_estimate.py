@@ -198,7 +198,7 @@ def test_an_endpoint_that_counts_is_asked_and_counters_are_not_mixed(tmp_path: P
 
 def test_a_request_that_does_not_fit_is_told(tmp_path: Path, repo_root: Path) -> None:
     parameters = run_parameters(tmp_path, repo_root, "http://127.0.0.1:9/v1")
-    models_file(tmp_path, "http://127.0.0.1:9/v1", context_window=2_000)
+    models_file(tmp_path, "http://127.0.0.1:9/v1", context_window=1_000)
     found = estimate(parameters, [Arm(memory="full-context")], quiet=True)
     (reader,) = (one for one in found.roles if one.role == "reader")
     assert not reader.fits

@@ -29,7 +29,7 @@ from beamlib.runs.own import own_memory_hash
 from beamlib.runs.records import Answer
 from beamlib.suites.memorycode.dialogues import Dialogue
 from beamlib.suites.memorycode.outputs import Outputs, read_outputs, write_outputs
-from beamlib.suites.memorycode.running import PART, arm_of
+from beamlib.suites.memorycode.running import PART, arm_of, method_of
 from beamlib.suites.memorycode.setups import PROMPT, PUBLISHED, Place, Setup, places_of
 
 OFFLINE_READER = "offline"
@@ -153,7 +153,7 @@ def setup_basis(setup: Setup, parameters: RunParameters) -> tuple[str, dict[str,
     folder = Path(parameters.prompts) if parameters.prompts else None
     names = (PROMPT[setup], *(_LIGHT_PROMPTS if setup == "light" else ()))
     prompts = {name: prompt_file(name, folder).sha256 for name in names}
-    models = identities(parameters)
+    models = identities(parameters, method_of(setup))
     roles = ("reader", "memory", "compressor") if setup == "light" else ("reader",)
     rests_on = [setup, settings, prompts, {role: models[role] for role in roles}, code_hash(_CODE)]
     return sha256(to_json(rests_on)), settings, prompts
@@ -286,12 +286,16 @@ class OutputFolder:
 
     def write_manifest(self) -> RunManifest:
         """Write `run.json` over what there is by now."""
-        models = identities(self.parameters)
+        models = identities(self.parameters, method_of(self.arm) if self.arm else "")
         roles = ("reader", "memory", "compressor") if "light" in self.setups else ("reader",)
+        others = (
+            {} if self.arm else {"reader of histories": identities(self.parameters, method_of("history"))["reader"]}
+        )
         manifest = RunManifest(
             reader=reader_name(self.parameters),
             arm=self.arm,
-            models={role: models[role] for role in roles},
+            models={role: models[role] for role in roles}
+            | {role: one for role, one in others.items() if one != models["reader"]},
             setups={setup: self._setup_record(setup) for setup in self.setups if self._concerns(setup)},
             code_sha256=code_hash(_CODE),
             package_version=beamlib.__version__,

@@ -21,7 +21,7 @@ from beamlib.models.roster import Roster
 from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.retrieval import Encoders
-from beamlib.runs.answering import Asked, answer_groups, ingested, recollections
+from beamlib.runs.answering import Asked, answer_groups, answers_to, ingested, recollections
 from beamlib.runs.arms import Arm
 from beamlib.runs.calling import STARTED, calls_folder, open_roster, resolved
 from beamlib.runs.progress import as_they_end
@@ -82,6 +82,11 @@ def arm_of(setup: Setup, parameters: RunParameters) -> Arm:
             raise ValueError(f"{setup} has no memory")
 
 
+def method_of(setup: Setup) -> str:
+    """The method whose reader answers in a setup: the whole history is long context too, as BEAM's is."""
+    return {"history": "full-context", "full_context": "full-context"}.get(setup, setup)
+
+
 def run_dialogue(dialogue: Dialogue, setups: Sequence[Setup], parameters: RunParameters, roster: Roster) -> Answers:
     """The answers of one dialogue in every setup.
 
@@ -96,8 +101,8 @@ def run_dialogue(dialogue: Dialogue, setups: Sequence[Setup], parameters: RunPar
             placed = prompts_of(dialogue, setup, parameters.retriever, encoders)
             asked[setup] = [Asked(_probe(dialogue, setup, place), prompt=prompt) for place, prompt in placed]
     asked |= _recalled(dialogue, [setup for setup in setups if setup in MEMORIES], parameters, roster)
-    groups = [(asked[setup], setup in ("history", "full_context")) for setup in setups]
-    return dict(zip(setups, run(answer_groups(groups, roster.reader)), strict=True))
+    groups = [(asked[one], roster.reader_of(method_of(one)), one in ("history", "full_context")) for one in setups]
+    return dict(zip(setups, run(answer_groups(groups)), strict=True))
 
 
 def run_shared(wanted: Wanted, reader: Model) -> Work:
@@ -113,7 +118,7 @@ def run_shared(wanted: Wanted, reader: Model) -> Work:
                 key = _identity(prompt)
                 asked.setdefault(key, Asked(_probe(dialogue, setup, place), prompt=prompt))
                 placed.append((dialogue, setup, place, key))
-    (answers,) = run(answer_groups([(list(asked.values()), False)], reader))
+    answers = run(answers_to(list(asked.values()), reader))
     answer = dict(zip(asked, answers, strict=True))
     work: Work = {dialogue.id: {setup: [] for setup in setups} for dialogue, setups in wanted}
     for dialogue, setup, place, key in placed:
