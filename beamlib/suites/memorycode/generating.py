@@ -187,9 +187,8 @@ class _Record:
         }
         path = order.out / RECORD
         if not path.exists():
-            for name in (DATASET, TOPICS):
-                if (order.out / name).exists():
-                    raise UserError(f"{order.out / name}: was not generated here; choose another folder.")
+            if (order.out / TOPICS).exists():
+                raise UserError(f"{order.out / TOPICS}: was not generated here; choose another folder.")
             return cls(told)
         value = read_json(path)
         try:
