@@ -101,8 +101,8 @@ def fulfil(order: Order) -> Generated:
     pending = [one for one in wanted if not record.holds(order.out, one)]
     if endpoint is not None and order.calls != "replay" and pending:
         print(estimate([_template(order, one).dialogue for one in pending], endpoint, order.prompts))
-        EndpointModel("speaker", endpoint).ready()  # a key that is not there should show before anything is paid
         order = replace(order, yes=agreed(order.yes))
+        EndpointModel("speaker", endpoint).ready()
     started, since = time.monotonic(), now()
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
     record.write(order.out)
