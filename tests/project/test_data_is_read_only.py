@@ -104,6 +104,8 @@ Arguments = Callable[[Places], list[object]]
 REFUSED = "was not generated here"
 TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     "data check": [(lambda p: [p.data], 0, "100K")],
+    "data audit": [(lambda p: [p.data], 0, "")],
+    "data errata": [(lambda p: [], 0, "")],
     "data download": [(lambda p: [p.data], 2, REFUSED), (lambda p: [p.data / "100K"], 2, REFUSED)],
     "evidence": [(lambda p: ["--data", p.data, "--memory", "light,rag", "--k", "1"], 0, "recall")],
     "score": [(lambda p: [p.run / "100k/none"], 0, "average"), (lambda p: [p.data], 2, "manifest.json")],
@@ -121,6 +123,7 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
         (lambda p: ["--out", p.data / "new", "--seed", "8"], 2, REFUSED),
         (lambda p: ["--out", p.data / "100K/1"], 2, REFUSED),
     ],
+    "titles": [(lambda p: [p.data / "x.json", "--domain", "coding", "--models", "params/models.yaml"], 2, REFUSED)],
     "run-all": [
         (lambda p: ["--download", "--data", p.data, "--name", p.run.name], 2, REFUSED),
         (lambda p: ["--data", p.data, "--memorycode", "."], 2, "dialogue_<id>.json"),
