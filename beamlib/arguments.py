@@ -1,9 +1,12 @@
-"""Reading the values of command-line options."""
+"""What the user gives a command: the values of its options, and a yes to what it would spend."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+import typer
 
 from beamlib.errors import UserError
 
@@ -35,3 +38,13 @@ def named_settings(items: Sequence[str] | None) -> dict[str, object]:
             raise UserError(f"--set: {item!r} is not of the form name=value, for example variant=released.")
         found[name.strip()] = parse_yaml(value, Path(f"--set {name.strip()}"))
     return found
+
+
+def agreed(yes: bool) -> bool:
+    """True where the user agrees to the estimate above: by `--yes`, or asked at the terminal; else a `UserError`."""
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UserError("nothing was called: add --yes to spend what the estimate above says.")
+        if not typer.confirm("Make these calls?"):
+            raise UserError("nothing was called.")
+    return True

@@ -195,9 +195,12 @@ def estimate_cost(
     preset: PresetName = "",
     settings: Settings = None,
     skip_broken: SkipBroken = False,
+    count_at_endpoint: Annotated[
+        bool, typer.Option("--count-at-endpoint", help="Have endpoints count tokens (vLLM's /tokenize route).")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """What a run would call, and what that costs; nothing is called.
+    """What a run would call, and what that costs; no request is sent, save those of --count-at-endpoint.
 
     Where PARAMS names no models file, models.yaml beside it is taken.
     """
@@ -206,7 +209,9 @@ def estimate_cost(
     endpoints = Endpoints(models, base_url, model, key_variable, context_window)
     overrides = {**named_settings(settings), **({} if conversations is None else {"conversations": conversations})}
     overrides |= {"skip_broken": True} if skip_broken else {}
-    found = estimate_lines(params, data, name, endpoints, backbone, prompts, overrides, preset)
+    found = estimate_lines(
+        params, data, name, endpoints, backbone, prompts, overrides, preset, count_at_endpoint=count_at_endpoint
+    )
     print(to_json(found.model_dump(mode="json"), indent=2) if as_json else found.render())
 
 
@@ -216,8 +221,10 @@ def calls_export(
     archive: Annotated[Path, typer.Argument(help="The file to write, for example nano.tar.zst.")],
 ) -> None:
     """Write the stored calls of RUN, with its answers and judgements, into ARCHIVE (.tar.zst) with a list of hashes."""
+    from beamlib.benchmark.sources import refuse_data
     from beamlib.runs.publish import publish
 
+    refuse_data(archive.parent)
     print(publish(run, archive))
 
 
@@ -227,8 +234,10 @@ def calls_import(
     run: Annotated[Path, typer.Argument(help="The run folder that its calls go into.")],
 ) -> None:
     """Check ARCHIVE and merge its calls into the run folder RUN, so that it can be replayed."""
+    from beamlib.benchmark.sources import refuse_data
     from beamlib.models.archive import import_calls
 
+    refuse_data(run)
     print(import_calls(archive, run))
 
 
@@ -305,6 +314,7 @@ def run_all(
     name: Annotated[str, typer.Option(help="Name of the run folder under runs/.")] = "default",
     conversations: Annotated[int, typer.Option(min=0, help="At most this many per tier; 0 for all.")] = 0,
     protocol: Annotated[str, typer.Option(help="Scoring protocol of the tables.")] = "paper",
+    authors: Annotated[Path | None, typer.Option(help="Models file whose authors write conversations.")] = None,
     memory: Annotated[str, typer.Option(help="A memory of your own beside the others, as file.py:Class.")] = "",
     memorycode: Annotated[
         Path | None, typer.Option(envvar="MEMORYCODE_DATA", help="Folder of MemoryCode dialogues (notebook 10).")
@@ -337,6 +347,7 @@ def run_all(
             memorycode=memorycode,
             download=download,
             endpoints=Endpoints(models, base_url, model, key_variable, context_window),
+            authors=authors,
             backbones=listed(backbones),
             calls=calls,
             prompts=prompts,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -125,19 +126,20 @@ def run(
     from beamlib.suites.memorycode.ordering import RunOrder, fulfil
 
     check_run_name(name)
-    folder = ROOT / "runs" / name
-    fulfil(
-        RunOrder(
-            data=data,
-            folder=folder,
-            setups=listed(setups),
-            models=Endpoints(models, base_url, model, key_variable, context_window).path(folder),
-            backbone=backbone,
-            calls=calls,
-            memory=memory,
-            prompts=prompts,
-            conversations=conversations,
-            settings=named_settings(settings),
-            yes=yes,
+    with tempfile.TemporaryDirectory(prefix="beamlib-memorycode-") as place:  # a run that is refused leaves nothing
+        fulfil(
+            RunOrder(
+                data=data,
+                folder=ROOT / "runs" / name,
+                setups=listed(setups),
+                models=Endpoints(models, base_url, model, key_variable, context_window).path(Path(place)),
+                keep_models=bool(base_url),
+                backbone=backbone,
+                calls=calls,
+                memory=memory,
+                prompts=prompts,
+                conversations=conversations,
+                settings=named_settings(settings),
+                yes=yes,
+            )
         )
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -13,9 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import typer
 import yaml
-from rich.console import Console
 from tqdm import tqdm
 
 from beamlib.benchmark.model import SIZES, Size
@@ -24,20 +21,18 @@ from beamlib.benchmark.sources import find_conversations, parse_size
 from beamlib.errors import UserError
 from beamlib.files import read_json, write_text
 from beamlib.generate.producing import produce
-from beamlib.generate.working import commission_of, writing_of
-from beamlib.main_memorycode import MemoryCode, find_dialogues, memorycode
-from beamlib.models.client import EndpointModel
-from beamlib.models.endpoints import load_models, parse_models
+from beamlib.main_memorycode import find_dialogues, memorycode
+from beamlib.main_plan import Plan, confirm, console, label
+from beamlib.models.endpoints import MODELS, load_models, parse_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import check_overrides
-from beamlib.params import RunParameters, load_parameters, preset_values
+from beamlib.params import GENERATED, RunParameters, load_parameters, preset_values
 from beamlib.processes import process_pool
 from beamlib.report.assembly import ALL, assemble_job
 from beamlib.report.costs import read_costs, save_costs
 from beamlib.report.notebooks import (
     EVALUATION,
     GENERATION,
-    MODELS,
     PUBLISHED,
     ROOT,
     SUITES,
@@ -48,22 +43,17 @@ from beamlib.report.page import Section, summary_rows, write_page
 from beamlib.report.text import print_rows
 from beamlib.retrieval import Encoders
 from beamlib.runs.arms import arms_of, experiments
-from beamlib.runs.calling import endpoints, models_file, part_of, resolved
+from beamlib.runs.calling import endpoints, part_of, resolved
 from beamlib.runs.estimate import estimate, save
 from beamlib.runs.evaluate import evaluate, left_out
 from beamlib.runs.manifest import configuration_of_run
 from beamlib.runs.own import own_memory
 from beamlib.runs.publish import keep_settings
-from beamlib.runs.spending import Estimate, realised
+from beamlib.runs.spending import Estimate, count, realised
 from beamlib.suites.memorycode.running import PART
-
-console = Console(highlight=False)
 
 OFFLINE = "offline"
 """What `--models` says where no model is to be called."""
-
-GENERATED = "generated"
-"""The part of a run folder that generated conversations go to."""
 
 _OPTIONS = {
     "size": "--sizes", "data": "--data", "run": "--name", "conversations": "--conversations", "protocol": "--protocol",
@@ -141,24 +131,61 @@ class Job:
     yes: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     preset: str = "default"
+    authors: Path | None = None
 
 
 def run(job: Job) -> None:
-    """Do the job: check the parameters, run the published part, then each tier; end with the page and a summary."""
+    """Do the job: say what it is and what it costs, then generate, evaluate, run the notebooks and write the page.
+
+    Before there is a yes to the estimate of all of it, no request is sent and nothing is written into the run folder.
+    """
+    with tempfile.TemporaryDirectory(prefix="beamlib-run-all-") as place:
+        plan = _plan(job, Path(place))
+        _announce(job, plan)
+        expected, confirmed = confirm(plan, Path(place))
+        changes: dict[str, Any] = {"confirm_cost": confirmed}
+        if job.endpoints.base_url:
+            changes["models"] = job.endpoints.path(ROOT / plan.folder)
+            if plan.runs[0].authors == plan.runs[0].models:
+                changes["authors"] = changes["models"]
+    plan = plan.agreed(changes)
+    if plan.generated:
+        _generate(plan)
+    for parameters in plan.runs:
+        _evaluate(parameters, expected.get(part_of(parameters)))
+    plan.suite.ask()
+    sections = _notebooks(job, plan)
+    note = assemble_job(plan.folder, plan.runs)
+    sections.insert(1, Section(ALL, (), "All sizes", note))
+    folder, offline = plan.folder, not plan.runs[0].models
+    _mirror_figures(folder, job.name)
+    summary = summary_rows(folder, {label(one): part_of(one) for one in plan.runs}, offline=offline)
+    page = write_page(folder, sections, summary, offline=offline)
+    console.print()
+    if summary:
+        print_rows(summary, as_json=False)
+    console.print(f"[bold]Open[/bold] {page}  (tables in {folder}/tables, figures in {folder}/figures and figures/)")
+
+
+def _plan(job: Job, place: Path) -> Plan:
+    """What `job` comes to, checked; `place` is for files that the run folder gets only after a yes."""
     check_run_name(job.name)
+    options = _OPTIONS | ({"authors": "--authors"} if job.authors else {})
     for name in job.settings:
-        if name in _OPTIONS:
-            raise UserError(f"--set {name}: this parameter has an option of its own; give {_OPTIONS[name]}.")
+        if name in options:
+            raise UserError(f"--set {name}: this parameter has an option of its own; give {options[name]}.")
     wanted = [parse_size(size) for size in job.sizes]
     preset = preset_values(job.preset, ROOT / "params")
     folder = Path("runs") / job.name
+    authors = job.authors or job.settings.get("authors")
     places = {
         "own_memory": str(Path(job.memory).absolute()) if job.memory else "",
         "prompts": str(job.prompts.absolute()) if job.prompts else "",
         "preset": job.preset,
-        "models": job.endpoints.path(ROOT / folder, preset.get("models", "")),
+        "models": job.endpoints.path(place, preset.get("models", "")),
+        "authors": str(Path(str(authors)).absolute()) if authors else "",
     }
-    if "authors" in preset and "authors" not in job.settings:
+    if "authors" in preset and not authors:
         places["authors"] = places["models"]  # who else serves the models serves the authors
     if job.prompts:
         check_overrides(job.prompts)
@@ -186,58 +213,43 @@ def run(job: Job) -> None:
         for arm in arms_of(parameters, experiments(parameters)):
             if arm.retriever:
                 Encoders(parameters.encoder, parameters.splade).used(arm.retriever)
-    _announce(job, runs, found, suite, generated=data is None)
-    expected = _confirm(job, runs, suite) if data else {}
-    if data is None:
-        _generate(runs, found)
-        expected = _confirm(job, runs, suite)
-    for parameters in runs:
-        _evaluate(parameters, expected.get(part_of(parameters)))
-    suite.ask()
-    sections = _notebooks(job, runs, suite, generated=data is None)
-    note = assemble_job(folder, runs)
-    sections.insert(1, Section(ALL, (), "All sizes", note))
-    _mirror_figures(folder, job.name)
-    summary = summary_rows(folder, {_label(one): part_of(one) for one in runs}, offline=not places["models"])
-    page = write_page(folder, sections, summary, offline=not places["models"])
-    console.print()
-    if summary:
-        print_rows(summary, as_json=False)
-    console.print(f"[bold]Open[/bold] {page}  (tables in {folder}/tables, figures in {folder}/figures and figures/)")
+    return Plan(runs, found, suite, generated=data is None)
 
 
-def _announce(
-    job: Job, runs: Sequence[RunParameters], found: Mapping[Size, int], suite: MemoryCode, *, generated: bool
-) -> None:
-    """Say what is going to be done, in the order in which it will be."""
+def _announce(job: Job, plan: Plan) -> None:
+    """Say what is going to be done and by whom, in the order in which it will be."""
     steps = []
-    if generated:
-        what = ", ".join(f"{count} of {size}" for size, count in found.items())
-        steps.append(f"generate conversations ({OFFLINE_NAME}): {what}")
-    for parameters in runs:
-        count = min(found[parameters.size], job.conversations or found[parameters.size])
-        counted = "1 conversation" if count == 1 else f"{count} conversations"
-        steps.append(f"{_label(parameters)}: {counted}, all memories answer and are judged")
-    steps.append(suite.announcement)
-    each = len(EVALUATION) + (len(GENERATION) if generated else 0)
-    count = len(EVALUATION) + each * len(runs) + len(SUITES)
-    steps.append(f"{count} notebooks: published values, each tier, MemoryCode; figures and page")
-    configurations = dict.fromkeys(configuration_of_run(parameters) for parameters in runs)
-    console.print(f"[bold]Main job[/bold] into {suite.shown.run}/, configuration: {' | '.join(configurations)}")
+    if plan.generated:
+        what = ", ".join(f"{count} of {size}" for size, count in plan.found.items())
+        steps.append(f"generate conversations, written by {plan.writing.names}: {what}")
+    for parameters in plan.runs:
+        found = plan.found[parameters.size]
+        counted = count(min(found, job.conversations or found), "conversation")
+        roles = endpoints(parameters)
+        by = f"reader {roles['reader'].model}, judge {roles['judge'].model}" if roles else OFFLINE_NAME
+        steps.append(f"{label(parameters)}: {counted}, all memories answer and are judged ({by})")
+    steps.append(plan.suite.announcement)
+    each = len(EVALUATION) + (len(GENERATION) if plan.generated else 0)
+    notebooks = len(EVALUATION) + each * len(plan.runs) + len(SUITES)
+    steps.append(f"{notebooks} notebooks: published values, each tier, MemoryCode; figures and page")
+    configurations = dict.fromkeys(configuration_of_run(parameters) for parameters in plan.runs)
+    console.print(f"[bold]Main job[/bold] into {plan.folder}/, configuration: {' | '.join(configurations)}")
     for number, step in enumerate(steps, start=1):
         console.print(f"  {number}. {step}")
+    if plan.runs[0].authors and not plan.generated:
+        console.print(
+            f"     conversations are those of {plan.runs[0].data}: none is written, and authors are not asked"
+        )
+    if plan.runs[0].own_memory:
+        console.print("     what the code of your own memory may call by itself is in no estimate")
     for line in preflight(ROOT / "params"):
         console.print(f"     parameters {line}", style="dim")
 
 
-def _generate(runs: Sequence[RunParameters], found: Mapping[Size, int]) -> None:
+def _generate(plan: Plan) -> None:
     """Write the conversations that the runs need and that are not there yet."""
     started = time.monotonic()
-    first = {parameters.size: parameters for parameters in reversed(runs)}
-    wanted = [commission_of(first[size], number) for size in reversed(SIZES) if size in first
-              for number in range(1, found[size] + 1)]  # fmt: skip
-    # The longest first: the short ones fill the time in which its last plans are written.
-    done = produce(wanted, Path(runs[0].data), writing_of(runs[0]), max(one.workers for one in runs))
+    done = produce(plan.wanted, plan.runs[0].generated, plan.writing, max(one.workers for one in plan.runs))
     new = sum(one.worked for one in done)
     took = f"{time.monotonic() - started:.0f} s"
     there = "" if new == len(done) else ", the others were there"
@@ -265,16 +277,11 @@ def _parameters(job: Job, size: Size, data: str, places: Mapping[str, str], fold
                 "conversations": job.conversations,
                 "backbone": backbone,
                 "calls": job.calls,
-                "confirm_cost": bool(places["models"]),
+                **({"confirm_cost": True} if job.yes else {}),
             },
         )
         for backbone in names
     ]
-
-
-def _label(parameters: RunParameters) -> str:
-    found = models_file(parameters)
-    return f"{parameters.size} · {parameters.backbone or next(iter(found.readers))}" if found else parameters.size
 
 
 def estimate_lines(
@@ -286,8 +293,10 @@ def estimate_lines(
     prompts: Path | None,
     settings: Mapping[str, Any],
     preset: str = "",
+    *,
+    count_at_endpoint: bool = False,
 ) -> Estimate:
-    """What a run by `params` would call, for `beamlib estimate`; nothing is called."""
+    """What a run by `params` would call, for `beamlib estimate`; see `beamlib.runs.estimate.estimate`."""
     check_run_name(name)
     for option, parameter in (("--name", "run"), ("--preset", "preset")):
         if parameter in settings:
@@ -305,40 +314,7 @@ def estimate_lines(
         if not found.data:
             raise UserError(f"{params}: it names no data; give a folder of conversations with --data.")
         os.chdir(ROOT)
-        return estimate(found, arms_of(found, experiments(found)))
-
-
-def _confirm(job: Job, runs: Sequence[RunParameters], suite: MemoryCode) -> dict[str, Estimate]:
-    """Say what all runs will call and cost, before the first call; without a yes nothing is spent."""
-    expected: dict[str, Estimate] = {}
-    counted: set[Size] = set()
-    for parameters in runs:
-        if not parameters.models or parameters.calls == "replay":
-            return expected
-        found = estimate(parameters, arms_of(parameters, experiments(parameters)))
-        # What the memory reads does not depend on the backbone and is called once, unless each is to renew it.
-        if parameters.size in counted and parameters.calls != "refresh":
-            found = found.without_memory()
-        counted.add(parameters.size)
-        expected[part_of(parameters)] = found
-        console.print(f"\n[bold]Estimate, {_label(parameters)}[/bold]")
-        print(found.render())  # wide: the console would break its lines
-    for title, found in suite.estimates():
-        expected[title] = found
-        console.print(f"\n[bold]Estimate, {title}[/bold]")
-        print(found.render())
-    if not any(found.pending for found in expected.values()):
-        return expected
-    for parameters in runs:  # a key that is not there should show now and not when the first call is made
-        for role, endpoint in endpoints(parameters).items():
-            EndpointModel(role, endpoint).ready()
-    if job.yes:
-        return expected
-    if not sys.stdin.isatty():
-        raise UserError("nothing was called: add --yes to spend what the estimate above says.")
-    if not typer.confirm("Make these calls?"):
-        raise UserError("nothing was called.")
-    return expected
+        return estimate(found, arms_of(found, experiments(found)), count_at_endpoint=count_at_endpoint)
 
 
 def _data(job: Job, wanted: Sequence[Size]) -> Path | None:
@@ -365,7 +341,7 @@ def _found(data: Path, wanted: Sequence[Size]) -> dict[Size, int]:
 
 def _evaluate(parameters: RunParameters, expected: Estimate | None) -> None:
     """All memories of a tier answer and are judged."""
-    console.print(f"\n[bold]{_label(parameters)}[/bold]")
+    console.print(f"\n[bold]{label(parameters)}[/bold]")
     started = time.monotonic()
     if expected is not None:  # beside it stands what is called from now on, not what backbones before this one called
         before = () if parameters.calls == "refresh" else tuple(realised(parameters))
@@ -379,16 +355,16 @@ def _evaluate(parameters: RunParameters, expected: Estimate | None) -> None:
     console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
 
 
-def _notebooks(job: Job, runs: Sequence[RunParameters], suite: MemoryCode, *, generated: bool) -> list[Section]:
+def _notebooks(job: Job, plan: Plan) -> list[Section]:
     """Run the notebooks, several at a time: they read what was computed and do not depend on one another."""
-    folder = Path(suite.shown.run)
+    folder = plan.folder
     published = load_parameters(ROOT / "params" / "100k.yaml", run=folder.as_posix(), protocol=job.protocol)
     parts: list[tuple[str, str, RunParameters, tuple[str, ...]]] = [
         (PUBLISHED, "Published values", published, EVALUATION)
     ]
-    names = (*GENERATION, *EVALUATION) if generated else EVALUATION
-    parts += [(part_of(parameters), _label(parameters), _shown(parameters), names) for parameters in runs]
-    parts.append((PART, "MemoryCode", _shown(suite.shown), SUITES))
+    names = (*GENERATION, *EVALUATION) if plan.generated else EVALUATION
+    parts += [(part_of(parameters), label(parameters), _shown(parameters), names) for parameters in plan.runs]
+    parts.append((PART, "MemoryCode", _shown(plan.suite.shown), SUITES))
     work = [(name, parameters, folder / "notebooks" / part) for part, _, parameters, names in parts for name in names]
     work.sort(key=lambda one: one[0] not in SUITES)  # among the longest: the short ones fill the time that it takes
     started, pages = time.monotonic(), []
@@ -398,7 +374,7 @@ def _notebooks(job: Job, runs: Sequence[RunParameters], suite: MemoryCode, *, ge
             pages.append(future.result())
     console.print(f"  {len(work)} notebooks in {time.monotonic() - started:.0f} s")
     by_part = {place: [page for page in pages if page.parent == place] for _, _, place in work}
-    missed = {part_of(parameters): left_out(parameters) for parameters in runs}
+    missed = {part_of(parameters): left_out(parameters) for parameters in plan.runs}
     return [
         Section(
             part,
@@ -413,7 +389,7 @@ def _notebooks(job: Job, runs: Sequence[RunParameters], suite: MemoryCode, *, ge
 
 def _shown(parameters: RunParameters) -> RunParameters:
     """For the notebooks, which show what was computed: they must not call anything of their own."""
-    changes = {"calls": "replay", "confirm_cost": False} if parameters.models else {}
+    changes = {"calls": "replay", "confirm_cost": False} if parameters.models or parameters.authors else {}
     return parameters.model_copy(update=changes)
 
 

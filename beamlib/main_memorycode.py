@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,12 @@ class MemoryCode:
             shared = place > 0 and parameters.calls != "refresh"  # what LIGHT reads does not depend on the backbone
             yield f"MemoryCode · {resolved(parameters).backbone}", found.without_memory() if shared else found
 
+    def agreed(self, changes: Mapping[str, Any]) -> MemoryCode:
+        """With `changes` of the parameters once there is a yes, where models are asked."""
+        return replace(
+            self, parameters=[one.model_copy(update=changes) if one.models else one for one in self.parameters]
+        )
+
     def ask(self) -> None:
         """Ask the models what notebook 10 shows, in all backbones; what is on file is not asked again."""
         for parameters in self.parameters if self.shown.models else ():
@@ -88,7 +94,7 @@ def memorycode(
     options of their own set.
     """
     asked = ask and bool(places["models"])
-    common = {**settings, **places, **shared, "data": "", "memorycode": folder, "confirm_cost": asked}
+    common = {**settings, **places, **shared, "data": "", "memorycode": folder}
     common |= {} if asked else {"models": "", "calls": "record"}
     names = (list(backbones) if asked else []) or [""]
     found = [load_parameters(ROOT / "params" / "100k.yaml", **{**common, "backbone": name}) for name in names]

@@ -41,6 +41,12 @@ OF_GENERATION = (
 )  # fmt: skip
 """Parameters that generated conversations rest on, and nothing that is done with conversations."""
 
+GENERATED = "generated"
+"""The folder below a run folder that generated conversations go to, whatever `data` is."""
+
+_MADE_BY_THE_RUN = {"data": GENERATED, "memorycode": "memorycode/data"}
+"""What lies below a run folder and may be read as data: the run made it and writes nothing else there."""
+
 ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
 
 
@@ -164,11 +170,16 @@ class RunParameters(BaseModel):
         """The data treatment, as the loader takes it."""
         return Treatment(self.chat_variant, self.strip_markers and "keep_markers" not in self.flags, self.errata)
 
+    @property
+    def generated(self) -> Path:
+        """Where the run's generated conversations lie: `<run>/generated`, whatever `data` is."""
+        return Path(self.run) / GENERATED
+
 
 def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
     """Validate `values`; the `UserError` names `origin`, the parameter, its value and what is allowed."""
     try:
-        return RunParameters.model_validate(dict(values))
+        found = RunParameters.model_validate(dict(values))
     except UserError as error:
         raise UserError(f"{origin}: parameter 'size': {error}") from None
     except ValidationError as error:
@@ -181,6 +192,26 @@ def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
             raise UserError(f"{origin}: unknown parameter '{name}'; the known ones are {known}.") from None
         message = first["msg"].removeprefix("Value error, ")
         raise UserError(f"{origin}: parameter '{name}' is {reprlib.repr(first['input'])}: {message}.") from None
+    _check_places(found, origin)
+    return found
+
+
+def _check_places(parameters: RunParameters, origin: str) -> None:
+    """A `UserError` where a run would write below what it reads: everything is written below `run`, links followed.
+
+    Relative paths count from the repository's top folder, as in the notebooks.
+    """
+    run = PARAMS.parent / parameters.run
+    for name, made in _MADE_BY_THE_RUN.items():
+        given = getattr(parameters, name)
+        if not parameters.run or not given or PARAMS.parent / given == run / made:
+            continue
+        data, places = (PARAMS.parent / given).resolve(), (run.resolve(), (run / GENERATED).resolve())
+        if any(place.is_relative_to(data) for place in places) or data.is_relative_to(places[0]):
+            raise UserError(
+                f"{origin}: parameter 'run' is {parameters.run!r}, and what is written there would lie among what "
+                f"'{name}' reads, {given!r}; choose a run folder beside it."
+            )
 
 
 def load_parameters(path: Path, **overrides: Any) -> RunParameters:

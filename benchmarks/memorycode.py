@@ -68,11 +68,11 @@ def peak_mib() -> float:
 def generated(folder: Path) -> Path:
     """One dialogue of each number of sessions with the stand-in's answers, for want of published ones."""
     with redirect_stdout(sys.stderr):  # what is printed here is the table
-        generate(Order(out=folder))
-        ran = ask(RunOrder(data=folder, folder=folder / "run", setups=PUBLISHED))
-    shutil.copytree(ran.folders["history"], folder / OUTPUTS / "offline")
+        generate(Order(out=folder / "data"))
+        ran = ask(RunOrder(data=folder / "data", folder=folder / "run", setups=PUBLISHED))
+    shutil.copytree(ran.folders["history"], folder / "data" / OUTPUTS / "offline")
     print(f"benchmark: no --data: generated dialogues, answers by the {OFFLINE_NAME}", file=sys.stderr)
-    return folder
+    return folder / "data"
 
 
 def measure(data: Path, model: str, every: int) -> list[dict[str, Any]]:

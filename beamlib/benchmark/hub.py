@@ -20,9 +20,9 @@ from beamlib.benchmark.checksums import DataFile
 from beamlib.benchmark.model import ChatVariant, Size
 from beamlib.benchmark.reading import Log, is_a, show
 from beamlib.benchmark.released import Parts, PlanValue, combined_plans
-from beamlib.benchmark.sources import NUMBER, Source
+from beamlib.benchmark.sources import NUMBER, Source, refuse_data
 from beamlib.errors import UserError
-from beamlib.files import sha256_of_file, write_json
+from beamlib.files import read_json, sha256_of_file, write_json
 
 BEAM, BEAM_10M = "Mohammadta/BEAM", "Mohammadta/BEAM-10M"
 COLUMNS = ["conversation_id", "conversation_seed", "chat", "probing_questions"]
@@ -106,10 +106,14 @@ def download(folder: Path, sizes: Sequence[Size], pinned: Sequence[HubFile] = PI
     wanted = [file for file in pinned if file.size in sizes]
     if not wanted:
         raise UserError(f"{folder}: no file of size {', '.join(sizes)} is pinned; choose other sizes.")
+    refuse_data(folder, parquet=True)
+    ours = read_json(folder / "manifest.json") if (folder / "manifest.json").exists() else {}
     for file in wanted:
         path = folder / file.name
         if path.is_file() and sha256_of_file(path) == file.sha256:
             continue
+        if path.is_file() and file.name not in ours:
+            raise UserError(f"{path}: neither the pinned file nor one that was downloaded here; move it away.")
         try:
             hf_hub_download(file.repository, file.name, repo_type="dataset", revision=file.revision, local_dir=folder)
         except Exception as error:  # the hub client raises OSError, httpx and own errors, differently by version

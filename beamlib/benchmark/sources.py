@@ -15,11 +15,19 @@ CHAT, CUT_CHAT, QUESTIONS = "chat.json", "chat_trunecated.json", "probing_questi
 CUTOFF = "plan_cutoff.txt"
 """In a 10M conversation: how many of its plans the evaluation read."""
 RECORD = "generation.json"
-"""In a conversation that was made here: how (`beamlib.generate.stages`)."""
+"""In a conversation that was made here, or beside dialogues: how (`beamlib.generate.stages`)."""
 EXPECTED = (
     "expected a folder laid out like the released chats/ (100K/1/chat.json, ...), one of its tiers, one conversation, "
     "or parquet files of the hub datasets (100K-00000-of-00001.parquet, ...)"
 )
+_TIER = "[0-9]*[KkMm]/*/"
+_HUB = "[0-9]*[KkMm]-*-of-*.parquet"
+_DATA = (
+    CHAT, f"{_TIER}{CHAT}", f"{_TIER}plan-*/{CHAT}", _HUB,
+    "dialogue_*.json", "dataset/dialogue_*.json", "templates.jsonl.gz",
+)  # fmt: skip
+_DATA_BELOW = (f"chats/{_TIER}{CHAT}", f"data/{_HUB}")
+"""Data as it is released, seen from a folder that holds it; the second, only where somebody wants to write into it."""
 NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 """The name of a conversation folder."""
 _PLAN = re.compile(r"plan-(0|[1-9][0-9]{0,2})")
@@ -182,3 +190,20 @@ def _parquet(folder: Path) -> tuple[list[Source], list[Problem]]:
         except UserError as error:
             problems.append(Problem(size, str(error)))
     return found, problems
+
+
+def refuse_data(place: Path, *, parquet: bool = False) -> None:
+    """A `UserError` where `place` is, holds or lies in a folder of data that was not generated here.
+
+    Data are conversations and dialogues in the released layouts without a record of their generation. With `parquet`,
+    files of the hub data sets are no reason: the download writes them.
+    """
+    for folder in (place.absolute(), *place.resolve().parents):
+        patterns = (*_DATA, *_DATA_BELOW) if folder == place.absolute() else _DATA
+        for found in (path for pattern in patterns for path in folder.glob(pattern)):
+            beside = found.parent.parent if found.parent.name == "dataset" else found.parent
+            if not (beside / RECORD).exists() and not (parquet and found.suffix == ".parquet"):
+                raise UserError(
+                    f"{place}: nothing is written into a folder of data, and {found} was not generated here; choose "
+                    "another folder."
+                )

@@ -48,15 +48,25 @@ class WritingEstimate:
         """All roles together."""
         return sum(role.dollars for role in self.roles)
 
+    @property
+    def pending(self) -> int:
+        """Calls to make."""
+        return sum(role.calls for role in self.roles)
+
     def render(self) -> str:
         """A table as text."""
+        if not self.pending:
+            return "0 calls to make: the conversations are written, nothing is left to pay."
         lines = ["role      model                              calls   input tokens  output tokens  US dollars"]
         for one in self.roles:
             lines.append(
                 f"{one.role:9s} {one.model:32.32s} {one.calls:7,d} {one.input_tokens:14,.0f} {one.output_tokens:14,.0f}"
                 f" {one.dollars:11,.2f}"
             )
-        lines.append(f"together {self.dollars:88,.2f}   (an estimate: the offline author played every role)")
+        lines.append(
+            f"together {self.pending:41,d} {self.dollars:46,.2f}   (an estimate: the offline author played every role; "
+            "calls that an earlier run stored are counted as well, though not paid again)"
+        )
         return "\n".join(lines)
 
 

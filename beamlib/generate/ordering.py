@@ -9,28 +9,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from beamlib.benchmark.sources import parse_size
+from beamlib.arguments import agreed
+from beamlib.benchmark.sources import parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.files import to_json
 from beamlib.generate.casting import Writing
 from beamlib.generate.domains import parse_domain
 from beamlib.generate.estimate import estimate_writing
-from beamlib.generate.pipeline import Commission, repairs_of
+from beamlib.generate.pipeline import Commission, repairs_of, unfinished
 from beamlib.generate.producing import produce
 from beamlib.generate.titles import read_titles
-from beamlib.generate.working import writing_of
+from beamlib.generate.working import OPTIONS, SETTINGS, writing_of
 from beamlib.models.prompts import check_overrides
-from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
-
-_OPTIONS = {
-    "generation_seed": "--seed", "domain": "--domain", "title": "--title", "strategy": "--strategy",
-    "reach": "--reach", "workers": "--workers", "authors": "--models", "calls": "--calls", "prompts": "--prompts",
-    "confirm_cost": "--yes",
-}  # fmt: skip
-"""Parameters that options of their own set."""
-
-_SETTINGS = (*(name for name in OF_GENERATION if name not in _OPTIONS), "output_tokens")
-"""The other parameters that generated conversations rest on, for `--set`."""
+from beamlib.params import RunParameters, usual_parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +42,10 @@ class Order:
     def parameters(self) -> list[RunParameters]:
         """The parameters of each size."""
         for name in self.settings or {}:
-            if name in _OPTIONS:
-                raise UserError(f"--set {name}: this parameter has an option of its own; give {_OPTIONS[name]}.")
-            if name not in _SETTINGS:
-                known = ", ".join(_SETTINGS)
+            if name in OPTIONS:
+                raise UserError(f"--set {name}: this parameter has an option of its own; give {OPTIONS[name]}.")
+            if name not in SETTINGS:
+                known = ", ".join(SETTINGS)
                 raise UserError(f"--set {name}: generation has no such parameter; it has {known}.")
         sizes = [parse_size(size) for size in self.sizes]
         if not sizes:
@@ -64,7 +55,7 @@ class Order:
 
 
 def fulfil(order: Order) -> None:
-    """Write what was ordered; with models nothing is called before `--yes`."""
+    """Write what was ordered; with models nothing is called before the estimate has a yes."""
     wanted = order.parameters()
     if wanted[0].domain:
         parse_domain(wanted[0].domain)
@@ -76,13 +67,14 @@ def fulfil(order: Order) -> None:
         for parameters in wanted
         for number in range(1, order.conversations + 1)
     ]
-    for commission in commissions:
-        commission.story()  # a mistake in the order should show before anything is written
+    refuse_data(order.out)
     writing = _writing(order, wanted[0])
+    left = unfinished(commissions, order.out, writing)  # a mistake in the order shows before anything is written
     if writing.models and writing.calls != "replay":
-        print(estimate_writing(commissions, writing).render())
-        if not writing.confirmed:
-            raise UserError("nothing was called: add --yes to spend what the estimate above says.")
+        print(estimate_writing(left, writing).render())
+        if left:
+            writing = replace(writing, confirmed=agreed(writing.confirmed))
+            writing.ready()
     started = time.monotonic()
     print(f"author: {writing.names}")
     for done in produce(commissions, order.out, writing, wanted[0].workers):
@@ -102,8 +94,6 @@ def _writing(order: Order, parameters: RunParameters) -> Writing:
     writing = replace(writing_of(parameters), command=_command(order))
     if not writing.models:
         return writing
-    if writing.confirmed and writing.calls != "replay":
-        writing.ready()
     if writing.prompts:
         check_overrides(Path(writing.prompts))
     return writing
@@ -113,7 +103,7 @@ def _command(order: Order) -> str:
     """The command line that records what `order` needs."""
     words = ["--size", ",".join(order.sizes), "--conversations", str(order.conversations), "--out", str(order.out)]
     for name, value in (order.values or {}).items():
-        words += [_OPTIONS[name], str(value)] if name not in ("calls", "confirm_cost", "workers") else []
+        words += [OPTIONS[name], str(value)] if name not in ("calls", "confirm_cost", "workers") else []
     words += ["--titles", str(order.titles)] if order.titles else []
     words += [word for name, value in (order.settings or {}).items() for word in ("--set", f"{name}={to_json(value)}")]
     return shlex.join(["beamlib", "generate", *words, "--yes"])

@@ -7,7 +7,7 @@ edited is kept. The dialogues of the ten plans of a 10M conversation are indepen
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,7 +38,7 @@ from beamlib.generate.questions import make_questions
 from beamlib.generate.review import read_decisions
 from beamlib.generate.seeds import make_story
 from beamlib.generate.shapes import Limits, Repairs, Story
-from beamlib.generate.stages import begin, making, settings_of, stage_state
+from beamlib.generate.stages import begin, making, recognised, settings_of, stage_state
 from beamlib.models.base import ModelError, run
 from beamlib.params import RunParameters
 
@@ -75,13 +75,20 @@ class Commission:
 
     def begin(self, out: Path) -> Path:
         """Make the folder, or recognise it; a folder with another conversation is a `UserError`."""
-        folder, story = self.folder(out), self.story()
+        folder = self.folder(out)
+        begin(folder, self._drawn(), self.story().layout, self.limits)
+        return folder
+
+    def begun(self, out: Path) -> bool:
+        """Whether it was begun under `out`; nothing is written. A folder with another conversation is a `UserError`."""
+        return recognised(self.folder(out), self._drawn())
+
+    def _drawn(self) -> dict[str, Any]:
+        story = self.story()
         topic = {"category": story.topic.category, "title": story.topic.title}
         if self.topic is not None:
             topic |= {"theme": story.topic.theme, "subtopics": "; ".join(story.topic.subtopics)}
-        drawn = {"size": self.size, "number": self.number, "seed": story.seed, **topic, "strategy": story.strategy}
-        begin(folder, drawn, story.layout, self.limits)
-        return folder
+        return {"size": self.size, "number": self.number, "seed": story.seed, **topic, "strategy": story.strategy}
 
     def story(self) -> Story:
         """The story, drawn from the seed; what is wrong with the parameters is a `UserError`."""
@@ -92,7 +99,7 @@ class Commission:
 def make_plan_stage(commission: Commission, folder: Path, writing: Writing) -> bool:
     """Plans of a conversation (Algorithm 1); whether there was anything to do."""
     story = commission.story()
-    made_by = {**writing.made_by("plans"), "subplans": story.layout.subplans, "bullets": story.layout.bullets}
+    made_by = _made_by("plans", story, commission.limits, writing)
     if stage_state(folder, "plans", made_by) in ("done", "edited"):
         return False
     with (
@@ -114,7 +121,7 @@ def make_plan_stage(commission: Commission, folder: Path, writing: Writing) -> b
 def make_question_stage(folder: Path, writing: Writing) -> bool:
     """Main questions of all plans (Algorithm 2); whether there was anything to do."""
     story = read_story(folder)
-    made_by = {**writing.made_by("questions"), "batches": story.layout.groups, "questions": story.layout.questions}
+    made_by = _made_by("questions", story, settings_of(folder)[1], writing)
     made_from = [_name(folder, plan_folder(folder, story, k) / PLAN) for k in range(story.plans)]
     if stage_state(folder, "questions", made_by) in ("done", "edited"):
         return False
@@ -138,7 +145,7 @@ def make_dialogue_of_plan(folder: Path, index: int, writing: Writing) -> bool:
     Its stage is on record in the plan's own folder, so that plans can be worked on by different processes.
     """
     story, limits = read_story(folder), settings_of(folder)[1]
-    place, made_by = plan_folder(folder, story, index), {**writing.made_by("dialogue"), **asdict(limits)}
+    place, made_by = plan_folder(folder, story, index), _made_by("dialogue", story, limits, writing)
     if stage_state(place, "dialogue", made_by) in ("done", "edited"):
         return False
     plan = read_plan(folder, story, index)
@@ -198,6 +205,33 @@ def make_probe_stage(folder: Path, writing: Writing) -> bool:
         files.append(write_probing_questions(folder, probes.questions))
         files.append(_write_repairs(folder, "probes", repairs))
     return True
+
+
+def unfinished(commissions: Sequence[Commission], out: Path, writing: Writing) -> list[Commission]:
+    """Those of `commissions` that have a stage left to do under `out`; nothing is written.
+
+    A folder there with another conversation is a `UserError`.
+    """
+    return [one for one in commissions if not (one.begun(out) and _complete(one, one.folder(out), writing))]
+
+
+def _complete(commission: Commission, folder: Path, writing: Writing) -> bool:
+    story = commission.story()
+    by = {stage: _made_by(stage, story, commission.limits, writing) for stage in STAGES}
+    stages: list[tuple[Path, Stage]] = [(folder, stage) for stage in STAGES if stage != "dialogue"]
+    stages += [(plan_folder(folder, story, index), "dialogue") for index in range(story.plans)]
+    return all(stage_state(place, stage, by[stage]) in ("done", "edited") for place, stage in stages)
+
+
+def _made_by(stage: Stage, story: Story, limits: Limits, writing: Writing) -> dict[str, Any]:
+    """What a stage rests on beside the files it is made from, for its record."""
+    own: dict[Stage, dict[str, Any]] = {
+        "plans": {"subplans": story.layout.subplans, "bullets": story.layout.bullets},
+        "questions": {"batches": story.layout.groups, "questions": story.layout.questions},
+        "dialogue": asdict(limits),
+        "probes": {},
+    }
+    return {**writing.made_by(stage), **own[stage]}
 
 
 def finished(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Which stages of a folder are complete: `generation.json`, written last after each stage.
+"""Which stages of a folder are complete: `generation.json` (`RECORD`), written last after each stage.
 
 A stage is known by the hashes of its files and of those it was made from. A file that changed afterwards was edited by
 hand: it is kept, and every stage made from the older version is done again. Each 10M plan folder has a file of its own,
@@ -23,24 +23,41 @@ State = Literal["missing", "done", "edited", "stale"]
 files that have changed since, or by another author, so to be done again."""
 
 
-def begin(folder: Path, parameters: Mapping[str, Any], layout: Layout, limits: Limits) -> None:
-    """Make `folder` that of the conversation drawn from `parameters` (JSON values: size, number, seed, ...).
+def recognised(folder: Path, parameters: Mapping[str, Any]) -> bool:
+    """Whether the conversation drawn from `parameters` (JSON values: size, number, seed, ...) was begun in `folder`.
 
-    `layout` and `limits` may change: each is in the record of the stages that depend on it, which are then done again.
-    A folder that holds another conversation is a `UserError`: nothing is ever mixed or overwritten.
+    A folder that holds another conversation, or files that no generation left, is a `UserError`: nothing is ever mixed
+    or overwritten.
     """
-    record = _read(folder)
-    held = record.get("parameters")
-    if held is None or held == dict(parameters):
-        begun = {**record, "parameters": dict(parameters), "layout": asdict(layout), "limits": asdict(limits)}
-        if begun != record:
-            _write(folder, begun)
-    else:
+    held = _read(folder).get("parameters")
+    if held is None:
+        kept = (".", "calls.sqlite")  # files of a write that was killed, and calls, which are no conversation
+        files = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+        strange = [path for path in files if not path.name.startswith(kept)]
+        if strange:
+            raise UserError(
+                f"{min(strange)}: was not generated here, and nothing is written over it; choose another folder."
+            )
+        return False
+    if held != dict(parameters):
         differs = sorted(name for name in {*held, *parameters} if held.get(name) != parameters.get(name))
         raise UserError(
             f"{folder / RECORD}: the folder holds a conversation with another {', '.join(differs)}; choose another "
             "folder or delete this one."
         )
+    return True
+
+
+def begin(folder: Path, parameters: Mapping[str, Any], layout: Layout, limits: Limits) -> None:
+    """Make `folder` that of the conversation drawn from `parameters`, if it is `recognised` or free.
+
+    `layout` and `limits` may change: each is in the record of the stages that depend on it, which are then done again.
+    """
+    recognised(folder, parameters)
+    record = _read(folder)
+    begun = {**record, "parameters": dict(parameters), "layout": asdict(layout), "limits": asdict(limits)}
+    if begun != record:
+        _write(folder, begun)
 
 
 def settings_of(folder: Path) -> tuple[Layout, Limits]:
@@ -113,7 +130,7 @@ def _read(folder: Path) -> dict[str, Any]:
     value = read_json(path)
     stages = value.get("stages") if isinstance(value, dict) else None
     if not isinstance(stages, dict) or not all(map(_is_entry, stages.values())):
-        raise UserError(f"{path}: not a record of stages; delete it, and all stages of the folder are done again.")
+        raise UserError(f"{path}: not a record of stages; delete the folder, and the conversation is written again.")
     return dict(value)
 
 

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from beamlib.arguments import agreed
 from beamlib.benchmark.model import Seed
+from beamlib.benchmark.sources import refuse_data
 from beamlib.errors import UserError
 from beamlib.files import read_json, write_text
 from beamlib.generate.casting import Writing, open_roles
@@ -81,9 +83,10 @@ def ask_titles(path: Path, domain: str, count: int, writing: Writing) -> str:
     """Add up to `count` new titles of a domain to the file at `path`; what was done, in a sentence.
 
     Titles of Table 5 and of the file are told to the model as used. What it would cost is printed first; nothing is
-    called unless `writing` is confirmed.
+    called before there is a yes.
     """
     category = parse_domain(domain)
+    refuse_data(path.parent)
     held = read_titles(path) if path.exists() else []
     if writing.prompts:
         check_overrides(Path(writing.prompts))
@@ -96,8 +99,7 @@ def ask_titles(path: Path, domain: str, count: int, writing: Writing) -> str:
             f"titler {endpoint.model}: one call, two where too few titles can be used; each about {asked:,d} tokens in "
             f"and {written:,d} out, {dollars:,.2f} US dollars"
         )
-        if not writing.confirmed:
-            raise UserError("nothing was called: add --yes to ask for titles.")
+        writing = replace(writing, confirmed=agreed(writing.confirmed))
         EndpointModel("titler", endpoint).ready()
     repairs = Repairs()
     words = ["beamlib", "titles", str(path), "--domain", category, "--count", str(count), "--models", writing.models]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
+from beamlib.files import to_json
 from beamlib.generate.casting import Stage, Writing
 from beamlib.generate.pipeline import (
     STAGES,
@@ -14,12 +16,17 @@ from beamlib.generate.pipeline import (
     make_question_stage,
 )
 from beamlib.generate.plan_files import read_story
-from beamlib.params import RunParameters
+from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 
+OPTIONS = {
+    "generation_seed": "--seed", "domain": "--domain", "title": "--title", "strategy": "--strategy",
+    "reach": "--reach", "workers": "--workers", "authors": "--models", "calls": "--calls", "prompts": "--prompts",
+    "confirm_cost": "--yes",
+}  # fmt: skip
+"""Parameters that options of `beamlib generate` set."""
 
-def generated_folder(parameters: RunParameters) -> Path:
-    """Where the generated conversations of a run lie: `data` where it is given, else `<run>/generated`."""
-    return Path(parameters.data) if parameters.data else Path(parameters.run) / "generated"
+SETTINGS = (*(name for name in OF_GENERATION if name not in OPTIONS), "output_tokens")
+"""The other parameters that generated conversations rest on, for its `--set`."""
 
 
 def commission_of(parameters: RunParameters, number: int = 1) -> Commission:
@@ -34,16 +41,31 @@ def writing_of(parameters: RunParameters) -> Writing:
         prompts=parameters.prompts,
         calls=parameters.calls,
         confirmed=parameters.confirm_cost,
-        command="beamlib generate --models FILE --yes",
+        command=_command(parameters) if parameters.authors else "",
         output_tokens=parameters.output_tokens,
         question_output_tokens=parameters.question_output_tokens,
     )
 
 
+def _command(parameters: RunParameters) -> str:
+    """The command line that writes the run's conversations into the very same place."""
+    words = ["--size", parameters.size.lower(), "--conversations", str(max(1, parameters.conversations))]
+    words += ["--out", parameters.generated.as_posix()]
+    usual = usual_parameters(parameters.size)
+    for name in (*OPTIONS, *SETTINGS):
+        value = getattr(parameters, name)
+        if name not in ("calls", "confirm_cost", "workers") and value != getattr(usual, name):
+            words += [OPTIONS[name], str(value)] if name in OPTIONS else ["--set", f"{name}={to_json(value)}"]
+    return shlex.join(["beamlib", "generate", *words, "--yes"])
+
+
 def written(parameters: RunParameters, stage: Stage, number: int = 1) -> Path:
-    """The folder of conversation `number`, with all stages up to `stage` done; what is on file is not done again."""
+    """The folder of conversation `number`, with all stages up to `stage` done; what is on file is not done again.
+
+    It lies in the run folder, also where `data` is given: nobody writes there.
+    """
     commission, writing = commission_of(parameters, number), writing_of(parameters)
-    folder = commission.begin(generated_folder(parameters))
+    folder = commission.begin(parameters.generated)
     wanted = STAGES[: STAGES.index(stage) + 1]
     make_plan_stage(commission, folder, writing)
     if "questions" in wanted:

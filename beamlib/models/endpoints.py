@@ -21,6 +21,9 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text
 
+MODELS = "models.yaml"
+"""Name of a models file in the folder of parameter files, and in a run folder where one endpoint plays every role."""
+
 _OURS = ("model", "messages", "stream", "n", "temperature", "seed", "max_tokens", "max_completion_tokens")
 Author = Literal["planner", "titler", "narrator", "augmenter", "asker", "speaker", "detector", "prober"]
 """Who writes a conversation (paper, sections 2.2, 2.3 and appendix B): people, seeds and plans; titles; narratives;

@@ -111,8 +111,8 @@ class StoredModel:
             raise UserError(f"{where}: interrupted; the same command goes on where this one stopped.")
         if not self.confirmed:
             raise UserError(
-                f"{where}: would be called, and nothing is called before confirm_cost is true (or --yes); `beamlib "
-                f"estimate` shows what it would cost, then run: {self.command}"
+                f"{where}: would be called, and nothing is called before confirm_cost is true (or --yes); this command "
+                f"calls it, and without --yes says first what it would cost: {self.command}"
             )
 
     async def _call(self, key: str, prompt: Prompt) -> StoredCall:

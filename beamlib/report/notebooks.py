@@ -21,8 +21,9 @@ from beamlib.benchmark.reading import left_out_line
 from beamlib.errors import UserError
 from beamlib.files import make_folder, parse_yaml, read_json, read_text, sha256_of_file, write_text
 from beamlib.generate.estimate import estimate_writing
+from beamlib.generate.pipeline import unfinished
 from beamlib.generate.working import commission_of, writing_of
-from beamlib.models.endpoints import load_models
+from beamlib.models.endpoints import MODELS, load_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.roster import Roster
 from beamlib.params import OF_GENERATION, Preset, RunParameters, load_parameters, parse_parameters
@@ -42,7 +43,6 @@ SomeTable = TypeVar("SomeTable", bound=Table)
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 PUBLISHED = "published"
-MODELS = "models.yaml"  # in the folder of parameter files, and none itself
 GENERATION = ("01_plans", "02_user_turns", "03_assistant_turns", "04_probing_questions")
 EVALUATION = ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
 SUITES = ("10_memorycode",)
@@ -128,15 +128,22 @@ class Workspace:
         return Path(self.parameters.authors).name if self.parameters.authors else OFFLINE_NAME
 
     def announce_authors(self) -> None:
-        """Print who writes the conversations, and what it would cost where that is a language model.
+        """Print where the conversation is written, by whom, and what that would cost where it is a language model.
 
-        What a notebook on generation writes goes to the part of its tier, also where `data` is left open.
+        What a notebook on generation writes goes into the run folder, to the part of its tier, whatever `data` is.
         """
         self.generating = True
+        commission, writing, out = (
+            commission_of(self.parameters),
+            writing_of(self.parameters),
+            self.parameters.generated,
+        )
+        print(f"conversation: {commission.folder(out).as_posix()} (generation writes below the run folder alone)")
         if not self.parameters.authors:
             print(f"author: {OFFLINE_NAME}; nothing is called and nothing is paid")
             return
-        print(estimate_writing([commission_of(self.parameters)], writing_of(self.parameters)).render())
+        print(f"author: {writing.names}; what is left of the conversation, over notebooks 01 to 04:")
+        print(estimate_writing(unfinished([commission], out, writing), writing).render())
         if self.parameters.calls != "replay" and not self.parameters.confirm_cost:
             print("Nothing is called before the parameter confirm_cost is true.")
 

@@ -49,9 +49,12 @@ ENOUGH = 20
 """Stored replies of a step whose mean says more than an expectation."""
 
 
-def estimate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> Estimate:
+def estimate(
+    parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False, count_at_endpoint: bool = False
+) -> Estimate:
     """Rehearse what is left to do for `arms`, over all conversations of the run; nothing is called or written.
 
+    No request is sent, unless `count_at_endpoint` has endpoints with a tokenize route count their own tokens.
     An arm with a memory of one's own is rehearsed as if it recalled like BM25: its code may call, and cost, by itself.
     """
     if not parameters.models:
@@ -60,7 +63,7 @@ def estimate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     parameters, tasks = plan.parameters, plan.tasks
     del plan  # the conversations: every rehearsal reads its own again
     expected = stored_means(parameters)
-    counting = counting_roles(parameters) if tasks else frozenset()
+    counting = counting_roles(parameters) if tasks and count_at_endpoint else frozenset()
     todo = [(task.source, parameters, task.arms, task.answered, expected, counting) for task in tasks]
     tally = Tally()
     for one in _rehearsed(todo, parameters, quiet=quiet):
@@ -121,7 +124,7 @@ def rehearsed_roster(
     parameters: RunParameters,
     conversation: str,
     expected: Mapping[Step, float],
-    counting: frozenset[str],
+    counting: frozenset[str] = frozenset(),
     suite: str = "",
 ) -> Iterator[tuple[Roster, Tally]]:
     """Models that call nobody in the place of `open_roster`'s, and the tally of what they would have called."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from beamlib.benchmark.sources import find_conversations
 from beamlib.errors import UserError
@@ -35,7 +36,8 @@ def keep_settings(parameters: RunParameters) -> None:
         if own and (own / f"{name}.md").exists():
             write_text(folder / "prompts" / f"{name}.md", (own / f"{name}.md").read_text(encoding="utf-8"))
     write_text(folder / "models.yaml", Path(parameters.models).read_text(encoding="utf-8"))
-    inside = {"data": "", "run": "", "models": "models.yaml", "prompts": "prompts" if own else "", "own_memory": ""}
+    inside: dict[str, Any] = {"data": "", "run": "", "models": "models.yaml", "own_memory": "", "authors": ""}
+    inside |= {"prompts": "prompts" if own else "", "confirm_cost": False}  # a yes is nobody else's
     kept = parameters.model_copy(update=inside).model_dump(mode="json", exclude=set(_ELSEWHERE))
     write_json(folder / PARAMETERS, kept)
 

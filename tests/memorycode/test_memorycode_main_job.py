@@ -94,10 +94,12 @@ def test_models_are_asked_only_about_dialogues_that_were_named(
     ask: bool, served: bool, asked: bool, repo_root: Path, tmp_path: Path
 ) -> None:
     models = str(repo_root / "params/models.yaml") if served else ""
-    found = suite(tmp_path, models, tmp_path, ask=ask, backbones=("one", "two"))
+    folder = tmp_path / "dialogues"
+    found = suite(folder, models, tmp_path, ask=ask, backbones=("one", "two"))
     shown = found.shown
-    assert (shown.memorycode, shown.data, shown.conversations, shown.k) == (str(tmp_path), "", 3, 2)
-    assert (shown.models, shown.backbone, shown.confirm_cost) == ((models, "one", True) if asked else ("", "", False))
+    assert (shown.memorycode, shown.data, shown.conversations, shown.k) == (str(folder), "", 3, 2)
+    assert (shown.models, shown.backbone, shown.confirm_cost) == ((models, "one") if asked else ("", "")) + (False,)
+    assert found.agreed({"confirm_cost": True}).shown.confirm_cost is asked
     assert len(found.parameters) == (2 if asked else 1)
     assert (OFFLINE_NAME in found.announcement) is not asked
     if not asked:
@@ -120,7 +122,11 @@ def test_what_is_estimated_is_asked_once_and_then_on_file(dialogues: Path, repo_
         models.write_text(json.dumps({"readers": {"one": endpoint}, **roles}))
         found = suite(dialogues, str(models), tmp_path)
         ((title, before),) = found.estimates()
-        assert title == "MemoryCode · one" and before.pending > 5 and server.requests == []
+        assert title == "MemoryCode · one" and before.pending > 5
+        with pytest.raises(UserError, match="nothing is called before confirm_cost"):
+            found.ask()
+        assert server.connections == 0
+        found = found.agreed({"confirm_cost": True})
         found.ask()
         called = len(server.requests)
         ((_, after),) = found.estimates()

@@ -149,7 +149,7 @@ def test_replay_never_calls_and_names_what_is_missing(store: CallStore, tmp_path
 @pytest.mark.parametrize("mode", ["record", "refresh"])
 def test_nothing_is_called_before_the_cost_is_confirmed(store: CallStore, mode: Mode) -> None:
     endpoint = Counted()
-    with pytest.raises(UserError, match=r"confirm_cost.*beamlib estimate.*--calls record"):
+    with pytest.raises(UserError, match=r"confirm_cost.*without --yes.*--calls record"):
         run(model_of(endpoint, store, mode, confirmed=False).complete(prompt()))
     assert endpoint.asked == [] and not store.path.exists()
     run(model_of(endpoint, store).complete(prompt()))

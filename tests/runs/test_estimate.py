@@ -185,10 +185,11 @@ def test_an_endpoint_that_counts_is_asked_and_counters_are_not_mixed(tmp_path: P
     arms = [Arm(memory="oracle")]
     with ScriptedServer(tokenize=True) as server:
         parameters = run_parameters(tmp_path, repo_root, server.base_url)
-        found = estimate(parameters, arms, quiet=True)
+        plain = estimate(parameters, arms, quiet=True)
+        assert server.connections == 0  # unasked, no request is sent
+        found = estimate(parameters, arms, quiet=True, count_at_endpoint=True)
         assert server.requests == []  # its log has completions only
     assert {one.counter for one in found.roles if one.largest_input} == {"endpoint"}
-    plain = estimate(run_parameters(tmp_path, repo_root, "http://127.0.0.1:9/v1"), arms, quiet=True)
     assert "endpoint" not in {one.counter for one in plain.roles}
     for one, other in zip(found.rows, plain.rows, strict=True):
         assert one.calls == other.calls

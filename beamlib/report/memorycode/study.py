@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
+from beamlib.benchmark.sources import RECORD
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.params import RunParameters
 from beamlib.report.memorycode.figures import caption
@@ -16,7 +17,7 @@ from beamlib.report.memorycode.frames import INTERVAL
 from beamlib.report.memorycode.scored import ScoredModel, is_published, score_folder, score_model
 from beamlib.suites.memorycode.dialogues import Dialogue
 from beamlib.suites.memorycode.evaluating import chosen, run_all
-from beamlib.suites.memorycode.generating import RECORD, Order, fulfil
+from beamlib.suites.memorycode.generating import Order, fulfil
 from beamlib.suites.memorycode.loading import Item, load_dialogues
 from beamlib.suites.memorycode.running import PART
 from beamlib.suites.memorycode.setups import PUBLISHED

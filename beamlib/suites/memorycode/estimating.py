@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tqdm import tqdm
 
 from beamlib.params import RunParameters
-from beamlib.runs.estimate import counting_roles, rehearsed_roster, stored_means, summary
+from beamlib.runs.estimate import rehearsed_roster, stored_means, summary
 from beamlib.runs.rehearsal import Tally
 from beamlib.runs.spending import Estimate
 from beamlib.suites.memorycode.dialogues import Dialogue
@@ -28,11 +28,10 @@ def estimate_all(
     plan = plan_all(dialogues, setups, parameters)
     parameters = plan.parameters
     expected = stored_means(parameters)
-    counting = counting_roles(parameters) if plan.wanted else frozenset()
     tally = Tally()
     apart = [(one, [setup for setup in asked if setup not in SHARED]) for one, asked in plan.wanted]
     for dialogue, asked in tqdm(apart, desc=f"{PART}: counting calls", disable=quiet, leave=False, delay=2):
-        with rehearsed_roster(parameters, dialogue.name, expected, counting, PART) as (roster, one):
+        with rehearsed_roster(parameters, dialogue.name, expected, suite=PART) as (roster, one):
             run_dialogue(dialogue, [setup for setup in asked if setup != "own"], parameters, roster)
             if "own" in asked:
                 # One pair more: RAG itself may be among the setups, and equal requests would count once.
@@ -40,7 +39,7 @@ def estimate_all(
                 run_dialogue(dialogue, ["rag"], lexical, roster)
         tally.add(one)
     common = [(one, [setup for setup in asked if setup in SHARED]) for one, asked in plan.wanted]
-    with rehearsed_roster(parameters, SHARED_STORE, expected, counting, PART) as (roster, one):
+    with rehearsed_roster(parameters, SHARED_STORE, expected, suite=PART) as (roster, one):
         run_shared([both for both in common if both[1]], roster.reader)
     tally.add(one)
     own = ("own",) if "own" in setups else ()

@@ -12,10 +12,12 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from beamlib.arguments import agreed
+from beamlib.benchmark.sources import RECORD, refuse_data
 from beamlib.errors import UserError
 from beamlib.files import read_json, sha256, sha256_of_file, write_json
 from beamlib.models.base import Model, ModelError, run
@@ -33,7 +35,7 @@ from beamlib.suites.memorycode.recipe import RECIPES
 from beamlib.suites.memorycode.templates import MOST_SESSIONS, draw_template, with_texts
 from beamlib.suites.memorycode.writer import PROMPT, WORDS, OfflineWriter
 
-RECORD, TOPICS, CALLS = "generation.json", "topics.json", "calls"
+TOPICS, CALLS = "topics.json", "calls"
 _HERE = Path(__file__).parent
 _TEMPLATE_CODE = ("agenda.py", "bank.py", "recipe.py", "talk.py", "templates.py", "wordings.py")
 _TOGETHER = 8  # dialogues that are waited for at a time; the endpoint's own lanes bound its calls
@@ -93,18 +95,18 @@ def wanted_dialogues(order: Order) -> list[Wanted]:
 def fulfil(order: Order) -> Generated:
     """Write what was ordered and say so; the `UserError` at the end names what could not be written."""
     endpoint = _check(order)
+    refuse_data(order.out)
     wanted = wanted_dialogues(order)
     record = _Record.open(order, _made_by(order, endpoint))
     pending = [one for one in wanted if not record.holds(order.out, one)]
     if endpoint is not None and order.calls != "replay" and pending:
         print(estimate([_template(order, one).dialogue for one in pending], endpoint, order.prompts))
-        if not order.yes:
-            raise UserError("nothing was called: add --yes to spend what the estimate above says.")
+        order = replace(order, yes=agreed(order.yes))
         EndpointModel("speaker", endpoint).ready()
     started, since = time.monotonic(), now()
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
-    write_json(order.out / TOPICS, topics_json())
     record.write(order.out)
+    write_json(order.out / TOPICS, topics_json())
     done, failed = _write_all(order, endpoint, pending, record, since)
     there = tuple(one.id for one in wanted if one not in pending)
     print(
@@ -185,8 +187,8 @@ class _Record:
         }
         path = order.out / RECORD
         if not path.exists():
-            if (order.out / DATASET).exists():
-                raise UserError(f"{order.out}: holds a dataset that was not generated here; choose another folder.")
+            if (order.out / TOPICS).exists():
+                raise UserError(f"{order.out / TOPICS}: was not generated here; choose another folder.")
             return cls(told)
         value = read_json(path)
         try:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from beamlib.arguments import agreed
 from beamlib.errors import UserError
-from beamlib.files import to_json
+from beamlib.files import read_text, to_json, write_text
 from beamlib.models.client import EndpointModel
+from beamlib.models.endpoints import MODELS
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import check_overrides
 from beamlib.models.store import Mode
@@ -46,8 +48,9 @@ class RunOrder:
 
     `data`: a folder of dialogues in any layout. `folder`: the run folder, mostly `runs/<name>`. `setups`: names of
     setups, all where empty (`own` only with a `memory`, as `file.py:Class`). `models`: a models file, empty for the
-    stand-in (`beamlib.main_job.Endpoints.path` writes one for a single endpoint). `conversations`: at most so many
-    dialogues of each number of sessions, 0 for all. `settings` replaces single parameters.
+    stand-in (`beamlib.main_job.Endpoints.path` writes one for a single endpoint; with `keep_models` it is copied into
+    the run folder once there is a yes). `conversations`: at most so many dialogues of each number of sessions, 0 for
+    all. `settings` replaces single parameters.
     """
 
     data: Path
@@ -62,16 +65,21 @@ class RunOrder:
     settings: Mapping[str, Any] = field(default_factory=dict)
     yes: bool = False
     quiet: bool = False
+    keep_models: bool = False
 
 
 def fulfil(order: RunOrder) -> Ran:
-    """Answer what was ordered and say where the answers lie; with models nothing is called before `yes`."""
+    """Answer what was ordered and say where the answers lie; with models nothing is called before a yes."""
     setups = _setups(order)
     parameters = parameters_of(order)
     known = [item.dialogue for item in load_dialogues(order.data)]
     dialogues = chosen(known, order.conversations)
     if parameters.models and order.calls != "replay":
-        _confirm(order, dialogues, setups, parameters)
+        confirmed = _confirm(order, dialogues, setups, parameters)
+        parameters = parameters.model_copy(update={"confirm_cost": confirmed})
+    if order.keep_models:
+        order = replace(order, models=str(write_text(order.folder / MODELS, read_text(Path(order.models)))))
+        parameters = parameters.model_copy(update={"models": order.models})
     reader = resolved(parameters).backbone if parameters.models else OFFLINE_NAME
     print(f"MemoryCode: {len(dialogues)} of {len(known)} dialogues; reader: {reader}; setups: {', '.join(setups)}")
     started = time.monotonic()
@@ -112,7 +120,7 @@ def parameters_of(order: RunOrder) -> RunParameters:
             "backbone": order.backbone,
             "calls": order.calls,
             "prompts": str(order.prompts.absolute()) if order.prompts else "",
-            "confirm_cost": order.yes,
+            **({"confirm_cost": True} if order.yes else {}),
         },
     )
 
@@ -144,18 +152,17 @@ def _setups(order: RunOrder) -> tuple[Setup, ...]:
 
 def _confirm(
     order: RunOrder, dialogues: Sequence[Dialogue], setups: Sequence[Setup], parameters: RunParameters
-) -> None:
-    """Say what would be called and what it would cost; without a yes nothing is."""
+) -> bool:
+    """Say what would be called and what it would cost, then ask; whether there is a yes."""
     found = estimate_all(dialogues, setups, parameters, quiet=order.quiet)
     print(found.render())
     if not found.pending:
-        return
+        return parameters.confirm_cost
     pending = {row.role for row in found.rows if row.calls}
     for role, endpoint in endpoints(parameters).items():
         if role in pending:
             EndpointModel(role, endpoint).ready()  # a key that is not there should show before anything is paid
-    if not order.yes:
-        raise UserError("nothing was called: add --yes to spend what the estimate above says.")
+    return agreed(parameters.confirm_cost)
 
 
 def _line(setup: Setup, ran: Ran) -> str:

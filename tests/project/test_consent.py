@@ -1,0 +1,186 @@
+"""Nothing is called before one estimate of everything has been shown and has a yes: the endpoint stays silent."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from commands import ENVIRONMENT, Call
+from scripted_server import ScriptedServer
+from served_author import ServedAuthor, models_file
+
+from beamlib.errors import UserError
+from beamlib.files import read_json
+from beamlib.generate.pipeline import Commission, unfinished
+from beamlib.generate.producing import produce
+from beamlib.main_job import Endpoints, Job, _plan
+from beamlib.main_plan import confirm
+from beamlib.params import load_parameters, usual_parameters
+from beamlib.report.notebooks import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITES
+from beamlib.suites.memorycode.generating import Order
+from beamlib.suites.memorycode.generating import fulfil as generate_dialogues
+
+EXAMPLE = ROOT / "beamlib/benchmark/example"
+NAME = f"test-consent-{os.getpid()}"
+COMMISSION = Commission(usual_parameters("100K"))
+MEMORY = """from beamlib.memory import Recollection
+class Mine:
+    name = "mine"
+    def ingest(self, conversation): self.last = conversation.pairs[-1]
+    def recall(self, question): return Recollection("")
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ScriptedServer]:
+    """An endpoint that would also count tokens and list its models, if it were asked."""
+    with ScriptedServer(tokenize=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def place(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a models file, a memory of one's own and dialogues, from which commands are given."""
+    folder = tmp_path_factory.mktemp("consent")
+    models_file(folder / "models.json", server.base_url)
+    (folder / "mine.py").write_text(MEMORY)
+    generate_dialogues(Order(folder / "dialogues", counts=(1,)))
+    return folder
+
+
+SIZED = ["run-all", "--sizes", "100k", "--name", NAME]
+ON_DATA = ["run-all", "--data", str(EXAMPLE), "--name", NAME]
+SILENT: dict[str, tuple[list[str], list[str]]] = {
+    "models": ([*ON_DATA, "--models", "models.json"], ["reader scripted, judge scripted", "Estimate, 100K"]),
+    "authors": (
+        [*SIZED, "--set", "authors=models.json"],
+        ["written by scripted", "Estimate, conversations", "are judged (offline stand-in"],
+    ),
+    "models and authors": (
+        [*SIZED, "--models", "models.json", "--authors", "models.json"],
+        ["written by scripted", "Estimate, conversations", "Estimate, 100K", "not written yet: counted on those"],
+    ),
+    "backbones": ([*ON_DATA, "--models", "models.json", "--backbones", "scripted"], ["Estimate, 100K · scripted"]),
+    "own memory": ([*ON_DATA, "--models", "models.json", "--memory", "mine.py:Mine"], ["is in no estimate"]),
+    "one endpoint": ([*ON_DATA, "--base-url", "BASE_URL", "--model", "scripted"], ["Estimate, 100K"]),
+    "memorycode": ([*ON_DATA, "--models", "models.json", "--memorycode", "dialogues"], ["Estimate, MemoryCode"]),
+    "memorycode run": (["memorycode", "run", "--data", "dialogues", "--name", NAME, "--models", "models.json"], []),
+    "memorycode run at one endpoint": (
+        ["memorycode", "run", "--data", "dialogues", "--name", NAME, "--base-url", "BASE_URL", "--model", "scripted"],
+        [],
+    ),
+    "memorycode generate": (
+        ["memorycode", "generate", "--out", "new", "--counts", "1", "--models", "models.json"],
+        ["speaker scripted"],
+    ),
+    "titles": (["titles", "new.json", "--domain", "coding", "--models", "models.json"], ["titler scripted"]),
+    "generate": (["generate", "--out", "new", "--models", "models.json"], ["planner   scripted"]),
+}
+"""What may call, without a yes, and what is announced."""
+
+
+@pytest.mark.parametrize("what", SILENT)
+def test_no_request_is_sent_without_a_yes_and_nothing_is_left_behind(
+    what: str, server: ScriptedServer, place: Path, called: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    before = sorted(place.rglob("*"))
+    arguments, said = SILENT[what]
+    done = called(*[server.base_url if word == "BASE_URL" else word for word in arguments])
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("nothing was called: add --yes to spend what the estimate above says.")
+    assert all(part in done.stdout for part in said), done.stdout
+    assert done.stdout.count("Everything together") == (arguments[0] == "run-all")
+    assert server.connections == 0
+    assert sorted(path for path in place.rglob("*") if "__pycache__" not in str(path)) == before
+    assert not (ROOT / "runs" / NAME).exists()
+
+
+def test_an_estimate_sends_nothing_unless_it_is_told_to_count(
+    server: ScriptedServer, place: Path, called: Call
+) -> None:
+    asked = ["estimate", ROOT / "params/100k.yaml", "--data", EXAMPLE, "--models", place / "models.json"]
+    assert "counted by the endpoint" not in called(*asked).stdout
+    assert server.connections == 0
+    with ScriptedServer(tokenize=True) as counting:
+        models = models_file(place / "counting.json", counting.base_url)
+        assert "counted by the endpoint itself" in called(*asked[:-1], models, "--count-at-endpoint").stdout
+        assert counting.connections > 0 and not counting.requests
+
+
+@pytest.mark.parametrize("name", [*GENERATION, *EVALUATION, *SUITES])
+def test_a_notebook_calls_nothing_without_a_yes(
+    name: str, server: ScriptedServer, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)  # a notebook changes it
+    changes = {"data": str(EXAMPLE), "memorycode": str(place / "dialogues"), "run": str(place / "run"), "workers": 1}
+    changes |= {"models": str(place / "models.json"), "authors": str(place / "models.json")}
+    parameters = load_parameters(ROOT / "params/100k.yaml", **changes)
+    assert not parameters.confirm_cost
+    # The cells as they are, without the seconds that a kernel takes to start: they end at the first call.
+    cells = [cell for cell in read_json(NOTEBOOKS / f"{name}.ipynb")["cells"] if cell["cell_type"] == "code"]
+    space = parameters.model_dump()
+    with pytest.raises(UserError, match="would be called, and nothing is called before confirm_cost is true"):
+        for cell in cells[2:]:
+            exec("".join(cell["source"]), space)
+    assert server.connections == 0
+
+
+def test_what_is_announced_is_what_is_called(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    author = ServedAuthor([COMMISSION.story()])
+    with ScriptedServer(author) as server:
+        models = models_file(tmp_path / "authors.json", server.base_url)
+        job = Job(None, ["100k"], NAME, 0, "paper", "", None, False, Endpoints(), authors=Path(models.name), yes=True)
+        plan = _plan(job, tmp_path)
+        expected, confirmed = confirm(plan, tmp_path)
+        assert (expected, confirmed, server.connections) == ({}, True, 0)  # the stand-in answers and judges
+        (announced,) = re.findall(r"Everything together: ([0-9,]+) calls", capsys.readouterr().out)
+        produce(plan.wanted, tmp_path / "out", replace(plan.writing, confirmed=confirmed), 1, quiet=True)
+        assert len(server.requests) == int(announced.replace(",", ""))
+        assert unfinished(plan.wanted, tmp_path / "out", plan.writing) == []
+        command = plan.writing.command
+    assert command == (
+        f"beamlib generate --size 100k --conversations 1 --out runs/{NAME}/generated --models {models} --yes"
+    )
+
+
+@pytest.mark.parametrize("yes", [False, True])
+def test_the_yes_is_the_users(yes: bool, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    job = Job(EXAMPLE, [], NAME, 0, "paper", "", place / "dialogues", False, Endpoints(Path("models.json")), yes=yes)
+    plan = _plan(job, tmp_path)
+    assert {one.confirm_cost for one in plan.runs} == {yes}
+    assert {one.confirm_cost for one in plan.agreed({"confirm_cost": True}).suite.parameters} == {True}
+
+
+def at_a_terminal(answer: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """`beamlib` with a terminal at which `answer` is typed."""
+    ours, theirs = pty.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    command = [sys.executable, "-m", "beamlib.cli", *map(str, arguments)]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, stdin=theirs, timeout=120)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_at_a_terminal_it_is_asked(place: Path, tmp_path: Path) -> None:
+    arguments = ["memorycode", "generate", "--out", tmp_path / "out", "--counts", "1", "--models"]
+    with ScriptedServer(lambda body: "Ada: Hello.\n\nBo: Hello.") as server:
+        models = models_file(tmp_path / "models.json", server.base_url)
+        refused = at_a_terminal("n", *arguments, models)
+        assert refused.returncode == 2 and refused.stderr.strip() == "beamlib: nothing was called."
+        assert server.connections == 0 and not (tmp_path / "out").exists()
+        assert "Make these calls?" in at_a_terminal("y", *arguments, models).stdout
+        assert server.requests
