@@ -27,8 +27,6 @@ SAID = [
     ("100K-1-q10", 86, r"\d ?ms\b", False),
     ("100K-1-q10", 104, r"\b800 ?ms.*\b300 ?ms", True),
     ("100K-1-q18", 2, r"Jan 15, 2024", True),
-    ("100K-2-q03", 88, "autocomplete", False),
-    ("100K-2-q03", 132, "never fixed", True),
     ("100K-3-q03", 72, "API", False),
     ("100K-3-q03", 120, "never tested", True),
     ("100K-3-q12", 16, "card", False),
