@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from math import ceil
+from math import ceil, isnan, nan
 
 import pandas as pd
 
-from beamlib.benchmark.loading import load, readable
+from beamlib.benchmark.loading import Loaded, load, readable
 from beamlib.benchmark.model import Conversation, Size
-from beamlib.benchmark.reading import left_out_line
+from beamlib.benchmark.reading import Unreadable, left_out_line
 from beamlib.benchmark.sources import Source
 from beamlib.benchmark.treatment import Treatment
 from beamlib.generate.layouts import PRINTED_SIZE, targets
@@ -65,17 +65,19 @@ class Described:
         printed = table("table3").set_index("chat_size").loc[PRINTED_SIZE[self.size]].to_dict()
         rows = []
         for name, words in _ROWS.items():
-            means = [f"{frame[name].mean():,.1f}" for frame in (self.read, self.whole)]
+            means = [NOTHING if isnan(m := frame[name].mean()) else f"{m:,.1f}" for frame in (self.read, self.whole)]
             value = printed.get(name)
             shown = NOTHING if value is None else f"{value:,}"
             meaning = (
                 f"none: the size is called {PRINTED_SIZE[self.size]}" if value is None else self._meaning(name, value)
             )
             rows.append((words, (*means, shown, meaning)))
-        n, cut = len(self.read), int((self.read["tokens"] != self.whole["tokens"]).sum())
+        n, lost = len(self.read), int(self.whole["tokens"].isna().sum())
+        cut = int((self.read["tokens"] != self.whole["tokens"]).sum())
+        without = f" ({lost} of them cannot be read and do not count there)" if lost else ""
         footer = (
             f"{self.size}: n = {n}, where the printed means are over {_TIERS[self.size]} conversations; {self.source}; "
-            f"{cut} of {n} are cut, the column 'whole' is before the cut.",
+            f"{cut} of {n} are cut, the column 'whole' is before the cut{without}.",
             f"Tokens by {active_counter()}.",
         )
         header = ("Size", "Mean per conversation", "as read", "whole", "printed", "the printed number is")
@@ -99,6 +101,8 @@ class Described:
     def _meaning(self, name: str, printed: int) -> str:
         """What a printed number is of the whole conversations: their mean, rounded, their total, or neither."""
         counts = self.whole[name]
+        if counts.isna().all():
+            return "not known: no whole chat can be read"
         mean, each = counts.mean(), targets(self.size).followups if name == "followup_questions" else printed
         side = "above" if each > mean else "below"
         if printed in (round(mean), ceil(mean)):
@@ -134,10 +138,7 @@ def describe(
     for one in islice(found, conversations or None):
         records[one.source.id] = record_of(one)
         read.append(_counts(one.conversation))
-        cut = one.conversation.variant == "truncated"
-        whole.append(
-            _counts(load(one.source, replace(treatment, chat_variant="full")).conversation) if cut else read[-1]
-        )
+        whole.append(_whole(one, treatment) if one.conversation.variant == "truncated" else read[-1])
         cited = [gold.evidence for gold in one.gold.values() if gold.evidence]
         evidence.append((len(cited), deciles(cited, len(one.conversation.messages))))
     questions = sum(n for n, _ in evidence)
@@ -147,7 +148,15 @@ def describe(
     return Described(sources[0].size, pd.DataFrame(read), pd.DataFrame(whole), tuple(shares), questions, origin)
 
 
-def _counts(conversation: Conversation) -> dict[str, int]:
+def _whole(one: Loaded, treatment: Treatment) -> dict[str, float]:
+    """The counts before the cut, NaN where that chat cannot be read: no question needs it, so it stops nothing."""
+    try:
+        return _counts(load(one.source, replace(treatment, chat_variant="full")).conversation)
+    except Unreadable:
+        return dict.fromkeys(_ROWS, nan)
+
+
+def _counts(conversation: Conversation) -> dict[str, float]:
     """The quantities of `_ROWS`."""
     kinds = Counter(str(name) for message in conversation for name in (message.role, message.kind))
     return {

@@ -24,6 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.style import context
 
 import beamlib
+from beamlib.benchmark.reading import left_out_line
 from beamlib.errors import UserError
 from beamlib.files import sha256, write_bytes, write_json
 from beamlib.report.tables import Footer, model_shown
@@ -178,6 +179,7 @@ def _drawn(footer: Footer, width: float, height: float) -> Iterator[Figure]:
     with style():
         figure = Figure(figsize=(width, height))
         basis = f"Protocol: {footer.protocol}; judge: {model_shown(footer.judge).partition(' (')[0]}."
+        basis += f" {left_out_line(footer.left_out)}" if footer.left_out else ""
         figure.set_label(basis)
         figure.supxlabel(textwrap.fill(basis, int(width * 22)), fontsize=6, color="0.3")
         yield figure

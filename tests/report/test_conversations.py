@@ -48,6 +48,17 @@ def test_the_released_tier_beside_table_7(tier: Described) -> None:
     ) in text
 
 
+def test_a_whole_chat_that_is_not_there_stops_nothing(tiny_release: Path) -> None:
+    for number in (1, 2):
+        folder = tiny_release / "100K" / str(number)
+        (folder / "chat.json").rename(folder / "chat_trunecated.json")
+        sources = find_conversations(tiny_release)
+        table = describe(sources, Treatment()).table3()
+        assert f"({number} of them cannot be read and do not count there)" in table.footer[0]
+        turns = next(row[2:] for row in table.rows() if row[1] == "turns")
+        assert turns[:2] == ("8.0", "8.0" if number == 1 else "–")
+
+
 def test_one_conversation_and_what_is_known_of_the_print() -> None:
     found = describe(find_conversations(EXAMPLE), Treatment())
     rows = {row[1]: row[2:] for row in found.table3().rows()}

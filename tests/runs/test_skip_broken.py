@@ -15,6 +15,7 @@ from test_publish import models_file
 from beamlib.benchmark.reading import Unreadable, left_out_line
 from beamlib.cli import main
 from beamlib.params import RunParameters, load_parameters
+from beamlib.report.figures import averages, budget_figure
 from beamlib.report.page import Section, write_page
 from beamlib.report.results import results, score_folders
 from beamlib.report.tables import result_table
@@ -73,9 +74,10 @@ def test_every_footer_names_and_counts_it(
     for text in (table.to_markdown(), table.to_html(), table.to_csv()):
         assert LEFT_OUT in text.replace("&#39;", "'")
         assert str(tmp_path) not in text
+    assert LEFT_OUT in budget_figure(averages(found.summary), found.footer).get_label()
     part = Path(parameters.run) / "100k"
     assert left_out(parameters).keys() == {"100K-2"}
-    section = Section("100k", [], left_out=left_out_line(left_out(parameters)))
+    section = Section("100k", [], note=left_out_line(left_out(parameters)))
     assert LEFT_OUT in write_page(Path(parameters.run), [section], []).read_text()
     rows = score_folders(part, "paper")
     assert {row["left_out"] for row in rows} == {"100K-2"}
