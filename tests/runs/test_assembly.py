@@ -210,6 +210,17 @@ def test_variants_and_figures_over_sizes(variants: Path) -> None:
     assert "500k/" + LIGHT.name in sidecar["inputs"]["judgements"]
 
 
+def test_an_arm_made_with_other_settings_is_left_out(
+    variants: Path, data: Path, repo_root: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(variants, tmp_path / "run")
+    other = load_parameters(repo_root / "params" / "100k.yaml", data=str(data), run=str(tmp_path / "run"), workers=1)
+    other = other.model_copy(update={"working_pairs": 1})
+    evaluate(other, [LIGHT.model_copy(update={"k": 9})], quiet=True)
+    text = assemble(tmp_path / "run", Options())["table9_retrieval_budget"].to_markdown()
+    assert "K=9" not in text and "Left out, made with other settings: 100k/light-bm25-k9." in text
+
+
 def test_the_base_is_asked_for_where_it_is_not_clear(variants: Path, tmp_path: Path) -> None:
     shutil.copytree(variants, tmp_path / "run")
     for name in (RAG.name, *(LIGHT.model_copy(update={"without": one}).name for one in COMPONENTS)):
