@@ -172,7 +172,7 @@ def variants(repo_root: Path, data: Path, tmp_path_factory: pytest.TempPathFacto
     run = tmp_path_factory.mktemp("variants") / "run"
     parameters = load_parameters(repo_root / "params" / "100k.yaml", data=str(data), run=str(run), workers=1)
     others = [
-        LIGHT.model_copy(update=change) for change in ({"k": 6}, {"retriever": "dense"}, {"context_budget": "flowing"})
+        LIGHT.model_copy(update=change) for change in ({"k": 6}, {"retriever": "dense"}, {"other_budget": "flowing"})
     ]
     removed = [LIGHT.model_copy(update={"without": name}) for name in COMPONENTS]
     for size, arms in (("100K", (RAG, LIGHT, *others, *removed)), ("500K", (LIGHT, *removed, others[0]))):
