@@ -172,7 +172,7 @@ def variants(repo_root: Path, data: Path, tmp_path_factory: pytest.TempPathFacto
     run = tmp_path_factory.mktemp("variants") / "run"
     parameters = load_parameters(repo_root / "params" / "100k.yaml", data=str(data), run=str(run), workers=1)
     others = [
-        LIGHT.model_copy(update=change) for change in ({"k": 6}, {"retriever": "dense"}, {"context_budget": "flowing"})
+        LIGHT.model_copy(update=change) for change in ({"k": 6}, {"retriever": "dense"}, {"other_budget": "flowing"})
     ]
     removed = [LIGHT.model_copy(update={"without": name}) for name in COMPONENTS]
     for size, arms in (("100K", (RAG, LIGHT, *others, *removed)), ("500K", (LIGHT, *removed, others[0]))):
@@ -208,6 +208,17 @@ def test_variants_and_figures_over_sizes(variants: Path) -> None:
     assert "Protocol: paper; judge: offline stand-in, not a language model." in sidecar["caption"]
     assert "n = 1 conversation, hence no interval: 500K." in sidecar["caption"]
     assert "500k/" + LIGHT.name in sidecar["inputs"]["judgements"]
+
+
+def test_an_arm_made_with_other_settings_is_left_out(
+    variants: Path, data: Path, repo_root: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(variants, tmp_path / "run")
+    other = load_parameters(repo_root / "params" / "100k.yaml", data=str(data), run=str(tmp_path / "run"), workers=1)
+    other = other.model_copy(update={"working_pairs": 1})
+    evaluate(other, [LIGHT.model_copy(update={"k": 9})], quiet=True)
+    text = assemble(tmp_path / "run", Options())["table9_retrieval_budget"].to_markdown()
+    assert "K=9" not in text and "Left out, made with other settings: 100k/light-bm25-k9." in text
 
 
 def test_the_base_is_asked_for_where_it_is_not_clear(variants: Path, tmp_path: Path) -> None:
