@@ -35,6 +35,12 @@ _CSV_PARTS = ("", " low", " high", " n", " conversations")
 NOTHING = "–"
 """Shown where a cell has no value: nothing was asked, or nothing could be scored (the footer counts the latter)."""
 
+_ENCODER_OF = {"dense": "encoder", "splade": "splade"}
+_SEARCHED = {
+    "rag": "RAG searches pairs",
+    "light": "LIGHT searches the keys of pairs, and has working memory, scratchpad and noise filter of its own",
+}
+
 _TREATMENT = ("chat_variant", "strip_markers", "errata")
 _DIFFERENCES = {
     "question_set_sha256": "questions",
@@ -49,7 +55,8 @@ class Footer:
     """What a table rests on. Counts are None where they are not known, as for published values.
 
     `reasons` counts the unscored questions by named outcome, `gaps` the answers behind which a call of the memory gave
-    nothing usable; `departures` are settings that change what is asked, where they are not the paper's.
+    nothing usable; `departures` are settings that change what is asked, where they are not the paper's; `retrieval`
+    names the indexes, and what each memory searches with them.
     """
 
     protocol: str
@@ -65,6 +72,7 @@ class Footer:
     reasons: Mapping[str, int] = field(default_factory=dict)
     gaps: int = 0
     departures: tuple[str, ...] = ()
+    retrieval: str = ""
 
     def lines(self) -> list[str]:
         """The footer as sentences, one per line, the warning about the stand-in first."""
@@ -77,6 +85,7 @@ class Footer:
             f"{_count(self.n_questions, 'question')}, {_count(self.unscored, 'unscored', plural='unscored')}"
             f"{self._why()}.",
             f"Treatment: {self.treatment}. Tokens counted by: {self.token_counter}. Interval: {self.interval}.",
+            *([f"Retrieval: {self.retrieval}."] if self.retrieval else []),
             *([f"Departing from the paper: {'; '.join(self.departures)}."] if self.departures else []),
             *([f"{_count(self.gaps, 'answer')} from a memory that lacks a reply of its model."] if self.gaps else []),
         ]
@@ -127,7 +136,24 @@ def footer(
         reasons=reasons or {},
         gaps=gaps,
         departures=tuple(dict.fromkeys(text for manifest in manifests for text in _departures(manifest))),
+        retrieval="; ".join(_retrieval([manifest.get("settings", {}) for manifest in manifests])),
     )
+
+
+def _retrieval(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which indexes the arms have, and what each memory searches with them (LIGHT's other parts are named)."""
+    shown = {
+        "hybrid": "hybrid is words and the shipped vectors",
+        "hybrid-beam": "hybrid-beam is tuned on BEAM",
+        "bm25": "bm25 is words",
+    }
+    found = []
+    for one in settings:
+        if retriever := one.get("retriever"):
+            found.append(shown.get(retriever) or f"{retriever} is by {one[_ENCODER_OF[retriever]]}")
+    memories = [one["memory"] for one in settings if one.get("retriever")]
+    found += [_SEARCHED[memory] for memory in memories if memory in _SEARCHED]
+    return list(dict.fromkeys(found))
 
 
 def _departures(manifest: Mapping[str, Any]) -> list[str]:

@@ -32,7 +32,7 @@ class Arm(BaseModel):
 
     @property
     def name(self) -> str:
-        """Names the arm's folder and its column, for example `light-embedded-k5-without-scratchpad`."""
+        """Names the arm's folder and its column, for example `light-hybrid-k5-without-scratchpad`."""
         parts: list[str] = [self.memory]
         if self.target is not None:
             parts.append(self.target.rpartition(":")[2])
