@@ -29,17 +29,12 @@ from beamlib.report.tidy import (
     series_of,
     sizes_of,
 )
+from beamlib.runs.arms import searches
 
 OFFLINE = "offline stand-in, not a language model"
 _CSV_PARTS = ("", " low", " high", " n", " conversations")
 NOTHING = "–"
 """Shown where a cell has no value: nothing was asked, or nothing could be scored (the footer counts the latter)."""
-
-_ENCODER_OF = {"dense": "encoder", "splade": "splade"}
-_SEARCHED = {
-    "rag": "RAG searches pairs",
-    "light": "LIGHT searches the keys of pairs, and has working memory, scratchpad and noise filter of its own",
-}
 
 _TREATMENT = ("chat_variant", "strip_markers", "errata")
 _DIFFERENCES = {
@@ -136,24 +131,8 @@ def footer(
         reasons=reasons or {},
         gaps=gaps,
         departures=tuple(dict.fromkeys(text for manifest in manifests for text in _departures(manifest))),
-        retrieval="; ".join(_retrieval([manifest.get("settings", {}) for manifest in manifests])),
+        retrieval="; ".join(searches([manifest.get("settings", {}) for manifest in manifests])),
     )
-
-
-def _retrieval(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Which indexes the arms have, and what each memory searches with them (LIGHT's other parts are named)."""
-    shown = {
-        "hybrid": "hybrid is words and the shipped vectors",
-        "hybrid-beam": "hybrid-beam is tuned on BEAM",
-        "bm25": "bm25 is words",
-    }
-    found = []
-    for one in settings:
-        if retriever := one.get("retriever"):
-            found.append(shown.get(retriever) or f"{retriever} is by {one[_ENCODER_OF[retriever]]}")
-    memories = [one["memory"] for one in settings if one.get("retriever")]
-    found += [_SEARCHED[memory] for memory in memories if memory in _SEARCHED]
-    return list(dict.fromkeys(found))
 
 
 def _departures(manifest: Mapping[str, Any]) -> list[str]:

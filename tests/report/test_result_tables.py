@@ -225,6 +225,22 @@ def test_footer_from_manifests() -> None:
     assert made.treatment == "chat_variant=full, strip_markers=true, errata=none"
 
 
+def test_the_footer_names_the_indexes_and_what_is_searched() -> None:
+    encoders = {"encoder": "folder/bge-small", "splade": "naver/splade"}
+    runs = [
+        manifest(settings={**manifest()["settings"], "memory": memory, "retriever": retriever, **encoders})
+        for memory, retriever in (("rag", "hybrid"), ("light", "hybrid"), ("light", "dense"), ("none", None))
+    ]
+    made = footer(runs, protocol="paper", n_questions=1, unscored=0, interval="none")
+    assert made.lines()[-1] == (
+        "Retrieval: hybrid is words and the shipped vectors; dense is vectors by bge-small; RAG searches pairs; LIGHT "
+        "searches the keys of pairs, and has working memory, scratchpad and noise filter of its own."
+    )
+    assert "Retrieval" not in " ".join(
+        footer([manifest()], protocol="paper", n_questions=1, unscored=0, interval="").lines()
+    )
+
+
 def test_equal_runs_and_other_sizes_may_share_a_table() -> None:
     other_size = manifest(size="1M", question_set_sha256="q2", data_sha256="d2")
     assert ensure_comparable([manifest(), manifest(arm="none"), other_size]) == []
