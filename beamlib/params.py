@@ -47,6 +47,7 @@ GENERATED = "generated"
 _MADE_BY_THE_RUN = {"data": GENERATED, "memorycode": "memorycode/data"}
 """What lies below a run folder and may be read as data: the run made it and writes nothing else there."""
 
+RetrieverName = Literal["hybrid", "hybrid-beam", "dense", "bm25", "splade"]
 ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
 
 
@@ -73,8 +74,8 @@ class RunParameters(BaseModel):
     token_counter: Literal["auto", "regex-words", "cl100k"] = Field(description="counter of every token budget")
     variant: Literal["paper", "released"] = Field(description="LIGHT and baselines as described, or as released")
     released: list[str] = Field(description="single behaviours of the released code, by name, on top of the variant")
-    retriever: Literal["embedded", "dense", "bm25", "splade"]
-    retrievers: list[str] = Field(min_length=1, description="retrievers compared in notebook 08")
+    retriever: RetrieverName
+    retrievers: list[RetrieverName] = Field(min_length=1, description="retrievers compared in notebook 08")
     encoder: str = Field(description="dense vectors: embedded, or a sentence-transformers model by name or folder")
     splade: str = Field(description="sparse vectors of the retriever splade: a SparseEncoder by name or folder")
     k: int = Field(ge=1, description="retrieval budget: pairs recalled")
@@ -135,12 +136,18 @@ class RunParameters(BaseModel):
             raise ValueError("budgets must be different positive integers")
         return value
 
+    @field_validator("retriever", "retrievers", mode="before")
+    @classmethod
+    def _renamed_retriever(cls, value: Any) -> Any:
+        if value == "embedded" or (isinstance(value, list) and "embedded" in value):
+            raise ValueError("the retriever 'embedded' is now called 'hybrid'; what LIGHT had, tuned, is 'hybrid-beam'")
+        return value
+
     @field_validator("retrievers")
     @classmethod
-    def _known_retrievers(cls, value: list[str]) -> list[str]:
-        known = ("embedded", "dense", "bm25", "splade")
-        if any(name not in known for name in value) or len(set(value)) != len(value):
-            raise ValueError(f"retrievers must be different ones of {', '.join(known)}")
+    def _different_retrievers(cls, value: list[RetrieverName]) -> list[RetrieverName]:
+        if len(set(value)) != len(value):
+            raise ValueError("retrievers must be different ones")
         return value
 
     @field_validator("subplans", "bullets_per_subplan", "batches_per_subplan", "questions_per_batch")

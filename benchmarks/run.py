@@ -42,12 +42,12 @@ STAGES = {
     "embed": "characters",
     "index pairs, bm25": "characters",
     "index pairs, dense": "characters",
-    "index pairs, embedded": "characters",
+    "index pairs, hybrid": "characters",
     "extract and index keys": "characters",
     "ingest, light": "characters",
     "recall, rag bm25": "questions",
     "recall, rag dense": "questions",
-    "recall, rag embedded": "questions",
+    "recall, rag hybrid": "questions",
     "recall, light": "questions",
     "answer, rag": "questions",
     "answer, light": "questions",
@@ -58,9 +58,9 @@ STAGES = {
 
 NOTEBOOKS = ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
 COMPARED = (
-    ("ingest, light", "index pairs, embedded"),
-    ("extract and index keys", "index pairs, embedded"),
-    ("recall, light", "recall, rag embedded"),
+    ("ingest, light", "index pairs, hybrid"),
+    ("extract and index keys", "index pairs, hybrid"),
+    ("recall, light", "recall, rag hybrid"),
     ("answer, light", "answer, rag"),
 )
 """Pairs of stages set against each other within a tier. Indexing the pairs is all that ingesting means for RAG."""

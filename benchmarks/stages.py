@@ -24,7 +24,7 @@ from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
 from beamlib.models.base import Prompt, complete_all
 from beamlib.models.offline import OfflineModel
 from beamlib.params import RunParameters, load_parameters
-from beamlib.retrieval import SHIPPED, document_index, embedded_encoder
+from beamlib.retrieval import SHIPPED, Document, build_index, embedded_encoder
 from beamlib.runs.calling import resolved
 
 Work = tuple[int, Callable[[], object]]
@@ -94,7 +94,7 @@ def _warm_up() -> None:
     """Load what a process loads once (the token table, the stemmer), so that no stage's time has it."""
     embedded_encoder().encode(["one text"])
     for retriever in SHIPPED:
-        document_index(["one text", "another text"], retriever).search("text", 1)
+        build_index([Document((text,), (text,)) for text in ("one text", "another text")], retriever).search("text", 1)
 
 
 def _characters(loaded: Sequence[Loaded]) -> int:
@@ -136,7 +136,7 @@ def _indexing_keys(sources: Sequence[Source]) -> Work:
     def work() -> None:
         for one in loaded:
             replies = extract(OfflineModel(), extraction_prompts("episodic_keys", one.conversation))
-            EpisodicIndex(one.conversation.pairs, episodic_keys(one.conversation, replies))
+            EpisodicIndex(one.conversation, episodic_keys(one.conversation, replies))
 
     return _characters(loaded), work
 
@@ -176,7 +176,7 @@ def _answering(make: Callable[[], Memory], prompt_id: str, sources: Sequence[Sou
 def _judging(sources: Sequence[Source]) -> Work:
     from beamlib.scoring.judge import judge_answer
 
-    asked = _prompts(_rag("embedded"), "answer", sources)
+    asked = _prompts(_rag("hybrid"), "answer", sources)
     model = OfflineModel()
     texts = [complete_all(model, [prompt])[0].text for _, _, prompt in asked]
 
@@ -204,14 +204,14 @@ STAGES: Mapping[str, Callable[[Sequence[Source]], Work]] = {
     "embed": _embedding,
     "index pairs, bm25": partial(_ingesting, _rag("bm25")),
     "index pairs, dense": partial(_ingesting, _rag("dense")),
-    "index pairs, embedded": partial(_ingesting, _rag("embedded")),
+    "index pairs, hybrid": partial(_ingesting, _rag("hybrid")),
     "extract and index keys": _indexing_keys,
     "ingest, light": partial(_ingesting, _light),
     "recall, rag bm25": partial(_recalling, _rag("bm25")),
     "recall, rag dense": partial(_recalling, _rag("dense")),
-    "recall, rag embedded": partial(_recalling, _rag("embedded")),
+    "recall, rag hybrid": partial(_recalling, _rag("hybrid")),
     "recall, light": partial(_recalling, _light),
-    "answer, rag": partial(_answering, _rag("embedded"), "answer"),
+    "answer, rag": partial(_answering, _rag("hybrid"), "answer"),
     "answer, light": partial(_answering, _light, "answer"),
     "answer, full-context": partial(_answering, _full_context, "answer_full"),
     "judge": _judging,

@@ -117,6 +117,16 @@ class Conversation:
         return tuple(pair for turn in self.turns for pair in turn.pairs)
 
     @cached_property
+    def sessions(self) -> dict[int, int]:
+        """Which batch, counted from 0 over all plans, every pair stands in, by the id of its user message."""
+        return {
+            pair.user.id: number
+            for number, batch in enumerate(self.batches)
+            for turn in batch.turns
+            for pair in turn.pairs
+        }
+
+    @cached_property
     def messages(self) -> tuple[Message, ...]:
         return tuple(message for turn in self.turns for message in turn.messages)
 

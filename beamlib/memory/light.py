@@ -73,7 +73,7 @@ class LightSettings:
     """
 
     k: int = 5
-    retriever: str = "embedded"
+    retriever: str = "hybrid"
     use_retrieval: bool = True
     use_working: bool = True
     use_scratchpad: bool = True
@@ -342,4 +342,4 @@ def _index_settings(settings: LightSettings) -> tuple[str, Encoders, bool]:
 
 def _index(conversation: Conversation, keys: Sequence[Sequence[str]], settings: LightSettings) -> EpisodicIndex:
     retriever, encoders, one_vector = _index_settings(settings)
-    return EpisodicIndex(conversation.pairs, keys, retriever, encoders, one_vector=one_vector)
+    return EpisodicIndex(conversation, keys, retriever, encoders, one_vector=one_vector)

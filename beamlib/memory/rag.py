@@ -9,7 +9,8 @@ from beamlib.errors import UserError
 from beamlib.memory.base import Recollection, passage
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, shortened
 from beamlib.memory.released import RAG_ESTIMATE, RAG_FLAGS, check_flags, entries, flags_name, pack
-from beamlib.retrieval import Encoders, Index, document_index
+from beamlib.retrieval import Document, Encoders, Index, build_index
+from beamlib.text import split_sentences
 
 _DEFAULT = Encoders()
 
@@ -27,7 +28,7 @@ class Rag:
     def __init__(
         self,
         k: int = 5,
-        retriever: str = "embedded",
+        retriever: str = "hybrid",
         window_tokens: int = 32_768,
         *,
         reserve_tokens: int = RESERVE_TOKENS,
@@ -49,7 +50,7 @@ class Rag:
                 f"give a k of at least 1 and a window of at least {reserve_tokens + max(least, 0)}."
             )
         self._documents: list[Pair] = []
-        self._index: Index = document_index([], "bm25")
+        self._index: Index = build_index([], "bm25")
 
     @property
     def name(self) -> str:
@@ -64,11 +65,8 @@ class Rag:
     def ingest(self, conversation: Conversation) -> None:
         """Index the conversation's pairs, replacing what was indexed before."""
         self._documents = entries(conversation, self.released)
-        self._index = document_index(
-            [f"{pair.user.content}\n{pair.assistant.content}" for pair in self._documents],
-            self.retriever,
-            self._encoders,
-        )
+        documents = [pair_document(pair, conversation) for pair in self._documents]
+        self._index = build_index(documents, self.retriever, self._encoders)
 
     def search(self, question: str, k: int) -> list[Pair]:
         """The `k` best documents as pairs, best first (repeated where the index holds copies)."""
@@ -80,3 +78,10 @@ class Rag:
         if "character_budgets" in self.released:
             return Recollection.of(pack(found, self._tokens, RAG_ESTIMATE))
         return Recollection.of(shortened(found, self._tokens))
+
+
+def pair_document(pair: Pair, conversation: Conversation) -> Document:
+    """A pair as the retrievers see it: the plain ones its whole text, the hybrid ones what the user said, in sentences,
+    and the answer."""
+    user, assistant = pair.user.content, pair.assistant.content
+    return Document((f"{user}\n{assistant}",), split_sentences(user), assistant, conversation.sessions[pair.user.id])

@@ -31,6 +31,7 @@ from beamlib.report.tidy import (
     series_of,
     sizes_of,
 )
+from beamlib.runs.arms import searches
 from beamlib.runs.configuration import stated, windows_stated
 
 OFFLINE = "offline stand-in, not a language model"
@@ -60,7 +61,8 @@ class Footer:
     `reasons` counts the unscored questions by named outcome, `gaps` the answers behind which a call of the memory gave
     nothing usable; `departures` are settings that change what is asked, where they are not the paper's;
     `left_out` are conversations that cannot be read, with the reason. `configuration` is the preset with what differs
-    from it, `windows` the tokens that the memories may fill.
+    from it, `windows` the tokens that the memories may fill. `retrieval` names the indexes, and what each memory
+    searches with them.
     """
 
     protocol: str
@@ -79,6 +81,7 @@ class Footer:
     left_out: Mapping[str, str] = field(default_factory=dict)
     configuration: str = ""
     windows: str = ""
+    retrieval: str = ""
 
     def lines(self) -> list[str]:
         """The footer as sentences, one per line, the warning about the stand-in first."""
@@ -93,6 +96,7 @@ class Footer:
             *([f"Configuration: {self.configuration}."] if self.configuration else []),
             *([f"Context windows in tokens: {self.windows}."] if self.windows else []),
             f"Treatment: {self.treatment}. Tokens counted by: {self.token_counter}. Interval: {self.interval}.",
+            *([f"Retrieval: {self.retrieval}."] if self.retrieval else []),
             *([f"Departing from the paper: {'; '.join(self.departures)}."] if self.departures else []),
             *([left_out_line(self.left_out)] if self.left_out else []),
             *([f"{_count(self.gaps, 'answer')} from a memory that lacks a reply of its model."] if self.gaps else []),
@@ -148,6 +152,7 @@ def footer(
         left_out={key: why for manifest in manifests for key, why in manifest.get("left_out", {}).items()},
         configuration=stated(manifest["configuration"] for manifest in manifests if manifest.get("configuration")),
         windows=windows_stated(manifests),
+        retrieval="; ".join(searches([manifest.get("settings", {}) for manifest in manifests])),
     )
 
 

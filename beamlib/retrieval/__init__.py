@@ -1,4 +1,4 @@
-"""Retrieval: BM25, vectors over FAISS, learned sparse vectors, and a fusion, behind one name."""
+"""Retrieval: BM25, vectors over FAISS, learned sparse vectors, and two fusions, behind one name."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from beamlib.errors import UserError
-from beamlib.retrieval.base import Hit, Index, Keys
+from beamlib.retrieval.base import Document, Hit, Index
 from beamlib.retrieval.dense import DenseIndex
 from beamlib.retrieval.encoder import Encoder, embedded_encoder
 from beamlib.retrieval.hybrid import HybridIndex
-from beamlib.retrieval.keyed import KeyIndex
 from beamlib.retrieval.sparse import SparseIndex
 from beamlib.retrieval.splade import SparseVectorIndex
 from beamlib.retrieval.transformer import SparseModel, dense_encoder, encoder_name, sparse_encoder
@@ -18,25 +17,24 @@ from beamlib.retrieval.transformer import SparseModel, dense_encoder, encoder_na
 __all__ = [
     "RETRIEVERS",
     "SHIPPED",
+    "Document",
     "Encoder",
     "Encoders",
     "Hit",
     "Index",
-    "Keys",
     "SparseModel",
+    "build_index",
     "dense_encoder",
-    "document_index",
     "embedded_encoder",
-    "key_index",
     "sparse_encoder",
 ]
 
-SHIPPED = ("bm25", "dense", "embedded")
+SHIPPED = ("bm25", "dense", "hybrid", "hybrid-beam")
 """Retrievers that need nothing beyond the default install."""
 
 RETRIEVERS = (*SHIPPED, "splade")
-"""`bm25`: words. `dense`: vectors over FAISS. `splade`: learned sparse vectors. `embedded`, the default: words, the
-shipped table's vectors, and more."""
+"""`hybrid`, the default: words, the shipped table's vectors, and more. `hybrid-beam`: the like, tuned on BEAM. `bm25`:
+words. `dense`: vectors over FAISS. `splade`: learned sparse vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +54,21 @@ class Encoders:
             return encoder_name(self.splade, "splade")
         if retriever == "dense" and self.dense != "embedded":
             return encoder_name(self.dense, "encoder")
-        return None if retriever == "bm25" else embedded_encoder().name
+        return embedded_encoder().name if retriever in ("dense", "hybrid", "hybrid-beam") else None
 
 
 _DEFAULT = Encoders()
 
 
-def key_index(keys: Keys, retriever: str = "embedded", encoders: Encoders = _DEFAULT) -> Index:
-    """An index of owners by their keys, for episodic memory; an unknown retriever is a `UserError`."""
-    return KeyIndex(keys, embedded_encoder()) if retriever == "embedded" else _plain(keys, retriever, encoders)
-
-
-def document_index(documents: Sequence[str], retriever: str = "embedded", encoders: Encoders = _DEFAULT) -> Index:
-    """An index of documents, one per owner, for RAG; an unknown retriever is a `UserError`."""
-    if retriever == "embedded":
+def build_index(documents: Sequence[Document], retriever: str = "hybrid", encoders: Encoders = _DEFAULT) -> Index:
+    """An index of the named kind, the same for every memory; an unknown retriever is a `UserError`."""
+    if retriever == "hybrid":
         return HybridIndex(documents, embedded_encoder())
-    return _plain([[text] for text in documents], retriever, encoders)
+    if retriever == "hybrid-beam":
+        from beamlib.retrieval.hybrid_beam import TunedIndex  # here, so that nothing else runs code that knows BEAM
 
-
-def _plain(keys: Keys, retriever: str, encoders: Encoders) -> Index:
+        return TunedIndex(documents, embedded_encoder())
+    keys = [document.keys for document in documents]
     if retriever == "bm25":
         return SparseIndex(keys)
     if retriever == "dense":

@@ -19,9 +19,10 @@ EMBEDDED = Path(__file__).with_name("embedded")
 
 _BATCH = 1024
 
-_WORD = re.compile(r"[^ \t\n\r]+")
-"""Text between white space. The tokenizer cuts at these characters whatever stands on either side of them, so a text
-has the pieces of its words in order; of other white space (a form feed, say) that is not true."""
+_WORD = re.compile(r"\[(?:PAD|UNK|CLS|SEP|MASK)\]|[!-/:-@\[-`{-~]|[^ \t\n\r!-/:-@\[-`{-~]+")
+"""A special token's name, one ASCII punctuation mark, or text between these and white space. The tokenizer cuts there
+whatever stands on either side, so a text has the pieces of its words in order; of other white space (a form feed, say)
+and other marks that is not true."""
 
 
 class Encoder(Protocol):
@@ -81,7 +82,7 @@ class StaticEncoder:
 class _Words(dict[str, int]):
     """The distinct words of some texts, numbered, with the word pieces of each.
 
-    A word is cut into pieces once and not wherever it occurs: of a long conversation's time that leaves a quarter.
+    A word is cut into pieces once and not wherever it occurs: which saves most of a long conversation's time.
     """
 
     def __init__(self, model: StaticModel) -> None:

@@ -28,22 +28,23 @@ _STOP = frozenset(_FUNCTION_WORDS.split())
 def tokenize(texts: Sequence[str]) -> list[list[str]]:
     """Lower-cased, stemmed words of each text without function words; the parts of an identifier are words."""
     stems = _Stems()
-    return [list(chain.from_iterable(map(stems.__getitem__, _WORD.findall(text.lower())))) for text in texts]
+    return [list(chain.from_iterable(map(stems.__getitem__, text.lower().split()))) for text in texts]
 
 
 class _Stems(dict[str, list[str]]):
-    """What each word of some texts contributes: its stem, those of its parts, or nothing.
+    """What each stretch of some texts between white space contributes: the stems of its words and of their parts.
 
-    Each is worked out, and held in memory, once for all its occurrences.
+    No word reaches over white space. So each stretch is cut, and held in memory, once for all its occurrences.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._stemmer = Stemmer.Stemmer("english")
 
-    def __missing__(self, word: str) -> list[str]:
-        found: list[str] = self._stemmer.stemWords([part for part in word.split("_") if part and part not in _STOP])
-        self[word] = found
+    def __missing__(self, stretch: str) -> list[str]:
+        parts = chain.from_iterable(word.split("_") for word in _WORD.findall(stretch))
+        found: list[str] = self._stemmer.stemWords([part for part in parts if part and part not in _STOP])
+        self[stretch] = found
         return found
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -12,6 +13,19 @@ from beamlib.params import RunParameters
 MemoryName = Literal["none", "oracle", "full-context", "rag", "light", "own"]
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
 COMPONENTS: tuple[Component, ...] = ("retrieval", "scratchpad", "working-memory", "noise-filter")
+
+
+_INDEXES = {
+    "hybrid": "hybrid is words and the shipped vectors",
+    "hybrid-beam": "hybrid-beam is tuned on BEAM",
+    "bm25": "bm25 is words",
+    "dense": "dense is vectors by {encoder}",
+    "splade": "splade is vectors by {splade}",
+}
+_SEARCHED = {
+    "rag": "RAG searches pairs",
+    "light": "LIGHT searches the keys of pairs, and has working memory, scratchpad and noise filter of its own",
+}
 
 
 class Arm(BaseModel):
@@ -32,7 +46,7 @@ class Arm(BaseModel):
 
     @property
     def name(self) -> str:
-        """Names the arm's folder and its column, for example `light-embedded-k5-without-scratchpad`."""
+        """Names the arm's folder and its column, for example `light-hybrid-k5-without-scratchpad`."""
         parts: list[str] = [self.memory]
         if self.target is not None:
             parts.append(self.target.rpartition(":")[2])
@@ -79,3 +93,14 @@ def arms_of(parameters: RunParameters, names: Iterable[str]) -> tuple[Arm, ...]:
     """The distinct arms of the named experiments, in order of first mention."""
     table = experiments(parameters)
     return tuple(dict.fromkeys(arm for name in names for arm in table[name]))
+
+
+def searches(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which indexes arms with these `settings` have, and what each memory searches; LIGHT's other parts are named."""
+    searching = [one for one in settings if one.get("retriever")]
+    found = []
+    for one in searching:
+        models = {name: PurePath(one[name]).name for name in ("encoder", "splade") if name in one}
+        found.append(_INDEXES.get(one["retriever"], one["retriever"]).format(**models))
+    found += [_SEARCHED[one["memory"]] for one in searching if one["memory"] in _SEARCHED]
+    return list(dict.fromkeys(found))

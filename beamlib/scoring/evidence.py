@@ -47,7 +47,7 @@ def evidence_table(
     folder: Path,
     sizes: Sequence[Size],
     memories: Sequence[str] = MEMORIES,
-    retrievers: Sequence[str] = ("bm25", "embedded"),
+    retrievers: Sequence[str] = ("bm25", "hybrid"),
     ks: Sequence[int] = (5, 10, 15, 20),
     treatment: Treatment = PAPER,
     *,
@@ -122,7 +122,7 @@ def _indexes(memory: str, retrievers: Sequence[str], conversation: Conversation)
     if memory == "light":
         replies = extract(OfflineModel(), extraction_prompts("episodic_keys", conversation))
         keys = episodic_keys(conversation, replies)
-        return {name: EpisodicIndex(conversation.pairs, keys, name) for name in retrievers}
+        return {name: EpisodicIndex(conversation, keys, name) for name in retrievers}
     indexes = {name: Rag(retriever=name) for name in retrievers}
     for index in indexes.values():
         index.ingest(conversation)

@@ -235,12 +235,12 @@ def test_an_empty_conversation_is_recalled_as_nothing(make_conversation: Any, ma
 @pytest.mark.parametrize(
     ("settings", "name"),
     [
-        (LightSettings(), "light-embedded-k5"),
-        (LightSettings(use_scratchpad=False), "light-embedded-k5-without-scratchpad"),
-        (LightSettings(use_working=False), "light-embedded-k5-without-working-memory"),
-        (LightSettings(use_filter=False, k=10), "light-embedded-k10-without-noise-filter"),
+        (LightSettings(), "light-hybrid-k5"),
+        (LightSettings(use_scratchpad=False), "light-hybrid-k5-without-scratchpad"),
+        (LightSettings(use_working=False), "light-hybrid-k5-without-working-memory"),
+        (LightSettings(use_filter=False, k=10), "light-hybrid-k10-without-noise-filter"),
         (LightSettings(retriever="bm25", use_retrieval=False), "light-bm25-k5-without-retrieval"),
-        (LightSettings(working_pairs=8), "light-embedded-k5-working-pairs-8"),
+        (LightSettings(working_pairs=8), "light-hybrid-k5-working-pairs-8"),
     ],
 )
 def test_the_name_tells_the_settings(make_model: Any, settings: LightSettings, name: str) -> None:

@@ -46,9 +46,9 @@ def test_an_unknown_flag_is_refused(owner: str, make: Callable[..., object]) -> 
 
 
 def test_names_tell_the_flags() -> None:
-    assert LightSettings(released=M1 | M14).name == "light-embedded-k5-released-duplicate-per-message-exact-yes"
-    assert LightSettings(released=LIGHT_FLAGS).name == "light-embedded-k5-released"
-    assert LightSettings(encoder="BAAI/bge-small-en-v1.5").name == "light-embedded-k5-encoder-bge-small-en-v1.5"
+    assert LightSettings(released=M1 | M14).name == "light-hybrid-k5-released-duplicate-per-message-exact-yes"
+    assert LightSettings(released=LIGHT_FLAGS).name == "light-hybrid-k5-released"
+    assert LightSettings(encoder="BAAI/bge-small-en-v1.5").name == "light-hybrid-k5-encoder-bge-small-en-v1.5"
 
 
 def test_m1_enters_all_pairs_of_a_turn_once_per_message_of_it(three: Conversation) -> None:

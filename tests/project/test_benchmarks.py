@@ -61,7 +61,7 @@ def test_ratios_follow_from_the_printed_times(report: dict[str, Any]) -> None:
         base = by_name[row["size"], report["baselines"][row["unit"]]]
         assert row["relative"] == pytest.approx(time_of_one(row) / time_of_one(base))
     assert [by_name["100K", name]["relative"] for name in report["baselines"].values()] == [1, 1]
-    assert ("ingest, light", "index pairs, embedded") in [
+    assert ("ingest, light", "index pairs, hybrid") in [
         (ratio["of"]["stage"], ratio["to"]["stage"]) for ratio in report["comparisons"]
     ]
     for ratio in report["comparisons"]:
@@ -73,12 +73,11 @@ def test_ratios_follow_from_the_printed_times(report: dict[str, Any]) -> None:
 def test_evidence_recall_is_that_of_the_command_line(report: dict[str, Any], repo_root: Path) -> None:
     example = repo_root / "beamlib/benchmark/example"
     command = [sys.executable, "-m", "beamlib.cli", "evidence", "--data", str(example), "--k", "5", "--json"]
-    done = subprocess.run(
-        [*command, "--retriever", "bm25,dense,embedded"], capture_output=True, text=True, env=ENVIRONMENT, timeout=240
-    )
+    command += ["--retriever", "bm25,dense,hybrid,hybrid-beam"]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=240)
     expected = [row for row in json.loads(done.stdout) if row["ability"] == "all"]
     assert report["evidence"] == expected
-    assert len(expected) == 6
+    assert len(expected) == 8
 
 
 def test_growth_compares_the_largest_tier_with_the_smallest(repo_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

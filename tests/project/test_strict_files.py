@@ -55,6 +55,12 @@ def test_parameters_are_read_strictly(line: str, message: str, tmp_path: Path, r
         load_parameters(path)
 
 
+@pytest.mark.parametrize("name, value", [("retriever", "embedded"), ("retrievers", ["dense", "embedded"])])
+def test_the_old_name_of_the_default_index_leads_to_the_new(name: str, value: object, repo_root: Path) -> None:
+    with pytest.raises(UserError, match=f"parameter '{name}' .*now called 'hybrid'.*'hybrid-beam'"):
+        load_parameters(repo_root / "params/100k.yaml", **{name: value})
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

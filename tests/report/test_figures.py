@@ -34,7 +34,7 @@ OURS = Footer("f1-weighted", "offline stand-in, not a language model", "reader-a
 
 def run_frame() -> pd.DataFrame:
     cells = [
-        (size, ability, f"light-embedded-k{k}", value, value - 0.05, value + 0.07, 20, 2)
+        (size, ability, f"light-hybrid-k{k}", value, value - 0.05, value + 0.07, 20, 2)
         for size, shift in (("100K", 0.0), ("1M", 0.1))
         for ability in ("abstention", "average")
         for k, value in ((5, 0.3 + shift), (10, 0.4 + shift))
@@ -198,7 +198,7 @@ def test_saved_with_sidecar_and_again_alike(tmp_path: Path) -> None:
     assert sidecar["parameters"] == {"k": [5, 10]} and sidecar["caption"] == (
         "A caption. Protocol: f1-weighted; judge: offline stand-in, not a language model."
     )
-    assert "100K Average light-embedded-k5 0.300 (0.250 to 0.370)" in sidecar["alt_text"]
+    assert "100K Average light-hybrid-k5 0.300 (0.250 to 0.370)" in sidecar["alt_text"]
     assert "tmp" not in first["budget.json"].decode()
 
 

@@ -32,8 +32,8 @@ STAND_IN = "offline stand-in, not a language model"
 
 def run_frame() -> pd.DataFrame:
     cells = [
-        ("100K", "average", "light-embedded-k5", 0.41249, 0.3812, 0.4467, 20, 20),
-        ("100K", "abstention", "light-embedded-k5", 0.5, float("nan"), float("nan"), 2, 1),
+        ("100K", "average", "light-hybrid-k5", 0.41249, 0.3812, 0.4467, 20, 20),
+        ("100K", "abstention", "light-hybrid-k5", 0.5, float("nan"), float("nan"), 2, 1),
         ("100K", "abstention", "none", float("nan"), float("nan"), float("nan"), 0, 0),
     ]
     return pd.DataFrame(cells, columns=list(COLUMNS))
@@ -57,7 +57,7 @@ def run_footer(**changes: Any) -> Footer:
 
 def manifest(**changes: Any) -> dict[str, Any]:
     values: dict[str, Any] = {
-        "arm": "light-embedded-k5",
+        "arm": "light-hybrid-k5",
         "size": "100K",
         "settings": {"chat_variant": "full", "strip_markers": True, "errata": "none", "k": 5},
         "question_set_sha256": "q1",
@@ -139,7 +139,7 @@ def test_cells_and_order() -> None:
     text = result_table(run_frame(), "A run", run_footer()).to_markdown()
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert lines == [
-        "| Ability | light-embedded-k5 | none |",
+        "| Ability | light-hybrid-k5 | none |",
         "|---|---|---|",
         "| Abstention | 0.500 (n = 1) | – |",
         "| **Average** | **0.412 [0.38, 0.45]** | **–** |",
@@ -164,10 +164,10 @@ def test_published_values_stay_as_printed() -> None:
 def test_csv_reads_back() -> None:
     text = result_table(run_frame(), "A run", run_footer()).to_csv()
     frame = pd.read_csv(StringIO(text), comment="#").set_index("ability")
-    assert frame["light-embedded-k5"].to_list() == [0.5, 0.412]
-    assert frame["light-embedded-k5 low"].fillna(-1).to_list() == [-1, 0.381]
-    assert frame["light-embedded-k5 n"].to_list() == [2, 20]
-    assert frame["light-embedded-k5 conversations"].to_list() == [1, 20]
+    assert frame["light-hybrid-k5"].to_list() == [0.5, 0.412]
+    assert frame["light-hybrid-k5 low"].fillna(-1).to_list() == [-1, 0.381]
+    assert frame["light-hybrid-k5 n"].to_list() == [2, 20]
+    assert frame["light-hybrid-k5 conversations"].to_list() == [1, 20]
     assert frame["none"].isna().all()
     assert "# Protocol: paper. Judge: judge-a. Reader: reader-a." in text.splitlines()
 
@@ -253,6 +253,22 @@ def test_footer_from_manifests() -> None:
     assert made.treatment == "chat_variant=full, strip_markers=true, errata=none"
 
 
+def test_the_footer_names_the_indexes_and_what_is_searched() -> None:
+    encoders = {"encoder": "folder/bge-small", "splade": "naver/splade"}
+    runs = [
+        manifest(settings={**manifest()["settings"], "memory": memory, "retriever": retriever, **encoders})
+        for memory, retriever in (("rag", "hybrid"), ("light", "hybrid"), ("light", "dense"), ("none", None))
+    ]
+    made = footer(runs, protocol="paper", n_questions=1, unscored=0, interval="none")
+    assert made.lines()[-1] == (
+        "Retrieval: hybrid is words and the shipped vectors; dense is vectors by bge-small; RAG searches pairs; LIGHT "
+        "searches the keys of pairs, and has working memory, scratchpad and noise filter of its own."
+    )
+    assert "Retrieval" not in " ".join(
+        footer([manifest()], protocol="paper", n_questions=1, unscored=0, interval="").lines()
+    )
+
+
 def test_equal_runs_and_other_sizes_may_share_a_table() -> None:
     other_size = manifest(size="1M", question_set_sha256="q2", data_sha256="d2")
     assert ensure_comparable([manifest(), manifest(arm="none"), other_size]) == []
@@ -271,7 +287,7 @@ def test_equal_runs_and_other_sizes_may_share_a_table() -> None:
 )
 def test_runs_that_cannot_be_compared_are_not_mixed(change: dict[str, Any], noun: str) -> None:
     runs = [manifest(), manifest(arm="none", **change)]
-    with pytest.raises(UserError, match=f"light-embedded-k5, none differ in their {noun} and cannot"):
+    with pytest.raises(UserError, match=f"light-hybrid-k5, none differ in their {noun} and cannot"):
         result_table(run_frame(), "Mixed", run_footer(), runs)
     text = result_table(run_frame(), "Mixed", run_footer(), runs, allow_mixed=True).to_markdown()
     assert f"*Mixed runs: their {noun} differ, so columns are not comparable.*" in text
@@ -285,7 +301,7 @@ def test_judges_are_compared_across_sizes() -> None:
 def test_incomplete_manifest_is_refused() -> None:
     incomplete = manifest()
     del incomplete["judge"]
-    with pytest.raises(UserError, match="light-embedded-k5: the field 'judge' is missing"):
+    with pytest.raises(UserError, match="light-hybrid-k5: the field 'judge' is missing"):
         ensure_comparable([incomplete])
 
 

@@ -15,12 +15,13 @@ import pytest
 
 from beamlib.errors import UserError
 from beamlib.retrieval import (
+    Document,
     Encoders,
+    Index,
     SparseModel,
+    build_index,
     dense_encoder,
-    document_index,
     embedded_encoder,
-    key_index,
     sparse_encoder,
 )
 
@@ -39,6 +40,10 @@ KEYS = [
     ["a cello"],
 ]
 TEXTS = [text for texts in KEYS for text in texts]
+
+
+def key_index(keys: list[list[str]], retriever: str, encoders: Encoders) -> Index:
+    return build_index([Document(texts, texts) for texts in keys], retriever, encoders)
 
 
 def tokenizer() -> Any:
@@ -116,7 +121,7 @@ def test_a_missing_install_names_the_parameter(monkeypatch: pytest.MonkeyPatch, 
 def test_the_shipped_table_needs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     assert dense_encoder("embedded") is embedded_encoder()
-    assert Encoders().used("dense") == Encoders(dense="other").used("embedded") == "embedded-minilm-256"
+    assert Encoders().used("dense") == Encoders(dense="other").used("hybrid") == "embedded-minilm-256"
     assert Encoders().used("bm25") is None
 
 
@@ -179,8 +184,7 @@ def test_indexes_rank_by_their_vectors(dense: Path, masked: Path, retriever: str
     assert places[-1] == 1
     assert hits == key_index(KEYS, retriever, encoders).search(query, 5)
     assert hits[:2] == index.search(query, 2)
-    documents = document_index([texts[0] if texts else "" for texts in KEYS], retriever, encoders)
-    assert len(documents.search(query, 9)) == 5
+    assert len(index.search(query, 9)) == 5
 
 
 @needs_models

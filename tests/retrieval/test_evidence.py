@@ -1,4 +1,4 @@
-"""Evidence recall: the measure, the table, and what the retrievers reach on real conversations."""
+"""Evidence recall: the measure, the table, and what the default index reaches on real conversations."""
 
 from __future__ import annotations
 
@@ -62,11 +62,25 @@ def test_one_conversation_has_no_interval(repo_root: Path) -> None:
     assert {(row["low"], row["high"], row["conversations"]) for row in rows} == {(None, None, 1)}
 
 
-@pytest.mark.parametrize("size, least", [("100K", 0.64), ("500K", 0.62), ("1M", 0.48)])
-def test_the_default_retriever_does_not_get_worse(beam_data: Path, size: Size, least: float) -> None:
-    """A little below what was measured on the developers' conversations; other data may be harder."""
+FITTED_ON = {
+    ("100K", "light"): ((0.627, 0.744), (0.624, 0.744)),
+    ("100K", "rag"): ((0.630, 0.744), (0.627, 0.740)),
+    ("500K", "light"): ((0.608, 0.736), (0.609, 0.736)),
+    ("500K", "rag"): ((0.606, 0.702), (0.606, 0.702)),
+    ("1M", "light"): ((0.486, 0.566), (0.486, 0.566)),
+    ("1M", "rag"): ((0.512, 0.641), (0.512, 0.641)),
+}
+"""Evidence recall at 5 and 15 of the default index as it is, then with weights from a fit that never saw the
+conversation asked about (`scripts/fit_hybrid.py`). 1M was not fitted on: both are the same claim, over 17 questions."""
+
+
+@pytest.mark.parametrize("size", ["100K", "500K", "1M"])
+def test_the_default_index_finds_what_it_is_said_to_find(beam_data: Path, size: Size) -> None:
     if not (beam_data / size).is_dir():
         pytest.skip(f"no {size} conversations in {beam_data}")
-    rows = evidence_table(beam_data, [size], ["light"], ["embedded"], [5], workers=1, quiet=True)
-    assert rows[0]["ability"] == "all"
-    assert rows[0]["recall"] >= least
+    rows = evidence_table(beam_data, [size], ["light", "rag"], ["hybrid"], [5, 15], quiet=True)
+    for memory in ("light", "rag"):
+        found = [row["recall"] for row in rows if row["memory"] == memory and row["ability"] == "all"]
+        shipped, left_out = FITTED_ON[size, memory]
+        assert found == pytest.approx(shipped, abs=0.01)
+        assert found == pytest.approx(left_out, abs=0.015), "more than chance rests on having seen the questions"

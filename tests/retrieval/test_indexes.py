@@ -8,12 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beamlib.errors import UserError
-from beamlib.retrieval import SHIPPED, document_index, embedded_encoder, key_index
-from beamlib.retrieval.base import best
+from beamlib.retrieval import SHIPPED, Document, Index, build_index, embedded_encoder
+from beamlib.retrieval.base import best, standardised
 from beamlib.retrieval.dense import DenseIndex
-from beamlib.retrieval.fusion import reciprocal_rank, standardised, weighted
-from beamlib.retrieval.hybrid import HybridIndex, passages
-from beamlib.retrieval.keyed import Coverage
+from beamlib.retrieval.hybrid_beam import Coverage
 from beamlib.retrieval.sparse import SparseIndex, tokenize
 
 KEYS = [
@@ -23,6 +21,10 @@ KEYS = [
     [],
     ["Release 0.6.2 of the parser broke snake_case_names."],
 ]
+
+
+def key_index(keys: list[list[str]], retriever: str = "hybrid") -> Index:
+    return build_index([Document(texts, texts) for texts in keys], retriever)
 
 
 def test_tokens_are_stemmed_and_numbers_stay_whole() -> None:
@@ -51,30 +53,7 @@ def test_dense_is_the_best_cosine_of_any_key() -> None:
     np.testing.assert_allclose(DenseIndex(KEYS, encoder).scores("my pet"), expected, atol=1e-5)
 
 
-def test_hybrid_is_the_sum_of_standardised_scores() -> None:
-    encoder = embedded_encoder()
-    documents = ["\n".join(texts) for texts in KEYS]
-    sparse = SparseIndex([[text] for text in documents]).scores("boiler repair")
-    dense = DenseIndex([passages(text) for text in documents], encoder).scores("boiler repair")
-    expected = (sparse - sparse.mean()) / sparse.std() + (dense - dense.mean()) / dense.std()
-    np.testing.assert_allclose(HybridIndex(documents, encoder).scores("boiler repair"), expected, atol=1e-4)
-
-
-"""test_encoders_models.py tries the same with models."""
-
 scores_lists = st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=12)
-
-
-@given(scores_lists)
-@settings(max_examples=50)
-def test_reciprocal_rank_by_counting(values: list[float]) -> None:
-    scores = np.array(values, dtype=np.float32)
-    ranks = [
-        1 + sum(other > value or (other == value and j < i) for j, other in enumerate(scores))
-        for i, value in enumerate(scores)
-    ]
-    expected = [2 / (60 + rank) for rank in ranks]
-    np.testing.assert_allclose(reciprocal_rank([scores], [2.0]), expected, rtol=1e-5)
 
 
 @given(scores_lists)
@@ -87,7 +66,8 @@ def test_hits_are_sorted_and_ties_keep_owner_order(values: list[float]) -> None:
 def test_constant_scores_do_not_count() -> None:
     flat, steps = np.full(3, 7, dtype=np.float32), np.array([0, 1, 5], dtype=np.float32)
     assert not standardised(flat).any()
-    np.testing.assert_array_equal(weighted([flat, steps], [9.0, 1.0]), standardised(steps))
+    np.testing.assert_allclose(standardised(steps), (steps - 2) / np.std([0, 1, 5]))
+    assert standardised([]).tolist() == []
 
 
 def test_coverage_is_the_covered_share_of_information() -> None:
@@ -101,7 +81,9 @@ def test_coverage_is_the_covered_share_of_information() -> None:
 @pytest.mark.parametrize("retriever", SHIPPED)
 @pytest.mark.parametrize("query", ["", "and of the", "日本語 😀", "Momo " * 50_000])
 def test_no_query_is_too_odd(retriever: str, query: str) -> None:
-    for index in (key_index(KEYS, retriever), document_index(["\n".join(texts) for texts in KEYS], retriever)):
+    bodies = ["", "```python\nunclosed", "One. Two.", " ", "text"]
+    whole = [Document(texts, texts, body, session=3) for texts, body in zip(KEYS, bodies, strict=True)]
+    for index in (key_index(KEYS, retriever), build_index(whole, retriever)):
         hits = index.search(query, 10)
         assert sorted(hit.owner for hit in hits) == [0, 1, 2, 3, 4]
         assert all(np.isfinite(hit.score) for hit in hits)
@@ -110,6 +92,8 @@ def test_no_query_is_too_odd(retriever: str, query: str) -> None:
 @pytest.mark.parametrize("retriever", SHIPPED)
 def test_empty_indexes_and_huge_keys(retriever: str) -> None:
     assert key_index([], retriever).search("anything", 3) == []
+    for keys in ([[], []], [[], [""]]):
+        assert sorted(hit.owner for hit in key_index(keys, retriever).search("cat", 3)) == [0, 1]
     huge = key_index([["word " * 70_000], ["a cat"]], retriever)
     assert huge.search("cat", 1)[0].owner == 1
 
@@ -123,9 +107,7 @@ def test_two_builds_give_the_same_hits(retriever: str) -> None:
 
 
 def test_unknown_names_and_budgets_are_refused() -> None:
-    with pytest.raises(UserError, match=r"bm26.*choose one of bm25, dense, embedded, splade"):
+    with pytest.raises(UserError, match=r"bm26.*choose one of bm25, dense, hybrid, hybrid-beam, splade"):
         key_index(KEYS, "bm26")
-    with pytest.raises(UserError, match="bm26"):
-        document_index([], "bm26")
     with pytest.raises(UserError, match="k is 0"):
         key_index(KEYS).search("cat", 0)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from beamlib.benchmark.model import Batch, Conversation, Message, Pair, Seed, Turn
+from beamlib.benchmark.model import Batch, Conversation, Message, Seed, Turn
 from beamlib.errors import UserError
 from beamlib.memory.episodic import EpisodicIndex, read_keys
 from beamlib.memory.rag import Rag
@@ -32,7 +32,7 @@ def conversation() -> Conversation:
     return Conversation("100K-1", "100K", Seed("Sport", "Rowing"), (Batch(1, tuple(turns)),))
 
 
-@pytest.mark.parametrize("retriever", ["bm25", "dense", "embedded"])
+@pytest.mark.parametrize("retriever", ["bm25", "dense", "hybrid", "hybrid-beam"])
 def test_recalls_pairs_in_rank_order(retriever: str) -> None:
     memory = Rag(k=2, retriever=retriever)
     memory.ingest(conversation())
@@ -43,9 +43,9 @@ def test_recalls_pairs_in_rank_order(retriever: str) -> None:
 
 
 def test_names_tell_the_settings() -> None:
-    assert Rag().name == "rag-embedded-k5"
+    assert Rag().name == "rag-hybrid-k5"
     assert Rag(k=10, retriever="bm25", released=DUPLICATES).name == "rag-bm25-k10-released-duplicate-per-message"
-    assert Rag(released=RAG_FLAGS, encoder="/models/bge-small").name == "rag-embedded-k5-bge-small-released"
+    assert Rag(released=RAG_FLAGS, encoder="/models/bge-small").name == "rag-hybrid-k5-bge-small-released"
 
 
 def test_the_released_index_holds_a_pair_once_per_message_of_its_turn() -> None:
@@ -65,8 +65,9 @@ def test_before_ingest_nothing_is_recalled_and_ingest_replaces() -> None:
 
 
 def test_one_episodic_index_serves_every_budget() -> None:
-    pairs = conversation().pairs
-    index = EpisodicIndex(pairs, [[pair.user.content] for pair in pairs])
+    talk = conversation()
+    pairs = talk.pairs
+    index = EpisodicIndex(talk, [[pair.user.content] for pair in pairs])
     found = index.search("When did I bake bread?", 6)
     assert found[0] is pairs[4] and sorted(p.user.id for p in found) == [0, 2, 4, 6, 8, 10]
     assert index.search("When did I bake bread?", 2) == found[:2]
@@ -74,13 +75,13 @@ def test_one_episodic_index_serves_every_budget() -> None:
 
 def test_keys_must_match_pairs() -> None:
     with pytest.raises(UserError, match="1 pairs but 6 pairs"):
-        EpisodicIndex(conversation().pairs, [["only one"]])
+        EpisodicIndex(conversation(), [["only one"]])
 
 
 def test_values_are_found_by_keys_alone() -> None:
-    pairs: tuple[Pair, ...] = conversation().pairs[:2]
-    index = EpisodicIndex(pairs, [["hobby: falconry"], ["hobby: chess"]], "bm25")
-    assert index.search("chess", 1) == [pairs[1]]
+    talk = conversation()
+    keys = [[f"hobby: {name}"] for name in ("falconry", "chess", "golf", "judo", "polo", "yoga")]
+    assert EpisodicIndex(talk, keys, "bm25").search("chess", 1) == [talk.pairs[1]]
 
 
 def test_reading_a_reply() -> None:

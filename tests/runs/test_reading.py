@@ -17,7 +17,7 @@ from beamlib.runs.evaluate import answers_to_probe, evaluate
 from beamlib.runs.reading import read_light
 
 ROSTER = Roster.of(OfflineModel())
-ARMS = (Arm(memory="none"), Arm(memory="light", retriever="embedded", k=2), Arm(memory="rag", retriever="bm25", k=2))
+ARMS = (Arm(memory="none"), Arm(memory="light", retriever="hybrid", k=2), Arm(memory="rag", retriever="bm25", k=2))
 
 
 @pytest.fixture

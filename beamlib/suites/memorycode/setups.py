@@ -13,8 +13,9 @@ from typing import Literal, NamedTuple, get_args
 
 from beamlib.errors import UserError
 from beamlib.models.base import Prompt
-from beamlib.retrieval import Encoders, document_index
+from beamlib.retrieval import Document, Encoders, build_index
 from beamlib.suites.memorycode.dialogues import Dialogue
+from beamlib.text import split_sentences
 
 Setup = Literal[
     "instruction", "session", "history", "chain", "retrieval", "alone", "full_context", "rag", "light", "own"
@@ -83,7 +84,7 @@ def places_of(dialogue: Dialogue, setup: Setup) -> list[Place]:
 
 
 def prompts_of(
-    dialogue: Dialogue, setup: Setup, retriever: str = "embedded", encoders: Encoders = _DEFAULT
+    dialogue: Dialogue, setup: Setup, retriever: str = "hybrid", encoders: Encoders = _DEFAULT
 ) -> list[tuple[Place, Prompt]]:
     """The prompts of a setup that rests on no memory, each with the place of its answer.
 
@@ -150,7 +151,8 @@ def _ranked(queries: Sequence[str], dialogue: Dialogue, retriever: str, encoders
     k = sum(bool(session.queries) for session in dialogue.sessions)  # files may leave mentions out
     if not k:
         return [[] for _ in queries]
-    index = document_index(_texts(dialogue), retriever, encoders)
+    documents = [Document((text,), split_sentences(text)) for text in _texts(dialogue)]
+    index = build_index(documents, retriever, encoders)
     return [sorted(hit.owner for hit in index.search(query, k)) for query in queries]
 
 

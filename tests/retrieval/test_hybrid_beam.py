@@ -1,12 +1,12 @@
-"""What the default index of episodic memory knows about questions."""
+"""What the index that is tuned on BEAM knows about its questions."""
 
 from __future__ import annotations
 
 import pytest
 
-from beamlib.retrieval import embedded_encoder
-from beamlib.retrieval.keyed import WEIGHTS, KeyIndex
-from beamlib.retrieval.question import (
+from beamlib.retrieval import Document, embedded_encoder
+from beamlib.retrieval.hybrid_beam import WEIGHTS, TunedIndex
+from beamlib.retrieval.hybrid_beam_wording import (
     instruction_topics,
     is_denial,
     is_instruction,
@@ -18,6 +18,10 @@ CHATTER = [
     [f"I am painting the {place} this week, which colour goes with oak?"] for place in ("hall", "attic", "porch")
 ]
 FILLER = [[f"Can you explain how to prune the {plant}?"] for plant in ("roses", "apple tree", "hedge", "vine", "figs")]
+
+
+def tuned(keys: list[list[str]]) -> TunedIndex:
+    return TunedIndex([Document(texts, texts) for texts in keys], embedded_encoder())
 
 
 @pytest.mark.parametrize(
@@ -55,7 +59,7 @@ def test_a_request_gets_the_instruction_and_the_preference_that_suit_it() -> Non
     keys = [[f"Which paint would suit my bedroom walls, number {number}?"] for number in range(8)]
     keys += [["Always name the brand when I ask about decorating walls."], ["Always cite a law when I ask about rent."]]
     keys += [["I prefer matt finishes on plaster, can you help me order some?"], ["I prefer tea over coffee."]]
-    index = KeyIndex(keys, embedded_encoder())
+    index = tuned(keys)
     assert [hit.owner for hit in index.search("Which paint would suit my bedroom walls?", 5)][2:4] == [8, 10]
     told = [hit.owner for hit in index.search("Which paint did I say would suit my bedroom walls?", 5)]
     assert not {8, 9, 10, 11} & set(told)
@@ -64,12 +68,12 @@ def test_a_request_gets_the_instruction_and_the_preference_that_suit_it() -> Non
 def test_a_question_whether_gets_the_denial() -> None:
     keys = [*FILLER, *([f"I fired the kiln, the old kiln I own, for the {time} time."] for time in ("first", "third"))]
     keys += [*CHATTER, ["For the exhibition in spring I need glazes; I have never had a kiln, nor space, nor time."]]
-    found = [hit.owner for hit in KeyIndex(keys, embedded_encoder()).search("Have I ever owned and fired a kiln?", 2)]
+    found = [hit.owner for hit in tuned(keys).search("Have I ever owned and fired a kiln?", 2)]
     assert found[1] == 10 and found[0] in (5, 6)
 
 
 def test_every_signal_has_a_weight_and_one_score_per_owner() -> None:
-    signals = KeyIndex([*CHATTER, *FILLER], embedded_encoder()).signals("How many roses did I prune?")
+    signals = tuned([*CHATTER, *FILLER]).signals("How many roses did I prune?")
     assert sorted(signals) == sorted(WEIGHTS)
     assert {len(scores) for scores in signals.values()} == {8}
     assert signals["words"].argmax() == 3

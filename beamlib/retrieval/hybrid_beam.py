@@ -1,12 +1,9 @@
-"""The default index of episodic memory: several signals about each owner's keys, added up, and places held free for
-the statements a question cannot be answered without.
+"""The index that is tuned on BEAM, `hybrid-beam`: signals about each document's lines, added up, and places held free.
 
-The keys are lines of text, whoever wrote them: a language model or the offline stand-in.
-
-The weights come from a listwise logistic fit to the 204 questions of the developers' twelve conversations, rounded;
-none concerns a subject. Refitted with each conversation left out in turn, evidence recall at 5 on the one left out was
-0.64 (100K), 0.63 (500K) and 0.50 (one of 1M). Which signals there are and which places are held free was decided on the
-same conversations, so other data may fall a little short of that.
+What it knows of the benchmark: evidence stands early (its largest weight), questions come in certain frames, which are
+taken off, and questions of a kind need a certain statement (`beamlib.retrieval.hybrid_beam_wording`). The weights come
+from a listwise logistic fit to the 204 questions of twelve of its conversations, rounded. docs/design.md sets its
+evidence recall beside that of the neutral index.
 """
 
 from __future__ import annotations
@@ -18,11 +15,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from beamlib.retrieval.base import Hit, Keys, Scores, top
+from beamlib.retrieval.base import Document, Hit, Scores, standardised, top
 from beamlib.retrieval.dense import DenseIndex
 from beamlib.retrieval.encoder import Encoder
-from beamlib.retrieval.fusion import standardised
-from beamlib.retrieval.question import (
+from beamlib.retrieval.hybrid_beam_wording import (
     Wish,
     instruction_topics,
     is_denial,
@@ -45,29 +41,30 @@ WEIGHTS = {
     "short": 0.3,
     "figures": 0.3,
 }
-"""Weight of each signal of `KeyIndex.signals`, all of them standardised over the owners."""
+"""Weight of each signal of `TunedIndex.signals`, all of them standardised over the owners."""
 
 _FEEDBACK = 5
 
 
-class KeyIndex:
-    """An index over owners by their keys, for questions about a long conversation."""
+class TunedIndex:
+    """An index over documents by their lines, for BEAM's questions."""
 
-    def __init__(self, keys: Keys, encoder: Encoder) -> None:
+    def __init__(self, documents: Sequence[Document], encoder: Encoder) -> None:
+        keys = [document.lines for document in documents]
         self._encoder = encoder
-        documents = ["\n".join(texts) for texts in keys]
-        words = tokenize(documents)
+        texts = ["\n".join(lines) for lines in keys]
+        words = tokenize(texts)
         self._words = WordIndex(words)
         self._pairs = WordIndex([_bigrams(found) for found in words], k1=1.2, b=0.5)
         self._coverage = Coverage(words)
-        self._vectors = encoder.encode(documents)
+        self._vectors = encoder.encode(texts)
         self._nearest = DenseIndex(keys, encoder)
         position = np.arange(len(keys)) / max(len(keys), 1)
         self._early = standardised(-np.log(0.05 + position))
-        self._short = standardised(-np.log1p([len(text) for text in documents]))
-        self._figures = standardised(np.log1p([len(_FIGURES.findall(text)) for text in documents]))
+        self._short = standardised(-np.log1p([len(text) for text in texts]))
+        self._figures = standardised(np.log1p([len(_FIGURES.findall(text)) for text in texts]))
         self._instructions = _Kind(
-            [[topic for key in texts if is_instruction(key) for topic in instruction_topics(key)] for texts in keys],
+            [[topic for line in lines if is_instruction(line) for topic in instruction_topics(line)] for lines in keys],
             encoder,
             self._coverage,
         )
@@ -93,7 +90,7 @@ class KeyIndex:
             "meaning": meaning,
             "nearest key": self._nearest.scores(wish.topic),
         }
-        signals = {name: standardised(scores) for name, scores in found.items()}
+        signals: dict[str, Scores] = {name: standardised(scores) for name, scores in found.items()}
         leaders = np.argsort(-(signals["words"] + signals["meaning"]), kind="stable")[:_FEEDBACK]
         signals["feedback"] = standardised(self._vectors @ self._vectors[leaders].sum(axis=0))
         signals["early"] = self._early
