@@ -17,7 +17,6 @@ import pandas as pd
 
 from beamlib.benchmark.reading import left_out_line
 from beamlib.errors import UserError
-from beamlib.files import to_json
 from beamlib.report.blocks import html_table, markdown_row
 from beamlib.report.tidy import (
     AVERAGE,
@@ -192,10 +191,6 @@ def _entry(manifest: Mapping[str, Any], key: str) -> Any:
 
 
 def _treatment(manifest: Mapping[str, Any]) -> str:
-    """The data treatment: the manifest's own `treatment`, or the three settings that make it up."""
-    if "treatment" in manifest:
-        value = manifest["treatment"]
-        return value if isinstance(value, str) else to_json(value)
     settings = _entry(manifest, "settings")
     return ", ".join(f"{name}={_plain(_entry(settings, name))}" for name in _TREATMENT)
 
@@ -207,8 +202,8 @@ def _plain(value: object) -> str:
 def ensure_comparable(manifests: Sequence[Mapping[str, Any]], *, allow_mixed: bool = False) -> list[str]:
     """Refuse runs of one size whose questions, conversations, data treatments or judges differ.
 
-    A manifest needs `question_set_sha256`, `data_sha256`, `conversations`, `judge`, `reader` and either `treatment` or
-    `settings`. The hashes are compared between runs that name the same conversations of a `size`, judges and treatments
+    A manifest needs `question_set_sha256`, `data_sha256`, `conversations`, `judge`, `reader` and `settings`. The
+    hashes are compared between runs that name the same conversations of a `size`, judges and treatments
     throughout. Returns what a caption has to say: with `allow_mixed` the differences, and always differing readers.
     """
     differing, examples = [], list[str]()

@@ -282,7 +282,6 @@ def test_equal_runs_and_other_sizes_may_share_a_table() -> None:
         ({"data_sha256": "d2"}, "conversations"),
         ({"judge": "judge-b"}, "judges"),
         ({"settings": {"chat_variant": "truncated", "strip_markers": True, "errata": "none"}}, "data treatments"),
-        ({"treatment": "other"}, "data treatments"),
     ],
 )
 def test_runs_that_cannot_be_compared_are_not_mixed(change: dict[str, Any], noun: str) -> None:
