@@ -109,6 +109,7 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     "data download": [(lambda p: [p.data], 2, REFUSED), (lambda p: [p.data / "100K"], 2, REFUSED)],
     "evidence": [(lambda p: ["--data", p.data, "--memory", "light,rag", "--k", "1"], 0, "recall")],
     "score": [(lambda p: [p.run / "100k/none"], 0, "average"), (lambda p: [p.data], 2, "manifest.json")],
+    "tables": [(lambda p: [p.run], 0, "wrote"), (lambda p: [p.data], 2, REFUSED)],
     "claims": [(lambda p: [], 0, "claims")],
     "preflight": [(lambda p: [], 0, "agrees")],
     "estimate": [
