@@ -155,6 +155,7 @@ def test_every_command_is_tried() -> None:
     assert set(commands(app)) == TRIED.keys()
 
 
+@pytest.mark.timeout(900)
 def test_the_main_job_and_its_notebooks_leave_the_data_alone(places: Places, before: State) -> None:
     done = beamlib("run-all", "--data", places.data, "--memorycode", places.dialogues, "--name", places.run.name)
     assert done.returncode == 0, done.stderr
@@ -181,6 +182,7 @@ def conversations(tmp_path: Path) -> Iterator[Path]:
     freed(tmp_path / "data")
 
 
+@pytest.mark.timeout(900)
 def test_notebooks_on_generation_write_into_the_run_folder(
     conversations: Path, tmp_path: Path, repo_root: Path
 ) -> None:
