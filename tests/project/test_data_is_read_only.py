@@ -155,17 +155,33 @@ def test_every_command_is_tried() -> None:
     assert set(commands(app)) == TRIED.keys()
 
 
-def test_the_main_job_and_its_notebooks_leave_the_data_alone(places: Places, before: State) -> None:
+@pytest.fixture(scope="module")
+def main_job(places: Places, before: State) -> None:
+    """The whole of `run-all`, whose run folder other commands then read."""
     done = beamlib("run-all", "--data", places.data, "--memorycode", places.dialogues, "--name", places.run.name)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("main_job")
+def test_the_main_job_and_its_notebooks_leave_the_data_alone(places: Places, before: State) -> None:
     assert {page.stem for page in places.run.glob("notebooks/*/*.html")} == {*EVALUATION, *SUITES}
     assert untouched(places, before)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("command", TRIED)
 def test_no_command_writes_below_the_data(
-    command: str, places: Places, before: State, called: Call, monkeypatch: pytest.MonkeyPatch, repo_root: Path
+    command: str,
+    places: Places,
+    before: State,
+    called: Call,
+    monkeypatch: pytest.MonkeyPatch,
+    repo_root: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
+    if command in ("score", "tables"):
+        request.getfixturevalue("main_job")
     for arguments, code, said in TRIED[command]:
         monkeypatch.chdir(repo_root)
         done = called(*command.split(), *arguments(places))
@@ -181,6 +197,7 @@ def conversations(tmp_path: Path) -> Iterator[Path]:
     freed(tmp_path / "data")
 
 
+@pytest.mark.timeout(900)
 def test_notebooks_on_generation_write_into_the_run_folder(
     conversations: Path, tmp_path: Path, repo_root: Path
 ) -> None:
