@@ -17,6 +17,7 @@ from beamlib.models.roster import Roster
 from beamlib.params import RunParameters, load_parameters
 from beamlib.runs.answering import answer_arms
 from beamlib.runs.arms import Arm
+from beamlib.runs.calling import resolved
 
 
 class Listening:
@@ -35,6 +36,7 @@ class Listening:
 def asked(beam_data: Path, parameters: RunParameters) -> tuple[list[str], list[Prompt]]:
     """The questions of the first 100K conversation and the prompts that the long-context reader gets for them."""
     source = next(one for one in find_conversations(beam_data) if one.size == "100K")
+    parameters = resolved(parameters)
     loaded = load(source, parameters.treatment)
     reader = Listening()
     roster = Roster(reader, reader, reader, reader, reader)
