@@ -19,6 +19,7 @@ from beamlib.models.roster import Roster
 from beamlib.params import load_parameters
 from beamlib.runs.answering import answer_probes, ingested
 from beamlib.runs.arms import arms_of, experiments
+from beamlib.runs.calling import resolved
 from beamlib.scoring.judge import judge_answer
 
 CANARY = "zqcanary"
@@ -69,7 +70,7 @@ def leaks(recorder: Recorder) -> list[str]:
 
 
 def test_no_arm_shows_gold_to_a_model(poisoned: Loaded, repo_root: Path) -> None:
-    parameters = load_parameters(repo_root / "params/100k.yaml")
+    parameters = resolved(load_parameters(repo_root / "params/100k.yaml"))
     arms = arms_of(parameters, experiments(parameters))
     evidence = {probe.id: poisoned.gold[probe.id].evidence for probe in poisoned.probes}
     recorder = Recorder()
