@@ -96,12 +96,16 @@ def evidence(
     from beamlib.benchmark.sources import parse_size
     from beamlib.report.text import print_rows
     from beamlib.scoring.evidence import evidence_table
+    from beamlib.scoring.statistics import interval_note
 
     sizes = [parse_size(name) for name in listed(size)]
     rows = evidence_table(
         data, sizes, listed(memory), listed(retriever), listed_numbers(k, "--k"), skip_broken=skip_broken
     )
     print_rows(rows, as_json=as_json)
+    if not as_json:
+        conversations = {row["size"]: row["conversations"] for row in rows if row["ability"] == "all"}
+        print(*(f"Interval, {tier}: {interval_note(n)}." for tier, n in conversations.items()), sep="\n")
 
 
 @app.command()

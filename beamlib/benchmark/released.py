@@ -64,6 +64,9 @@ def read_released(source: Source, wanted: ChatVariant) -> Parts:
         variant, plans = _ten_million(source, wanted, log, chat_logs)
     else:
         variant, file = _pick(source, wanted, log)
+        cut = _log(source, CUT_CHAT)
+        if variant != wanted == "truncated" and cut.held.sha256:
+            chat_logs.append(cut)  # released and not here: among the files, as missing, so that footers name it
         chat_logs.append(file)
         plans = iter([PlanValue(read_json_file(Path(file.path), file), file)])
     seed_log = _log(source, "topic.json")
@@ -117,7 +120,9 @@ def _pick(source: Source, wanted: ChatVariant, log: Log) -> tuple[ChatVariant, L
         if cut:
             log.fail("", f"there is only {CUT_CHAT} (use chat_variant truncated), no {CHAT}")
         log.fail("", f"neither {CHAT} nor {CUT_CHAT} is there")
-    if wanted == "truncated" and present(source.path / "plan_new_trunecated.txt"):
+    if wanted == "truncated" and (
+        present(source.path / "plan_new_trunecated.txt") or data_file(source, CUT_CHAT).sha256
+    ):
         log.note(
             "truncated_chat_missing", "", f"the plan was cut but {CUT_CHAT} is not there; the full chat is used instead"
         )

@@ -1,7 +1,7 @@
 """What the words of a text say of its kind, for the default index.
 
-The rules are about English and none about a benchmark, a subject or the way a question is framed. What makes a
-statement a standing one is read off the statement, as it was stored.
+The rules are about English; none quotes a benchmark or names a subject. What makes a statement a standing one is read
+off the statement, as it was stored. One rule looks at the question: whether it asks for something new (`is_request`).
 """
 
 from __future__ import annotations
