@@ -100,6 +100,7 @@ def budget_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
     with _drawn(footer, COLUMN_WIDTH, 2.4) as figure:
         axes = figure.add_subplot()
         lines(axes, _sized(frame), "k", "size")
+        axes.axhline(0, linewidth=0)  # so that the room above the highest marker is a share of the whole axis
         axes.set_ylim(bottom=min(0, frame["low"].min()))
         axes.set(xlabel="retrieval budget K (documents)", ylabel="average score")
         legend(figure, axes, columns=4)

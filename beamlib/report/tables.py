@@ -134,6 +134,7 @@ def footer(
 ) -> Footer:
     """The footer of a table over the runs whose `manifests` are given; differing entries are all named."""
     conversations = {key for manifest in manifests for key in _entry(manifest, "conversations")}
+    settings = [manifest.get("settings", {}) for manifest in manifests]
     return Footer(
         protocol=protocol,
         judge=_all(manifests, "judge"),
@@ -151,7 +152,7 @@ def footer(
         left_out={key: why for manifest in manifests for key, why in manifest.get("left_out", {}).items()},
         configuration=stated(manifest["configuration"] for manifest in manifests if manifest.get("configuration")),
         windows=windows_stated(manifests),
-        retrieval="; ".join(searches([manifest.get("settings", {}) for manifest in manifests])),
+        retrieval="; ".join(searches([{**one, **one.get("arm", {})} for one in settings])),
     )
 
 

@@ -254,9 +254,9 @@ def test_footer_from_manifests() -> None:
 
 
 def test_the_footer_names_the_indexes_and_what_is_searched() -> None:
-    encoders = {"encoder": "folder/bge-small", "splade": "naver/splade"}
+    others = {"encoder": "folder/bge-small", "splade": "naver/splade", "reader_window": 32_768}
     runs = [
-        manifest(settings={**manifest()["settings"], "memory": memory, "retriever": retriever, **encoders})
+        manifest(settings={**manifest()["settings"], "arm": {"memory": memory, "retriever": retriever}, **others})
         for memory, retriever in (("rag", "hybrid"), ("light", "hybrid"), ("light", "dense"), ("none", None))
     ]
     made = footer(runs, protocol="paper", n_questions=1, unscored=0, interval="none")
