@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -303,10 +302,12 @@ def _table(columns: _Columns, options: Options, sizes: Sequence[str], notes: Seq
 def _missing(frame: pd.DataFrame, sizes: Sequence[str]) -> list[str]:
     """What the caption says of empty cells: a backbone that a size lacks altogether, or single columns."""
     present = set(zip(frame["size"], frame["series"], strict=True))
+    parts = [name.partition(" / ") for name in series_of(frame)]
+    ends = dict.fromkeys(slash + method for _, slash, method in parts)
     missing = []
     for size in sizes:
-        for head, group in groupby(series_of(frame), key=lambda name: name.partition(" / ")[0]):
-            own = list(group)
+        for head in dict.fromkeys(head for head, _, _ in parts):
+            own = [head + end for end in ends]  # a method that this backbone was never asked by is missed as well
             gone = [name for name in own if (size, name) not in present]
             missing += [f"{name} at {size}" for name in ([head] if gone == own else gone)]
     return [f"Not run, or not finished: {', '.join(missing)}."] if missing else []

@@ -115,6 +115,11 @@ def test_a_second_time_gives_the_same_bytes_and_clears_what_is_not_made(served: 
     assert files() == first
 
 
+def test_a_method_that_a_backbone_has_at_no_size_is_missed(served: tuple[Path, RunParameters]) -> None:
+    table = assemble(served[0], Options(parts=("100k-a", "100k-c")))["table1_main_results"]
+    assert "Not run, or not finished: c / RAG at 100K." in table.to_markdown()
+
+
 def test_single_parts_and_another_protocol(served: tuple[Path, RunParameters]) -> None:
     run, _ = served
     made = CliRunner().invoke(app, ["tables", str(run), "--parts", "100k-a,500k-a", "--protocol", "binary", "--json"])
@@ -163,7 +168,7 @@ def test_a_damaged_arm_counts_as_missing(mixed: tuple[Path, list[RunParameters]]
     judgements.write_text(judgements.read_text().replace("scripted", "edited", 1))
     text = assemble(run, Options(parts=["500k-a", "500k-b"]))["table1_main_results"].to_markdown()
     assert "Left out, damaged or of another version: 500k-a/none." in text
-    assert "Not run, or not finished: a / none at 500K." not in text  # no size has that column
+    assert "Not run, or not finished: a / none at 500K." in text  # b has that column
 
 
 @pytest.fixture(scope="module")
