@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from beamlib.benchmark.model import SIZES, Size
 from beamlib.benchmark.reading import left_out_line
-from beamlib.benchmark.sources import find_conversations, parse_size
+from beamlib.benchmark.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.files import read_json, write_text
 from beamlib.generate.producing import produce
@@ -177,6 +177,7 @@ def _plan(job: Job, place: Path) -> Plan:
     wanted = [parse_size(size) for size in job.sizes]
     preset = preset_values(job.preset, ROOT / "params")
     folder = Path("runs") / job.name
+    refuse_data(ROOT / folder)
     authors = job.authors or job.settings.get("authors")
     places = {
         "own_memory": str(Path(job.memory).absolute()) if job.memory else "",

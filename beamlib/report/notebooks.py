@@ -18,6 +18,7 @@ from IPython.display import Image
 from matplotlib.figure import Figure
 
 from beamlib.benchmark.reading import left_out_line
+from beamlib.benchmark.sources import refuse_data
 from beamlib.errors import UserError
 from beamlib.files import make_folder, parse_yaml, read_json, read_text, sha256_of_file, write_text
 from beamlib.generate.estimate import estimate_writing
@@ -202,6 +203,7 @@ def begin(values: Mapping[str, Any]) -> Workspace:
     os.chdir(ROOT)
     names = RunParameters.model_fields
     parameters = parse_parameters({name: values[name] for name in names if name in values}, "this notebook")
+    refuse_data(Path(parameters.run))
     print("\n".join(f"{name:22s} {getattr(parameters, name)!r}" for name in names))
     return Workspace(parameters)
 

@@ -159,7 +159,7 @@ def test_each_prompt_goes_to_the_model_of_its_role_with_the_limit_of_its_replies
         bodies = [request.body for request in server.requests]
     sent = {(recognise(body_text(body))[0].id, body["model"], body["max_tokens"]) for body in bodies}
     assert sent == {
-        ("biography", "planner", 9_000), ("narratives_coding", "narrator", 7_000), ("plan_coding", "planner", 9_000),
+        ("biography", "narrator", 7_000), ("narratives_coding", "narrator", 7_000), ("plan_coding", "planner", 9_000),
         ("special_bullets", "augmenter", 30_000), ("questions_coding", "asker", 6_000),
         ("dialogue_summary", "speaker", 30_000), ("assistant_answer", "speaker", 30_000),
         ("user_reply", "speaker", 30_000), ("user_followup", "speaker", 30_000),

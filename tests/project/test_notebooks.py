@@ -122,3 +122,16 @@ def test_parameters_are_documented() -> None:
         field.description or name in ("chat_variant", "strip_markers", "errata", "retriever")
         for name, field in RunParameters.model_fields.items()
     )
+
+
+def test_a_run_folder_that_is_data_is_refused(tmp_path: Path) -> None:
+    """Also where no parameter names it as data: results would lie among the released conversations."""
+    chat = tmp_path / "100K" / "1" / "chat.json"
+    chat.parent.mkdir(parents=True)
+    chat.write_text("[]")
+    values: dict[str, Any] = {}
+    for cell in cells(EVALUATION[0]):
+        if cell["metadata"].get("tags"):
+            exec("".join(cell["source"]), values)
+    with pytest.raises(UserError, match="nothing is written into a folder of data"):
+        begin(values | {"run": str(tmp_path)})
