@@ -195,7 +195,7 @@ def test_a_dialogue_without_output_is_named_and_not_counted(clone, tmp_path):
 
 
 def test_answers_of_the_stand_in_are_called_that(folder, tmp_path):
-    own = tmp_path / "own"
+    own = tmp_path.with_name(f"{tmp_path.name}-own")  # never below the data
     fulfil(RunOrder(data=folder, folder=own, setups=("history",), quiet=True))
     found = tally(folder, own / "memorycode" / "outputs" / "offline")
     assert found.notes == (f"Answers: {OFFLINE_NAME}.",)
