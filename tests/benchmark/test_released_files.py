@@ -106,6 +106,19 @@ def test_every_file_with_one_changed_character_is_told(beam_data: Path, tmp_path
     assert missing.file == "100K/5/chat_trunecated.json"
 
 
+def test_a_released_cut_chat_that_is_missing_is_among_the_files_of_a_run(beam_data: Path, tmp_path: Path) -> None:
+    """The uncut chat is read in its place: a footer must not say that all files are the released ones."""
+    if not (beam_data / "100K" / "5").is_dir():
+        pytest.skip("conversation 100K-5 is not there")
+    shutil.copytree(beam_data / "100K" / "5", tmp_path / "100K" / "5")
+    before = load(find_conversations(tmp_path)[0])
+    assert {file.state for file in before.files} == {"released"}
+    (tmp_path / "100K" / "5" / "chat_trunecated.json").unlink()
+    after = load(find_conversations(tmp_path)[0])
+    assert (before.conversation.variant, after.conversation.variant) == ("truncated", "full")
+    assert {file.name: file.state for file in after.files}["chat_trunecated.json"] == "missing"
+
+
 def test_fetching_again_is_advised_only_where_the_checksum_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
