@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 
 from beamlib.benchmark.model import Conversation
@@ -36,11 +37,14 @@ def own_memory(target: str) -> Memory:
     if spec is None or spec.loader is None:
         raise UserError(f"own memory: {file} cannot be loaded as a Python file.")
     module = importlib.util.module_from_spec(spec)
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing is left beside the user's file
     try:
         spec.loader.exec_module(module)
         found: Memory = getattr(module, name)()
     except Exception as error:  # the file is the user's: whatever it raises is told as their input
         raise UserError(f"own memory: {target} could not be made ({type(error).__name__}: {error}).") from error
+    finally:
+        sys.dont_write_bytecode = writes
     for part in ("name", "ingest", "recall"):
         if not hasattr(found, part):
             raise UserError(f"own memory: {target} has no '{part}'; see beamlib/memory/base.py for the protocol.")
