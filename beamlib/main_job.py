@@ -27,7 +27,6 @@ from beamlib.models.endpoints import MODELS, load_models, parse_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import check_overrides
 from beamlib.params import GENERATED, RunParameters, load_parameters, preset_values
-from beamlib.processes import process_pool
 from beamlib.report.assembly import ALL, assemble_job
 from beamlib.report.costs import read_costs, save_costs
 from beamlib.report.notebooks import (
@@ -36,7 +35,7 @@ from beamlib.report.notebooks import (
     PUBLISHED,
     ROOT,
     SUITES,
-    execute,
+    execute_all,
     preflight,
 )
 from beamlib.report.page import Section, summary_rows, write_page
@@ -368,13 +367,11 @@ def _notebooks(job: Job, plan: Plan) -> list[Section]:
     parts.append((PART, "MemoryCode", _shown(plan.suite.shown), SUITES))
     work = [(name, parameters, folder / "notebooks" / part) for part, _, parameters, names in parts for name in names]
     work.sort(key=lambda one: one[0] not in SUITES)  # among the longest: the short ones fill the time that it takes
-    started, pages = time.monotonic(), []
-    with process_pool(min(max(one.workers for _, _, one, _ in parts), len(work))) as pool:
-        futures = [pool.submit(execute, *one) for one in work]
-        for future in tqdm(futures, desc="notebooks", unit="notebook"):
-            pages.append(future.result())
+    started = time.monotonic()
+    lanes = min(max(one.workers for _, _, one, _ in parts), len(work))
+    pages = list(tqdm(execute_all(work, lanes), desc="notebooks", unit="notebook", total=len(work)))
     console.print(f"  {len(work)} notebooks in {time.monotonic() - started:.0f} s")
-    by_part = {place: [page for page in pages if page.parent == place] for _, _, place in work}
+    by_part = {place: sorted(page for page in pages if page.parent == place) for _, _, place in work}
     missed = {part_of(parameters): left_out(parameters) for parameters in plan.runs}
     return [
         Section(

@@ -52,7 +52,7 @@ def _begin_worker() -> None:
     tqdm.set_lock(threading.RLock())
     # Ctrl-C reaches every process of a terminal: the parent alone answers it, or each worker prints a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def _end(*_: object) -> NoReturn:
@@ -60,7 +60,7 @@ def _end(*_: object) -> NoReturn:
     os._exit(1)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Wait for the parent, then end: a worker of a killed parent would wait for work for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -6,7 +6,9 @@ import logging
 import os
 import platform
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -30,6 +32,7 @@ from beamlib.models.roster import Roster
 from beamlib.params import OF_GENERATION, Preset, RunParameters, load_parameters, parse_parameters
 from beamlib.report.blocks import Table, save_table
 from beamlib.report.figures import save_figure
+from beamlib.report.kernels import end_kernels, fork_kernels
 from beamlib.runs.arms import arms_of
 from beamlib.runs.calling import open_roster, part_of, resolved
 from beamlib.runs.configuration import stated, writing_configuration
@@ -290,6 +293,22 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
             f"the part that ran is in {target}."
         ) from None
     return to_html(target)
+
+
+def execute_all(work: Sequence[tuple[str, RunParameters, Path]], lanes: int) -> Iterator[Path]:
+    """`execute` each of `work`, at most `lanes` at a time; the pages as they are done. An error ends them all."""
+    fork_kernels(sorted({NOTEBOOKS / f"{name}.ipynb" for name, _, _ in work}))
+    with ThreadPoolExecutor(lanes) as pool:
+        futures = [pool.submit(execute, *one) for one in work]
+        try:
+            for done in as_completed(futures):
+                yield done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            while any(future.running() for future in futures):  # one may have been about to start another
+                end_kernels()
+                time.sleep(0.1)
+            raise
 
 
 def to_html(notebook: Path) -> Path:

@@ -20,8 +20,7 @@ from beamlib.cli import app
 from beamlib.errors import UserError
 from beamlib.files import sha256_of_file
 from beamlib.params import load_parameters
-from beamlib.processes import process_pool
-from beamlib.report.notebooks import EVALUATION, GENERATION, SUITES, execute
+from beamlib.report.notebooks import EVALUATION, GENERATION, SUITES, execute_all
 from beamlib.runs.arms import Arm
 from beamlib.runs.calling import resolved
 from beamlib.runs.evaluate import evaluate
@@ -204,8 +203,7 @@ def test_notebooks_on_generation_write_into_the_run_folder(
     found = state(conversations)
     parameters = load_parameters(repo_root / "params/100k.yaml", data=str(conversations), run=str(tmp_path / "run"))
     for names in (GENERATION[-1:], GENERATION[:-1]):  # the last makes the whole conversation, which the others find
-        with process_pool(len(names)) as pool:
-            list(pool.map(execute, names, [parameters] * len(names), [tmp_path / "pages"] * len(names)))
+        list(execute_all([(name, parameters, tmp_path / "pages") for name in names], 2))
     assert state(conversations) == found
     assert (tmp_path / "run/generated/100K/1/probing_questions/probing_questions.json").is_file()
     assert {path.name for path in tmp_path.iterdir()} == {"data", "run", "pages"}
