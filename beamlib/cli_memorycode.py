@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from beamlib.arguments import listed, listed_numbers, named_settings
-from beamlib.files import to_json
+from beamlib.files import temporary_folder, to_json
 
 memorycode_app = typer.Typer(no_args_is_help=True, help="MemoryCode: coding instructions over many sessions.")
 
@@ -126,13 +125,13 @@ def run(
     from beamlib.suites.memorycode.ordering import RunOrder, fulfil
 
     check_run_name(name)
-    with tempfile.TemporaryDirectory(prefix="beamlib-memorycode-") as place:  # a run that is refused leaves nothing
+    with temporary_folder("beamlib-memorycode-") as place:  # a run that is refused leaves nothing
         fulfil(
             RunOrder(
                 data=data,
                 folder=ROOT / "runs" / name,
                 setups=listed(setups),
-                models=Endpoints(models, base_url, model, key_variable, context_window).path(Path(place)),
+                models=Endpoints(models, base_url, model, key_variable, context_window).path(place),
                 keep_models=bool(base_url),
                 backbone=backbone,
                 calls=calls,

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import math
 import os
+import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
 
 from beamlib.errors import UserError
+
+_LOCK = ".lock"
 
 
 def write_bytes(path: Path, data: bytes) -> Path:
@@ -45,17 +50,71 @@ def make_folder(path: Path) -> Path:
 
 
 def _replace(path: Path, pieces: Iterable[bytes]) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    descriptor, temporary = _claimed(path.parent, f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "wb") as handle:
+        with os.fdopen(descriptor, "wb", closefd=False) as handle:
             handle.writelines(pieces)
             handle.flush()
-            os.fsync(handle.fileno())
-        Path(temporary).chmod(0o644)  # mkstemp makes private files; results are meant to be shared
-        Path(temporary).replace(path)
+            os.fsync(descriptor)
+        os.fchmod(descriptor, 0o644)  # mkstemp makes private files; results are meant to be shared
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        _clear(temporary)
         raise
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
+    """A new, private folder `<prefix>…` in `parent` (by default the system's for temporary files), gone afterwards.
+
+    What killed processes left of the same prefix in the same place goes as well. A locked file `<folder>.lock` beside
+    each folder tells the dead from the living: the system frees a lock however its process ends. A folder without such
+    a file, or another user's, stays.
+    """
+    place = (parent or Path(tempfile.gettempdir())).absolute()  # a caller may change the working directory
+    descriptor, lock = _claimed(place, prefix)
+    try:
+        folder = lock.with_suffix("")
+        folder.mkdir(mode=0o700)
+        yield folder
+    finally:
+        _clear(lock)
+        os.close(descriptor)
+
+
+def _claimed(place: Path, prefix: str) -> tuple[int, Path]:
+    """A new file `<prefix>….lock` in `place`, open and locked; those of dead processes are cleared away first."""
+    with suppress(OSError):  # a place that cannot be listed
+        for path in place.iterdir():
+            if path.name.startswith(prefix) and path.suffix == _LOCK:
+                with suppress(OSError):  # it is in use, or has just gone
+                    _clear_if_dead(path)
+    while True:
+        descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=_LOCK, dir=place)
+        with suppress(OSError):  # a file system without locks: nothing is ever cleared there
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:  # else somebody took it for a dead one's before it was locked
+            return descriptor, Path(name)
+        os.close(descriptor)
+
+
+def _clear_if_dead(lock: Path) -> None:
+    descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_uid == os.getuid():
+            _clear(lock)
+    finally:
+        os.close(descriptor)
+
+
+def _clear(lock: Path) -> None:
+    folder = lock.with_suffix("")
+    shutil.rmtree(folder, ignore_errors=True)  # which refuses a link
+    if not (folder.exists() or folder.is_symlink()):
+        lock.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> Path:

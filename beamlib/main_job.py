@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from beamlib.benchmark.model import SIZES, Size
 from beamlib.benchmark.reading import left_out_line
 from beamlib.benchmark.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
-from beamlib.files import read_json, write_text
+from beamlib.files import read_json, temporary_folder, write_text
 from beamlib.generate.producing import produce
 from beamlib.main_memorycode import find_dialogues, memorycode
 from beamlib.main_plan import Plan, confirm, console, label
@@ -138,10 +137,10 @@ def run(job: Job) -> None:
 
     Before there is a yes to the estimate of all of it, no request is sent and nothing is written into the run folder.
     """
-    with tempfile.TemporaryDirectory(prefix="beamlib-run-all-") as place:
-        plan = _plan(job, Path(place))
+    with temporary_folder("beamlib-run-all-") as place:
+        plan = _plan(job, place)
         _announce(job, plan)
-        expected, confirmed = confirm(plan, Path(place))
+        expected, confirmed = confirm(plan, place)
         changes: dict[str, Any] = {"confirm_cost": confirmed}
         if job.endpoints.base_url:
             changes["models"] = job.endpoints.path(ROOT / plan.folder)
@@ -304,9 +303,9 @@ def estimate_lines(
     settings = {**settings, **({"preset": preset} if preset else {})}
     found = load_parameters(params, **settings)
     beside = params.parent / MODELS
-    with tempfile.TemporaryDirectory(prefix="beamlib-estimate-") as place:  # not over the models file of the run
+    with temporary_folder("beamlib-estimate-") as place:  # not over the models file of the run
         usual = found.models or (str(beside.absolute()) if beside.exists() else "")
-        models = endpoints.path(Path(place), usual)
+        models = endpoints.path(place, usual)
         changes: dict[str, Any] = {"run": f"runs/{name}", "models": models, "backbone": backbone or found.backbone}
         changes |= {"data": str(data.absolute())} if data else {}
         changes |= {"prompts": str(prompts.absolute())} if prompts else {}

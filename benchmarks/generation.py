@@ -7,10 +7,8 @@ token compares with that of the smallest size measured: about 1 or below means t
 from __future__ import annotations
 
 import resource
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +22,7 @@ from tqdm import tqdm
 from beamlib.benchmark.model import SIZES, Size
 from beamlib.benchmark.sources import parse_size
 from beamlib.errors import UserError
+from beamlib.files import temporary_folder
 
 MIB = 1 << 20
 
@@ -41,13 +40,10 @@ def main(
         _step(step, folder, chosen[0], seed, workers)
         return
     rows: list[tuple[str, Size, int, float, float]] = []
-    place = Path(tempfile.mkdtemp(prefix="beamlib-generation-"))
-    try:
+    with temporary_folder("beamlib-generation-") as place:
         for size in tqdm([size for size in SIZES if size in chosen], desc="measuring", unit="size"):
             for name in ("generate", "light"):
                 rows.append((name, size, *_measured(name, place, size, seed, workers)))
-    finally:
-        shutil.rmtree(place)
     _print(rows)
 
 

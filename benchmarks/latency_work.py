@@ -9,7 +9,6 @@ import asyncio
 import random
 import resource
 import sys
-import tempfile
 import time
 import zlib
 from collections import Counter
@@ -21,6 +20,7 @@ from typing import Any
 
 from beamlib.benchmark.loading import Loaded, load
 from beamlib.benchmark.sources import Source
+from beamlib.files import temporary_folder
 from beamlib.memory import Light, LightSettings
 from beamlib.memory.extraction import extraction_prompts
 from beamlib.models.base import Model, Prompt, run
@@ -105,7 +105,7 @@ def work(source: Source, base_url: str, lanes: int, released: bool) -> Spent:
 
     embedded_encoder().encode(["one text"])
     base = _peak()
-    with tempfile.TemporaryDirectory(prefix="beamlib-latency-") as folder, CallStore(Path(folder) / "calls") as store:
+    with temporary_folder("beamlib-latency-") as folder, CallStore(folder / "calls") as store:
         reader, memory = (_model(role, loaded, base_url, lanes, store) for role in ("reader", "memory"))
         started, processor = time.perf_counter(), time.process_time()
         schedule = _released if released else _beamlib

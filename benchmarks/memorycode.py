@@ -10,7 +10,6 @@ from __future__ import annotations
 import resource
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
@@ -24,7 +23,7 @@ from rich.table import Table
 from tqdm import tqdm
 
 from beamlib.errors import UserError
-from beamlib.files import to_json
+from beamlib.files import temporary_folder, to_json
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.suites.memorycode.averages import summarise
 from beamlib.suites.memorycode.generating import Order
@@ -112,8 +111,8 @@ def main(
 ) -> None:
     """Seconds of processor time, answers per second and peak memory of scoring one model's outputs."""
     try:
-        with tempfile.TemporaryDirectory(prefix="beamlib-benchmark-") as place:
-            rows = measure(data or generated(Path(place)), model, every)
+        with temporary_folder("beamlib-benchmark-") as place:
+            rows = measure(data or generated(place), model, every)
     except UserError as error:
         print(f"benchmark: {error}", file=sys.stderr)
         raise SystemExit(2) from None

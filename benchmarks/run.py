@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -28,7 +27,7 @@ import beamlib
 from beamlib.benchmark.model import SIZES, Size
 from beamlib.benchmark.sources import Source, find_conversations, parse_size
 from beamlib.errors import UserError
-from beamlib.files import to_json
+from beamlib.files import temporary_folder, to_json
 
 if TYPE_CHECKING:
     from stages import Cost
@@ -315,8 +314,8 @@ def main(
     if data is None:
         console.print("No data given: the built-in example stands in, too small for meaningful speed.")
     sizes = [parse_size(name) for name in size.split(",")] if size.strip() else None
-    with tempfile.TemporaryDirectory(prefix="beamlib-benchmark-") as scratch:
-        shown, run = Path(scratch) / "data", Path(scratch) / "run"
+    with temporary_folder("beamlib-benchmark-") as scratch:
+        shown, run = scratch / "data", scratch / "run"
         shown.mkdir()
         selection = select(data or EXAMPLE, sizes, conversations, shown)
         rows = stage_rows(selection, repeat, quiet=as_json)

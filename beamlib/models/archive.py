@@ -15,7 +15,6 @@ import json
 import re
 import shutil
 import tarfile
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from beamlib.errors import UserError
-from beamlib.files import make_folder, parse_json, sha256_of_file, write_bytes
+from beamlib.files import make_folder, parse_json, sha256_of_file, temporary_folder, write_bytes
 from beamlib.models.calls import CallStore, StoredCall
 
 FORMAT = 1
@@ -85,16 +84,16 @@ def export_calls(stores: Path, target: Path, extra: Mapping[str, Path] | None = 
     if not found:
         raise UserError(f"{stores}: no call stores (*.sqlite) to export; record a run first, or name its folder.")
     make_folder(target.parent)
-    with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as folder, _disk(target):
+    with temporary_folder(".export-", target.parent) as folder, _disk(target):
         sources: dict[str, Path] = {}
         for number, path in enumerate(found):
             name = f"calls/{path.relative_to(stores).with_suffix('.jsonl').as_posix()}"
-            sources[name] = _write_lines(path, Path(folder) / str(number))
+            sources[name] = _write_lines(path, folder / str(number))
         for name, path in sorted((extra or {}).items()):
             if name in sources or name == LIST or name.startswith("calls/"):
                 raise UserError(f"{path}: cannot be exported as '{name}', which calls have taken; choose another name.")
             sources[name] = path
-        whole = Path(folder) / "whole"
+        whole = folder / "whole"
         _pack(sources, whole)
         summary = verify_archive(whole)
         whole.replace(target)
@@ -109,8 +108,8 @@ def import_calls(archive: Path, run: Path) -> ArchiveSummary:
     a damaged, foreign or ill-meant archive; a reply that differs from the one held under its key; a file that is there
     with other content. A disk that fills up half-way leaves whole stores; import again.
     """
-    with tempfile.TemporaryDirectory(prefix="beamlib-import-") as folder, _disk(archive):
-        summary, members = _unpack(archive, Path(folder))
+    with temporary_folder("beamlib-import-") as folder, _disk(archive):
+        summary, members = _unpack(archive, folder)
         for name, path in members.items():
             if name.startswith("calls/"):
                 _check_agreement(archive, name, path, _store_of(run, name))
@@ -127,8 +126,8 @@ def import_calls(archive: Path, run: Path) -> ArchiveSummary:
 
 def verify_archive(archive: Path) -> ArchiveSummary:
     """Check every hash and every call of `archive` and say what it holds; what is wrong is a `UserError`."""
-    with tempfile.TemporaryDirectory(prefix="beamlib-verify-") as folder, _disk(archive):
-        return _unpack(archive, Path(folder))[0]
+    with temporary_folder("beamlib-verify-") as folder, _disk(archive):
+        return _unpack(archive, folder)[0]
 
 
 def _store_of(run: Path, name: str) -> Path:

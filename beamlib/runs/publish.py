@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from beamlib.benchmark.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.files import read_json, to_json, write_json, write_text
+from beamlib.files import read_json, temporary_folder, to_json, write_json, write_text
 from beamlib.models.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beamlib.models.prompts import prompt_ids
 from beamlib.params import RunParameters, parse_parameters
@@ -64,8 +63,8 @@ def verify(archive: Path, data: Path | None) -> str:
     summary = verify_archive(archive)
     if data is None:
         return f"{archive}: every hash agrees; {_described(summary)}"
-    with tempfile.TemporaryDirectory(prefix="beamlib-replay-") as folder:
-        run = Path(folder) / "published"
+    with temporary_folder("beamlib-replay-") as folder:
+        run = folder / "published"
         import_calls(archive, run)
         lines = [_replayed(path, data.absolute(), archive) for path in sorted(run.glob(f"*/{PARAMETERS}"))]
     if not lines:

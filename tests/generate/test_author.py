@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import re
 from collections import Counter
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from beamlib.benchmark.check import check_folder
 from beamlib.benchmark.loading import Loaded, load
 from beamlib.benchmark.sources import find_conversations
+from beamlib.files import temporary_folder
 from beamlib.generate.author.bank import bank, banks
 from beamlib.generate.author.world import World
 from beamlib.generate.casting import Writing
@@ -34,12 +36,14 @@ from beamlib.params import usual_parameters
 from beamlib.text import count_tokens
 
 SEED = 11
+PLACES = ExitStack()
+atexit.register(PLACES.close)  # a cache cannot take a fixture's folder
 
 
 @cache
 def generated(domain: str) -> Path:
     """The folder that holds one finished 100K conversation of a domain."""
-    out = Path(mkdtemp(prefix="beamlib-author-"))
+    out = PLACES.enter_context(temporary_folder("beamlib-author-"))
     commission, writing = Commission(usual_parameters("100K", generation_seed=SEED, domain=domain)), Writing()
     folder = commission.begin(out)
     make_plan_stage(commission, folder, writing)
@@ -173,7 +177,7 @@ def test_nothing_had_to_be_repaired(domain: str) -> None:
 def test_the_same_seed_gives_the_same_bytes() -> None:
     """A digest made on another day: the same on every machine and Python version, or this fails."""
     found = {domain: digest(generated(domain) / "100K" / "1") for domain in ("Trip Planning", "Coding", "Math")}
-    again = Path(mkdtemp(prefix="beamlib-author-"))
+    again = PLACES.enter_context(temporary_folder("beamlib-author-"))
     commission = Commission(usual_parameters("100K", generation_seed=SEED, domain="Math"))
     folder = commission.begin(again)
     make_plan_stage(commission, folder, Writing())
