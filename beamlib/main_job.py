@@ -22,7 +22,7 @@ from beamlib.files import read_json, temporary_folder, write_text
 from beamlib.generate.producing import produce
 from beamlib.main_memorycode import find_dialogues, memorycode
 from beamlib.main_plan import Plan, confirm, console, label
-from beamlib.models.endpoints import MODELS, load_models, parse_models
+from beamlib.models.endpoints import MODELS, keys_kept_out, load_models, parse_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import check_overrides
 from beamlib.params import GENERATED, RunParameters, load_parameters, preset_values
@@ -147,6 +147,12 @@ def run(job: Job) -> None:
             if plan.runs[0].authors == plan.runs[0].models:
                 changes["authors"] = changes["models"]
     plan = plan.agreed(changes)
+    with keys_kept_out(ROOT / plan.folder, plan.runs[0].models, plan.runs[0].authors, plan.suite.shown.models):
+        _make(job, plan, expected)
+
+
+def _make(job: Job, plan: Plan, expected: Mapping[str, Estimate]) -> None:
+    """Do what there is a yes to."""
     if plan.generated:
         _generate(plan)
     for parameters in plan.runs:
@@ -247,6 +253,8 @@ def _announce(job: Job, plan: Plan) -> None:
 
 def _generate(plan: Plan) -> None:
     """Write the conversations that the runs need and that are not there yet."""
+    if authors := plan.runs[0].authors:
+        load_models(Path(authors)).keep(ROOT / plan.folder / "authors")
     started = time.monotonic()
     done = produce(plan.wanted, plan.runs[0].generated, plan.writing, max(one.workers for one in plan.runs))
     new = sum(one.worked for one in done)

@@ -26,7 +26,8 @@ from beamlib.files import make_folder, parse_yaml, read_json, read_text, sha256_
 from beamlib.generate.estimate import estimate_writing
 from beamlib.generate.pipeline import unfinished
 from beamlib.generate.working import commission_of, writing_of
-from beamlib.models.endpoints import MODELS, load_models
+from beamlib.models.endpoints import MODELS, key_variables, load_models
+from beamlib.models.keys import refuse_keys
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.roster import Roster
 from beamlib.params import OF_GENERATION, Preset, RunParameters, load_parameters, parse_parameters
@@ -189,8 +190,14 @@ class Workspace:
         return self._open.enter_context(open_roster(parameters, conversation))
 
     def finish(self) -> None:
-        """Close what is open; print what the notebook rests on and what it wrote: commit, versions, hashes."""
+        """Close what is open; print what the notebook rests on and what it wrote: commit, versions, hashes.
+
+        One that called models first searches the run's files for their keys; in a run of the main job, that does it.
+        """
         self._open.close()
+        if self.parameters.calls != "replay":
+            used = key_variables(self.parameters.models, self.parameters.authors)
+            refuse_keys(Path(self.parameters.run).rglob("*"), used)
         print(f"commit     {commit()}")
         print(f"python     {platform.python_version()}")
         print("versions   " + ", ".join(f"{name} {version(name)}" for name in _VERSIONS))
