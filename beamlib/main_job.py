@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from rich.text import Text
 from tqdm import tqdm
 
 from beamlib.benchmark.model import SIZES, Size
@@ -168,7 +169,9 @@ def _make(job: Job, plan: Plan, expected: Mapping[str, Estimate]) -> None:
     console.print()
     if summary:
         print_rows(summary, as_json=False)
-    console.print(f"[bold]Open[/bold] {page}  (tables in {folder}/tables, figures in {folder}/figures and figures/)")
+    console.print(
+        Text("Open", "bold"), f"{page}  (tables in {folder}/tables, figures in {folder}/figures and figures/)"
+    )
 
 
 def _plan(job: Job, place: Path) -> Plan:
@@ -238,7 +241,7 @@ def _announce(job: Job, plan: Plan) -> None:
     notebooks = len(EVALUATION) + each * len(plan.runs) + len(SUITES)
     steps.append(f"{notebooks} notebooks: published values, each tier, MemoryCode; figures and page")
     configurations = dict.fromkeys(configuration_of_run(parameters) for parameters in plan.runs)
-    console.print(f"[bold]Main job[/bold] into {plan.folder}/, configuration: {' | '.join(configurations)}")
+    console.print(Text("Main job", "bold"), f"into {plan.folder}/, configuration: {' | '.join(configurations)}")
     for number, step in enumerate(steps, start=1):
         console.print(f"  {number}. {step}")
     if plan.runs[0].authors and not plan.generated:
@@ -348,7 +351,7 @@ def _found(data: Path, wanted: Sequence[Size]) -> dict[Size, int]:
 
 def _evaluate(parameters: RunParameters, expected: Estimate | None) -> None:
     """All memories of a tier answer and are judged."""
-    console.print(f"\n[bold]{label(parameters)}[/bold]")
+    console.print(f"\n{label(parameters)}", style="bold")
     started = time.monotonic()
     if expected is not None:  # beside it stands what is called from now on, not what backbones before this one called
         before = () if parameters.calls == "refresh" else tuple(realised(parameters))

@@ -90,6 +90,13 @@ class Endpoint(BaseModel):
     patience: float = Field(default=60.0, ge=0)
     extra: dict[str, Any] = Field(default_factory=dict)
 
+    @field_validator("model")
+    @classmethod
+    def _printable(cls, value: str) -> str:
+        if not value.isprintable():
+            raise ValueError("must be one line of printable characters")
+        return value
+
     @field_validator("base_url")
     @classmethod
     def _plain_address(cls, value: str) -> str:

@@ -57,7 +57,8 @@ class TryAgain(Exception):
 
 def brief(text: str, key: str) -> str:
     """A server's words made fit for a message: one line, at most 200 characters, no key."""
-    line = " ".join(without_key(text, key).split())
+    line = "".join(c if c.isprintable() else " " for c in without_key(text, key))  # a terminal obeys some that are not
+    line = " ".join(line.split())
     return line if len(line) <= 200 else line[:199] + "…"
 
 

@@ -100,7 +100,7 @@ def test_every_form_in_any_file_is_found_and_not_repeated(
 
 
 def test_a_reply_that_the_store_cuts_into_pages_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite keeps long texts in pages of 4 KB, the last one full: at some place a key lies on both sides of an edge."""
+    """SQLite keeps long texts in pages of 4 KB: at some place a key lies on both sides of an edge."""
     monkeypatch.setenv(NAME, KEY)
     for number in range(3_900, 4_092, len(KEY) - 1):
         folder = tmp_path / str(number)
