@@ -14,7 +14,7 @@ from beamlib.files import to_json
 
 _MARKS = re.compile(
     r"[\\`*|~$]"  # code, emphasis, cells, what is struck out, formulas
-    r"|(?<!\w)_|_(?!\w)"  # inside a word it means nothing
+    r"|(?<![^\W_])_|_(?![^\W_])"  # inside a word it means nothing
     r"|\](?=[(\[:])"  # a link; a lone bracket, as of an interval, is text
     r"|^[-+](?=[-\s]|$)|^[=#]"  # a list, a heading
 )
