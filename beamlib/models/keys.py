@@ -46,6 +46,7 @@ _NAMES_A_KEY = re.compile(
 _SHORTEST = 8
 _WORDS = 20
 _PIECE = 1 << 20
+_ROWS = 64
 _SHOWN = 5
 
 
@@ -127,7 +128,7 @@ def refuse_keys(paths: Iterable[Path], variables: Iterable[str]) -> list[str]:
 
 
 def _coded(key: str) -> set[bytes]:
-    return {form.encode(code) for form in forms(key) for code in ("utf-8", "utf-16-le")}
+    return {key.encode("utf-16-le"), *(form.encode() for form in forms(key))}
 
 
 def _found(pieces: Iterable[bytes], wanted: Mapping[str, set[bytes]]) -> list[str]:
@@ -157,5 +158,6 @@ def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
             store.text_factory = bytes
             for (table,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                 quoted = table.decode().replace('"', '""')
-                for row in store.execute(f'SELECT * FROM "{quoted}"'):
-                    yield b"\0".join(value for value in row if isinstance(value, bytes))
+                rows = store.execute(f'SELECT * FROM "{quoted}"')
+                while some := rows.fetchmany(_ROWS):
+                    yield b"\0".join(value for row in some for value in row if isinstance(value, bytes))
