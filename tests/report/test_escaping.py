@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import nbformat
 import pytest
@@ -52,6 +53,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     (run / "figures" / "100k").mkdir(parents=True)
     shutil.copy(NOTEBOOKS.parent / "figures/published/figure3_published.png", run / "figures/100k" / f"{NAME}.png")
     write_json(run / "figures" / "100k" / f"{NAME}.json", {"caption": EVIL, "alt_text": EVIL})
+    for ending in ("pdf", "csv"):
+        write_text(run / "figures" / "100k" / f"{NAME}.{ending}", EVIL)
     notebook = _notebook(run)
     section = Section("100k", [notebook], title=EVIL, note=EVIL, configuration=EVIL)
     claims = [poisoned(ClaimResult, status="differs")]
@@ -93,6 +96,12 @@ def test_no_page_holds_a_script_and_every_text_is_shown_as_it_is(pages: list[Pat
         assert read.found == [], page
         words = " ".join("".join(read.text).split())
         assert words.count(" ".join(EVIL.split())) > 3, page
+
+
+def test_every_link_leads_to_its_file_whatever_its_name(pages: list[Path]) -> None:
+    links = re.findall(r'(?:href|src)="([^"#][^"]*)"', pages[0].read_text())
+    assert len(links) > 10
+    assert [link for link in links if not (pages[0].parent / unquote(html.unescape(link))).exists()] == []
 
 
 def test_pages_run_no_script_even_if_one_gets_in(pages: list[Path]) -> None:
