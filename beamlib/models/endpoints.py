@@ -13,6 +13,7 @@ import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 from urllib.parse import unquote, urlsplit
@@ -44,6 +45,8 @@ Method = Literal["full-context", "rag", "light"]
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+_MOST = 10_000
+"""Entries of a models file: aliases can make of a few lines more than any memory holds."""
 _ADDRESS = "must be an address such as http://127.0.0.1:8000/v1, without ? and #"
 _VARIABLE = "put it into an environment variable, and that variable's name into key_variable"
 
@@ -55,9 +58,11 @@ def _entries(value: object, path: tuple[str, ...] = ("",)) -> Iterator[tuple[tup
             for name, one in value.items():
                 yield (*path, str(name)), ""
                 yield from _entries(one, (*path, str(name)))
-        case list():
+        case list() | tuple() | set():
             for one in value:
                 yield from _entries(one, path)
+        case bytes():
+            yield path, value.decode(errors="replace")
         case str() | int() if not isinstance(value, bool):
             yield path, str(value)
 
@@ -109,7 +114,8 @@ class Endpoint(BaseModel):
             raise ValueError("must not hold a user name or password; put the key into an environment variable")
         if not valid or parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(_ADDRESS)
-        if looks_like_key(unquote(parts.path), strict=True):
+        path = unquote(parts.path)
+        if looks_like_key(path, strict=True) or any(map(names_a_key, re.split("[/;,&=:]", path))):
             raise ValueError(f"must not hold a key; {_VARIABLE}")
         return value.rstrip("/")
 
@@ -236,7 +242,13 @@ def _loaded(text: str, path: Path) -> ModelsFile:
 
 def parse_models(values: Mapping[str, Any], origin: str, comments: Sequence[str] = ()) -> ModelsFile:
     """Validate the roles in `values`; whatever looks like a key, in a comment too, is refused and not repeated."""
-    for path, text in [*_entries(values), *(((), comment) for comment in comments)]:
+    try:
+        entries = list(islice(_entries(values), _MOST + 1))
+    except RecursionError:
+        entries = []
+    if not 0 < len(entries) <= _MOST:
+        raise UserError(f"{origin}: it is empty, holds itself, or more than {_MOST:,} values; write the roles out.")
+    for path, text in [*entries, *(((), comment) for comment in comments)]:
         if path[-1:] != ("key_variable",) and any(map(looks_like_key, (*path[-1:], text))):
             place = ".".join("…" if looks_like_key(part) else part for part in path[1:]) if path else "a comment"
             raise UserError(f"{origin}: '{place}' holds what looks like a key; {_VARIABLE}.")
@@ -244,7 +256,7 @@ def parse_models(values: Mapping[str, Any], origin: str, comments: Sequence[str]
         found = ModelsFile.model_validate(dict(values))
     except ValidationError as error:
         raise UserError(f"{origin}: {_problem(error)}") from None
-    everything = "\n".join([*(one for path, text in _entries(values) for one in (path[-1], text)), *comments])
+    everything = "\n".join([*(one for path, text in entries for one in (path[-1], text)), *comments])
     for variable, key in keys_in(found.key_variables).items():
         if without_key(everything, key) != everything:
             raise UserError(f"{origin}: it holds the key that {variable} holds; take it out, the variable is enough.")

@@ -36,12 +36,13 @@ _LONG = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{24,}")
 """Of one case too: hashes look so, which a model's path may hold, an address or a setting not."""
 
 _WORD = re.compile(
-    r"[A-Z]{0,20}\d{0,4}|[a-z]{0,20}\d{0,4}|[A-Z0-9]{1,8}|[a-z0-9]{1,8}|[a-z]{0,20}(?:[A-Z][a-z]{1,20}){1,5}\d{0,4}"
+    r"[A-Z]{0,20}\d{0,4}|[a-z]{0,20}\d{0,4}|[A-Z0-9]{1,10}|[a-z0-9]{1,8}|[a-z]{0,20}(?:[A-Z][a-z]{1,20}){1,5}\d{0,4}"
 )
 _PREFIX = re.compile(r"(?:sk|gsk|hf|xai|nvapi|pplx|gh[opsu]|github_pat|glpat|csk|r8|fw|tgp)_(?!.*(?:key|token|secret))")
 _NAMES_A_KEY = re.compile(
-    r"(?:.*[-_])?(?:api[-_]?key|(?:access|auth|api|bearer|session)[-_]?token|secret(?:[-_]?key)?|passw(?:or)?d)"
-    r"|(?:.*-)?auth(?:orization)?|bearer|token|key|passphrase|credentials?|(?:access|private)[-_]?key"
+    r"(?:.*[-_])?(?:(?:access|api|master|private|secret|service|subscription)[-_]?key|secret|passw(?:or)?d"
+    r"|(?:access|api|auth|bearer|session)[-_]?token)|(?:.*-)?auth(?:orization)?|bearer|token|key|cookie|passphrase"
+    r"|credentials?"
 )
 _SHORTEST = 8
 _WORDS = 20
@@ -63,7 +64,7 @@ def is_variable_name(text: str) -> bool:
 
 def names_a_key(field: str) -> bool:
     """Whether a text under this name would be a key."""
-    return bool(_NAMES_A_KEY.fullmatch(field.strip().casefold()))
+    return bool(_NAMES_A_KEY.fullmatch(field.strip().casefold().replace(" ", "_")))
 
 
 def is_secret(value: str) -> bool:

@@ -122,6 +122,8 @@ def test_a_mistake_names_file_role_and_field(tmp_path: Path, judge: dict[str, An
         {"base_url": f"https://api.invalid/v1/{''.join(f'%{ord(c):x}' for c in GROQ)}"},
         {"base_url": f"https://api.invalid/v1;key={HEX}"},
         {"base_url": f"https://api.invalid/k/{HEX}/v1"},
+        {"base_url": "https://api.invalid/v1;api_key=anything"},
+        {"base_url": "https://api.invalid/token/anything/v1"},
         {"base_url": f"https://{SECRET}.api.invalid/v1"},
         {"base_url": [f"https://api.invalid/{SECRET}"]},
         {"base_url": SECRET},
@@ -136,6 +138,7 @@ def test_a_mistake_names_file_role_and_field(tmp_path: Path, judge: dict[str, An
         {"extra": {"extra_body": [{"x": {"password": 123456}}]}},
         {"extra": {"metadata": {"note": f"Bearer {SECRET}"}}},
         {"extra": {"user": HEX}},
+        {"extra": {"Ocp-Apim-Subscription-Key": "anything"}},
         {"extra": {GROQ: True}},
         {"extra": [SECRET]},
         {"model": SECRET},
@@ -169,6 +172,10 @@ def test_a_key_in_the_file_is_refused_and_not_repeated(tmp_path: Path, judge: di
         f"key_variable: '{SECRET}\n",
         f'key_variable: "\\q{SECRET}"\n',
         f"key_variable: [{SECRET}\n",
+        "a: &a [*a]\n",
+        "a: &a {b: *a}\n",
+        "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
+        "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n",
     ],
 )
 def test_nor_is_one_in_a_comment_a_name_or_a_line_that_is_no_yaml(tmp_path: Path, text: str) -> None:
