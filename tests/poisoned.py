@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any, TypeVar
@@ -33,13 +35,7 @@ EVIL = f"{NAME}</title></style></script><script>{RUN}</script><a href=javascript
 def poisoned(kind: type[Record], **fields: Any) -> Record:
     """A record of this kind: every free text, name of an entry and member of a list is `EVIL`, but for `fields`."""
     schema = kind.model_json_schema()
-    return kind.model_validate_json(_json({**_made(schema, schema.get("$defs", {})), **fields}))
-
-
-def _json(value: Any) -> str:
-    import json
-
-    return json.dumps(value)
+    return kind.model_validate_json(json.dumps({**_made(schema, schema.get("$defs", {})), **fields}))
 
 
 def _made(schema: dict[str, Any], known: dict[str, Any]) -> Any:
@@ -127,7 +123,7 @@ class Scripts(HTMLParser):
             address = (value or "").strip().casefold()
             own = address.startswith("data:image/png;base64,")
             linked = name in ("href", "src", "action", "formaction", "srcdoc", "xlink:href", "data")
-            if name.startswith("on") or (linked and ":" in address.partition("/")[0] and not own):
+            if name.startswith("on") or (linked and ":" in re.split("[/#]", address)[0] and not own):
                 self.found.append(f"<{tag} {name}={(value or '')[:80]}> {self.getpos()}")
 
     def handle_data(self, data: str) -> None:

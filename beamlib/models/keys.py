@@ -30,10 +30,7 @@ _KNOWN = re.compile(
     )""",
     re.VERBOSE,
 )
-_RANDOM = re.compile(r"(?=[A-Za-z]*\d[A-Za-z]+\d)(?=[A-Z0-9]*[a-z])(?=[a-z0-9]*[A-Z])[A-Za-z0-9]{20,}")
-"""Twenty letters in a row, small and capital, with digits among them: no name of a model or a place looks so."""
-_LONG = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{24,}")
-"""Of one case too: hashes look so, which a model's path may hold, an address or a setting not."""
+_RUN = re.compile(r"[A-Za-z0-9]{20,}")
 
 _WORD = re.compile(
     r"[A-Z]{0,20}\d{0,4}|[a-z]{0,20}\d{0,4}|[A-Z0-9]{1,10}|[a-z0-9]{1,8}|[a-z]{0,20}(?:[A-Z][a-z]{1,20}){1,5}\d{0,4}"
@@ -52,8 +49,17 @@ _SHOWN = 5
 
 
 def looks_like_key(text: str, *, strict: bool = False) -> bool:
-    """Whether a part of `text` is written as keys are; `strict` also takes long rows of letters and digits for one."""
-    return bool(_KNOWN.search(text) or _RANDOM.search(text) or (strict and _LONG.search(text)))
+    """Whether a part of `text` is written as keys are: known beginnings, letters of both cases with digits among them.
+
+    `strict` also takes long rows of one case for a key, as hashes are: a model's path may hold one, an address not.
+    """
+    return bool(_KNOWN.search(text)) or any(_is_drawn(run, strict=strict) for run in _RUN.findall(text))
+
+
+def _is_drawn(run: str, *, strict: bool) -> bool:
+    """Whether letters and digits in a row look drawn by chance. A name has digits at one place, as `Qwen2Model` has."""
+    mixed = not (run.islower() or run.isupper()) and len(re.findall(r"\d+", run)) > 1
+    return not run.isdigit() and (mixed or (strict and len(run) >= 24 and not run.isalpha()))
 
 
 def is_variable_name(text: str) -> bool:
@@ -149,6 +155,8 @@ def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
             while piece := handle.read(_PIECE):
                 yield last + piece
                 last = (last + piece)[-overlap:]
+    except FileNotFoundError:  # another run's, and gone meanwhile
+        return
     except OSError as error:
         raise UserError(f"{path}: cannot be searched for keys ({error.strerror}); make it readable.") from None
     if path.suffix == ".sqlite":
@@ -158,7 +166,7 @@ def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
         with suppress(sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as store:
             store.text_factory = bytes
             for (table,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-                quoted = table.decode().replace('"', '""')
+                quoted = table.decode(errors="replace").replace('"', '""')
                 rows = store.execute(f'SELECT * FROM "{quoted}"')
                 while some := rows.fetchmany(_ROWS):
                     yield b"\0".join(value for row in some for value in row if isinstance(value, bytes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import time
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
@@ -13,7 +14,7 @@ import pytest
 from beamlib.errors import UserError
 from beamlib.models.calls import CallStore, StoredCall
 from beamlib.models.endpoints import keys_kept_out
-from beamlib.models.keys import is_secret, is_variable_name, looks_like_key, refuse_keys, without_key
+from beamlib.models.keys import is_secret, is_variable_name, looks_like_key, names_a_key, refuse_keys, without_key
 
 KEY = 'kQ7+vB"x/Lm<2Zt9&c'
 NAME = "BEAM_TEST_KEY"
@@ -55,6 +56,16 @@ def test_a_key_is_not_taken_for_a_name(key: str) -> None:
 )
 def test_models_and_addresses_are_no_keys(text: str) -> None:
     assert not looks_like_key(text)
+
+
+def test_looking_takes_no_time() -> None:
+    began = time.perf_counter()
+    for part in ("a", "1", "a1", "aB", "1aA", "sk-", "key_", "A1b2_", "bearer "):
+        text = part * (300_000 // len(part))
+        looks_like_key(text, strict=True)
+        names_a_key(text)
+        is_variable_name(text)
+    assert time.perf_counter() - began < 10
 
 
 def written(folder: Path, name: str, data: bytes | str) -> Path:
