@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -364,11 +366,22 @@ def run_all(
     )
 
 
+_COMMANDS = re.compile(r"\x1b(?!\[[\d;]*[mAK])|[^\x1b\s -\x7e\xa0-\U0010ffff]")
+"""What a terminal obeys, but for colours, the cursor's way up and blank lines, which tables and progress bars need."""
+
+
+def _shown(write: Callable[[str], int]) -> Callable[[str], int]:
+    """`write` with other commands to the terminal shown as text: names and replies may hold any."""
+    return lambda text: write(_COMMANDS.sub(lambda found: ascii(found[0])[1:-1], text))
+
+
 def main() -> None:
     """Entry point: turns a `UserError`, and a file system that refuses, into one line and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file name need not be text, nor the terminal Unicode
+            if stream.isatty():
+                stream.write = _shown(stream.write)  # type: ignore[method-assign]
     try:
         app()
     except UserError as error:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -230,7 +231,11 @@ def parse_yaml(text: str, path: Path) -> Any:
     try:
         return yaml.load(text, Loader=_StrictLoader)  # a SafeLoader: plain values, nothing is ever built or run
     except yaml.YAMLError as error:
-        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())}); correct it.") from None
+        # The line itself may hold a key, and what stands in long quotes too.
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "unreadable"
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        said = re.sub(r"'[^'<>]{9,}'", "'…'", problem)
+        raise UserError(f"{path}: not valid YAML ({place}{said}); correct it.") from None
     except (ValueError, RecursionError) as error:  # thousands of digits, a date that is none, deep nesting
         raise UserError(f"{path}: holds a value that cannot be read ({str(error)[:80]}); correct it.") from None
 

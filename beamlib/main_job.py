@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from rich.text import Text
 from tqdm import tqdm
 
 from beamlib.benchmark.model import SIZES, Size
@@ -22,7 +23,7 @@ from beamlib.files import read_json, temporary_folder, write_text
 from beamlib.generate.producing import produce
 from beamlib.main_memorycode import find_dialogues, memorycode
 from beamlib.main_plan import Plan, confirm, console, label
-from beamlib.models.endpoints import MODELS, load_models, parse_models
+from beamlib.models.endpoints import MODELS, keys_kept_out, load_models, parse_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import check_overrides
 from beamlib.params import GENERATED, RunParameters, load_parameters, preset_values
@@ -147,6 +148,12 @@ def run(job: Job) -> None:
             if plan.runs[0].authors == plan.runs[0].models:
                 changes["authors"] = changes["models"]
     plan = plan.agreed(changes)
+    with keys_kept_out(ROOT / plan.folder, plan.runs[0].models, plan.runs[0].authors, plan.suite.shown.models):
+        _make(job, plan, expected)
+
+
+def _make(job: Job, plan: Plan, expected: Mapping[str, Estimate]) -> None:
+    """Do what there is a yes to."""
     if plan.generated:
         _generate(plan)
     for parameters in plan.runs:
@@ -162,7 +169,9 @@ def run(job: Job) -> None:
     console.print()
     if summary:
         print_rows(summary, as_json=False)
-    console.print(f"[bold]Open[/bold] {page}  (tables in {folder}/tables, figures in {folder}/figures and figures/)")
+    console.print(
+        Text("Open", "bold"), f"{page}  (tables in {folder}/tables, figures in {folder}/figures and figures/)"
+    )
 
 
 def _plan(job: Job, place: Path) -> Plan:
@@ -232,7 +241,7 @@ def _announce(job: Job, plan: Plan) -> None:
     notebooks = len(EVALUATION) + each * len(plan.runs) + len(SUITES)
     steps.append(f"{notebooks} notebooks: published values, each tier, MemoryCode; figures and page")
     configurations = dict.fromkeys(configuration_of_run(parameters) for parameters in plan.runs)
-    console.print(f"[bold]Main job[/bold] into {plan.folder}/, configuration: {' | '.join(configurations)}")
+    console.print(Text("Main job", "bold"), f"into {plan.folder}/, configuration: {' | '.join(configurations)}")
     for number, step in enumerate(steps, start=1):
         console.print(f"  {number}. {step}")
     if plan.runs[0].authors and not plan.generated:
@@ -247,6 +256,8 @@ def _announce(job: Job, plan: Plan) -> None:
 
 def _generate(plan: Plan) -> None:
     """Write the conversations that the runs need and that are not there yet."""
+    if authors := plan.runs[0].authors:
+        load_models(Path(authors)).keep(ROOT / plan.folder / "authors")
     started = time.monotonic()
     done = produce(plan.wanted, plan.runs[0].generated, plan.writing, max(one.workers for one in plan.runs))
     new = sum(one.worked for one in done)
@@ -340,7 +351,7 @@ def _found(data: Path, wanted: Sequence[Size]) -> dict[Size, int]:
 
 def _evaluate(parameters: RunParameters, expected: Estimate | None) -> None:
     """All memories of a tier answer and are judged."""
-    console.print(f"\n[bold]{label(parameters)}[/bold]")
+    console.print(f"\n{label(parameters)}", style="bold")
     started = time.monotonic()
     if expected is not None:  # beside it stands what is called from now on, not what backbones before this one called
         before = () if parameters.calls == "refresh" else tuple(realised(parameters))

@@ -25,7 +25,7 @@ from beamlib.runs.calling import endpoints, models_file, part_of
 from beamlib.runs.estimate import estimate
 from beamlib.runs.spending import Estimate, count, money
 
-console = Console(highlight=False)
+console = Console(highlight=False, markup=False, emoji=False)  # names in brackets are no colours
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ def confirm(plan: Plan, place: Path) -> tuple[dict[str, Estimate], bool]:
         **suite,
     }
     for title, found in shown.items():
-        console.print(f"\n[bold]Estimate, {title}[/bold]")
+        console.print(f"\nEstimate, {title}", style="bold")
         print(found.render())  # wide: the console would break its lines
     pending, dollars = sum(one.pending for one in shown.values()), sum(one.dollars for one in shown.values())
-    console.print(f"\n[bold]Everything together[/bold]: {count(pending, 'call')} to make, about {money(dollars)}")
+    console.print(f"\nEverything together: {count(pending, 'call')} to make, about {money(dollars)}", style="bold")
     if not pending:
         return rehearsed, first.confirm_cost
     if written:

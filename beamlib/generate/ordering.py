@@ -20,6 +20,7 @@ from beamlib.generate.pipeline import Commission, repairs_of, unfinished
 from beamlib.generate.producing import produce
 from beamlib.generate.titles import read_titles
 from beamlib.generate.working import OPTIONS, SETTINGS, writing_of
+from beamlib.models.endpoints import keys_kept_out
 from beamlib.models.prompts import check_overrides
 from beamlib.params import RunParameters, usual_parameters
 
@@ -77,7 +78,9 @@ def fulfil(order: Order) -> None:
             writing.ready()
     started = time.monotonic()
     print(f"author: {writing.names}")
-    for done in produce(commissions, order.out, writing, wanted[0].workers):
+    with keys_kept_out(order.out, writing.models):
+        finished = produce(commissions, order.out, writing, wanted[0].workers)
+    for done in finished:
         counts = {stage: len(rows) for stage, rows in repairs_of(done.folder).items() if rows}
         noted = ", ".join(f"{stage} {count}" for stage, count in counts.items()) or "none"
         state = "written" if done.worked else "was there"

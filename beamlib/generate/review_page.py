@@ -92,7 +92,7 @@ class _Page:
         self._evidence.value = _evidence_text({**draft.evidence, **changes.get("evidence", {})})
         found = [self._view.messages[i] for i in draft.evidence_ids if 0 <= i < len(self._view.messages)]
         self._messages.value = "".join(
-            f"<p><b>message {message.id}, {message.role}</b></p>"
+            f"<p><b>message {message.id}, {escape(message.role)}</b></p>"
             f"<pre style='white-space: pre-wrap'>{escape(message.text)}</pre>"
             for message in found
         )

@@ -24,6 +24,7 @@ from beamlib.generate.seeds import read_seed
 from beamlib.generate.shapes import Repairs
 from beamlib.models.base import Model, ModelError, Outcome, Prompt, run
 from beamlib.models.client import EndpointModel
+from beamlib.models.keys import refuse_keys
 from beamlib.models.prompts import check_overrides
 from beamlib.text import count_tokens
 
@@ -110,6 +111,7 @@ def ask_titles(path: Path, domain: str, count: int, writing: Writing) -> str:
         except ModelError as error:
             raise UserError(f"{path}: no title was added: {error.reason}.") from None
     _write_titles(path, [*held, *found])
+    refuse_keys([path, path.with_suffix(_SUFFIX)], [endpoint.key_variable])
     return (
         f"{path}: {len(found)} title(s) of {category} added, {len(repairs.entries)} repair(s); refine them, then "
         f"beamlib generate --titles {path}"

@@ -23,7 +23,8 @@ import tenacity
 from beamlib.errors import UserError
 from beamlib.models.base import Completion, ModelError, Outcome, Prompt, Usage, run, stopping
 from beamlib.models.endpoints import Endpoint
-from beamlib.models.faults import Breaker, TryAgain, brief, error_text, status_error, without_key
+from beamlib.models.faults import Breaker, TryAgain, brief, error_text, status_error
+from beamlib.models.keys import without_key
 from beamlib.models.prompts import render
 
 if TYPE_CHECKING:  # openai and httpx2 take half a second to import, and most commands call nothing

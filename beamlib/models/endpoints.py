@@ -10,16 +10,27 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from beamlib.errors import UserError
-from beamlib.files import parse_yaml, read_text
+from beamlib.files import parse_yaml, read_text, write_text
+from beamlib.models.keys import (
+    is_variable_name,
+    keys_in,
+    looks_like_key,
+    names_a_key,
+    refuse_keys,
+    without_key,
+)
 
 MODELS = "models.yaml"
 """Name of a models file in the folder of parameter files, and in a run folder where one endpoint plays every role."""
@@ -32,6 +43,28 @@ questions."""
 Method = Literal["full-context", "rag", "light"]
 """A method that a backbone may be served otherwise for (paper, section 4.1: Qwen with 128K and with 32K tokens)."""
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+_MOST = 10_000
+"""Entries of a models file: aliases can make of a few lines more than any memory holds."""
+_ADDRESS = "must be an address such as http://127.0.0.1:8000/v1, without ? and #"
+_VARIABLE = "put it into an environment variable, and that variable's name into key_variable"
+
+
+def _entries(value: object, path: tuple[str, ...] = ("",)) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Path and text of every entry of a value read from YAML; the text is empty where it holds others or a switch."""
+    match value:
+        case Mapping():
+            for name, one in value.items():
+                yield (*path, str(name)), ""
+                yield from _entries(one, (*path, str(name)))
+        case list() | tuple() | set():
+            for one in value:
+                yield from _entries(one, path)
+        case bytes():
+            yield path, value.decode(errors="replace")
+        case str() | int() if not isinstance(value, bool):
+            yield path, str(value)
 
 
 class Endpoint(BaseModel):
@@ -62,21 +95,28 @@ class Endpoint(BaseModel):
     patience: float = Field(default=60.0, ge=0)
     extra: dict[str, Any] = Field(default_factory=dict)
 
+    @field_validator("model")
+    @classmethod
+    def _printable(cls, value: str) -> str:
+        if not value.isprintable():
+            raise ValueError("must be one line of printable characters")
+        return value
+
     @field_validator("base_url")
     @classmethod
     def _plain_address(cls, value: str) -> str:
         try:
             parts = urlsplit(value)
-            named = parts.username or parts.password
-            valid = (
-                parts.port != 0 and not parts.query and not parts.fragment and value.isprintable() and " " not in value
-            )
+            valid = parts.port != 0 and value.isprintable() and not set(value) & set(" ?#\\")
         except ValueError:
-            raise ValueError("must be an address such as http://127.0.0.1:8000/v1") from None
-        if named:
+            raise ValueError(_ADDRESS) from None
+        if parts.username is not None or parts.password is not None:
             raise ValueError("must not hold a user name or password; put the key into an environment variable")
         if not valid or parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("must be an address such as http://127.0.0.1:8000/v1")
+            raise ValueError(_ADDRESS)
+        path = unquote(parts.path)
+        if looks_like_key(path, strict=True) or any(map(names_a_key, re.split("[/;,&=:]", path))):
+            raise ValueError(f"must not hold a key; {_VARIABLE}")
         return value.rstrip("/")
 
     @field_validator("extra")
@@ -85,13 +125,18 @@ class Endpoint(BaseModel):
         for name in value:
             if name in _OURS:
                 raise ValueError(f"must not hold '{name}', which this project sets itself; use the role's own fields")
+        for path, text in _entries(value):
+            if (text and names_a_key(path[-1])) or any(looks_like_key(one, strict=True) for one in (path[-1], text)):
+                raise ValueError(f"must not hold a key; {_VARIABLE}")
         return value
 
     @field_validator("key_variable")
     @classmethod
     def _a_name(cls, value: str) -> str:
-        if value and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", value):
-            raise ValueError("must be the name of an environment variable such as OPENAI_API_KEY, not a key")
+        if value and not is_variable_name(value):
+            raise ValueError(
+                "must be the name of an environment variable such as OPENAI_API_KEY, words of letters joined by _"
+            )
         return value
 
     def limited(self, tokens: int) -> Self:
@@ -150,6 +195,18 @@ class ModelsFile(BaseModel):
                 raise ValueError(f"the backbone's name {name!r:.80} must be letters, digits, '.', '_' and '-'")
         return value
 
+    @property
+    def key_variables(self) -> frozenset[str]:
+        """The environment variables that hold the keys of all roles."""
+        readers = [one for reader in self.readers.values() for one in (reader, *reader.methods.values())]
+        roles = [*readers, self.memory, self.compressor, self.judge, self.aligner, *self.authors.values()]
+        return frozenset(role.key_variable for role in roles if role.key_variable)
+
+    def keep(self, folder: Path) -> Path:
+        """Write the roles down as `folder/models.yaml`, without the comments of the file that they came from."""
+        values = self.model_dump(mode="json", exclude_unset=True)
+        return write_text(folder / MODELS, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+
     def reader(self, backbone: str) -> Reader:
         """The reader called `backbone`, or the first one where it is empty."""
         if not backbone:
@@ -180,32 +237,72 @@ def _loaded(text: str, path: Path) -> ModelsFile:
     values = parse_yaml(text, path)
     if not isinstance(values, dict):
         raise UserError(f"{path}: a models file holds the roles readers, memory, compressor, judge and aligner.")
-    return parse_models(values, str(path))
+    return parse_models(values, str(path), re.findall(r"(?:^|\s)#(.*)", text))
 
 
-def parse_models(values: Mapping[str, Any], origin: str) -> ModelsFile:
-    """Validate the roles in `values`."""
+def parse_models(values: Mapping[str, Any], origin: str, comments: Sequence[str] = ()) -> ModelsFile:
+    """Validate the roles in `values`; whatever looks like a key, in a comment too, is refused and not repeated."""
+    try:
+        entries = list(islice(_entries(values), _MOST + 1))
+    except RecursionError:
+        entries = []
+    if not 0 < len(entries) <= _MOST:
+        raise UserError(f"{origin}: it is empty, holds itself, or more than {_MOST:,} values; write the roles out.")
+    for path, text in [*entries, *(((), comment) for comment in comments)]:
+        if path[-1:] != ("key_variable",) and any(map(looks_like_key, (*path[-1:], text))):
+            place = ".".join("…" if looks_like_key(part) else part for part in path[1:]) if path else "a comment"
+            raise UserError(f"{origin}: '{place}' holds what looks like a key; {_VARIABLE}.")
     try:
         found = ModelsFile.model_validate(dict(values))
     except ValidationError as error:
-        first = error.errors()[0]
-        # pydantic marks a wrong name in a mapping by a last part "[key]", which has nothing to do with keys.
-        name = ".".join(str(part) for part in first["loc"] if part != "[key]") or "models"
-        if re.search(r"key|token|secret|authorization", name.rpartition(".")[2], re.IGNORECASE):
-            raise UserError(
-                f"{origin}: '{name}' cannot stand here: keys come from the environment; give the variable's name as "
-                "key_variable, for example key_variable: OPENAI_API_KEY."
-            ) from None
-        if first["type"] == "missing":
-            raise UserError(f"{origin}: '{name}' is missing; add it.") from None
-        if first["type"] == "extra_forbidden":
-            nested = Reader if first["loc"][0] == "readers" and len(first["loc"]) == 3 else Endpoint
-            kind = nested if "." in name else ModelsFile
-            known = ", ".join(kind.model_fields)
-            raise UserError(f"{origin}: unknown field '{name}'; the known ones are {known}.") from None
-        message = first["msg"].removeprefix("Value error, ")
-        if name.endswith(("base_url", "key_variable")) and re.search(r"[@?]|key_variable", f"{first['input']}{name}"):
-            raise UserError(f"{origin}: '{name}' {message}.") from None  # its value may hold a key
-        raise UserError(f"{origin}: '{name}' is {reprlib.repr(first['input'])}: {message}.") from None
+        raise UserError(f"{origin}: {_problem(error)}") from None
+    everything = "\n".join([*(one for path, text in entries for one in (path[-1], text)), *comments])
+    for variable, key in keys_in(found.key_variables).items():
+        if without_key(everything, key) != everything:
+            raise UserError(f"{origin}: it holds the key that {variable} holds; take it out, the variable is enough.")
     found._origin = origin
     return found
+
+
+def key_variables(*files: str | Path) -> frozenset[str]:
+    """The environment variables that hold the keys of these models files; an empty name stands for none."""
+    return frozenset[str]().union(*(load_models(Path(file)).key_variables for file in files if file))
+
+
+@contextmanager
+def keys_kept_out(folder: Path, *files: str) -> Iterator[None]:
+    """A run in `folder` by these models files (empty: none): at its end all files are searched for the keys.
+
+    A run that ends by a `UserError` has written files too; one that is interrupted goes on later, and is searched then.
+    """
+    variables = key_variables(*files)
+    try:
+        yield
+    except UserError:
+        refuse_keys(folder.rglob("*"), variables)
+        raise
+    refuse_keys(folder.rglob("*"), variables)
+
+
+def _problem(error: ValidationError) -> str:
+    """What is wrong with a models file, and where; a value that may hold a key is left out."""
+    first = error.errors()[0]
+    # pydantic marks a wrong name in a mapping by a last part "[key]", which has nothing to do with keys.
+    name = ".".join(str(part) for part in first["loc"] if part != "[key]") or "models"
+    field = name.rpartition(".")[2]
+    if first["type"] == "missing":
+        return f"'{name}' is missing; add it."
+    if first["type"] == "extra_forbidden":
+        if re.search(r"key|token|secret|auth|passw", field, re.IGNORECASE):
+            return (
+                f"'{name}' cannot stand here: keys come from the environment; give the variable's name as "
+                "key_variable, for example key_variable: OPENAI_API_KEY."
+            )
+        nested = Reader if first["loc"][0] == "readers" and len(first["loc"]) == 3 else Endpoint
+        kind = nested if "." in name else ModelsFile
+        return f"unknown field '{name}'; the known ones are {', '.join(kind.model_fields)}."
+    message, value = first["msg"].removeprefix("Value error, "), str(first["input"])
+    doubtful = looks_like_key(value, strict=True) or (field == "base_url" and set(value) & set("@?#%;="))
+    if field in ("key_variable", "extra") or doubtful:
+        return f"'{name}' {message}."
+    return f"'{name}' is {reprlib.repr(first['input'])}: {message}."

@@ -10,17 +10,15 @@ import asyncio
 import json
 import re
 import time
-from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cache
 from typing import Any
-from urllib.parse import quote
 
 from beamlib.errors import UserError
 from beamlib.models.base import ModelError, Outcome
+from beamlib.models.keys import without_key
 
 GO_ON = "what has arrived is stored, and the same command goes on from there"
 
@@ -30,8 +28,6 @@ _FIRST_PATIENCE = 5.0
 """Seconds for an endpoint that has not answered once: more likely a wrong address or a server that is not running."""
 _LONGEST_WAIT = 900.0
 """Seconds of Retry-After beyond which waiting is the user's choice (daily quotas ask for hours)."""
-_SECRET = 6
-"""Shorter keys are placeholders such as EMPTY; replacing those would change texts."""
 
 _CONTEXT = re.compile(
     r"context[ _-]?length|context window|maximum model length|maximum number of tokens|(prompt|input) is too long",
@@ -59,23 +55,10 @@ class TryAgain(Exception):
         self.throttled = throttled
 
 
-def without_key(text: str, key: str) -> str:
-    """`text` with the key taken out, plain, in an address or in base64: a server may echo what it was sent."""
-    for form in _forms(key) if len(key) >= _SECRET else ():
-        text = text.replace(form, "[key]")
-    return text
-
-
-@cache
-def _forms(key: str) -> tuple[str, ...]:
-    # In base64 a text looks different at each of three places; the ends that its neighbours share are left out.
-    shifted = (b64encode(b"\0" * shift + key.encode())[skip:-4].decode() for shift, skip in enumerate((0, 2, 3)))
-    return key, quote(key, safe=""), *(form for form in shifted if len(form) >= _SECRET)
-
-
 def brief(text: str, key: str) -> str:
     """A server's words made fit for a message: one line, at most 200 characters, no key."""
-    line = " ".join(without_key(text, key).split())
+    line = "".join(c if c.isprintable() else " " for c in without_key(text, key))  # a terminal obeys some that are not
+    line = " ".join(line.split())
     return line if len(line) <= 200 else line[:199] + "…"
 
 

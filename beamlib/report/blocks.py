@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from jinja2 import Environment, PackageLoader
 
 from beamlib.files import read_text, write_text
+from beamlib.report.text import markdown_table
 
 Block = tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]
 """A name (a model, a size), and its rows: what the row is, and its cells."""
@@ -51,11 +52,6 @@ def html_table(
     )
 
 
-def markdown_row(cells: Sequence[str]) -> str:
-    """A row of a Markdown table."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
 @dataclass(frozen=True, slots=True)
 class BlockTable:
     """A table of blocks of rows, ready to be shown and saved: caption above, what it rests on below."""
@@ -89,9 +85,7 @@ class BlockTable:
 
     def to_markdown(self) -> str:
         """Title, table and footer as Markdown."""
-        lines = [f"**{self.title}**", "", markdown_row(self.header), "|" + "---|" * len(self.header)]
-        lines += [markdown_row(row) for row in self.rows()]
-        return "\n".join([*lines, "", *(f"{line}  " for line in self.footer), ""])
+        return markdown_table(self.header, self.rows(), title=self.title, footer=self.footer)
 
     def to_csv(self) -> str:
         """The rows as CSV; title and footer follow as lines that begin with "#"."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -16,6 +16,7 @@ from rich.table import Table
 
 from beamlib.files import write_json, write_text
 from beamlib.params import RunParameters
+from beamlib.report.text import markdown_table
 from beamlib.runs.estimate import estimate_path, saved
 from beamlib.runs.spending import STAGES, Estimate, RealisedRow, Row, count, money, pending_line, realised, since
 
@@ -78,17 +79,15 @@ class CostTable:
         for row in self._rows():
             table.add_row(*row)
         text = StringIO()
-        Console(file=text, width=_WIDTH, color_system=None).print(table)
+        Console(file=text, width=_WIDTH, color_system=None, markup=False, emoji=False).print(table)
         lines = [line.rstrip() for line in text.getvalue().splitlines()]
         return "\n".join([*lines, *self.notes]) + "\n"
 
     def to_markdown(self) -> str:
         """Title, Markdown table and notes."""
-        header = list(self.frame.columns)
-        lines = [f"**{self.title}**", "", _markdown_row(header)]
-        lines.append("|" + "---|" * self._lead + "---:|" * (len(header) - self._lead))
-        lines += [_markdown_row(row) for row in self._rows()]
-        return "\n".join([*lines, "", *(f"{note}  " for note in self.notes), ""])
+        return markdown_table(
+            list(self.frame.columns), self._rows(), title=self.title, footer=self.notes, names=self._lead
+        )
 
     def to_html(self) -> str:
         """An HTML fragment: the table with its caption, the notes below."""
@@ -108,10 +107,6 @@ class CostTable:
         """Write `name`.csv, `name`.md and `name`.html into `folder`; returns their paths."""
         texts = {"csv": self.to_csv(), "md": self.to_markdown(), "html": self.to_html()}
         return [write_text(folder / f"{name}.{suffix}", text) for suffix, text in texts.items()]
-
-
-def _markdown_row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _cell(column: str, value: Any) -> str:

@@ -14,6 +14,7 @@ from beamlib.benchmark.audit import ABOUT
 from beamlib.benchmark.errata import Erratum, load_errata
 from beamlib.benchmark.model import SIZES
 from beamlib.errors import UserError
+from beamlib.report.text import markdown_text
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.tables import AVERAGE, score_run, summarise
@@ -29,8 +30,9 @@ def errata_page(verdicts: Path | None = None) -> str:
     Raises `UserError` for a file that `published_effect` cannot use.
     """
     errata = load_errata()
-    template = Environment(loader=PackageLoader("beamlib.report", ""), keep_trailing_newline=True).get_template(PAGE)
-    return template.render(
+    environment = Environment(loader=PackageLoader("beamlib.report", ""), keep_trailing_newline=True)
+    environment.filters["shown"] = lambda value: markdown_text(str(value))
+    return environment.get_template(PAGE).render(
         version=errata.version,
         entries=errata.entries,
         summary=_summary(errata.entries),

@@ -26,7 +26,8 @@ from beamlib.files import make_folder, parse_yaml, read_json, read_text, sha256_
 from beamlib.generate.estimate import estimate_writing
 from beamlib.generate.pipeline import unfinished
 from beamlib.generate.working import commission_of, writing_of
-from beamlib.models.endpoints import MODELS, load_models
+from beamlib.models.endpoints import MODELS, key_variables, load_models
+from beamlib.models.keys import refuse_keys
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.roster import Roster
 from beamlib.params import OF_GENERATION, Preset, RunParameters, load_parameters, parse_parameters
@@ -62,6 +63,11 @@ _ONLY_BEAM = frozenset(
         "judge_repeats", "alignment", "protocol", *OF_GENERATION,
     }
 ) - {"generation_seed"}  # fmt: skip
+_PAGE = """{% extends 'lab/index.html.j2' %}
+{% block html_head_js %}{% if nb.metadata.widgets %}{{ super() }}{% else %}
+<meta http-equiv="Content-Security-Policy" content="{{ "script-src 'none'; object-src 'none'; frame-src 'none'" }}">
+{% endif %}{% endblock %}
+{% block html_head_js_mathjax %}{% endblock %}{% block html_head_js_mermaidjs %}{% endblock %}"""
 _TYPES = {"str": str, "int": int, "float": float, "bool": bool, "list": list}
 _VERSIONS = ("numpy", "pandas", "scipy", "faiss-cpu", "bm25s", "matplotlib")
 
@@ -189,8 +195,14 @@ class Workspace:
         return self._open.enter_context(open_roster(parameters, conversation))
 
     def finish(self) -> None:
-        """Close what is open; print what the notebook rests on and what it wrote: commit, versions, hashes."""
+        """Close what is open; print what the notebook rests on and what it wrote: commit, versions, hashes.
+
+        One that called models first searches the run's files for their keys; in a run of the main job, that does it.
+        """
         self._open.close()
+        if self.parameters.calls != "replay":
+            used = key_variables(self.parameters.models, self.parameters.authors)
+            refuse_keys(Path(self.parameters.run).rglob("*"), used)
         print(f"commit     {commit()}")
         print(f"python     {platform.python_version()}")
         print("versions   " + ", ".join(f"{name} {version(name)}" for name in _VERSIONS))
@@ -312,9 +324,15 @@ def execute_all(work: Sequence[tuple[str, RunParameters, Path]], lanes: int) -> 
 
 
 def to_html(notebook: Path) -> Path:
-    """Render an executed notebook as a page beside it."""
+    """Render an executed notebook as a page beside it.
+
+    It runs no script and fetches nothing, unless the notebook shows widgets: those are drawn by scripts of Jupyter's.
+    """
     from nbconvert import HTMLExporter
 
-    exporter: Any = HTMLExporter  # has no types
-    page, _ = exporter(exclude_input_prompt=True, exclude_output_prompt=True).from_filename(str(notebook))
+    exporter_type: Any = HTMLExporter  # has no types
+    exporter = exporter_type(raw_template=_PAGE, exclude_input_prompt=True, exclude_output_prompt=True)
+    # The state of widgets is written into a script's place: nothing in it may end that or begin another.
+    exporter.register_filter("escape_html_script", lambda text: text.replace("<", "\\u003c"))
+    page, _ = exporter.from_filename(str(notebook))
     return write_text(notebook.with_suffix(".html"), page)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import bleach
 import jinja2
 import pandas as pd
 from markupsafe import Markup
@@ -18,6 +21,8 @@ from beamlib.report.claims import audit, compact, totals
 from beamlib.report.costs import cost_fragment
 from beamlib.report.tables import NOTHING, with_interval
 
+_TAGS = frozenset(["br", "caption", "figcaption", "figure", "strong", "table", "tbody", "td", "th", "thead", "tr"])
+_ATTRIBUTES = {"figure": ["class"], "tr": ["class"], "th": ["scope", "colspan", "rowspan"]}
 _SPREAD = ("low", "high", "conversations")
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("beamlib.report", "."), autoescape=True, undefined=jinja2.StrictUndefined
@@ -86,15 +91,15 @@ def _number(path: Path) -> tuple[int, bool, str]:
 
 
 def _link(folder: Path, path: Path) -> str:
-    return path.relative_to(folder).as_posix()
+    return quote(os.fsencode(path.relative_to(folder).as_posix()))  # a name may hold any of # ? % :
 
 
 def _table(folder: Path, path: Path) -> dict[str, Any]:
-    # The fragments were written by beamlib.report.tables, which escapes what it is given.
     others = [path.with_suffix(suffix) for suffix in (".csv", ".md")]
     return {
         "title": path.stem.replace("_", " "),
-        "html": Markup(read_text(path)),
+        # Whoever wrote the file: what is not of a table is shown as text.
+        "html": Markup(bleach.clean(read_text(path), tags=_TAGS, attributes=_ATTRIBUTES)),
         "links": [(_link(folder, other), other.suffix[1:]) for other in others if other.exists()],
     }
 

@@ -17,7 +17,8 @@ import pandas as pd
 
 from beamlib.benchmark.reading import left_out_line
 from beamlib.errors import UserError
-from beamlib.report.blocks import html_table, markdown_row
+from beamlib.report.blocks import html_table
+from beamlib.report.text import markdown_table
 from beamlib.report.tidy import (
     AVERAGE,
     COLUMNS,
@@ -296,14 +297,16 @@ class ResultTable:
     def to_markdown(self) -> str:
         """Title, Markdown table and footer."""
         header = self._header()
-        lines = [f"**{self.title}**", *(f"*{note}*" for note in self.notes), ""]
-        lines += [markdown_row(header), "|" + "---|" * len(header)]
-        for block in self._blocks():
-            for row in block:
-                lead = [row["size"], row["ability"]] if len(header) > len(row["cells"]) + 1 else [row["ability"]]
-                mark = "**" if row["average"] else ""
-                lines.append(markdown_row([f"{mark}{cell}{mark}" for cell in (*lead, *row["cells"])]))
-        return "\n".join([*lines, "", *(f"{line}  " for line in self._footer()), ""])
+        rows = [row for block in self._blocks() for row in block]
+        lead = ["size", "ability"][-(len(header) - len(series_of(self.frame))) :]
+        return markdown_table(
+            header,
+            [[*(row[name] for name in lead), *row["cells"]] for row in rows],
+            title=self.title,
+            notes=self.notes,
+            footer=self._footer(),
+            strong=[number for number, row in enumerate(rows) if row["average"]],
+        )
 
     def to_csv(self) -> str:
         """Size, ability and per series its mean, low, high, n and conversations in columns of their own.

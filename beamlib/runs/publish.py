@@ -9,6 +9,8 @@ from beamlib.benchmark.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.files import read_json, temporary_folder, to_json, write_json, write_text
 from beamlib.models.archive import ArchiveSummary, export_calls, import_calls, verify_archive
+from beamlib.models.endpoints import MODELS, key_variables, load_models
+from beamlib.models.keys import refuse_keys
 from beamlib.models.prompts import prompt_ids
 from beamlib.params import RunParameters, parse_parameters
 from beamlib.runs import manifest as manifests
@@ -34,7 +36,7 @@ def keep_settings(parameters: RunParameters) -> None:
     for name in prompt_ids() if own else []:
         if own and (own / f"{name}.md").exists():
             write_text(folder / "prompts" / f"{name}.md", (own / f"{name}.md").read_text(encoding="utf-8"))
-    write_text(folder / "models.yaml", Path(parameters.models).read_text(encoding="utf-8"))
+    load_models(Path(parameters.models)).keep(folder)
     inside: dict[str, Any] = {"data": "", "run": "", "models": "models.yaml", "own_memory": "", "authors": ""}
     inside |= {"prompts": "prompts" if own else "", "confirm_cost": False}  # a yes is nobody else's
     kept = parameters.model_copy(update=inside).model_dump(mode="json", exclude=set(_ELSEWHERE))
@@ -45,6 +47,8 @@ def publish(run: Path, archive: Path) -> str:
     """Write the calls of the run folder `run`, and what was made of them, to `archive`; returns a line to print."""
     if not (run / "calls").is_dir():
         raise UserError(f"{run}: it holds no stored calls; name the folder of a run that called models.")
+    used = key_variables(*run.rglob(MODELS))
+    searched = refuse_keys(run.rglob("*"), used)
     extra: dict[str, Path] = {}
     for settings in sorted(run.glob(f"*/{PARAMETERS}")):
         part = settings.parent
@@ -52,7 +56,10 @@ def publish(run: Path, archive: Path) -> str:
         arms = [path.parent for path in sorted(part.glob("*/manifest.json"))]
         files += [arm / name for arm in arms for name in RECORDS if (arm / name).exists()]
         extra |= {path.relative_to(run).as_posix(): path for path in files}
-    return f"wrote {archive}: {_described(export_calls(run / 'calls', archive, extra))}"
+    keys = [f"no file holds the key in {', '.join(searched)}"] if searched else []
+    if left := sorted(used - set(searched)):
+        keys.append(f"not searched for the key in {', '.join(left)}, which is not set here or holds a placeholder")
+    return "; ".join([f"wrote {archive}: {_described(export_calls(run / 'calls', archive, extra))}", *keys])
 
 
 def verify(archive: Path, data: Path | None) -> str:

@@ -149,7 +149,7 @@ class Estimate(BaseModel):
             numbers = (row.calls, row.held, row.input_tokens, row.cached_tokens, row.output_tokens)
             table.add_row(row.stage, row.role, row.step, row.model, *(f"{n:,}" for n in numbers), money(row.dollars))
         text = StringIO()
-        Console(file=text, width=160, color_system=None).print(table)
+        Console(file=text, width=160, color_system=None, markup=False, emoji=False).print(table)
         lines = [line.rstrip() for line in text.getvalue().splitlines()]
         return "\n".join([*lines, "", *self.bases(), *self.warnings, "", pending_line(self)])
 

@@ -9,11 +9,14 @@ import pytest
 import yaml
 
 from beamlib.errors import UserError
-from beamlib.models.endpoints import Author, load_models
+from beamlib.models.endpoints import Author, load_models, parse_models
 
 ENDPOINT = {"model": "tiny", "base_url": "http://127.0.0.1:8000/v1", "context_window": 32_768}
 ROLES = ("memory", "compressor", "judge", "aligner")
 SECRET = "sk-5f2e8a1b9c3d"
+GROQ = "gsk_Ab3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z"
+HEX = "7f3a91c05be24d688e0fa1b2c3d4e5f6"
+KEYS = (SECRET, GROQ, HEX)
 
 
 def written(folder: Path, **judge: Any) -> Path:
@@ -111,12 +114,109 @@ def test_a_mistake_names_file_role_and_field(tmp_path: Path, judge: dict[str, An
         {"key_variable": SECRET},
         {"base_url": f"https://user:{SECRET}@api.invalid/v1"},
         {"base_url": f"https://api.invalid/v1?key={SECRET}"},
+        {"base_url": f"https://{SECRET}@api.invalid/v1"},
+        {"base_url": f"https://:{SECRET}@api.invalid/v1"},
+        {"base_url": f"https://api.invalid/v1#{SECRET}"},
+        {"base_url": f"https://api.invalid/{SECRET}/v1"},
+        {"base_url": f"https://api.invalid/{GROQ}"},
+        {"base_url": f"https://api.invalid/v1/{''.join(f'%{ord(c):x}' for c in GROQ)}"},
+        {"base_url": f"https://api.invalid/v1;key={HEX}"},
+        {"base_url": f"https://api.invalid/k/{HEX}/v1"},
+        {"base_url": "https://api.invalid/v1;api_key=anything"},
+        {"base_url": "https://api.invalid/token/anything/v1"},
+        {"base_url": f"https://{SECRET}.api.invalid/v1"},
+        {"base_url": [f"https://api.invalid/{SECRET}"]},
+        {"base_url": SECRET},
+        {"key_variable": GROQ},
+        {"key_variable": "hf_AbCdEfGhIjKlMnOpQrStUvWxYz"},
+        {"key_variable": "gsk_short"},
+        {"key_variable": "AKIAIOSFODNN7EXAMPLE"},
+        {"key_variable": f"${{{GROQ}}}"},
+        {"key_variable": [GROQ]},
+        {"extra": {"api_key": "anything"}},
+        {"extra": {"headers": {"Authorization": "Basic abc"}}},
+        {"extra": {"extra_body": [{"x": {"password": 123456}}]}},
+        {"extra": {"metadata": {"note": f"Bearer {SECRET}"}}},
+        {"extra": {"user": HEX}},
+        {"extra": {"Ocp-Apim-Subscription-Key": "anything"}},
+        {"extra": {GROQ: True}},
+        {"extra": [SECRET]},
+        {"model": SECRET},
+        {"model": f"gpt {GROQ}"},
+        {GROQ: 1},
+        {GROQ: {}},
+        {"limit_field": GROQ},
+        {"seed": GROQ},
+        {"password": "anything"},
     ],
 )
 def test_a_key_in_the_file_is_refused_and_not_repeated(tmp_path: Path, judge: dict[str, Any]) -> None:
-    with pytest.raises(UserError) as caught:
-        load_models(written(tmp_path, **judge))
-    assert not any(part in str(caught.value) for part in (SECRET[:6], SECRET[-6:]))
+    path = written(tmp_path, **judge)
+    for load in (lambda: load_models(path), lambda: parse_models(yaml.safe_load(path.read_text()), "--base-url")):
+        with pytest.raises(UserError, match="judge") as caught:
+            load()
+        assert not any(part in str(caught.value) for key in KEYS for part in (key[:6], key[-6:]))
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# {SECRET}\n",
+        f"judge: {{}}  # was {GROQ}\n",
+        f"readers: {{{GROQ}: {{}}}}\n",
+        f"{GROQ}: {{}}\n",
+        f"key_variable: {SECRET}: x\n",
+        f"key_variable: *{GROQ}\n",
+        f"key_variable: !{SECRET} x\n",
+        f"key_variable: '{SECRET}\n",
+        f'key_variable: "\\q{SECRET}"\n',
+        f"key_variable: [{SECRET}\n",
+        "a: &a [*a]\n",
+        "a: &a {b: *a}\n",
+        "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
+        "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n",
+    ],
+)
+def test_nor_is_one_in_a_comment_a_name_or_a_line_that_is_no_yaml(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path)
+    path.write_text(path.read_text() + text)
+    with pytest.raises(UserError, match=r"models\.yaml") as caught:
+        load_models(path)
+    assert not any(part in str(caught.value) for key in KEYS for part in (key[:6], key[-6:]))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["comment", "extra", "model", "path"])
+def test_the_value_of_a_variable_of_the_file_is_refused_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    key = "swordfish-and-chips"
+    monkeypatch.setenv("BEAM_TEST_KEY", key)
+    judge = {"extra": {"extra": {"user": key}}, "model": {"model": key}, "path": {"base_url": f"http://a.b/{key}/v1"}}
+    path = written(tmp_path, key_variable="BEAM_TEST_KEY", **judge.get(place, {}))
+    path.write_text(path.read_text() + (f"# {key}\n" if place == "comment" else ""))
+    with pytest.raises(UserError, match=r"models\.yaml: it holds the key that BEAM_TEST_KEY holds") as caught:
+        load_models(path)
+    assert key not in str(caught.value)
+
+
+def test_fields_that_sound_like_keys_and_are_none_may_stand(tmp_path: Path) -> None:
+    extra = {
+        "prompt_cache_key": "beam", "max_tokens_per_document": 5, "stop_token_ids": [1, 2], "return_token_ids": True,
+        "response_format": {"json_schema": {"properties": {"key": {"type": "string"}, "token": {"type": "string"}}}},
+        "chat_template_kwargs": {"enable_thinking": False, "eos_token": "</s>"},
+    }  # fmt: skip
+    assert load_models(written(tmp_path, extra=extra)).judge.extra == extra
+
+
+def test_a_kept_models_file_is_the_same_without_its_comments(tmp_path: Path, repo_root: Path) -> None:
+    source = repo_root / "params" / "models.yaml"
+    found = load_models(source)
+    kept = found.keep(tmp_path / "run")
+    assert load_models(kept).model_dump() == found.model_dump()
+    assert "#" in source.read_text() and "#" not in kept.read_text()
+    assert found.key_variables == {"TOGETHER_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY"}
 
 
 def test_authors_are_optional_and_the_planner_stands_in_for_the_others(tmp_path: Path, repo_root: Path) -> None:

@@ -82,7 +82,7 @@ def test_estimate_and_run_stand_side_by_side_and_the_total_is_last() -> None:
     assert (total["input tokens estimated"], total["input tokens realised"]) == ("80000", "83000")
     assert (float(total["US dollars estimated"]), float(total["US dollars realised"])) == (1.75, 1.86)
     assert float(total["seconds waited"]) == 3.0
-    for shown in (table.to_text(), table.to_markdown(), table.to_html()):
+    for shown in (table.to_text(), table.to_markdown().replace("\\$", "$"), table.to_html()):
         assert "83,000" in shown
         assert "$1.86" in shown
         assert "They cost $1.86; the estimate of $1.75 was 6% too low." in shown
@@ -135,7 +135,7 @@ def test_names_are_escaped() -> None:
     odd = {**READER, "model": "<b>|model"}
     table = cost_table(None, [made(odd, 1, (1, 0, 1), 0.1)])
     assert "<b>" not in table.to_html()
-    assert "<b>\\|model" in table.to_markdown()
+    assert "&lt;b&gt;\\|model" in table.to_markdown()
 
 
 def test_the_line_for_notebooks() -> None:

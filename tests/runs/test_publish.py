@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from beamlib.runs.calling import resolved
 from beamlib.runs.evaluate import evaluate
 from beamlib.runs.publish import keep_settings, publish, verify
 
+KEY = "swordfish-and-chips"
 EXAMPLE = Path(beamlib.__file__).parent / "benchmark" / "example"
 ARMS = (Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2))
 
@@ -110,3 +112,29 @@ def test_what_an_earlier_run_left_in_the_folder_is_replayed_with_its_own_paramet
 def test_a_folder_without_calls_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no stored calls"):
         publish(tmp_path, tmp_path / "x.tar.zst")
+
+
+def test_nothing_is_packed_while_a_file_holds_a_key(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = shutil.copytree(run, tmp_path / "run")
+    models = copy / "100k-one" / "models.yaml"
+    models.write_text(
+        models.read_text().replace("model: scripted", "model: scripted\n    key_variable: BEAM_TEST_KEY", 1)
+    )
+    monkeypatch.setenv("BEAM_TEST_KEY", KEY)
+    line = publish(copy, tmp_path / "clean.tar.zst")
+    assert line.endswith("; no file holds the key in BEAM_TEST_KEY")
+    (copy / "figures").mkdir()
+    (copy / "figures" / "plot.pdf").write_bytes(b"%PDF" + KEY.encode().hex().encode())
+    with pytest.raises(UserError, match=r"figures/plot\.pdf \(BEAM_TEST_KEY\)") as caught:
+        publish(copy, tmp_path / "run.tar.zst")
+    assert KEY not in str(caught.value) and not (tmp_path / "run.tar.zst").exists()
+    monkeypatch.delenv("BEAM_TEST_KEY")
+    assert "not searched for the key in BEAM_TEST_KEY, which is not set here" in publish(copy, tmp_path / "x.tar.zst")
+
+
+def test_a_comment_of_the_models_file_is_not_published(repo_root: Path, tmp_path: Path) -> None:
+    with ScriptedServer() as server:
+        models = models_file(server, tmp_path / "models.yaml")
+    models.write_text(models.read_text() + "# ask Ana for the key: tulips-in-amsterdam\n")
+    keep_settings(load_parameters(repo_root / "params/100k.yaml", run=str(tmp_path / "run"), models=str(models)))
+    assert "tulips" not in (tmp_path / "run" / "100k-one" / "models.yaml").read_text()

@@ -29,6 +29,7 @@ from rich.text import Text
 from beamlib.files import read_json
 from beamlib.report.claims import gains, search, shape, studies
 from beamlib.report.claims.values import STATUSES, Outcome, Status, Tables
+from beamlib.report.text import markdown_table
 
 __all__ = ["STATUSES", "ClaimResult", "audit", "compact", "declared", "markdown", "render", "totals"]
 
@@ -138,7 +139,4 @@ def render(results: Sequence[ClaimResult], width: int = 120) -> str:
 
 def markdown(results: Sequence[ClaimResult]) -> str:
     """The audit as a Markdown table with its totals."""
-    lines = ["| " + " | ".join(_HEADINGS) + " |", "|" + "---|" * len(_HEADINGS)]
-    for result in results:
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in _cells(result)) + " |")
-    return "\n".join([*lines, "", _total_line(results), ""])
+    return markdown_table(_HEADINGS, [_cells(result) for result in results], footer=[_total_line(results)])

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from beamlib.models.endpoints import load_models
 from beamlib.params import RunParameters
 from beamlib.runs.calling import resolved
 from beamlib.suites.memorycode.dialogues import Dialogue
 from beamlib.suites.memorycode.keeping import OutputFolder, RunManifest
-from beamlib.suites.memorycode.running import work_through
+from beamlib.suites.memorycode.running import PART, work_through
 from beamlib.suites.memorycode.setups import PUBLISHED, Setup, possible
 
 
@@ -100,6 +101,8 @@ def run_all(
     plan = plan_all(dialogues, setups, parameters, known)
     for folder in plan.folders.values():
         folder.begin()
+    if parameters.models:
+        load_models(Path(parameters.models)).keep(Path(parameters.run) / PART)
     by_id = {one.id: one for one in dialogues}
     try:
         for work in work_through(plan.wanted, plan.parameters, command, quiet=quiet):

@@ -23,7 +23,7 @@ from beamlib.files import read_json, sha256, sha256_of_file, write_json
 from beamlib.models.base import Model, ModelError, run
 from beamlib.models.careful import Careful
 from beamlib.models.client import EndpointModel
-from beamlib.models.endpoints import Endpoint, load_models
+from beamlib.models.endpoints import Endpoint, keys_kept_out, load_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import check_overrides, prompt_file, render
 from beamlib.models.store import CallStore, Mode, StoredModel, now
@@ -107,7 +107,8 @@ def fulfil(order: Order) -> Generated:
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
     record.write(order.out)
     write_json(order.out / TOPICS, topics_json())
-    done, failed = _write_all(order, endpoint, pending, record, since)
+    with keys_kept_out(order.out, str(order.models or "")):
+        done, failed = _write_all(order, endpoint, pending, record, since)
     there = tuple(one.id for one in wanted if one not in pending)
     print(
         f"{order.out / DATASET}: {len(done)} dialogue(s) written, {len(there)} there before, {len(failed)} not "

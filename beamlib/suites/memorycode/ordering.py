@@ -16,7 +16,7 @@ from beamlib.arguments import agreed
 from beamlib.errors import UserError
 from beamlib.files import read_text, to_json, write_text
 from beamlib.models.client import EndpointModel
-from beamlib.models.endpoints import MODELS
+from beamlib.models.endpoints import MODELS, keys_kept_out
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import check_overrides
 from beamlib.models.store import Mode
@@ -84,7 +84,8 @@ def fulfil(order: RunOrder) -> Ran:
     print(f"MemoryCode: {len(dialogues)} of {len(known)} dialogues; reader: {reader}; setups: {', '.join(setups)}")
     started = time.monotonic()
     command = recording_command(order)
-    ran = run_all(dialogues, setups, parameters, known=known, command=command, quiet=order.quiet)
+    with keys_kept_out(order.folder, parameters.models):
+        ran = run_all(dialogues, setups, parameters, known=known, command=command, quiet=order.quiet)
     for setup in setups:
         print(_line(setup, ran))
     print(f"{time.monotonic() - started:.0f} s; score them with: {_scoring_command(order, ran)}")
