@@ -227,7 +227,7 @@ def answers_key(arm: Arm, parameters: RunParameters) -> str:
         "models": {role: models[role] for role in _ANSWER_ROLES},
         "prompts": _prompts(parameters, _ANSWER_PROMPTS),
         "code": code_hash(ANSWER_CODE),
-        "own": own_memory_hash(arm.target) if arm.target else None,
+        "own": [own_memory_hash(arm.target), parameters.memory_timeout] if arm.target else None,
     }
     return sha256(to_json(values))
 

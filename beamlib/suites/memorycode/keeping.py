@@ -150,6 +150,7 @@ def setup_basis(setup: Setup, parameters: RunParameters) -> tuple[str, dict[str,
         settings["released"] = sorted(parameters.flags)
     if setup == "own":
         settings |= {"own_memory": arm_of(setup, parameters).name, "file": own_memory_hash(parameters.own_memory)}
+        settings["memory_timeout"] = parameters.memory_timeout
     folder = Path(parameters.prompts) if parameters.prompts else None
     names = (PROMPT[setup], *(_LIGHT_PROMPTS if setup == "light" else ()))
     prompts = {name: prompt_file(name, folder).sha256 for name in names}
