@@ -22,6 +22,7 @@ from beamlib.models.base import ModelError, run
 
 LARGEST_REPLY = 16 * 2**20
 """Bytes of one recollection: four million tokens, more than any reader accepts."""
+_START = 60.0
 _SHOWN = 300  # characters of what a memory says, in a reason
 _TAIL = 2_000  # characters of what it prints that are kept, its last
 
@@ -47,7 +48,7 @@ def check_own_memory(target: str, seconds: float) -> None:
     """
     try:
         with OwnMemory(target, seconds) as memory:
-            memory.ask({"method": "hello"})
+            memory.begin()
     except ModelError as error:
         raise UserError(f"own memory: {target} could not be made: {error}.") from None
 
@@ -68,7 +69,8 @@ class OwnMemory:
     """Someone else's memory: whatever it does is a `ModelError` with a reason, and the run goes on.
 
     Its process begins with the first request and ends with the `with` block, with all processes that it began and did
-    not take out of its group. Each request may take `seconds`. Once the process has ended, every request fails.
+    not take out of its group. Each request may take `seconds`; making the class has a minute, if that is longer, since
+    on a busy machine a process takes its time to begin. Once the process has ended, every request fails.
     """
 
     def __init__(self, target: str, seconds: float) -> None:
@@ -92,14 +94,20 @@ class OwnMemory:
                 said = "\n".join(f"  {_shown(line, _TAIL)}" for line in lines)
                 print(f"What {self.name} printed last:\n{said}", file=sys.stderr)
 
+    def begin(self) -> None:
+        """Start the process and make the class."""
+        self._process = _Process()
+        self._ask({"method": "hello"}, max(self._seconds, _START))
+
     def ingest(self, conversation: Conversation) -> None:
         """Hand over a copy of the conversation."""
         self._ids = frozenset(message.id for message in conversation)
-        self.ask({"method": "ingest", "conversation": CONVERSATION.dump_python(conversation, mode="json")})
+        request = {"method": "ingest", "conversation": CONVERSATION.dump_python(conversation, mode="json")}
+        self._ask(request, self._seconds)
 
     def recall(self, question: str) -> Recollection:
         """What the memory says, as far as it is a recollection of this conversation."""
-        found = self.ask({"method": "recall", "question": question})
+        found = self._ask({"method": "recall", "question": question}, self._seconds)
         if found.context is None:
             raise ModelError(f"{self.name}: recall gave no context")
         parts = {part: tuple(dict.fromkeys(ids)) for part, ids in found.parts.items()}
@@ -110,12 +118,12 @@ class OwnMemory:
             raise ModelError(f"{self.name}: recall names message {min(unknown)}, which the conversation does not have")
         return Recollection(found.context, tuple(dict.fromkeys(found.message_ids)), parts, found.gaps)
 
-    def ask(self, request: dict[str, Any]) -> _Reply:
-        """The reply to one request of the protocol in `beamlib.memory.own_process`."""
+    def _ask(self, request: dict[str, Any], seconds: float) -> _Reply:
         if self._process is None:
-            self._process = _Process()
+            self.begin()
+        assert self._process is not None
         try:
-            line = run(self._process.exchange(self._target, to_json(request).encode() + b"\n", self._seconds))
+            line = run(self._process.exchange(self._target, to_json(request).encode() + b"\n", seconds))
             reply = _Reply.model_validate_json(line)
         except _Ended as error:
             raise ModelError(f"{self.name}: {request['method']}: {error}") from None
