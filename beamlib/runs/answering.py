@@ -82,7 +82,7 @@ def ingested(
     for arm in arms:
         conversation = replace(conversation, removed=dict(conversation.removed))
         if arm.memory == "own":
-            with OwnMemory(arm.target or "", parameters.memory_timeout) as own:
+            with OwnMemory(arm.target or "", parameters.memory_timeout, parameters.full_context_window) as own:
                 yield arm, _read(own, conversation)
             continue
         if arm.memory != "light":

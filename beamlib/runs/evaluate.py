@@ -23,7 +23,7 @@ from beamlib.benchmark.model import Probe
 from beamlib.benchmark.reading import left_out_line
 from beamlib.benchmark.sources import Source, find_conversations
 from beamlib.errors import UserError
-from beamlib.files import make_folder, read_jsonl, sha256, to_json, write_jsonl
+from beamlib.files import make_folder, read_jsonl, sha256, to_json, write_text
 from beamlib.models.roster import Roster
 from beamlib.params import RunParameters
 from beamlib.processes import process_pool
@@ -53,6 +53,14 @@ class ArmResults:
     judgements: dict[str, list[Judgement]] = field(default_factory=dict)
     records: dict[str, ConversationRecord] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+
+    _lines: dict[int, tuple[Sequence[BaseModel], str]] = field(default_factory=dict)
+
+    def lines(self, records: Sequence[BaseModel]) -> str:
+        """A conversation's records as they stand on file, made once: the file is written with each one that ends."""
+        if id(records) not in self._lines:
+            self._lines[id(records)] = (records, manifests.lines_of(records))
+        return self._lines[id(records)][1]
 
     def drop(self, left_out: Mapping[str, str], asked: Sequence[str]) -> None:
         """Take out what cannot be read any more; of conversations that are not asked for, what is on file stands."""
@@ -324,18 +332,18 @@ def answers_to_probe(
 
 
 def _write(held: ArmResults, parameters: RunParameters) -> None:
-    answers = (answer for key in sorted(held.answers) for answer in held.answers[key])
-    judgements = (judgement for key in sorted(held.judgements) for judgement in held.judgements[key])
-    write_jsonl(held.folder / "answers.jsonl", (record.model_dump(mode="json") for record in answers))
-    write_jsonl(held.folder / "judgements.jsonl", (record.model_dump(mode="json") for record in judgements))
+    answers = {key: held.lines(held.answers[key]) for key in sorted(held.answers)}
+    judgements = {key: held.lines(held.judgements[key]) for key in sorted(held.judgements)}
+    write_text(held.folder / "answers.jsonl", "".join(answers.values()))
+    write_text(held.folder / "judgements.jsonl", "".join(judgements.values()))
     conversations = {key: held.records[key] for key in held.answers}
     found = manifests.build(
         held.arm,
         parameters,
         conversations,
         left_out=held.left_out,
-        answers_sha256={key: manifests.records_hash(held.answers[key]) for key in sorted(held.answers)},
-        judgements_sha256={key: manifests.records_hash(held.judgements[key]) for key in sorted(held.judgements)},
+        answers_sha256={key: manifests.hash_of_lines(lines) for key, lines in answers.items()},
+        judgements_sha256={key: manifests.hash_of_lines(lines) for key, lines in judgements.items()},
     )
     manifests.write(held.folder, found)
 

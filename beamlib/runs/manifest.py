@@ -268,7 +268,16 @@ def combined_hash(hashes: Mapping[str, str]) -> str:
 
 def records_hash(records: Iterable[BaseModel]) -> str:
     """Hash of one conversation's answers or judgements, as they stand on file."""
-    lines = "".join(to_json(record.model_dump(mode="json")) + "\n" for record in records)
+    return hash_of_lines(lines_of(records))
+
+
+def lines_of(records: Iterable[BaseModel]) -> str:
+    """Records as they stand on file, a line each."""
+    return "".join(to_json(record.model_dump(mode="json")) + "\n" for record in records)
+
+
+def hash_of_lines(lines: str) -> str:
+    """`records_hash` of records as they stand on file."""
     return sha256(lines.encode("utf-8", "surrogatepass"))  # a damaged file may hold half a character
 
 

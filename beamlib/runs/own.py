@@ -18,7 +18,8 @@ from beamlib.errors import UserError
 from beamlib.files import sha256_of_file, to_json
 from beamlib.memory import Recollection
 from beamlib.memory.own_process import CONVERSATION, GRACE
-from beamlib.models.base import ModelError, run
+from beamlib.models.base import ModelError, Outcome, run
+from beamlib.text import count_tokens
 
 LARGEST_REPLY = 16 * 2**20
 """Bytes of one recollection: four million tokens, more than any reader accepts."""
@@ -47,7 +48,7 @@ def check_own_memory(target: str, seconds: float) -> None:
     Its file is executed, in a process of its own.
     """
     try:
-        with OwnMemory(target, seconds) as memory:
+        with OwnMemory(target, seconds, window=0) as memory:
             memory.begin()
     except ModelError as error:
         raise UserError(f"own memory: {target} could not be made: {error}.") from None
@@ -69,13 +70,14 @@ class OwnMemory:
     """Someone else's memory: whatever it does is a `ModelError` with a reason, and the run goes on.
 
     Its process begins with the first request and ends with the `with` block, with all processes that it began and did
-    not take out of its group. Each request may take `seconds`; making the class has a minute, if that is longer, since
-    on a busy machine a process takes its time to begin. Once the process has ended, every request fails.
+    not take out of its group. Once it has ended, every request fails. Each may take `seconds`; making the class has a
+    minute, if that is longer, since on a busy machine a process takes its time to begin. A recalled context may have
+    `window` tokens, as many as the reader accepts.
     """
 
-    def __init__(self, target: str, seconds: float) -> None:
+    def __init__(self, target: str, seconds: float, window: int) -> None:
         self._target = _parts(target)
-        self._seconds = seconds
+        self._seconds, self._window = seconds, window
         self._process: _Process | None = None
         self._ids: frozenset[int] = frozenset()
 
@@ -110,6 +112,11 @@ class OwnMemory:
         found = self._ask({"method": "recall", "question": question}, self._seconds)
         if found.context is None:
             raise ModelError(f"{self.name}: recall gave no context")
+        if (tokens := count_tokens(found.context)) > self._window:
+            raise ModelError(
+                f"{self.name}: recall's context has {tokens:,} tokens, and the reader accepts {self._window:,}",
+                Outcome.CONTEXT_LENGTH,
+            )
         parts = {part: tuple(dict.fromkeys(ids)) for part, ids in found.parts.items()}
         if not all(part.isprintable() and len(part) <= 60 for part in parts):
             raise ModelError(f"{self.name}: recall names a part that is no short text of one line")

@@ -163,7 +163,7 @@ class Hunter:
 def test_a_memory_of_ones_own_finds_no_gold_wherever_it_looks(poisoned: Loaded, tmp_path: Path) -> None:
     """Its process is begun by one that holds gold, here that of the tests; it does find the conversation."""
     (tmp_path / "hunter.py").write_text(HUNTER)
-    with OwnMemory(f"{tmp_path}/hunter.py:Hunter", 60) as memory:
+    with OwnMemory(f"{tmp_path}/hunter.py:Hunter", 60, 10_000) as memory:
         memory.ingest(poisoned.conversation)
         found = json.loads(memory.recall(poisoned.probes[0].question).context)
     assert found.pop("conversation")[0] == "objects"

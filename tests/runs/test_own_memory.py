@@ -137,6 +137,8 @@ def test_a_mistake_is_one_sentence(file: Path, target: str, reason: str) -> None
         check_own_memory(target.format(file=file), seconds=60)
 
 
+WINDOW = 1_000
+
 HOSTILE = """
 import ctypes, os, signal, subprocess, sys, threading, time
 from beamlib.memory import Recollection, passage
@@ -194,7 +196,7 @@ def example(repo_root: Path) -> Loaded:
 @pytest.fixture(scope="module")
 def survivor(hostile: str, example: Loaded) -> Iterator[OwnMemory]:
     """One process for all that does not end it."""
-    with OwnMemory(hostile, 60) as memory:
+    with OwnMemory(hostile, 60, WINDOW) as memory:
         memory.ingest(example.conversation)
         yield memory
 
@@ -223,11 +225,13 @@ def survivor(hostile: str, example: Loaded) -> Iterator[OwnMemory]:
         ("Recollection('', (), {'a' * 99: (1,)})", "no short text of one line"),
         (r"Recollection('', (), {'a\n': (1,)})", "no short text of one line"),
         ("Recollection('', gaps=-1)", "gaps: "),
+        ("Recollection('word ' * 1001)", "context length: .* has 1,001 tokens, and the reader accepts 1,000"),
     ],
 )
 def test_what_a_memory_raises_or_returns_is_a_reason(survivor: OwnMemory, hostile: str, deed: str, reason: str) -> None:
-    with pytest.raises(ModelError, match=reason) as caught:
+    with pytest.raises(ModelError) as caught:
         survivor.recall(deed)
+    assert re.search(reason, caught.value.reason)
     assert caught.value.reason.isprintable()
     assert not list(Path(hostile).parent.glob("*.opened"))
 
@@ -257,21 +261,21 @@ def test_what_does_no_harm_is_taken(survivor: OwnMemory, deed: str, context: str
     ],
 )
 def test_what_ends_the_process_is_the_reason_for_all_that_is_asked_later(hostile: str, deed: str, reason: str) -> None:
-    with OwnMemory(hostile, 1 if "more than 1 sec" in reason else 60) as memory:
+    with OwnMemory(hostile, 1 if "more than 1 sec" in reason else 60, WINDOW) as memory:
         for question in (deed, "Recollection('')"):
             with pytest.raises(ModelError, match=re.escape(f"Hostile: recall: {reason}")):
                 memory.recall(question)
 
 
 def test_what_is_no_reply_is_a_reason(hostile: str) -> None:
-    with OwnMemory(hostile, 60) as memory, pytest.raises(ModelError, match="recall returned : Invalid JSON"):
+    with OwnMemory(hostile, 60, WINDOW) as memory, pytest.raises(ModelError, match="recall returned : Invalid JSON"):
         memory.recall("forged()")
 
 
 def test_a_reading_takes_no_longer_than_it_may(file: Path, example: Loaded) -> None:
     file.write_text(NEWEST.replace("self.last = conversation.pairs[-1]", "[0 for _ in iter(int, 1)]"))
     with (
-        OwnMemory(f"{file}:Newest", 1) as memory,
+        OwnMemory(f"{file}:Newest", 1, WINDOW) as memory,
         pytest.raises(ModelError, match="ingest: it took more than 1 seconds"),
     ):
         memory.ingest(example.conversation)
@@ -279,7 +283,7 @@ def test_a_reading_takes_no_longer_than_it_may(file: Path, example: Loaded) -> N
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 def test_nothing_that_it_began_goes_on(hostile: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with OwnMemory(hostile, 60) as memory:
+    with OwnMemory(hostile, 60, WINDOW) as memory:
         assert memory.recall("prints()").context == "fine"
         child = memory.recall("works_on()").context
         assert Path(f"/proc/{child}").exists()
@@ -298,7 +302,7 @@ def test_nothing_that_it_began_goes_on(hostile: str, capfd: pytest.CaptureFixtur
 PARENT = """
 import sys
 from beamlib.runs.own import OwnMemory
-with OwnMemory(sys.argv[1], 600) as memory:
+with OwnMemory(sys.argv[1], 600, 9) as memory:
     print(memory.recall("Recollection(str(os.getpid()))").context, flush=True)
     memory.recall("list(endless())")
 """
