@@ -1,6 +1,6 @@
 """The process of a memory of one's own: JSON lines on stdin and stdout, one reply per request.
 
-    {"method": "hello"}                                 -> {}
+    {"method": "begin"}                                 -> {}
     {"method": "ingest", "conversation": {...}}         -> {}
     {"method": "recall", "question": "..."}             -> {"context": "...", "message_ids": [], "parts": {}, "gaps": 0}
 

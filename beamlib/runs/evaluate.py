@@ -9,7 +9,8 @@ computed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -240,17 +241,20 @@ def _compute(plan: Plan, *, quiet: bool) -> None:
         make_folder(held.folder)  # a place that cannot be written to shows now and not after the work
     tasks = _answer_tasks(plan)
     answers = [[task for task in tasks if task.evidence == {}], [task for task in tasks if task.evidence != {}]]
-    for task, made in _worked(answer_task, answers, "answering", plan.parameters, quiet=quiet):
-        key = task.conversation.id
-        for name, answers_of_arm in made.items():
-            held = plan.results[name]
-            held.answers[key], held.records[key] = answers_of_arm, record_of(plan.loaded[key])
-            _write(held, plan.parameters)
-    for one, judgements in _worked(judge_task, [_judge_tasks(plan)], "judging", plan.parameters, quiet=quiet):
-        for name, judgements_of_arm in judgements.items():
-            held = plan.results[name]
-            held.judgements[one.conversation_id] = judgements_of_arm
-            _write(held, plan.parameters)
+    # closing: where a file cannot be written, the processes end as well.
+    with closing(_worked(answer_task, answers, "answering", plan.parameters, quiet=quiet)) as done:
+        for task, made in done:
+            key = task.conversation.id
+            for name, answers_of_arm in made.items():
+                held = plan.results[name]
+                held.answers[key], held.records[key] = answers_of_arm, record_of(plan.loaded[key])
+                _write(held, plan.parameters)
+    with closing(_worked(judge_task, [_judge_tasks(plan)], "judging", plan.parameters, quiet=quiet)) as judged:
+        for one, judgements in judged:
+            for name, judgements_of_arm in judgements.items():
+                held = plan.results[name]
+                held.judgements[one.conversation_id] = judgements_of_arm
+                _write(held, plan.parameters)
 
 
 def _worked(
@@ -260,15 +264,14 @@ def _worked(
     parameters: RunParameters,
     *,
     quiet: bool,
-) -> Iterator[tuple[Part, Value]]:
+) -> Generator[tuple[Part, Value], None, None]:
     """Each part with what `work` makes of it, as they end; a round begins when the one before has ended."""
-    parts = sum(map(len, rounds))
-    processes = min(parameters.workers, parts)
-    if not parts:
+    processes = min(parameters.workers, max(map(len, rounds)))
+    if not processes:
         return
     with (
         process_pool(processes) as pool,
-        tqdm(total=parts, desc=f"{parameters.size}: {title}", unit="part", disable=quiet) as bar,
+        tqdm(total=sum(map(len, rounds)), desc=f"{parameters.size}: {title}", unit="part", disable=quiet) as bar,
     ):
         for one_round in rounds:
             futures = {pool.submit(work, replace(part, processes=processes)): part for part in one_round}

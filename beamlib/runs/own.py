@@ -99,7 +99,7 @@ class OwnMemory:
     def begin(self) -> None:
         """Start the process and make the class."""
         self._process = _Process()
-        self._ask({"method": "hello"}, max(self._seconds, _START))
+        self._ask({"method": "begin"}, max(self._seconds, _START))
 
     def ingest(self, conversation: Conversation) -> None:
         """Hand over a copy of the conversation."""
