@@ -9,9 +9,9 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
 
 from beamlib.benchmark.model import Conversation
 from beamlib.errors import UserError
@@ -24,6 +24,7 @@ from beamlib.text import count_tokens
 LARGEST_REPLY = 16 * 2**20
 """Bytes of one recollection: four million tokens, more than any reader accepts."""
 _START = 60.0
+_PARTS = 100
 _SHOWN = 300  # characters of what a memory says, in a reason
 _TAIL = 2_000  # characters of what it prints that are kept, its last
 
@@ -54,15 +55,25 @@ def check_own_memory(target: str, seconds: float) -> None:
         raise UserError(f"own memory: {target} could not be made: {error}.") from None
 
 
+# An error for each of four million wrong ids, or of a million wrong parts, would take gigabytes.
+_Ids = Annotated[list[int], FailFast()]
+
+
+def _few(parts: object) -> object:
+    if isinstance(parts, dict) and len(parts) > _PARTS:
+        raise ValueError(f"more than {_PARTS} of them")
+    return parts
+
+
 class _Reply(BaseModel):
     """What came out of the memory's process: anything may, so nothing is taken on trust."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     error: str | None = None
     context: str | None = None
-    message_ids: list[int] = []
-    parts: dict[str, list[int]] = {}
+    message_ids: _Ids = []
+    parts: Annotated[dict[str, _Ids], BeforeValidator(_few)] = {}
     gaps: int = Field(default=0, ge=0, le=1_000_000)
 
 

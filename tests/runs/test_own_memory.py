@@ -140,7 +140,7 @@ def test_a_mistake_is_one_sentence(file: Path, target: str, reason: str) -> None
 WINDOW = 1_000
 
 HOSTILE = """
-import ctypes, os, signal, subprocess, sys, threading, time
+import ctypes, os, re, signal, subprocess, sys, threading, time
 from beamlib.memory import Recollection, passage
 
 class Text(str):
@@ -225,6 +225,8 @@ def survivor(hostile: str, example: Loaded) -> Iterator[OwnMemory]:
         ("Recollection('', (), {'a' * 99: (1,)})", "no short text of one line"),
         (r"Recollection('', (), {'a\n': (1,)})", "no short text of one line"),
         ("Recollection('', gaps=-1)", "gaps: "),
+        ("Recollection('', ['a'] * 100_000)", "message_ids.0: Input should be a valid integer"),
+        ("Recollection('', (), {str(i): 'a' for i in range(101)})", "parts: .*more than 100"),
         ("Recollection('word ' * 1001)", "context length: .* has 1,001 tokens, and the reader accepts 1,000"),
     ],
 )
@@ -304,13 +306,14 @@ import sys
 from beamlib.runs.own import OwnMemory
 with OwnMemory(sys.argv[1], 600, 9) as memory:
     print(memory.recall("Recollection(str(os.getpid()))").context, flush=True)
-    memory.recall("list(endless())")
+    memory.recall(sys.argv[2])
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-def test_it_does_not_outlive_a_killed_run(hostile: str) -> None:
-    parent = subprocess.Popen([sys.executable, "-c", PARENT, hostile], stdout=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("deed", ["list(endless())", "re.match('(a+)+b', 'a' * 99)"])
+def test_it_does_not_outlive_a_killed_run(hostile: str, deed: str) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, hostile, deed], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     process = Path(f"/proc/{parent.stdout.readline().strip()}")
     assert process.exists()
