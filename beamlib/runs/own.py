@@ -133,7 +133,8 @@ class OwnMemory:
             raise ModelError(f"{self.name}: recall names a part that is no short text of one line")
         unknown = set(found.message_ids).union(*parts.values()) - self._ids
         if unknown:
-            raise ModelError(f"{self.name}: recall names message {min(unknown)}, which the conversation does not have")
+            which = _shown(str(min(unknown)), 20)
+            raise ModelError(f"{self.name}: recall names message {which}, which the conversation does not have")
         return Recollection(found.context, tuple(dict.fromkeys(found.message_ids)), parts, found.gaps)
 
     def _ask(self, request: dict[str, Any], seconds: float) -> _Reply:

@@ -222,6 +222,7 @@ def survivor(hostile: str, example: Loaded) -> Iterator[OwnMemory]:
         ("Recollection('', (10**5000,))", "what no JSON can carry"),
         ("Recollection('', 7)", "not iterable"),
         ("Recollection('', (), {'a': (999,)})", "names message 999"),
+        ("Recollection('', (10**4000,))", r"names message 10{19}\.\.\., which"),
         ("Recollection('', (), {'a' * 99: (1,)})", "no short text of one line"),
         (r"Recollection('', (), {'a\n': (1,)})", "no short text of one line"),
         ("Recollection('', gaps=-1)", "gaps: "),
