@@ -46,6 +46,7 @@ _RETRIEVAL = ("retriever", "encoder", "splade")
 _SETTINGS: Mapping[Setup, tuple[str, ...]] = {
     "retrieval": _RETRIEVAL,
     "full_context": ("full_context_window", "token_counter"),
+    "own": ("full_context_window", "token_counter", "memory_timeout"),
     "rag": (*_RETRIEVAL, "k", "reader_window", "token_counter"),
     "light": (
         *_RETRIEVAL, "k", "reader_window", "token_counter", "working_pairs", "context_budget", "episodic_share",
@@ -150,7 +151,6 @@ def setup_basis(setup: Setup, parameters: RunParameters) -> tuple[str, dict[str,
         settings["released"] = sorted(parameters.flags)
     if setup == "own":
         settings |= {"own_memory": arm_of(setup, parameters).name, "file": own_memory_hash(parameters.own_memory)}
-        settings["memory_timeout"] = parameters.memory_timeout
     folder = Path(parameters.prompts) if parameters.prompts else None
     names = (PROMPT[setup], *(_LIGHT_PROMPTS if setup == "light" else ()))
     prompts = {name: prompt_file(name, folder).sha256 for name in names}
