@@ -5,10 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from beamlib.errors import UserError
+
+MemoryTimeout = Annotated[
+    int | None,
+    typer.Option(min=1, max=1_000_000, help="Seconds your memory may take to read, and for a question; usually 3600."),
+]
 
 
 def listed(value: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from beamlib.arguments import listed, listed_numbers, named_settings
+from beamlib.arguments import MemoryTimeout, listed, listed_numbers, named_settings
 from beamlib.cli_memorycode import memorycode_app
 from beamlib.errors import UserError
 from beamlib.files import to_json
@@ -324,6 +324,7 @@ def run_all(
     protocol: Annotated[str, typer.Option(help="Scoring protocol of the tables.")] = "paper",
     authors: Annotated[Path | None, typer.Option(help="Models file whose authors write conversations.")] = None,
     memory: Annotated[str, typer.Option(help="A memory of your own beside the others, as file.py:Class.")] = "",
+    memory_timeout: MemoryTimeout = None,
     memorycode: Annotated[
         Path | None, typer.Option(envvar="MEMORYCODE_DATA", help="Folder of MemoryCode dialogues (notebook 10).")
     ] = None,
@@ -359,7 +360,11 @@ def run_all(
             backbones=listed(backbones),
             calls=calls,
             prompts=prompts,
-            settings={**named_settings(settings), **({"skip_broken": True} if skip_broken else {})},
+            settings={
+                **named_settings(settings),
+                **({"skip_broken": True} if skip_broken else {}),
+                **({"memory_timeout": memory_timeout} if memory_timeout else {}),
+            },
             preset=preset or "default",
             yes=yes,
         )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from beamlib.arguments import listed, listed_numbers, named_settings
+from beamlib.arguments import MemoryTimeout, listed, listed_numbers, named_settings
 from beamlib.files import temporary_folder, to_json
 
 memorycode_app = typer.Typer(no_args_is_help=True, help="MemoryCode: coding instructions over many sessions.")
@@ -110,6 +110,7 @@ def run(
     ] = 131_072,
     calls: Calls = "record",
     memory: Annotated[str, typer.Option(help="A memory of your own for the setup own, as file.py:Class.")] = "",
+    memory_timeout: MemoryTimeout = None,
     prompts: Prompts = None,
     conversations: Annotated[
         int, typer.Option(min=0, help="At most this many dialogues of each number of sessions; 0 for all.")
@@ -138,7 +139,7 @@ def run(
                 memory=memory,
                 prompts=prompts,
                 conversations=conversations,
-                settings=named_settings(settings),
+                settings=named_settings(settings) | ({"memory_timeout": memory_timeout} if memory_timeout else {}),
                 yes=yes,
             )
         )

@@ -46,7 +46,7 @@ from beamlib.runs.calling import endpoints, part_of, resolved
 from beamlib.runs.estimate import estimate, save
 from beamlib.runs.evaluate import evaluate, left_out
 from beamlib.runs.manifest import configuration_of_run
-from beamlib.runs.own import own_memory
+from beamlib.runs.own import check_own_memory
 from beamlib.runs.publish import keep_settings
 from beamlib.runs.spending import Estimate, count, realised
 from beamlib.suites.memorycode.running import PART
@@ -199,14 +199,14 @@ def _plan(job: Job, place: Path) -> Plan:
         check_overrides(job.prompts)
     if job.backbones and not places["models"]:
         raise UserError("--backbones: name the models file that holds them with --models.")
-    if places["own_memory"]:
-        own_memory(places["own_memory"])  # a mistake in it should show before anything runs
     dialogues = find_dialogues(job.memorycode)
     data = _data(job, wanted)
     found = _found(data, wanted) if data else dict.fromkeys(wanted or SIZES, job.conversations or 1)
     os.chdir(ROOT)  # relative paths count from where the command was given, everything else from here
     where = str(data) if data else (folder / GENERATED).as_posix()
     runs = [one for size in found for one in _parameters(job, size, where, places, folder)]
+    if places["own_memory"]:
+        check_own_memory(places["own_memory"], runs[0].memory_timeout)  # a mistake in it shows before anything runs
     if data is None:  # others may lie there from an earlier run with more of them
         runs = [one.model_copy(update={"conversations": found[one.size]}) for one in runs]
     suite = memorycode(

@@ -89,6 +89,7 @@ class RunParameters(BaseModel):
     chunk_percentile: float = Field(ge=0, le=100, description="distances above it cut the scratchpad into chunks")
     chunk_buffer: int = Field(ge=0, description="sentences on either side that a distance is measured over")
     own_memory: str = Field(description="a memory of one's own, as file.py:Class, beside the main table's; or empty")
+    memory_timeout: int = Field(ge=1, le=1_000_000, description="seconds that it may take to read, and to recall")
     models: str = Field(description="models file with the roles' endpoints; empty for the offline stand-in")
     backbone: str = Field(description="which reader of the models file; empty for the first")
     calls: Literal["replay", "record", "refresh"] = Field(description="what to do about calls that are not stored")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from beamlib.benchmark.model import Conversation, Probe
@@ -14,8 +14,9 @@ from beamlib.models.base import Completion, Model, ModelError, Prompt, gather_al
 from beamlib.models.roster import Roster
 from beamlib.params import RunParameters
 from beamlib.runs.arms import Arm
+from beamlib.runs.calling import STARTED, open_roster, resolved
 from beamlib.runs.oracle import Oracle
-from beamlib.runs.own import own_memory
+from beamlib.runs.own import OwnMemory
 from beamlib.runs.reading import read_light
 from beamlib.runs.records import Answer
 from beamlib.text import count_tokens
@@ -72,11 +73,18 @@ def ingested(
     """Each arm with its memory, conversation read; a failed reading comes as the `ModelError` it raised.
 
     All variants of LIGHT share one reading, which is most of their cost: they differ only in what they recall.
-    `evidence` maps a probe's id to the message ids it cites, for the oracle alone.
+    `evidence` maps a probe's id to the message ids it cites, for the oracle alone. Each arm has its own `Conversation`
+    of the same unchangeable messages; a memory of one's own has a copy of these too, in its process, which ends when
+    the next arm is asked for.
     """
     read: Light | ModelError | None = None
     indexed: dict[str, Light] = {}  # the reading under each retriever: an index is made once
     for arm in arms:
+        conversation = replace(conversation, removed=dict(conversation.removed))
+        if arm.memory == "own":
+            with OwnMemory(arm.target or "", parameters.memory_timeout, parameters.full_context_window) as own:
+                yield arm, _read(own, conversation)
+            continue
         if arm.memory != "light":
             yield arm, _read(_plain_memory(arm, parameters, evidence), conversation)
             continue
@@ -108,8 +116,6 @@ def _plain_memory(arm: Arm, parameters: RunParameters, evidence: Mapping[str, tu
             return NoMemory()
         case "oracle":
             return Oracle(evidence)
-        case "own":
-            return own_memory(arm.target or "")
         case "full-context":
             return FullContext(window_tokens=parameters.full_context_window)
         case _:
@@ -175,6 +181,29 @@ async def answers_to(asked: Sequence[Asked], reader: Model, *, warm: bool = Fals
 async def answer_groups(groups: Sequence[Group]) -> list[list[Answer]]:
     """`answers_to` for several groups at once."""
     return list(await asyncio.gather(*(answers_to(asked, reader, warm=warm) for asked, reader, warm in groups)))
+
+
+@dataclass(frozen=True)
+class AnswerTask:
+    """What a process that answers is handed: a conversation and questions, nothing else of the data.
+
+    `evidence` is empty but in a task of the oracle alone, where no other arm is.
+    """
+
+    conversation: Conversation
+    probes: tuple[Probe, ...]
+    arms: tuple[Arm, ...]
+    parameters: RunParameters
+    evidence: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    processes: int = 1
+    since: str = STARTED  # the parent's: a worker began later
+
+
+def answer_task(task: AnswerTask) -> dict[str, list[Answer]]:
+    """The answers of a task's arms, in a process of its own."""
+    parameters = resolved(task.parameters)
+    with open_roster(parameters, task.conversation.id, task.processes, task.since) as roster:
+        return answer_arms(task.arms, task.conversation, task.probes, parameters, roster, task.evidence)
 
 
 def answer_arms(

@@ -30,7 +30,8 @@ from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.runs.arms import Arm
 from beamlib.runs.calling import calls_folder, endpoints, part_of, resolved, roster
-from beamlib.runs.evaluate import plan_run, work
+from beamlib.runs.evaluate import plan_run
+from beamlib.runs.judging import work
 from beamlib.runs.records import Answer
 from beamlib.runs.rehearsal import ELSE_EXPECTED, EXPECTED, Counts, EstimatingModel, Rehearsal, Step, Tally
 from beamlib.runs.spending import (

@@ -1,4 +1,4 @@
-"""Memories, answers and judgements for a set of conversations: resumable, two processes, one file set per arm.
+"""Memories, answers and judgements for a set of conversations: resumable, in processes, one file set per arm.
 
 Each arm has a folder `<run>/<size>/<arm>/` with `answers.jsonl`, `judgements.jsonl` and `manifest.json`. The manifest
 is written last and lists the conversations that are finished with a hash of their records, so a run killed at any
@@ -9,8 +9,8 @@ computed.
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -19,28 +19,29 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from tqdm import tqdm
 
-from beamlib.benchmark.loading import Loaded, load, readable
+from beamlib.benchmark.loading import Loaded, readable
 from beamlib.benchmark.model import Probe
 from beamlib.benchmark.reading import left_out_line
 from beamlib.benchmark.sources import Source, find_conversations
 from beamlib.errors import UserError
-from beamlib.files import make_folder, read_jsonl, sha256, to_json, write_jsonl
+from beamlib.files import make_folder, read_jsonl, sha256, to_json, write_text
 from beamlib.models.roster import Roster
 from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.runs import manifest as manifests
-from beamlib.runs.answering import answer_alone, answer_arms, ingested
+from beamlib.runs.answering import AnswerTask, answer_alone, answer_task, ingested
 from beamlib.runs.arms import Arm, arms_of, experiments
-from beamlib.runs.calling import STARTED, calls_folder, open_roster, part_of, resolved
+from beamlib.runs.calling import calls_folder, part_of, resolved
+from beamlib.runs.judging import JudgeTask, evidence_of, judge_task, to_judge
 from beamlib.runs.manifest import ConversationRecord, Manifest
 from beamlib.runs.progress import as_they_end
 from beamlib.runs.records import Answer
-from beamlib.scoring.judge import ToJudge, judge_answers
 from beamlib.scoring.records import Judgement
 
 Record = TypeVar("Record", bound=BaseModel)
 Kept = TypeVar("Kept", Answer, Judgement)
-Work = dict[str, tuple[list[Answer], list[Judgement]]]
+Part = TypeVar("Part", AnswerTask, JudgeTask)
+Value = TypeVar("Value")
 
 
 @dataclass
@@ -53,6 +54,14 @@ class ArmResults:
     judgements: dict[str, list[Judgement]] = field(default_factory=dict)
     records: dict[str, ConversationRecord] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+
+    _lines: dict[int, tuple[Sequence[BaseModel], str]] = field(default_factory=dict)
+
+    def lines(self, records: Sequence[BaseModel]) -> str:
+        """A conversation's records as they stand on file, made once: the file is written with each one that ends."""
+        if id(records) not in self._lines:
+            self._lines[id(records)] = (records, manifests.lines_of(records))
+        return self._lines[id(records)][1]
 
     def drop(self, left_out: Mapping[str, str], asked: Sequence[str]) -> None:
         """Take out what cannot be read any more; of conversations that are not asked for, what is on file stands."""
@@ -78,11 +87,8 @@ class Evaluation:
 @dataclass(frozen=True)
 class _Task:
     source: Source
-    parameters: RunParameters
     arms: tuple[Arm, ...]
     answered: Mapping[str, list[Answer]]  # arms whose answers stand and only want judging
-    processes: int = 1
-    since: str = STARTED  # the parent's: a worker began later
 
 
 @dataclass(frozen=True)
@@ -222,85 +228,88 @@ def _missing(
         todo = [held for held in results if source.id not in held.answers or source.id not in held.judgements]
         if todo:
             kept = {held.arm.name: held.answers[source.id] for held in todo if source.id in held.answers}
-            tasks.append(_Task(source, parameters, tuple(held.arm for held in todo), kept))
+            tasks.append(_Task(source, tuple(held.arm for held in todo), kept))
     return tasks
 
 
 def _compute(plan: Plan, *, quiet: bool) -> None:
-    parameters, tasks = plan.parameters, plan.tasks
+    """Answers, then verdicts, in processes of their own: those that answer are never handed gold.
+
+    Both are written as they come, so a run that is killed goes on from there.
+    """
     for held in plan.results.values():
         make_folder(held.folder)  # a place that cannot be written to shows now and not after the work
-    parts = _parts(tasks, parameters)
-    processes = min(parameters.workers, len(parts))
-    left = Counter(part.source.id for part in parts)
+    tasks = _answer_tasks(plan)
+    answers = [[task for task in tasks if task.evidence == {}], [task for task in tasks if task.evidence != {}]]
+    # closing: where a file cannot be written, the processes end as well.
+    with closing(_worked(answer_task, answers, "answering", plan.parameters, quiet=quiet)) as done:
+        for task, made in done:
+            key = task.conversation.id
+            for name, answers_of_arm in made.items():
+                held = plan.results[name]
+                held.answers[key], held.records[key] = answers_of_arm, record_of(plan.loaded[key])
+                _write(held, plan.parameters)
+    with closing(_worked(judge_task, [_judge_tasks(plan)], "judging", plan.parameters, quiet=quiet)) as judged:
+        for one, judgements in judged:
+            for name, judgements_of_arm in judgements.items():
+                held = plan.results[name]
+                held.judgements[one.conversation_id] = judgements_of_arm
+                _write(held, plan.parameters)
+
+
+def _worked(
+    work: Callable[[Part], Value],
+    rounds: Sequence[Sequence[Part]],
+    title: str,
+    parameters: RunParameters,
+    *,
+    quiet: bool,
+) -> Generator[tuple[Part, Value], None, None]:
+    """Each part with what `work` makes of it, as they end; a round begins when the one before has ended."""
+    processes = min(parameters.workers, max(map(len, rounds)))
+    if not processes:
+        return
     with (
         process_pool(processes) as pool,
-        tqdm(total=len(tasks), desc=f"{parameters.size}: answering and judging", unit="conv", disable=quiet) as bar,
+        tqdm(total=sum(map(len, rounds)), desc=f"{parameters.size}: {title}", unit="part", disable=quiet) as bar,
     ):
-        futures = {pool.submit(_work, replace(part, processes=processes)): part.source for part in parts}
-        for future in as_they_end(futures, bar, calls_folder(parameters) if parameters.models else None):
-            source = futures[future]
-            for name, (answers, judgements) in future.result().items():
-                held = plan.results[name]
-                held.answers[source.id], held.judgements[source.id] = answers, judgements
-                held.records[source.id] = record_of(plan.loaded[source.id])
-                _write(held, parameters)
-            left[source.id] -= 1
-            bar.update(not left[source.id])
+        for one_round in rounds:
+            futures = {pool.submit(work, replace(part, processes=processes)): part for part in one_round}
+            for future in as_they_end(futures, bar, calls_folder(parameters) if parameters.models else None):
+                yield futures[future], future.result()
+                bar.update()
 
 
-def _parts(tasks: Sequence[_Task], parameters: RunParameters) -> list[_Task]:
-    """The tasks as they go to processes: where there are fewer than processes, LIGHT's arms apart from the others.
+def _answer_tasks(plan: Plan) -> list[AnswerTask]:
+    """What is to be answered, as it goes to processes: the oracle, which is told the evidence, apart from the others.
 
-    Only its variants have something in common, the reading, so the two parts together cost no more than the whole.
-    Not where models are called: equal requests of a conversation are one call, which takes one process.
+    Where there are fewer conversations than processes, LIGHT's arms go apart as well. Only its variants have something
+    in common, the reading, so the parts together cost no more than the whole. Not where models are called: equal
+    requests of a conversation are one call, which takes one process at a time.
     """
-    if parameters.models or len(tasks) >= parameters.workers:
-        return list(tasks)
-    shares = [
-        replace(task, arms=tuple(arm for arm in task.arms if (arm.memory == "light") == light))
-        for task in tasks
-        for light in (True, False)
-    ]
-    return [share for share in shares if share.arms]
+    parameters = plan.parameters
+    apart = ("oracle",) if parameters.models or len(plan.tasks) >= parameters.workers else ("oracle", "light")
+    tasks = []
+    for task in plan.tasks:
+        loaded = plan.loaded[task.source.id]
+        groups: dict[str, list[Arm]] = {}
+        for arm in task.arms:
+            if arm.name not in task.answered:
+                groups.setdefault(arm.memory if arm.memory in apart else "", []).append(arm)
+        for group, arms in groups.items():
+            evidence = evidence_of(loaded) if group == "oracle" else {}
+            tasks.append(AnswerTask(loaded.conversation, loaded.probes, tuple(arms), parameters, evidence))
+    return tasks
 
 
-def _work(task: _Task) -> Work:
-    """One conversation, or some arms of it, in a process of its own."""
-    parameters = resolved(task.parameters)
-    loaded = load(task.source, parameters.treatment)
-    with open_roster(parameters, task.source.id, task.processes, task.since) as roster:
-        return work(loaded, task.arms, task.answered, parameters, roster)
-
-
-def work(
-    loaded: Loaded,
-    arms: Sequence[Arm],
-    answered: Mapping[str, list[Answer]],
-    parameters: RunParameters,
-    roster: Roster,
-) -> Work:
-    """Answers and judgements of one conversation by arm; `answered` are those that only want judging."""
-    evidence = {probe.id: loaded.gold[probe.id].evidence for probe in loaded.probes}
-    unanswered = [arm for arm in arms if arm.name not in answered]
-    made = answer_arms(unanswered, loaded.conversation, loaded.probes, parameters, roster, evidence)
-    answers = {arm.name: made.get(arm.name) or answered[arm.name] for arm in arms}
-    questions = {probe.id: probe.question for probe in loaded.probes}
-    given = [answer for name in answers for answer in answers[name]]
-    judgements = iter(
-        judge_answers(
-            [
-                ToJudge(questions[a.probe_id], a.text, a.unscored, loaded.gold[a.probe_id], transient=a.transient)
-                for a in given
-            ],
-            roster.judge,
-            roster.aligner,
-            question_in_prompt=parameters.question_in_prompt,
-            repeats=parameters.judge_repeats,
-            alignment=parameters.alignment,
-        )
-    )
-    return {name: (list(of_arm), [next(judgements) for _ in of_arm]) for name, of_arm in answers.items()}
+def _judge_tasks(plan: Plan) -> list[JudgeTask]:
+    tasks = []
+    for task in plan.tasks:
+        loaded = plan.loaded[task.source.id]
+        answers = {arm.name: plan.results[arm.name].answers[task.source.id] for arm in task.arms}
+        asked = {name: to_judge(of_arm, loaded) for name, of_arm in answers.items()}
+        tasks.append(JudgeTask(task.source.id, asked, plan.parameters))
+    return tasks
 
 
 def answers_to_probe(
@@ -319,26 +328,25 @@ def answers_to_probe(
                 if answer.probe_id == probe.id and not answer.transient:
                     answers[held.arm.name] = answer
     missing = [arm for arm in arms if arm.name not in answers]
-    evidence = {probe.id: loaded.gold[probe.id].evidence}
-    for arm, memory in ingested(missing, loaded.conversation, parameters, roster, evidence):
+    for arm, memory in ingested(missing, loaded.conversation, parameters, roster, evidence_of(loaded)):
         reader = roster.reader_of(arm.memory)
         answers[arm.name] = answer_alone(probe, loaded.probes, arm, memory, parameters, reader)
     yield from ((arm, answers[arm.name]) for arm in arms)
 
 
 def _write(held: ArmResults, parameters: RunParameters) -> None:
-    answers = (answer for key in sorted(held.answers) for answer in held.answers[key])
-    judgements = (judgement for key in sorted(held.judgements) for judgement in held.judgements[key])
-    write_jsonl(held.folder / "answers.jsonl", (record.model_dump(mode="json") for record in answers))
-    write_jsonl(held.folder / "judgements.jsonl", (record.model_dump(mode="json") for record in judgements))
+    answers = {key: held.lines(held.answers[key]) for key in sorted(held.answers)}
+    judgements = {key: held.lines(held.judgements[key]) for key in sorted(held.judgements)}
+    write_text(held.folder / "answers.jsonl", "".join(answers.values()))
+    write_text(held.folder / "judgements.jsonl", "".join(judgements.values()))
     conversations = {key: held.records[key] for key in held.answers}
     found = manifests.build(
         held.arm,
         parameters,
         conversations,
         left_out=held.left_out,
-        answers_sha256={key: manifests.records_hash(held.answers[key]) for key in sorted(held.answers)},
-        judgements_sha256={key: manifests.records_hash(held.judgements[key]) for key in sorted(held.judgements)},
+        answers_sha256={key: manifests.hash_of_lines(lines) for key, lines in answers.items()},
+        judgements_sha256={key: manifests.hash_of_lines(lines) for key, lines in judgements.items()},
     )
     manifests.write(held.folder, found)
 

@@ -227,7 +227,7 @@ def answers_key(arm: Arm, parameters: RunParameters) -> str:
         "models": {role: models[role] for role in _ANSWER_ROLES},
         "prompts": _prompts(parameters, _ANSWER_PROMPTS),
         "code": code_hash(ANSWER_CODE),
-        "own": own_memory_hash(arm.target) if arm.target else None,
+        "own": [own_memory_hash(arm.target), parameters.memory_timeout] if arm.target else None,
     }
     return sha256(to_json(values))
 
@@ -268,7 +268,16 @@ def combined_hash(hashes: Mapping[str, str]) -> str:
 
 def records_hash(records: Iterable[BaseModel]) -> str:
     """Hash of one conversation's answers or judgements, as they stand on file."""
-    lines = "".join(to_json(record.model_dump(mode="json")) + "\n" for record in records)
+    return hash_of_lines(lines_of(records))
+
+
+def lines_of(records: Iterable[BaseModel]) -> str:
+    """Records as they stand on file, a line each."""
+    return "".join(to_json(record.model_dump(mode="json")) + "\n" for record in records)
+
+
+def hash_of_lines(lines: str) -> str:
+    """`records_hash` of records as they stand on file."""
     return sha256(lines.encode("utf-8", "surrogatepass"))  # a damaged file may hold half a character
 
 

@@ -442,5 +442,5 @@ def test_an_order_is_fulfilled_by_the_stand_in(memorycode_data: Path, tmp_path: 
 )
 def test_an_order_that_cannot_be_meant_is_one_sentence(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=re.escape(message)) as raised:
-        fulfil(RunOrder(**{"data": tmp_path, "folder": tmp_path / "run", "quiet": True, **changes}))
+        fulfil(RunOrder(**{"data": tmp_path / "data", "folder": tmp_path / "run", "quiet": True, **changes}))
     assert "\n" not in str(raised.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from beamlib.benchmark.gold import Gold
 from beamlib.benchmark.loading import Loaded, load
 from beamlib.benchmark.model import Conversation
 from beamlib.benchmark.sources import find_conversations
@@ -17,9 +19,12 @@ from beamlib.models.base import Completion, Prompt
 from beamlib.models.offline import OfflineModel
 from beamlib.models.roster import Roster
 from beamlib.params import load_parameters
-from beamlib.runs.answering import answer_probes, ingested
-from beamlib.runs.arms import arms_of, experiments
+from beamlib.processes import process_pool
+from beamlib.runs.answering import AnswerTask, answer_probes, answer_task, ingested
+from beamlib.runs.arms import Arm, arms_of, experiments
 from beamlib.runs.calling import resolved
+from beamlib.runs.judging import evidence_of
+from beamlib.runs.own import OwnMemory
 from beamlib.scoring.judge import judge_answer
 
 CANARY = "zqcanary"
@@ -72,7 +77,7 @@ def leaks(recorder: Recorder) -> list[str]:
 def test_no_arm_shows_gold_to_a_model(poisoned: Loaded, repo_root: Path) -> None:
     parameters = resolved(load_parameters(repo_root / "params/100k.yaml"))
     arms = arms_of(parameters, experiments(parameters))
-    evidence = {probe.id: poisoned.gold[probe.id].evidence for probe in poisoned.probes}
+    evidence = evidence_of(poisoned)
     recorder = Recorder()
     for arm, memory in ingested(arms, poisoned.conversation, parameters, Roster.of(recorder), evidence):
         answers = answer_probes(poisoned.probes, memory, recorder, "answer")
@@ -109,3 +114,76 @@ def test_the_judge_does_see_gold(poisoned: Loaded) -> None:
     probe, recorder = poisoned.probes[0], Recorder()
     judge_answer(probe.question, "No idea.", None, poisoned.gold[probe.id], recorder)
     assert leaks(recorder)
+
+
+HUNTER = """
+import gc, json, os, re, sys
+from pathlib import Path
+from beamlib.memory import Recollection
+
+PLANTED = re.compile(rb"zqcanar[y][0-9]+")
+
+def frames():
+    frame = sys._getframe()
+    while frame is not None:
+        yield repr((frame.f_globals, frame.f_locals))
+        frame = frame.f_back
+
+def regions():
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+        for line in maps:
+            if " rw" in line:
+                first, last = (int(one, 16) for one in line.split()[0].split("-"))
+                try:
+                    memory.seek(first)
+                    yield memory.read(last - first)
+                except (OSError, ValueError, OverflowError):
+                    pass
+
+def objects():
+    for one in gc.get_objects():
+        yield type(one).__name__
+        yield from (item for item in gc.get_referents(one) if isinstance(item, str))
+
+class Hunter:
+    name = "hunter"
+    def ingest(self, conversation): self.said = conversation.pairs[-1].user.content
+    def recall(self, question):
+        texts = [*frames(), *objects(), repr(sys.argv), repr(os.environ)]
+        places = {"objects": " ".join(texts).encode(errors="replace"), "modules": repr(sys.modules).encode()}
+        if os.path.exists("/proc/self/mem"):
+            places["memory"] = b"".join(regions())
+        found = {name: len(PLANTED.findall(held)) for name, held in places.items()}
+        found["gold"] = b" Gold " in places["objects"] or b"beamlib.benchmark.gold" in places["modules"]
+        found["conversation"] = [name for name in places if self.said[:40].encode() in places[name]]
+        return Recollection(json.dumps(found))
+"""
+
+
+def test_a_memory_of_ones_own_finds_no_gold_wherever_it_looks(poisoned: Loaded, tmp_path: Path) -> None:
+    """Its process is begun by one that holds gold, here that of the tests; it does find the conversation."""
+    (tmp_path / "hunter.py").write_text(HUNTER)
+    with OwnMemory(f"{tmp_path}/hunter.py:Hunter", 60, 10_000) as memory:
+        memory.ingest(poisoned.conversation)
+        found = json.loads(memory.recall(poisoned.probes[0].question).context)
+    assert found.pop("conversation")[0] == "objects"
+    assert not any(found.values()), found
+
+
+def held() -> tuple[int, int]:
+    """How much gold, and how many texts with a canary, the process holds."""
+    objects = gc.get_objects()
+    texts = [item for one in objects for item in gc.get_referents(one) if isinstance(item, str)]
+    return sum(isinstance(one, Gold) for one in objects), sum(f"{CANARY}1" in text for text in texts)
+
+
+def test_a_process_that_answers_holds_no_gold(poisoned: Loaded, repo_root: Path) -> None:
+    parameters = load_parameters(repo_root / "params/100k.yaml")
+    arms = (Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2))
+    with process_pool(1) as pool:
+        made = pool.submit(answer_task, AnswerTask(poisoned.conversation, poisoned.probes, arms, parameters)).result()
+        assert [len(answers) for answers in made.values()] == [20, 20]
+        assert pool.submit(held).result() == (0, 0)
+    gold, texts = held()
+    assert gold >= 20
+    assert texts

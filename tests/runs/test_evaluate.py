@@ -129,10 +129,20 @@ def test_answers_outlive_a_change_of_judge(parameters: RunParameters, monkeypatc
     found = manifests.read(folder)
     manifests.write(folder, found.model_copy(update={"judgements_key": "another judge"}))
     answers = (folder / "answers.jsonl").read_bytes()
-    monkeypatch.setattr("beamlib.runs.evaluate.answer_arms", lambda arms, *rest: forbid() if arms else {})
+    monkeypatch.setattr("beamlib.runs.evaluate.answer_task", forbid)
     evaluate(parameters, ARMS, quiet=True)
     assert (folder / "answers.jsonl").read_bytes() == answers
     assert manifests.read(folder) == found
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_answers_outlive_an_end_before_the_judging(parameters: RunParameters, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch, pytest.raises(AssertionError, match="computed again"):
+        patch.setattr("beamlib.runs.evaluate.judge_task", forbid)
+        evaluate(parameters, ARMS, quiet=True)
+    monkeypatch.setattr("beamlib.runs.evaluate.answer_task", forbid)
+    again = evaluate(parameters, ARMS, quiet=True)
+    assert {name: len(judgements) for name, judgements in again.judgements.items()} == {arm.name: 60 for arm in ARMS}
 
 
 class Broken:
@@ -174,7 +184,9 @@ def test_one_conversation_in_two_processes_gives_the_same_bytes(parameters: RunP
     light = Arm(memory="light", retriever="bm25", k=2)
     one = parameters.model_copy(update={"conversations": 1})
     two = one.model_copy(update={"run": str(tmp_path / "other"), "workers": 2})
-    assert len(module._parts(module.plan_run(two, (*ARMS, light), quiet=True).tasks, two)) == 2
+    parts = module._answer_tasks(module.plan_run(two, (*ARMS, light), quiet=True))
+    assert [[arm.memory for arm in part.arms] for part in parts] == [["none", "rag"], ["oracle"], ["light"]]
+    assert [bool(part.evidence) for part in parts] == [False, True, False]
     evaluate(one, (*ARMS, light), quiet=True)
     evaluate(two, (*ARMS, light), quiet=True)
     assert contents(two) == contents(one)

@@ -228,7 +228,7 @@ from beamlib.benchmark.sources import find_conversations
 from beamlib.files import read_json, write_jsonl
 from beamlib.runs.arms import Arm
 from beamlib.runs.calling import open_roster, resolved
-from beamlib.runs.evaluate import work
+from beamlib.runs.judging import work
 
 def drive(file):
     values = read_json(Path(file))

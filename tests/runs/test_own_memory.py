@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from beamlib.benchmark.loading import Loaded, load
+from beamlib.benchmark.sources import find_conversations
 from beamlib.errors import UserError
+from beamlib.models.base import ModelError
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.results import results
+from beamlib.runs.arms import Arm
 from beamlib.runs.evaluate import evaluate
-from beamlib.runs.own import own_memory
+from beamlib.runs.manifest import answers_key
+from beamlib.runs.own import OwnMemory, check_own_memory
 
 NEWEST = """
 from beamlib.memory import Recollection, passage
@@ -31,6 +41,12 @@ class Wrong(Newest):
 
 class Inventive(Newest):
     def recall(self, question): return Recollection("text", (10_000,))
+
+class Shy(Newest):
+    name = property(lambda self: 1 / 0)
+
+class Leaving(Newest):
+    def __init__(self): raise SystemExit
 
 class Unnamed:
     def ingest(self, conversation): pass
@@ -56,6 +72,7 @@ def parameters(file: Path, name: str, root: Path) -> RunParameters:
     )
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_it_stands_in_the_main_table(file: Path, repo_root: Path) -> None:
     found = results(parameters(file, "Newest", repo_root), "main")
     assert found is not None
@@ -64,6 +81,7 @@ def test_it_stands_in_the_main_table(file: Path, repo_root: Path) -> None:
     assert all(answer.message_ids == (24, 25) for answer in found.evaluation.answers["own-Newest"])
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_changed_file_is_asked_again(file: Path, repo_root: Path) -> None:
     chosen = parameters(file, "Newest", repo_root)
     first = evaluate(chosen, _own(chosen), quiet=True)
@@ -73,6 +91,7 @@ def test_a_changed_file_is_asked_again(file: Path, repo_root: Path) -> None:
     assert second.answers["own-Newest"][0].message_ids == (0, 1)
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -107,13 +126,228 @@ def test_the_example_of_the_how_to_runs_as_it_stands(tmp_path: Path, repo_root: 
         ("mine.py", "not of the form"),
         ("nowhere.py:Newest", "does not exist"),
         ("{file}:Missing", "AttributeError"),
+        ("{file}:Shy", "ZeroDivisionError"),
+        ("{file}:Leaving", "SystemExit"),
         ("{file}:Unnamed", "has no 'name'"),
         ("{file}:Picky", "TypeError"),
     ],
 )
 def test_a_mistake_is_one_sentence(file: Path, target: str, reason: str) -> None:
     with pytest.raises(UserError, match=reason):
-        own_memory(target.format(file=file))
+        check_own_memory(target.format(file=file), seconds=60)
+
+
+WINDOW = 1_000
+
+HOSTILE = """
+import ctypes, os, re, signal, subprocess, sys, threading, time
+from beamlib.memory import Recollection, passage
+
+class Text(str):
+    __str__ = __repr__ = __len__ = encode = lambda self, *_: 1 / 0
+
+class Unshown(BaseException):
+    __str__ = __repr__ = lambda self: sys.exit()
+
+class Code:
+    __reduce__ = lambda self: (open, (__file__ + ".opened", "w"))
+
+def leave(error): raise error
+
+def deeper(): return deeper()
+
+def endless():
+    while True: yield 1
+
+def prints():
+    print("aloud")
+    os.write(1, b"{}\\n\\x1b[31mred")
+    return Recollection(sys.stdin.read() + "fine")
+
+def works_on():
+    threading.Thread(target=lambda: list(endless())).start()
+    return Recollection(str(subprocess.Popen(["sleep", "600"]).pid))
+
+def forged():
+    for channel in range(3, 30):
+        try: os.write(channel, b"nonsense\\n")
+        except OSError: pass
+
+class Hostile:
+    name = "hostile"
+    def ingest(self, conversation):
+        for message in conversation: object.__setattr__(message, "content", "changed")
+    def recall(self, question): return eval(question)
+"""
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    file = tmp_path_factory.mktemp("hostile") / "hostile.py"
+    file.write_text(HOSTILE)
+    return f"{file}:Hostile"
+
+
+@pytest.fixture(scope="module")
+def example(repo_root: Path) -> Loaded:
+    return load(find_conversations(repo_root / "beamlib/benchmark/example")[0])
+
+
+@pytest.fixture(scope="module")
+def survivor(hostile: str, example: Loaded) -> Iterator[OwnMemory]:
+    """One process for all that does not end it."""
+    with OwnMemory(hostile, 60, WINDOW) as memory:
+        memory.ingest(example.conversation)
+        yield memory
+
+
+@pytest.mark.parametrize(
+    ("deed", "reason"),
+    [
+        ("sys.exit()", "recall raised SystemExit"),
+        ("leave(KeyboardInterrupt)", "recall raised KeyboardInterrupt"),
+        ("signal.raise_signal(signal.SIGINT)", "recall raised KeyboardInterrupt"),
+        ("leave(MemoryError)", "recall raised MemoryError"),
+        ("leave(Unshown)", "an exception that cannot be shown"),
+        ("deeper()", "recall raised RecursionError"),
+        (r"leave(ValueError('\x1b[2J\u202e' + 'long' * 1000))", r"ValueError: \\x1b\[2J\\u202elong.{150,270}\.\.\.$"),
+        ("None", "recall returned NoneType"),
+        ("Code()", "recall returned Code"),
+        ("Recollection(Code())", "what no JSON can carry"),
+        ("Recollection(3)", "context: Input should be a valid string"),
+        ("Recollection(None)", "gave no context"),
+        (r"Recollection('\udc80')", "what no JSON can carry"),
+        ("Recollection('', ('a',))", "message_ids.0: Input should be a valid integer"),
+        ("Recollection('', (True,))", "message_ids.0: Input should be a valid integer"),
+        ("Recollection('', (10**5000,))", "what no JSON can carry"),
+        ("Recollection('', 7)", "not iterable"),
+        ("Recollection('', (), {'a': (999,)})", "names message 999"),
+        ("Recollection('', (10**4000,))", r"names message 10{19}\.\.\., which"),
+        ("Recollection('', (), {'a' * 99: (1,)})", "no short text of one line"),
+        (r"Recollection('', (), {'a\n': (1,)})", "no short text of one line"),
+        ("Recollection('', gaps=-1)", "gaps: "),
+        ("Recollection('', ['a'] * 100_000)", "message_ids.0: Input should be a valid integer"),
+        ("Recollection('', (), {str(i): 'a' for i in range(101)})", "parts: .*more than 100"),
+        ("Recollection('word ' * 1001)", "context length: .* has 1,001 tokens, and the reader accepts 1,000"),
+    ],
+)
+def test_what_a_memory_raises_or_returns_is_a_reason(survivor: OwnMemory, hostile: str, deed: str, reason: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        survivor.recall(deed)
+    assert re.search(reason, caught.value.reason)
+    assert caught.value.reason.isprintable()
+    assert not list(Path(hostile).parent.glob("*.opened"))
+
+
+@pytest.mark.parametrize(
+    ("deed", "context"),
+    [("prints()", "fine"), ("Recollection(Text('text'))", "text"), ("Recollection('a', (1, 1, 0))", "a")],
+)
+def test_what_does_no_harm_is_taken(survivor: OwnMemory, deed: str, context: str) -> None:
+    found = survivor.recall(deed)
+    assert found.context == context
+    assert type(found.context) is str
+    assert len(set(found.message_ids)) == len(found.message_ids)
+
+
+@pytest.mark.parametrize(
+    ("deed", "reason"),
+    [
+        ("os._exit(0)", "its process ended (exit code 0)"),
+        ("os.kill(os.getpid(), 9)", "its process ended (Killed)"),
+        ("ctypes.string_at(0)", "its process ended (Segmentation fault)"),
+        ("os.fork() and os._exit(3) or time.sleep(600)", "its process ended (exit code 3)"),
+        ("os.closerange(0, 99)", "its process ended"),
+        ("Recollection('x' * 2**25)", "its reply has more than 16,777,216 bytes"),
+        ("os.kill(os.getpid(), signal.SIGSTOP)", "it took more than 1 seconds"),
+        ("list(endless())", "it took more than 1 seconds"),
+    ],
+)
+def test_what_ends_the_process_is_the_reason_for_all_that_is_asked_later(hostile: str, deed: str, reason: str) -> None:
+    with OwnMemory(hostile, 1 if "more than 1 sec" in reason else 60, WINDOW) as memory:
+        for question in (deed, "Recollection('')"):
+            with pytest.raises(ModelError, match=re.escape(f"Hostile: recall: {reason}")):
+                memory.recall(question)
+
+
+def test_what_is_no_reply_is_a_reason(hostile: str) -> None:
+    with OwnMemory(hostile, 60, WINDOW) as memory, pytest.raises(ModelError, match="recall returned : Invalid JSON"):
+        memory.recall("forged()")
+
+
+def test_a_reading_takes_no_longer_than_it_may(file: Path, example: Loaded) -> None:
+    file.write_text(NEWEST.replace("self.last = conversation.pairs[-1]", "[0 for _ in iter(int, 1)]"))
+    with (
+        OwnMemory(f"{file}:Newest", 1, WINDOW) as memory,
+        pytest.raises(ModelError, match="ingest: it took more than 1 seconds"),
+    ):
+        memory.ingest(example.conversation)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+def test_nothing_that_it_began_goes_on(hostile: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with OwnMemory(hostile, 60, WINDOW) as memory:
+        assert memory.recall("prints()").context == "fine"
+        child = memory.recall("works_on()").context
+        assert Path(f"/proc/{child}").exists()
+    for _ in range(100):
+        if not Path(f"/proc/{child}").exists() or ") Z" in Path(f"/proc/{child}/stat").read_text():
+            break
+        time.sleep(0.05)
+    else:
+        raise AssertionError("what the memory began is still there")
+    printed, told = capfd.readouterr()
+    assert printed == ""
+    assert "aloud" in told
+    assert "\x1b" not in told
+
+
+PARENT = """
+import sys
+from beamlib.runs.own import OwnMemory
+with OwnMemory(sys.argv[1], 600, 9) as memory:
+    print(memory.recall("Recollection(str(os.getpid()))").context, flush=True)
+    memory.recall(sys.argv[2])
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+@pytest.mark.parametrize("deed", ["list(endless())", "re.match('(a+)+b', 'a' * 99)"])
+def test_it_does_not_outlive_a_killed_run(hostile: str, deed: str) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, hostile, deed], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    process = Path(f"/proc/{parent.stdout.readline().strip()}")
+    assert process.exists()
+    parent.kill()
+    parent.wait()
+    for _ in range(200):
+        if not process.exists() or ") Z" in (process / "stat").read_text():
+            return
+        time.sleep(0.05)
+    raise AssertionError("the memory's process is still there")
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_memory_loses_its_own_arm_only(hostile: str, file: Path, repo_root: Path) -> None:
+    """It changes the conversation that it reads and then kills its process, which is none of the others' business."""
+    file.write_text(HOSTILE.replace("return eval(question)", "os._exit(0)"))
+    chosen = parameters(file, "Hostile", repo_root)
+    rag = Arm(memory="rag", retriever="bm25", k=2)
+    found = evaluate(chosen, [*_own(chosen), rag], quiet=True)
+    assert {answer.unscored for answer in found.answers["own-Hostile"]} == {
+        "Hostile: recall: its process ended (exit code 0)"
+    }
+    other = chosen.model_copy(update={"run": f"{chosen.run}-without"})
+    assert evaluate(other, [rag], quiet=True).answers[rag.name] == found.answers[rag.name]
+
+
+def test_another_time_limit_asks_again(file: Path, repo_root: Path) -> None:
+    chosen = parameters(file, "Newest", repo_root)
+    (own,) = _own(chosen)
+    rag = Arm(memory="rag", retriever="bm25", k=2)
+    longer = chosen.model_copy(update={"memory_timeout": 7200})
+    assert answers_key(own, chosen) != answers_key(own, longer)
+    assert answers_key(rag, chosen) == answers_key(rag, longer)
 
 
 def _own(chosen: RunParameters) -> list:  # type: ignore[type-arg]

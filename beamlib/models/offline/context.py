@@ -19,7 +19,7 @@ ADVISED = "The assistant suggested: "
 
 _BLOCK = re.compile(r"^(?=(?:- )?\[messages \d+-\d+\])|(?<!\]\n)^(?=USER: )", re.MULTILINE)
 _HEADER = re.compile(r"(?:- )?\[messages (\d+)-(\d+)\]\s*")
-_CODE = re.compile(r"```[^\n]*\n.*?(?:```|\Z)", re.DOTALL)
+_CODE = re.compile(r"```[^\n`]*\n.*?(?:```|\Z)", re.DOTALL)
 _MARKER = re.compile(r"->->.*")
 _CLAUSE = re.compile(
     r"[,;]\s+(?=(?:and |but |so |or )?(?:I|I'm|I've|I'd|my|can|could|which|but|so|especially|considering|however|"

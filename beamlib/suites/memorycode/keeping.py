@@ -46,6 +46,7 @@ _RETRIEVAL = ("retriever", "encoder", "splade")
 _SETTINGS: Mapping[Setup, tuple[str, ...]] = {
     "retrieval": _RETRIEVAL,
     "full_context": ("full_context_window", "token_counter"),
+    "own": ("full_context_window", "token_counter", "memory_timeout"),
     "rag": (*_RETRIEVAL, "k", "reader_window", "token_counter"),
     "light": (
         *_RETRIEVAL, "k", "reader_window", "token_counter", "working_pairs", "context_budget", "episodic_share",

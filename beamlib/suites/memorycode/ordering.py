@@ -22,7 +22,7 @@ from beamlib.models.prompts import check_overrides
 from beamlib.models.store import Mode
 from beamlib.params import RunParameters, load_parameters
 from beamlib.runs.calling import endpoints, resolved
-from beamlib.runs.own import own_memory
+from beamlib.runs.own import check_own_memory
 from beamlib.suites.memorycode.dialogues import Dialogue
 from beamlib.suites.memorycode.estimating import estimate_all
 from beamlib.suites.memorycode.evaluating import Ran, chosen, run_all
@@ -107,9 +107,7 @@ def parameters_of(order: RunOrder) -> RunParameters:
         raise UserError("--backbone: name the models file that holds it with --models.")
     if order.prompts is not None:
         check_overrides(order.prompts)
-    if order.memory:
-        own_memory(str(Path(order.memory).absolute()))  # a mistake in it should show before anything runs
-    return load_parameters(
+    parameters = load_parameters(
         _PARAMETERS,
         **{
             **order.settings,
@@ -124,6 +122,9 @@ def parameters_of(order: RunOrder) -> RunParameters:
             **({"confirm_cost": True} if order.yes else {}),
         },
     )
+    if parameters.own_memory:
+        check_own_memory(parameters.own_memory, parameters.memory_timeout)  # a mistake shows before anything runs
+    return parameters
 
 
 def recording_command(order: RunOrder) -> str:
