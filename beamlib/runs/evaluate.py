@@ -26,12 +26,13 @@ from beamlib.benchmark.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.files import make_folder, read_jsonl, sha256, to_json, write_jsonl
 from beamlib.models.roster import Roster
+from beamlib.models.store import THIS_RUN
 from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.runs import manifest as manifests
 from beamlib.runs.answering import answer_alone, answer_arms, ingested
 from beamlib.runs.arms import Arm, arms_of, experiments
-from beamlib.runs.calling import STARTED, calls_folder, open_roster, part_of, resolved
+from beamlib.runs.calling import calls_folder, open_roster, part_of, resolved
 from beamlib.runs.manifest import ConversationRecord, Manifest
 from beamlib.runs.progress import as_they_end
 from beamlib.runs.records import Answer
@@ -82,7 +83,7 @@ class _Task:
     arms: tuple[Arm, ...]
     answered: Mapping[str, list[Answer]]  # arms whose answers stand and only want judging
     processes: int = 1
-    since: str = STARTED  # the parent's: a worker began later
+    run_id: str = THIS_RUN  # the parent's: a worker is of the same run
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,7 @@ def _work(task: _Task) -> Work:
     """One conversation, or some arms of it, in a process of its own."""
     parameters = resolved(task.parameters)
     loaded = load(task.source, parameters.treatment)
-    with open_roster(parameters, task.source.id, task.processes, task.since) as roster:
+    with open_roster(parameters, task.source.id, task.processes, task.run_id) as roster:
         return work(loaded, task.arms, task.answered, parameters, roster)
 
 
