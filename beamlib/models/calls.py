@@ -13,7 +13,6 @@ for again.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import sqlite3
@@ -23,12 +22,13 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, sha256
+from beamlib.models import recording
 from beamlib.models.stored import StoredCall, Totals
 
 FORMAT = 2
@@ -77,7 +77,7 @@ class CallStore:
         self.in_flight: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[StoredCall]] = {}
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._claim: IO[bytes] | None = None
+        self._claimed = False
 
     def __enter__(self) -> CallStore:
         return self
@@ -146,7 +146,7 @@ class CallStore:
         The file is made where it is missing, and checked as far as the module's docstring says.
         """
         with self._lock:
-            if self._claim is not None:
+            if self._claimed:
                 return False
             if self.read_only:
                 raise UserError(f"{self.path}: the call store was opened for reading only; open it to record.")
@@ -161,7 +161,7 @@ class CallStore:
             try:
                 with self._told():
                     if connection is not None:
-                        stamp = self._end(connection) if self._claim is not None else None
+                        stamp = self._end(connection) if self._claimed else None
                         connection.close()
                         if stamp is not None:
                             with suppress(PermissionError):  # another user's file: it is checked again
@@ -170,9 +170,15 @@ class CallStore:
                 self._release()
 
     def _begin(self) -> None:
-        # Whether a killed run was the last to write shows before the lock is taken, which takes its file over.
-        killed = self._beside("-recording").exists()
-        self._claim = self._take_lock()
+        try:
+            killed = recording.take(self._beside("-recording"))
+        except BlockingIOError:
+            raise UserError(
+                f"{self.path}: another run is recording into this call store; wait until it has ended, or stop it."
+            ) from None
+        except OSError as error:
+            raise self._inaccessible(error.strerror) from None
+        self._claimed = True
         try:
             self._disconnect()  # what only reads may have opened the file as one that nobody writes to
             with self._access(create=True) as connection:
@@ -270,7 +276,7 @@ class CallStore:
         return connection
 
     def _opening(self) -> str:
-        if self._claim is not None:
+        if self._claimed:
             return "rw"
         if self._left():  # the last to close a file in WAL clears it up, if it may write
             return "rw" if os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK) else "ro"
@@ -285,7 +291,7 @@ class CallStore:
 
     def _clear_up(self) -> None:
         """Put in order what a killed run left. Where one is at work, or nothing can be written, everything stays."""
-        if self._claim is None and self._left():
+        if not self._claimed and self._left() and not recording.taken_here(self._beside("-recording")):
             with suppress(UserError):  # if it is damaged, who reads is told
                 self._begin()
                 self.close()
@@ -298,35 +304,10 @@ class CallStore:
     def _beside(self, ending: str) -> Path:
         return self.path.with_name(self.path.name + ending)
 
-    def _take_lock(self) -> IO[bytes]:
-        # A file of its own: closing any handle of the database would drop SQLite's locks. The system frees the lock
-        # when its process ends, however it ends. Not `lockf`, by which a process never keeps itself out.
-        path = self._beside("-recording")
-        while True:
-            handle: IO[bytes] | None = None
-            try:
-                handle = path.open("ab")
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if path.exists() and os.path.samestat(os.fstat(handle.fileno()), path.stat()):
-                    return handle
-            except BlockingIOError:
-                if handle:
-                    handle.close()
-                raise UserError(
-                    f"{self.path}: another run is recording into this call store; wait until it has ended, or stop it."
-                ) from None
-            except FileNotFoundError:  # the other run has just removed it
-                pass
-            except OSError as error:
-                raise self._inaccessible(error.strerror) from None
-            if handle:
-                handle.close()
-
     def _release(self) -> None:
-        if self._claim is not None:
-            self._beside("-recording").unlink(missing_ok=True)
-            self._claim.close()
-            self._claim = None
+        if self._claimed:
+            self._claimed = False
+            recording.give(self._beside("-recording"))
 
     def _read(self, row: tuple[Any, ...], key: str | None = None) -> tuple[str, StoredCall]:
         self._check_row(row)

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -331,7 +332,7 @@ def test_a_kill_loses_nothing_that_was_put(tmp_path: Path, reopen: int) -> None:
         writer = child(WRITER, path, reopen, printed)
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
-        killer = threading.Timer(rng.uniform(0, 0.1) if life else 0, writer.send_signal, [signal.SIGKILL])
+        killer = threading.Timer(rng.uniform(0, 0.3) if life else 0, writer.send_signal, [signal.SIGKILL])
         killer.start()
         lines = writer.stdout.read().splitlines()
         writer.wait()
@@ -513,12 +514,11 @@ def test_damaged_bytes_never_become_another_answer(store: CallStore) -> None:
 
 def checked(monkeypatch: pytest.MonkeyPatch, path: Path) -> int:
     """How many stored calls are hashed before a run can record into the store."""
-    hashed: list[object] = []
-    checksum = calls_module._checksum
+    counted = Mock(wraps=calls_module._checksum)
     with monkeypatch.context() as patch, CallStore(path) as store:
-        patch.setattr(calls_module, "_checksum", lambda data: hashed.append(data) or checksum(data))
+        patch.setattr(calls_module, "_checksum", counted)
         store.claim()
-    return len(hashed)
+    return counted.call_count
 
 
 def test_to_begin_recording_costs_what_is_new(store: CallStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -557,7 +557,9 @@ def test_a_store_of_the_first_format_is_read_and_goes_on(store: CallStore, monke
     assert checked(monkeypatch, store.path) == 1
     endpoint = Counted()
     assert run(model_of(endpoint, store, "refresh").complete(prompt())).text == "reply 1"
-    assert len(list(store.calls())) == 2 and checked(monkeypatch, store.path) == 0
+    assert len(list(store.calls())) == 2
+    store.close()
+    assert checked(monkeypatch, store.path) == 0
 
 
 @pytest.mark.parametrize("killed", [False, True])
