@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from beamlib.files import to_json
+from beamlib.files import inside, to_json
 from beamlib.models.base import Model
 from beamlib.models.careful import Careful
 from beamlib.models.client import EndpointModel
@@ -132,12 +132,17 @@ def part_of(parameters: RunParameters) -> str:
     return f"{parameters.size.lower()}-{parameters.backbone or next(iter(found.readers))}"
 
 
+def place_of(parameters: RunParameters, *parts: str) -> Path:
+    """A file or folder (an arm's, by its name) of a tier of one backbone, inside the run folder."""
+    return inside(Path(parameters.run), part_of(parameters), *parts)
+
+
 def calls_folder(parameters: RunParameters, suite: str = "") -> Path:
     """Where the call stores of a tier lie; backbones share them, as LIGHT's reading does not depend on the reader.
 
     Those of another benchmark (`beamlib.suites`) lie under its name, `suite`, whatever the tier.
     """
-    return Path(parameters.run) / "calls" / (suite or parameters.size.lower())
+    return inside(Path(parameters.run), "calls", suite or parameters.size.lower())
 
 
 def recording_command(parameters: RunParameters) -> str:
@@ -178,7 +183,7 @@ def open_roster(
         yield Roster.of(OfflineModel())
         return
     prompts = Path(parameters.prompts) if parameters.prompts else None
-    path = calls_folder(parameters, suite) / f"{conversation}.sqlite"
+    path = inside(calls_folder(parameters, suite), f"{conversation}.sqlite")
     command = command or recording_command(parameters)
     with CallStore(path, read_only=parameters.calls == "replay", run_id=run_id) as store:
         models: dict[str, Model] = {}
