@@ -27,7 +27,7 @@ from typing import IO, Any
 import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from beamlib.errors import UserError
+from beamlib.errors import UserError, shown
 from beamlib.files import inside, make_folder, parse_json, sha256_of_file, temporary_folder, write_pieces
 from beamlib.models.calls import CallStore
 from beamlib.models.stored import StoredCall
@@ -49,6 +49,9 @@ _BUFFER = 64 << 10
 _PIECE = 2 << 10
 """Compressed bytes taken at a time: zstandard turns each into 64 MB at most, whatever the archive pretends."""
 
+_NAMED = 20
+"""Models that a summary names at most."""
+
 _CALLS = "calls/"
 _PLAIN = r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*"
 _NAME = re.compile(
@@ -61,7 +64,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSummary:
-    """What an archive holds. `failures` are those of its `calls` without a usable reply; `sha256` is the archive's."""
+    """What an archive holds: `failures` are calls without a usable reply, `models` the first few, `sha256` its own."""
 
     files: int
     calls: int
@@ -157,7 +160,8 @@ def _read(archive: Path, run: Path | None) -> ArchiveSummary:
                     counts["input_tokens"] += call.input_tokens
                     counts["cached_tokens"] += call.cached_tokens
                     counts["output_tokens"] += call.output_tokens
-                    models.add(call.model)
+                    if len(models) < _NAMED:
+                        models.add(shown(call.model))
             elif run is not None and (place := _place(run, name)).exists() and sha256_of_file(place) != member.sha256:
                 raise UserError(f"{place}: differs from the one in {archive}; import into another folder.")
         names = ("files", "calls", "failures", "input_tokens", "cached_tokens", "output_tokens")

@@ -75,7 +75,7 @@ def publish(run: Path, archive: Path) -> str:
     if left := sorted(used - set(searched)):
         notes.append(f"not searched for the key in {', '.join(left)}, which is not set here or holds a placeholder")
     notes += [f"holds answers of the {OFFLINE_NAME}"] if offline else []
-    return "; ".join([f"wrote {archive}: {_described(export_calls(run / 'calls', archive, extra))}", *notes])
+    return "; ".join([f"wrote {archive}: {described(export_calls(run / 'calls', archive, extra))}", *notes])
 
 
 def verify(archive: Path, data: Path | None) -> str:
@@ -85,7 +85,7 @@ def verify(archive: Path, data: Path | None) -> str:
     is unpacked and made stays in a temporary folder: each place in it is made by `beamlib.files.inside`.
     """
     if data is None:
-        return f"{archive}: every hash agrees; {_described(verify_archive(archive))}"
+        return f"{archive}: every hash agrees; {described(verify_archive(archive))}"
     with temporary_folder("beamlib-replay-") as folder:
         published, replay = folder / "published", folder / "replay"
         summary = import_calls(archive, published)
@@ -102,10 +102,11 @@ def verify(archive: Path, data: Path | None) -> str:
         raise UserError(
             f"{archive}: it holds calls but no run to replay; export a folder that run_all.sh has finished."
         )
-    return "\n".join([f"{archive}: every hash agrees; {_described(summary)}", *lines])
+    return "\n".join([f"{archive}: every hash agrees; {described(summary)}", *lines])
 
 
-def _described(summary: ArchiveSummary) -> str:
+def described(summary: ArchiveSummary) -> str:
+    """What an archive holds, as a phrase."""
     calls = (
         f"{summary.calls:,} calls ({summary.failures:,} without a usable reply) to {', '.join(summary.models)}, "
         f"{summary.input_tokens:,} input and {summary.output_tokens:,} output tokens"
@@ -139,8 +140,9 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
             _compare(one, again.manifests[one.arm], folder, place_of(again.parameters, one.arm))
         judged += sum(len(judgements) for judgements in again.judgements.values())
     readers = " | ".join(dict.fromkeys(one.reader for one in ours.values()))
-    left = f"; {len(published) - len(ours)} with a memory of one's own cannot be" if len(published) > len(ours) else ""
-    return f"{part.name}: {len(ours)} methods replayed, {judged:,} answers and judgements, all as published ({readers}){left}"
+    said = f"{part.name}: {len(ours)} methods replayed, {judged:,} answers and judgements, all as published; {readers}"
+    others = len(published) - len(ours)
+    return said + (f"; {others} with a memory of one's own, which no archive holds, not replayed" if others else "")
 
 
 def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> RunParameters:
@@ -167,8 +169,8 @@ def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> Ru
     for name in ("encoder", "splade"):
         if not HUB_NAME.fullmatch(getattr(parameters, name)):
             raise UserError(
-                f"{origin}: parameter '{name}' is {getattr(parameters, name)!r}, a folder of another machine; only runs "
-                "with models by name can be replayed."
+                f"{origin}: parameter '{name}' is {getattr(parameters, name)!r}, a folder of some machine; only a run "
+                "that names its models as the hub does can be replayed."
             )
     if part_of(parameters) != part.name:
         raise UserError(f"{origin}: its parameters are those of {part_of(parameters)}, not of {part.name}.")
@@ -197,5 +199,6 @@ def _compare(published: Manifest, again: Manifest, folder: Path, replayed: Path)
         for conversation, value in first.items():
             if second.get(conversation) != value:
                 raise UserError(f"{folder}: the {kind} of {conversation} came out otherwise than published.")
-        if sha256_of_file(folder / f"{kind}.jsonl") != sha256_of_file(replayed / f"{kind}.jsonl"):
-            raise UserError(f"{folder}/{kind}.jsonl: it is not what its manifest vouches for.")
+        records = folder / f"{kind}.jsonl"
+        if not records.exists() or sha256_of_file(records) != sha256_of_file(replayed / records.name):
+            raise UserError(f"{records}: it is missing, or not what its manifest vouches for.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import random
 import shutil
 import tarfile
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 import zstandard
+from remade_archives import Members, members_of, named, rebuilt, unpacked, unpadded
 
 from beamlib.errors import UserError
 from beamlib.files import sha256
@@ -200,43 +203,6 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
 # --- archives made to be bad
 
 
-def unpacked(archive: Path) -> bytes:
-    with archive.open("rb") as handle:
-        return zstandard.ZstdDecompressor().stream_reader(handle).read()
-
-
-Members = list[tuple[tarfile.TarInfo, bytes]]
-
-
-def members_of(archive: Path) -> Members:
-    with tarfile.open(fileobj=io.BytesIO(unpacked(archive))) as tar:
-        return [(member, tar.extractfile(member).read()) for member in tar.getmembers()]
-
-
-def rebuilt(members: Members, *, relist: bool = True, format: int = tarfile.GNU_FORMAT) -> bytes:
-    """A tar of the members; with `relist` the list tells the truth about them."""
-    if relist:
-        listed = {info.name: {"sha256": sha256(data), "size": len(data)} for info, data in members[1:]}
-        members[0] = (members[0][0], json.dumps({"format": 1, "files": listed}).encode())
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=format) as tar:
-        for info, data in members:
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
-    return out.getvalue()
-
-
-def unpadded(data: bytes) -> bytes:
-    """A tar without the empty blocks at its end."""
-    return data[: -(-len(data.rstrip(b"\0")) // 512) * 512]
-
-
-def named(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, link
-    return info
-
-
 def edited_calls(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[Members], bytes]:
     def edit(members: Members) -> bytes:
         info, data = members[1]
@@ -411,6 +377,65 @@ def test_every_flipped_byte_is_noticed_or_harmless(archive: Path, run: Path, tmp
             noticed += 1
             assert not (tmp_path / f"new{trial}").exists()
     assert noticed > 50
+
+
+def mangled(members: Members, rng: random.Random) -> bytes:
+    """An archive with one to three things wrong: in the list, headers, content, order, format or compression."""
+    number = rng.randrange(len(members))
+    info, data = members[number]
+    listed = json.loads(members[0][1])
+    entry = listed["files"][rng.choice(sorted(listed["files"]))]
+    odd = [None, -1, 0, 1 << 62, 10**400, "", "../../x", "/tmp/x", "x" * 5_000, "\x1b[2J", [], {}, True, 1.5]
+    format = rng.choice([tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT])
+    whole = b""
+    for kind in rng.choices(
+        ["type", "name", "link", "twice", "swap", "drop", "data", "size", "sha", "list", "cut"], k=2
+    ):
+        if kind == "type":
+            info.type = rng.choice(b"0123456789KLSVgxX").to_bytes()
+        elif kind == "name":
+            info.name = rng.choice(["../x", "/tmp/x", "a\\b", "x" * 90, "\u00e9", "100k/models.yaml/..", ""])
+        elif kind == "link":
+            info.type, info.linkname = rng.choice([tarfile.SYMTYPE, tarfile.LNKTYPE]), rng.choice(["/etc/passwd", ".."])
+        elif kind == "twice":
+            members.insert(rng.randrange(len(members)), members[-1])
+        elif kind == "swap":
+            rng.shuffle(members)
+        elif kind == "drop" and len(members) > 1:
+            del members[rng.randrange(len(members))]
+        elif kind == "data":
+            members[min(number, len(members) - 1)] = (info, data[: rng.randrange(len(data) + 1)] + rng.randbytes(9))
+        elif kind in ("size", "sha"):
+            entry[{"size": "size", "sha": "sha256"}[kind]] = rng.choice(odd)
+            members[0] = (members[0][0], json.dumps(listed).encode())
+        elif kind == "list":
+            listed[rng.choice(["format", "files", "more"])] = rng.choice(odd)
+            members[0] = (members[0][0], json.dumps(listed).encode())
+        elif kind == "cut":
+            whole = rebuilt(members, relist=False, format=format)
+            whole = whole[: rng.randrange(len(whole))] + rng.choice([b"", bytes(512), rng.randbytes(600)])
+    whole = whole or rebuilt(members, relist=rng.random() < 0.3, format=format)
+    pack = [zstandard.compress, zstandard.compress, gzip.compress, bz2.compress, lzma.compress, bytes]
+    return rng.choice(pack)(whole) + rng.choice([b""] * 9 + [b"\0"])
+
+
+def test_mangled_archives_are_refused_or_right(exported: bytes, archive: Path, run: Path, tmp_path: Path) -> None:
+    new, refused = tmp_path / "new", 0
+    rng, right = random.Random(3), held(run)
+    for _ in range(250):
+        archive.write_bytes(exported)
+        archive.write_bytes(mangled(members_of(archive), rng))
+        try:
+            import_calls(archive, new)
+        except UserError as error:
+            refused += 1
+            assert str(error).isprintable() and not new.exists()
+        else:
+            found = held(new)
+            assert all(found[name] == right[name] for name in found)
+            shutil.rmtree(new)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+    assert refused > 200
 
 
 def test_a_bomb_takes_neither_memory_nor_disk(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
