@@ -142,7 +142,7 @@ def calls_folder(parameters: RunParameters, suite: str = "") -> Path:
 
     Those of another benchmark (`beamlib.suites`) lie under its name, `suite`, whatever the tier.
     """
-    return inside(Path(parameters.run), "calls", suite or parameters.size.lower())
+    return Path(parameters.run) / "calls" / (suite or parameters.size.lower())  # may be a link to another disk
 
 
 def recording_command(parameters: RunParameters) -> str:
