@@ -2,7 +2,8 @@
 
 Every call is committed by itself. The file is in WAL mode with `synchronous=NORMAL`: a killed process (SIGKILL too)
 loses nothing that was committed; only a power cut may lose the last calls, never damage the file. While nobody records,
-it is one plain file without side files: what a killed run left is put in order by whoever opens the store next.
+it is one plain file without side files: what a killed run left is put in order by whoever opens the store next, but
+for the empty file that tells the next run that records.
 
 Starting to record costs what is new. A store notes in itself the time of change that its file has after a run; where
 the file still has it, nobody has touched it and nothing is checked. After a killed run its own calls are, and
@@ -77,7 +78,7 @@ class CallStore:
         self.in_flight: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[StoredCall]] = {}
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._claimed = False
+        self._claimed = self._writing = False
 
     def __enter__(self) -> CallStore:
         return self
@@ -161,9 +162,12 @@ class CallStore:
             try:
                 with self._told():
                     if connection is not None:
-                        stamp = self._end(connection) if self._claimed else None
+                        stamp = time.time_ns()
+                        if self._claimed:
+                            connection.execute("UPDATE runs SET stamp = ? WHERE id = ?", (stamp, self.run_id))
+                        left = self._writing and self._out_of_wal(connection)
                         connection.close()
-                        if stamp is not None:
+                        if self._claimed and left:
                             with suppress(PermissionError):  # another user's file: it is checked again
                                 os.utime(self.path, ns=(stamp, stamp))
             finally:
@@ -212,16 +216,13 @@ class CallStore:
         )
         connection.execute("COMMIT")
 
-    def _end(self, connection: sqlite3.Connection) -> int | None:
-        """Note in the file when it is left, and bring it out of WAL; None where a reader does not let go."""
-        stamp = time.time_ns()
-        connection.execute("UPDATE runs SET stamp = ? WHERE id = ?", (stamp, self.run_id))
-        # Out of WAL, it can be read from a folder without write permission, or be copied alone. While a reader has it
-        # open that is refused, and WAL stays: no harm.
+    def _out_of_wal(self, connection: sqlite3.Connection) -> bool:
+        # Out of WAL, it can be read from a folder without write permission, or be copied alone. While another has it
+        # open that is refused, and WAL stays: the last to close it clears the side files away.
         connection.execute("PRAGMA busy_timeout=0")
         with suppress(sqlite3.OperationalError):
-            return stamp if connection.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",) else None
-        return None
+            return bool(connection.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",))
+        return False
 
     @contextmanager
     def _access(self, create: bool = False) -> Iterator[sqlite3.Connection | None]:
@@ -230,7 +231,6 @@ class CallStore:
                 if create and not self.path.exists():
                     self._create()
                 if self.path.exists():
-                    self._clear_up()
                     self._connection = self._connect()
             yield self._connection
 
@@ -256,7 +256,9 @@ class CallStore:
     def _connect(self) -> sqlite3.Connection:
         if self.path.stat().st_size == 0:
             raise self._damaged("the file is empty")
-        address = f"{self.path.resolve().as_uri()}?mode={self._opening()}"
+        opening = self._opening()
+        self._writing = opening == "rw"
+        address = f"{self.path.resolve().as_uri()}?mode={opening}"
         connection = sqlite3.connect(address, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA trusted_schema=OFF")  # the file may come from anybody
@@ -278,23 +280,12 @@ class CallStore:
     def _opening(self) -> str:
         if self._claimed:
             return "rw"
-        if self._left():  # the last to close a file in WAL clears it up, if it may write
+        if self._beside("-wal").exists() or self._beside("-journal").exists():  # a run is at work, or was killed
             return "rw" if os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK) else "ro"
         with self.path.open("rb") as handle:
             header = handle.read(20)
         # In WAL mode without a WAL: SQLite would have to make one beside it.
         return "ro&immutable=1" if header[18:20] == b"\2\2" else "ro"
-
-    def _left(self) -> bool:
-        """Whether side files show that somebody records, or was killed when recording."""
-        return any(self._beside(ending).exists() for ending in ("-recording", "-wal", "-journal"))
-
-    def _clear_up(self) -> None:
-        """Put in order what a killed run left. Where one is at work, or nothing can be written, everything stays."""
-        if not self._claimed and self._left() and not recording.taken_here(self._beside("-recording")):
-            with suppress(UserError):  # if it is damaged, who reads is told
-                self._begin()
-                self.close()
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
@@ -306,7 +297,7 @@ class CallStore:
 
     def _release(self) -> None:
         if self._claimed:
-            self._claimed = False
+            self._claimed = self._writing = False
             recording.give(self._beside("-recording"))
 
     def _read(self, row: tuple[Any, ...], key: str | None = None) -> tuple[str, StoredCall]:

@@ -22,6 +22,7 @@ def take(path: Path) -> bool:
     `BlockingIOError` where another process has it, `OSError` where it cannot be made.
     """
     with _GUARD:
+        path = path.resolve()
         if path in _HELD:
             handle, times = _HELD[path]
             _HELD[path] = handle, times + 1
@@ -34,17 +35,13 @@ def take(path: Path) -> bool:
 def give(path: Path) -> None:
     """Undo one `take`; the last one removes the file."""
     with _GUARD:
+        path = path.resolve()
         handle, times = _HELD.pop(path)
         if times > 1:
             _HELD[path] = handle, times - 1
         else:
             path.unlink(missing_ok=True)
             handle.close()
-
-
-def taken_here(path: Path) -> bool:
-    """Whether this process has locked the file."""
-    return path in _HELD
 
 
 def _locked(path: Path) -> IO[bytes]:
