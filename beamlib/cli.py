@@ -13,7 +13,7 @@ import typer
 
 from beamlib.arguments import MemoryTimeout, listed, listed_numbers, named_settings
 from beamlib.cli_memorycode import memorycode_app
-from beamlib.errors import UserError
+from beamlib.errors import UserError, shown
 from beamlib.files import to_json
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
@@ -244,9 +244,10 @@ def calls_import(
     """Check ARCHIVE and merge its calls into the run folder RUN, so that it can be replayed."""
     from beamlib.benchmark.sources import refuse_data
     from beamlib.models.archive import import_calls
+    from beamlib.runs.publish import described
 
     refuse_data(run)
-    print(import_calls(archive, run))
+    print(f"{run}: every hash agrees; {described(import_calls(archive, run))}")
 
 
 @calls_app.command("verify")
@@ -395,7 +396,7 @@ def main() -> None:
     except OSError as error:  # a full disk, a path too long: the user's to mend, and a traceback shows nothing of it
         place = error.filename if error.filename is not None else "the file system"
         # Papermill raises some of its own, with a text and no number.
-        print(f"beamlib: {place}: {error.strerror or error}; mend that, then run again.", file=sys.stderr)
+        print(shown(f"beamlib: {place}: {error.strerror or error}; mend that, then run again."), file=sys.stderr)
         raise SystemExit(2) from None
     except SystemExit as ended:
         if ended.code == 130:  # how Typer ends an interrupted command

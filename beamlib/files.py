@@ -50,6 +50,20 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def inside(folder: Path, *parts: str) -> Path:
+    """`folder/part/…`, of parts that stand in manifests, archives and parameters: every such place is made here.
+
+    A `UserError` where a part is no plain name, or the place, links followed, lies outside `folder`.
+    """
+    for part in parts:
+        if part in ("", ".", "..") or "/" in part or not part.isprintable() or len(os.fsencode(part)) > 200:
+            raise UserError(f"{folder}: {part!r} cannot be the name of a file or folder in it; use a plain name.")
+    place = folder.joinpath(*parts)
+    if not place.resolve().is_relative_to(folder.resolve()):
+        raise UserError(f"{place}: a link leads out of {folder}; nothing is written there, so remove the link.")
+    return place
+
+
 def _replace(path: Path, pieces: Iterable[bytes]) -> None:
     descriptor, temporary = _claimed(path.parent, f".{path.name}.")
     try:

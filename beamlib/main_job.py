@@ -357,8 +357,8 @@ def _evaluate(parameters: RunParameters, expected: Estimate | None) -> None:
         before = () if parameters.calls == "refresh" else tuple(realised(parameters))
         save(expected.model_copy(update={"before": before}), parameters)
     evaluate(parameters, arms_of(parameters, experiments(parameters)))
+    keep_settings(resolved(parameters))
     if parameters.models:
-        keep_settings(resolved(parameters))
         costs = save_costs(parameters)
         if costs is not None:
             print(read_costs(read_json(costs)).to_text())

@@ -17,6 +17,7 @@ from beamlib.benchmark.sources import parse_size
 from beamlib.benchmark.treatment import Treatment
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text
+from beamlib.models.endpoints import BACKBONE
 
 RELEASED_FLAGS: Mapping[str, str] = {
     "duplicate_per_message": "M1: RAG and working memory hold every pair once per message of its turn",
@@ -46,6 +47,9 @@ GENERATED = "generated"
 
 _MADE_BY_THE_RUN = {"data": GENERATED, "memorycode": "memorycode/data"}
 """What lies below a run folder and may be read as data: the run made it and writes nothing else there."""
+
+OWN_MEMORY = r".+\.py:[^\W\d]\w{0,99}"
+"""A memory of one's own, `file.py:Class`; the class names a folder."""
 
 RetrieverName = Literal["hybrid", "hybrid-beam", "dense", "bm25", "splade"]
 ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
@@ -88,16 +92,21 @@ class RunParameters(BaseModel):
     scratchpad_target: int = Field(ge=50, description="tokens it is compressed to")
     chunk_percentile: float = Field(ge=0, le=100, description="distances above it cut the scratchpad into chunks")
     chunk_buffer: int = Field(ge=0, description="sentences on either side that a distance is measured over")
-    own_memory: str = Field(description="a memory of one's own, as file.py:Class, beside the main table's; or empty")
+    own_memory: str = Field(
+        pattern=f"^({OWN_MEMORY})?$",
+        description="a memory of one's own, as file.py:Class, beside the main table's; or empty",
+    )
     memory_timeout: int = Field(ge=1, le=1_000_000, description="seconds that it may take to read, and to recall")
     models: str = Field(description="models file with the roles' endpoints; empty for the offline stand-in")
-    backbone: str = Field(description="which reader of the models file; empty for the first")
+    backbone: str = Field(
+        pattern=f"^({BACKBONE})?$", description="which reader of the models file; empty for the first"
+    )
     calls: Literal["replay", "record", "refresh"] = Field(description="what to do about calls that are not stored")
     confirm_cost: bool = Field(description="nothing is called before this is true")
     prompts: str = Field(description="folder whose prompt files override those of prompts/; or empty")
     output_tokens: int = Field(ge=0, description="limit of a reply; 0 for the model's own")
     question_in_prompt: bool = Field(description="whether the judge sees the question (the released code forgets it)")
-    judge_repeats: int = Field(ge=1, description="how often every verdict is asked for, to see its spread")
+    judge_repeats: int = Field(ge=1, le=100, description="how often every verdict is asked for, to see its spread")
     alignment: Literal["greedy", "batched"] = Field(description="event ordering: call by call as released, or one call")
     protocol: ProtocolName = Field(description="scoring protocol of the headline tables")
     seed: int = Field(ge=0, description="seed of the signs that the paired test draws")

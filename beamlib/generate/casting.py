@@ -19,7 +19,7 @@ from beamlib.models.client import EndpointModel
 from beamlib.models.endpoints import Author, Endpoint, load_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import prompt_file, prompt_ids
-from beamlib.models.store import CallStore, Mode, StoredModel, now
+from beamlib.models.store import THIS_RUN, CallStore, Mode, StoredModel
 
 OTHER_BENCHMARK = "memorycode_"
 """Begins the ids of prompts that write dialogues of `beamlib.suites.memorycode`, and nothing here."""
@@ -35,7 +35,6 @@ ROLES: Mapping[Stage, tuple[Author, ...]] = {
 WRITERS: tuple[Author, ...] = tuple(dict.fromkeys(role for roles in ROLES.values() for role in roles))
 
 _HERE = Path(__file__).parent
-_STARTED = now()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Writing:
     `models` is a models file, empty for the offline author; `prompts` a folder of overriding prompt files or empty.
     `calls`, `confirmed` and `command` are as in `beamlib.models.store.StoredModel`. `output_tokens` limits replies,
     `question_output_tokens` those of the asker, where the models file sets no limit; 0 is none. `processes` share the
-    endpoints' concurrency.
+    endpoints' concurrency, and `run_id` is that of them all.
     """
 
     models: str = ""
@@ -56,6 +55,7 @@ class Writing:
     output_tokens: int = 0
     question_output_tokens: int = 0
     processes: int = 1
+    run_id: str = THIS_RUN
 
     def endpoint(self, role: Author) -> Endpoint:
         """Where the model of a role is served, with the limit of its replies; only with a models file."""
@@ -126,7 +126,7 @@ def open_cast(writing: Writing, story: Story, stage: Stage, store: Path) -> Iter
 def open_roles(writing: Writing, roles: Sequence[Author], conversation: str, store: Path) -> Iterator[Cast]:
     """The models of `roles`, their calls in the call store at `store` under the name of a conversation."""
     prompts = Path(writing.prompts) if writing.prompts else None
-    with CallStore(store, read_only=writing.calls == "replay") as calls:
+    with CallStore(store, read_only=writing.calls == "replay", run_id=writing.run_id) as calls:
         models: dict[Author, Model] = {}
         for role in roles:
             endpoint = writing.endpoint(role)
@@ -140,7 +140,6 @@ def open_roles(writing: Writing, roles: Sequence[Author], conversation: str, sto
                     conversation=conversation,
                     command=writing.command,
                     confirmed=writing.confirmed,
-                    since=_STARTED,
                 )
             )
         yield Cast(models)

@@ -1,7 +1,8 @@
 """Runs as one file: the calls of every store and the records beside them, compressed, with a list of hashes.
 
 An archive is a tar inside zstandard (`zstd -d < run.tar.zst | tar x` opens it). Its first member lists the size and
-SHA-256 of all others, in order. Equal content gives equal bytes (with one version of zstandard).
+SHA-256 of all others, in order. Equal content gives equal bytes (with one version of zstandard). It is read as a
+stream: nothing of it is unpacked before all of it has been checked.
 
 The requests are not stored, so an archive alone cannot prove that a reply belongs to a request. A replay does: with
 another prompt, model or setting the key is another one and is not found.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import shutil
 import tarfile
@@ -19,35 +21,50 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Any
 
 import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from beamlib.errors import UserError
-from beamlib.files import make_folder, parse_json, sha256_of_file, temporary_folder, write_bytes
-from beamlib.models.calls import CallStore, StoredCall
+from beamlib.errors import UserError, shown
+from beamlib.files import inside, make_folder, parse_json, sha256_of_file, temporary_folder, write_pieces
+from beamlib.models.calls import CallStore
+from beamlib.models.stored import StoredCall
 
 FORMAT = 1
 LIST = "archive.json"
 TOTAL_LIMIT = 64 << 30
 """Bytes an archive may hold, unpacked."""
+RATIO = 1_000
+"""Times its own size that an archive may hold, where that is more than `SMALL` bytes."""
+SMALL = 256 << 20
 
 _LIST_LIMIT = 16 << 20
 _LINE_LIMIT = 64 << 20
 _WINDOW = 8 << 20
 _LEVEL = 9
 _BLOCK = tarfile.BLOCKSIZE
+_BUFFER = 64 << 10
 _PIECE = 2 << 10
 """Compressed bytes taken at a time: zstandard turns each into 64 MB at most, whatever the archive pretends."""
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*(/[A-Za-z0-9_][A-Za-z0-9_.@+-]*)*")
+_NAMED = 20
+"""Models that a summary names at most."""
+
+_CALLS = "calls/"
+_PLAIN = r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*"
+_NAME = re.compile(
+    rf"{_CALLS}(100k|500k|1m|10m|memorycode)/{_PLAIN}\.jsonl|"
+    rf"(100k|500k|1m|10m)(-{_PLAIN})?/"
+    rf"(parameters\.json|models\.yaml|prompts/[a-z0-9_]+\.md|{_PLAIN}/(answers\.jsonl|judgements\.jsonl|manifest\.json))"
+)
+"""What is in an archive: call stores by tier, and in each part of a run its settings and the records of its arms."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSummary:
-    """What an archive holds. `failures` are those of its `calls` without a usable reply; `sha256` is the archive's."""
+    """What an archive holds: `failures` are calls without a usable reply, `models` the first few, `sha256` its own."""
 
     files: int
     calls: int
@@ -81,16 +98,16 @@ def export_calls(stores: Path, target: Path, extra: Mapping[str, Path] | None = 
     `UserError`.
     """
     found = sorted(stores.rglob("*.sqlite"), key=lambda path: path.relative_to(stores).as_posix())
-    if not found:
+    if not found and not extra:
         raise UserError(f"{stores}: no call stores (*.sqlite) to export; record a run first, or name its folder.")
     make_folder(target.parent)
     with temporary_folder(".export-", target.parent) as folder, _disk(target):
         sources: dict[str, Path] = {}
         for number, path in enumerate(found):
-            name = f"calls/{path.relative_to(stores).with_suffix('.jsonl').as_posix()}"
+            name = f"{_CALLS}{path.relative_to(stores).with_suffix('.jsonl').as_posix()}"
             sources[name] = _write_lines(path, folder / str(number))
         for name, path in sorted((extra or {}).items()):
-            if name in sources or name == LIST or name.startswith("calls/"):
+            if name.startswith(_CALLS):
                 raise UserError(f"{path}: cannot be exported as '{name}', which calls have taken; choose another name.")
             sources[name] = path
         whole = folder / "whole"
@@ -106,32 +123,56 @@ def import_calls(archive: Path, run: Path) -> ArchiveSummary:
     `calls/100k/3.jsonl` goes into `run/calls/100k/3.sqlite`: what is held there stays, what is missing (or failed in a
     way that may pass) is added, in one transaction per store. Other members become files of that name. `UserError`:
     a damaged, foreign or ill-meant archive; a reply that differs from the one held under its key; a file that is there
-    with other content. A disk that fills up half-way leaves whole stores; import again.
+    with other content; a place outside `run`. A disk that fills up half-way leaves whole stores; import again.
     """
-    with temporary_folder("beamlib-import-") as folder, _disk(archive):
-        summary, members = _unpack(archive, folder)
-        for name, path in members.items():
-            if name.startswith("calls/"):
-                _check_agreement(archive, name, path, _store_of(run, name))
-            elif (run / name).exists() and sha256_of_file(run / name) != sha256_of_file(path):
-                raise UserError(f"{run / name}: differs from the one in {archive}; import into another folder.")
-        for name, path in members.items():
-            if name.startswith("calls/"):
-                with CallStore(_store_of(run, name)) as store:
-                    store.add(_lines(archive, name, path))
+    summary = _read(archive, run)
+    with _disk(archive):
+        for name, _, body in _members(archive):
+            place = _place(run, name)
+            if name.startswith(_CALLS):
+                with CallStore(place) as store:
+                    store.add(_lines(archive, name, body))
             else:
-                write_bytes(run / name, path.read_bytes())
+                write_pieces(place, iter(lambda: body.read(_BUFFER), b""))  # noqa: B023 (written before the next one)
     return summary
 
 
 def verify_archive(archive: Path) -> ArchiveSummary:
-    """Check every hash and every call of `archive` and say what it holds; what is wrong is a `UserError`."""
-    with temporary_folder("beamlib-verify-") as folder, _disk(archive):
-        return _unpack(archive, folder)[0]
+    """Check every hash and every call of `archive` and say what it holds; what is wrong is a `UserError`.
+
+    Nothing is written.
+    """
+    return _read(archive, None)
 
 
-def _store_of(run: Path, name: str) -> Path:
-    return (run / name).with_suffix(".sqlite")
+def _read(archive: Path, run: Path | None) -> ArchiveSummary:
+    """Check `archive` from end to end, and where it is to go into `run` that nothing there is otherwise."""
+    counts: Counter[str] = Counter()
+    models: set[str] = set()
+    with _disk(archive):
+        for name, member, body in _members(archive, run):
+            counts["files"] += 1
+            if name.startswith(_CALLS):
+                lines = _lines(archive, name, body)
+                for _, call in lines if run is None else _agreeing(archive, lines, _place(run, name)):
+                    counts["calls"] += 1
+                    counts["failures"] += call.text is None
+                    counts["input_tokens"] += call.input_tokens
+                    counts["cached_tokens"] += call.cached_tokens
+                    counts["output_tokens"] += call.output_tokens
+                    if len(models) < _NAMED:
+                        models.add(shown(call.model))
+            elif run is not None and (place := _place(run, name)).exists() and sha256_of_file(place) != member.sha256:
+                raise UserError(f"{place}: differs from the one in {archive}; import into another folder.")
+        names = ("files", "calls", "failures", "input_tokens", "cached_tokens", "output_tokens")
+        return ArchiveSummary(
+            **{name: counts[name] for name in names}, models=tuple(sorted(models)), sha256=sha256_of_file(archive)
+        )
+
+
+def _place(run: Path, name: str) -> Path:
+    """Where the file `name` of an archive goes to: inside `run`, whatever its name or the folder's links."""
+    return inside(run, *(name.removesuffix("jsonl") + "sqlite" if name.startswith(_CALLS) else name).split("/"))
 
 
 def _write_lines(store: Path, target: Path) -> Path:
@@ -145,10 +186,10 @@ def _write_lines(store: Path, target: Path) -> Path:
 def _pack(sources: Mapping[str, Path], target: Path) -> None:
     files = {}
     for name, path in sources.items():
-        if not _NAME.fullmatch(name) or len(name) > tarfile.LENGTH_NAME:
+        if not _named(name):
             raise UserError(
-                f"{path}: cannot be exported as '{name[:99]}'; a name is at most {tarfile.LENGTH_NAME} letters, digits "
-                "and '_.@+-' with '/' between its parts, none of which starts with '.' or '-'."
+                f"{path}: cannot be exported as '{name}'; an archive holds the stores and records of a run by names of "
+                f"at most {tarfile.LENGTH_NAME} letters, digits and '_.@+-'; move the file away or rename it."
             )
         with _disk(path):
             files[name] = _Member(size=path.stat().st_size, sha256=sha256_of_file(path))
@@ -163,6 +204,10 @@ def _pack(sources: Mapping[str, Path], target: Path) -> None:
         for name, path in sources.items():
             with path.open("rb") as handle:
                 tar.addfile(_header(name, files[name].size), handle)
+
+
+def _named(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and len(name) <= tarfile.LENGTH_NAME
 
 
 def _header(name: str, size: int) -> tarfile.TarInfo:
@@ -196,11 +241,16 @@ class _Unpacked:
             raise _broken(self.archive, "it ends too early")
         return data
 
+    def padding(self, size: int) -> None:
+        """The next `size` bytes, which are empty."""
+        if self.exactly(size).strip(b"\0"):
+            raise _broken(self.archive, "the space between two files is not empty")
+
     def end(self) -> None:
-        """Nothing is left but the padding that tar ends with."""
-        while block := self.take(tarfile.RECORDSIZE):
-            if block.strip(b"\0") or len(block) % _BLOCK:
-                raise _broken(self.archive, "it goes on after its last file")
+        """Nothing is left but the padding that tar ends with, to a full record."""
+        rest = self.take(2 * tarfile.RECORDSIZE)
+        if rest.strip(b"\0") or len(rest) % _BLOCK or len(rest) >= tarfile.RECORDSIZE + 2 * _BLOCK:
+            raise _broken(self.archive, "it goes on after its last file")
         if not self._frame.eof:
             raise _broken(self.archive, "it ends too early")
         if self._frame.unused_data or self._handle.read(1):
@@ -218,46 +268,61 @@ class _Unpacked:
         return bool(self._rest)
 
 
-def _unpack(archive: Path, folder: Path) -> tuple[ArchiveSummary, dict[str, Path]]:
-    """Write the members to numbered files in `folder`, verified; their paths by name, in order."""
-    members: dict[str, Path] = {}
-    calls: Counter[str] = Counter()
-    models: set[str] = set()
+class _Body(io.RawIOBase):
+    """One file of an archive as it streams by; at its end it has to agree with its hash."""
+
+    def __init__(self, unpacked: _Unpacked, name: str, member: _Member) -> None:
+        self._unpacked, self._name, self._member = unpacked, name, member
+        self._digest = hashlib.sha256()
+        self._left = member.size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._unpacked.exactly(min(len(buffer), self._left))
+        buffer[: len(piece)] = piece
+        self._digest.update(piece)
+        self._left -= len(piece)
+        if not self._left and self._digest.hexdigest() != self._member.sha256:
+            raise _broken(self._unpacked.archive, f"'{self._name}' does not agree with its hash in the list")
+        return len(piece)
+
+
+def _members(archive: Path, run: Path | None = None) -> Iterator[tuple[str, _Member, IO[bytes]]]:
+    """The files of an archive, in order: name, entry in the list, and content, which is gone with the next one.
+
+    What is left of it unread is checked all the same. With `run`, there is room for them all in that folder.
+    """
     with archive.open("rb") as handle:
         unpacked = _Unpacked(archive, handle)
-        for name, member in _read_list(unpacked, folder).items():
+        for name, member in _read_list(unpacked, _most(os.fstat(handle.fileno()).st_size, run)).items():
             _expect(unpacked, name, member.size)
-            members[name] = folder / str(len(members))
-            _copy(unpacked, name, member, members[name])
-            if name.startswith("calls/"):
-                for _, call in _lines(archive, name, members[name]):
-                    calls["all"] += 1
-                    calls["failed"] += call.text is None
-                    calls["input"] += call.input_tokens
-                    calls["cached"] += call.cached_tokens
-                    calls["output"] += call.output_tokens
-                    models.add(call.model)
+            body = io.BufferedReader(_Body(unpacked, name, member), _BUFFER)
+            yield name, member, body
+            while body.read(_BUFFER):
+                pass
+            unpacked.padding(-member.size % _BLOCK)
         unpacked.end()
-    summary = ArchiveSummary(
-        files=len(members),
-        calls=calls["all"],
-        failures=calls["failed"],
-        input_tokens=calls["input"],
-        cached_tokens=calls["cached"],
-        output_tokens=calls["output"],
-        models=tuple(sorted(models)),
-        sha256=sha256_of_file(archive),
-    )
-    return summary, members
 
 
-def _read_list(unpacked: _Unpacked, folder: Path) -> dict[str, _Member]:
+def _most(packed: int, run: Path | None) -> int:
+    """Bytes that an archive of `packed` bytes may hold: no more than are allowed, plausible and, in `run`, free."""
+    most = min(TOTAL_LIMIT, max(SMALL, RATIO * packed))
+    if run is None:
+        return most
+    there = next(place for place in (run.absolute(), *run.absolute().parents) if place.exists())
+    return min(most, shutil.disk_usage(there).free)
+
+
+def _read_list(unpacked: _Unpacked, most: int) -> dict[str, _Member]:
+    """The list that an archive begins with: names that `export` writes, of no more than `most` bytes together."""
     archive = unpacked.archive
     size = _expect(unpacked, LIST, None)
     if size > _LIST_LIMIT:
         raise _broken(archive, f"its list '{LIST}' is {size} bytes long")
     try:
-        value: Any = parse_json(_body(unpacked, size).decode())
+        value: Any = parse_json(unpacked.exactly(size).decode())
         if isinstance(value, dict) and value.get("format") != FORMAT:
             raise UserError(
                 f"{archive}: an archive of format {value.get('format')!r:.40} where this version of beamlib reads "
@@ -266,16 +331,13 @@ def _read_list(unpacked: _Unpacked, folder: Path) -> dict[str, _Member]:
         files = _List.model_validate(value).files
     except (ValueError, ValidationError):
         raise _broken(archive, f"its list '{LIST}' cannot be read") from None
+    unpacked.padding(-size % _BLOCK)
     for name in files:
-        plain = _NAME.fullmatch(name) and len(name) <= tarfile.LENGTH_NAME and name != LIST
-        if not plain or (name.startswith("calls/") and not name.endswith(".jsonl")):
-            raise _broken(archive, f"it lists '{name[:100]}', which is no name for a file of a run")
-    for name in files:
-        if any(str(parent) in files for parent in PurePosixPath(name).parents):
-            raise _broken(archive, f"it lists '{name}' inside another file")
+        if not _named(name):
+            raise _broken(archive, f"it lists '{name}', which is no name for a file of a run")
     total = sum(member.size for member in files.values())
-    if total > min(TOTAL_LIMIT, shutil.disk_usage(folder).free):
-        raise _broken(archive, f"it would unpack to {total} bytes, more than is allowed or free")
+    if total > most:
+        raise _broken(archive, f"it would unpack to {total:,} bytes, where {most:,} are allowed or free")
     return files
 
 
@@ -287,58 +349,37 @@ def _expect(unpacked: _Unpacked, name: str, size: int | None) -> int:
     except (tarfile.HeaderError, ValueError):
         raise _broken(archive, f"'{name}' is missing or its header is damaged") from None
     if header.type != tarfile.REGTYPE or header.name != name or size not in (None, header.size) or header.size < 0:
-        raise _broken(archive, f"'{header.name[:100]}' stands where the list names the file '{name}' of {size} bytes")
+        raise _broken(archive, f"'{header.name}' stands where the list names the file '{name}' of {size} bytes")
     return header.size
 
 
-def _body(unpacked: _Unpacked, size: int) -> bytes:
-    data = unpacked.exactly(size)
-    if unpacked.exactly(-size % _BLOCK).strip(b"\0"):
-        raise _broken(unpacked.archive, "the space between two files is not empty")
-    return data
-
-
-def _copy(unpacked: _Unpacked, name: str, member: _Member, target: Path) -> None:
-    digest = hashlib.sha256()
-    left = member.size
-    with target.open("wb") as handle:
-        while left > 0:
-            step = min(left, 128 * _BLOCK)
-            piece = _body(unpacked, step)
-            digest.update(piece)
-            handle.write(piece)
-            left -= step
-    if digest.hexdigest() != member.sha256:
-        raise _broken(unpacked.archive, f"'{name}' does not agree with its hash in the list")
-
-
-def _lines(archive: Path, name: str, path: Path) -> Iterator[tuple[str, StoredCall]]:
+def _lines(archive: Path, name: str, body: IO[bytes]) -> Iterator[tuple[str, StoredCall]]:
     last = ""
-    with path.open("rb") as handle:
-        while line := handle.readline(_LINE_LIMIT):
-            try:
-                value = parse_json(line.decode())
-                key = value.pop("key")
-                call = StoredCall.model_validate_json(json.dumps(value), strict=True)
-                if not re.fullmatch(r"[0-9a-f]{64}", key) or key <= last:
-                    raise ValueError
-            except (ValueError, AttributeError, KeyError, TypeError):
-                raise _broken(archive, f"'{name}' holds a line that is no call, or not in its place") from None
-            last = key
-            yield key, call
+    while line := body.readline(_LINE_LIMIT):
+        try:
+            value = parse_json(line.decode())
+            key = value.pop("key")
+            call = StoredCall.model_validate_json(json.dumps(value), strict=True)
+            if not re.fullmatch(r"[0-9a-f]{64}", key) or key <= last:
+                raise ValueError
+        except (ValueError, AttributeError, KeyError, TypeError):
+            raise _broken(archive, f"'{name}' holds a line that is no call, or not in its place") from None
+        last = key
+        yield key, call
 
 
-def _check_agreement(archive: Path, name: str, path: Path, store: Path) -> None:
-    with CallStore(store, read_only=True) as held:
-        for key, call in _lines(archive, name, path):
+def _agreeing(archive: Path, lines: Iterator[tuple[str, StoredCall]], place: Path) -> Iterator[tuple[str, StoredCall]]:
+    """The calls of a file of an archive; `UserError` at one that the store at `place` holds with another reply."""
+    with CallStore(place, read_only=True) as held:
+        for key, call in lines:
             mine = held.get(key)
-            if mine is None or mine.transient or call.transient:
-                continue
-            if (mine.text, mine.outcome) != (call.text, call.outcome):
+            final = mine is not None and not mine.transient and not call.transient
+            if mine is not None and final and (mine.text, mine.outcome) != (call.text, call.outcome):
                 raise UserError(
-                    f"{archive}: conversation {call.conversation} has another reply under the key {key} than {store} "
+                    f"{archive}: conversation {call.conversation} has another reply under the key {key} than {place} "
                     "holds; import into another folder."
                 )
+            yield key, call
 
 
 @contextmanager

@@ -2,30 +2,39 @@
 
 Every call is committed by itself. The file is in WAL mode with `synchronous=NORMAL`: a killed process (SIGKILL too)
 loses nothing that was committed; only a power cut may lose the last calls, never damage the file. While nobody records,
-it is one plain file without side files.
+it is one plain file without side files: what a killed run left is put in order by whoever opens the store next, but
+for the empty file that tells the next run that records.
+
+Starting to record costs what is new. A store notes in itself the time of change that its file has after a run; where
+the file still has it, nobody has touched it and nothing is checked. After a killed run its own calls are, and
+everything where the file is another one (copied, edited, restored, of format 1): a call that damage hides would be paid
+for again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+import time
+import uuid
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, sha256
-from beamlib.models.base import TRANSIENT, Completion, ModelError, Outcome, Usage
+from beamlib.models import recording
+from beamlib.models.stored import StoredCall, Totals
 
-FORMAT = 1
+FORMAT = 2
+THIS_RUN = uuid.uuid4().hex
+"""The run that this process began; its workers are told, since they are processes of the same run."""
 PATIENCE = 10.0
 """Seconds to wait for another program that holds the file."""
 
@@ -39,89 +48,19 @@ _TABLE = (
     "input_tokens INTEGER, output_tokens INTEGER, cached_tokens INTEGER, latency REAL, finish_reason TEXT, time TEXT, "
     "sha256 TEXT)"
 )
+_RUNS = "CREATE TABLE runs (id TEXT PRIMARY KEY NOT NULL, began INTEGER NOT NULL, stamp INTEGER)"
+"""Who recorded: the greatest rowid when a run began (a call that is put gets a greater one), and the time of change, in
+nanoseconds, that the file was given when it was closed."""
+_FORMATS = {1: [(_TABLE,)], FORMAT: [(_TABLE,), (_RUNS,)]}
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM calls "
 _INSERT = f" INTO calls VALUES ({', '.join('?' * len(_COLUMNS))})"
 _PAGE = 500
 
-MOST = 2**53
-"""The largest count that every program reads back as it was written."""
-
-Count = Annotated[int, Field(ge=0, le=MOST)]
-
-
-class StoredCall(BaseModel):
-    """One call as it ended: `text`, or an `outcome` with its `message` where there was no usable reply.
-
-    `step` is the prompt's id; `latency` is in seconds, `time` is when the answer arrived (UTC, ISO 8601), tokens are as
-    the endpoint reported them. The request is not kept (contexts are huge): the key is its hash.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    role: str
-    conversation: str
-    step: str
-    about: str
-    model: str
-    base_url: str
-    repeat: Count = 0
-    attempt: Count = 0
-    text: str | None = None
-    outcome: Outcome | None = None
-    message: str = ""
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    cached_tokens: Count = 0
-    latency: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    finish_reason: str = ""
-    time: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00$")
-
-    @model_validator(mode="after")
-    def _one_end(self) -> StoredCall:
-        if (self.text is None) == (self.outcome is None):
-            raise ValueError("exactly one of text and outcome must be set")
-        return self
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens of the call."""
-        return Usage(self.input_tokens, self.output_tokens, self.cached_tokens)
-
-    @property
-    def transient(self) -> bool:
-        """Whether it failed in a way that may pass."""
-        return self.outcome in TRANSIENT
-
-    def completion(self) -> Completion:
-        """What the model said, or the `ModelError` that the call ended with."""
-        if self.text is None:
-            raise ModelError(self.message, self.outcome or Outcome.FAILED)
-        return Completion(self.text, self.usage, self.latency, self.finish_reason)
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Sums over the stored calls of one role, step and model; latency is in seconds, `calls` includes `failures`."""
-
-    role: str
-    step: str
-    model: str
-    calls: int
-    failures: int
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    latency: float
-
-
-def call_key(request: Mapping[str, Any], base_url: str, repeat: int) -> str:
-    """Hex SHA-256 of everything a reply depends on: where it goes, the body that is sent, and the repeat's number."""
-    asked = {"base_url": base_url, "repeat": repeat, "request": request}
-    return sha256(json.dumps(asked, sort_keys=True, separators=(",", ":"), allow_nan=False))
-
 
 class CallStore:
     """The calls of one conversation in the SQLite file `path`, by key. Safe to use from several threads.
+
+    `run_id` names the run that records, all its processes and backbones alike.
 
     Nothing is opened before it is needed, and a file that is not there holds nothing. The first `put` (or `claim`)
     makes the file and keeps other processes from recording into it until `close`; readers are never kept out. With
@@ -132,13 +71,14 @@ class CallStore:
     Each row carries its hash, so a damaged reply is never returned.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, run_id: str = THIS_RUN) -> None:
         self.path = path
         self.read_only = read_only
+        self.run_id = run_id
         self.in_flight: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[StoredCall]] = {}
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._claim: IO[bytes] | None = None
+        self._claimed = self._writing = False
 
     def __enter__(self) -> CallStore:
         return self
@@ -146,10 +86,13 @@ class CallStore:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def get(self, key: str) -> StoredCall | None:
-        """The call under `key`, if there is one."""
+    def get(self, key: str, *, of_run: bool = False) -> StoredCall | None:
+        """The call under `key`, if there is one; with `of_run` only one that this run has made."""
         with self._access() as connection:
-            row = connection.execute(_SELECT + "WHERE key = ?", (key,)).fetchone() if connection else None
+            if connection is None or (of_run and _format(connection) == 1):  # which does not know of runs
+                return None
+            made = " AND rowid > (SELECT began FROM runs WHERE id = ?)" if of_run else ""
+            row = connection.execute(_SELECT + "WHERE key = ?" + made, (key, self.run_id)[: 1 + of_run]).fetchone()
             return self._read(row, key)[1] if row else None
 
     def put(self, key: str, call: StoredCall) -> None:
@@ -171,7 +114,9 @@ class CallStore:
 
     def calls(self) -> Iterator[tuple[str, StoredCall]]:
         """All calls, sorted by key, read in pages: memory is bounded and others may write meanwhile."""
-        last = ""
+        last, found = "", 0
+        with self._access() as connection:
+            there = connection.execute("SELECT COUNT(*) FROM calls NOT INDEXED").fetchone()[0] if connection else 0
         while True:
             with self._access() as connection:
                 query = _SELECT + "WHERE key > ? ORDER BY key LIMIT ?"
@@ -180,10 +125,12 @@ class CallStore:
             for key, call in page:
                 if key <= last:  # a damaged index could lead in a circle
                     raise self._damaged("its index is out of order")
-                last = key
+                last, found = key, found + 1
                 yield key, call
             if len(page) < _PAGE:
-                return
+                break
+        if found < there:
+            raise self._damaged("its index does not lead to every call")
 
     def totals(self) -> list[Totals]:
         """Calls, tokens and seconds by role, step and model, in that order."""
@@ -197,29 +144,15 @@ class CallStore:
     def claim(self) -> bool:
         """Become the one process that records into the file; False where this store already was.
 
-        The file is made where it is missing. One that is there is checked from end to end first: a call that damage
-        hides would be paid for again.
+        The file is made where it is missing, and checked as far as the module's docstring says.
         """
         with self._lock:
-            if self._claim is not None:
+            if self._claimed:
                 return False
             if self.read_only:
                 raise UserError(f"{self.path}: the call store was opened for reading only; open it to record.")
             make_folder(self.path.parent)
-            self._claim = self._take_lock()
-            try:
-                with self._access(create=True) as connection:
-                    assert connection is not None
-                    problem = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-                    if problem != "ok":
-                        raise self._damaged(problem)
-                    for _ in self.calls():
-                        pass
-                    connection.execute("PRAGMA journal_mode=WAL").fetchone()
-                    connection.execute("PRAGMA synchronous=NORMAL")
-            except BaseException:
-                self._release()
-                raise
+            self._begin()
             return True
 
     def close(self) -> None:
@@ -229,15 +162,67 @@ class CallStore:
             try:
                 with self._told():
                     if connection is not None:
-                        if self._claim is not None:
-                            # Out of WAL, it can be read from a folder without write permission, or be copied alone.
-                            # While a reader has it open that is refused, and WAL stays: no harm.
-                            connection.execute("PRAGMA busy_timeout=0")
-                            with suppress(sqlite3.OperationalError):
-                                connection.execute("PRAGMA journal_mode=DELETE").fetchone()
+                        stamp = time.time_ns()
+                        if self._claimed:
+                            connection.execute("UPDATE runs SET stamp = ? WHERE id = ?", (stamp, self.run_id))
+                        left = self._writing and self._out_of_wal(connection)
                         connection.close()
+                        if self._claimed and left:
+                            with suppress(PermissionError):  # another user's file: it is checked again
+                                os.utime(self.path, ns=(stamp, stamp))
             finally:
                 self._release()
+
+    def _begin(self) -> None:
+        try:
+            killed = recording.take(self._beside("-recording"))
+        except BlockingIOError:
+            raise UserError(
+                f"{self.path}: another run is recording into this call store; wait until it has ended, or stop it."
+            ) from None
+        except OSError as error:
+            raise self._inaccessible(error.strerror) from None
+        self._claimed = True
+        try:
+            self._disconnect()  # what only reads may have opened the file as one that nobody writes to
+            with self._access(create=True) as connection:
+                assert connection is not None
+                self._check(connection, self.path.stat().st_mtime_ns, killed=killed)
+                connection.execute("PRAGMA journal_mode=WAL").fetchone()
+                connection.execute("PRAGMA synchronous=NORMAL")
+        except BaseException:
+            self._disconnect()
+            self._release()
+            raise
+
+    def _check(self, connection: sqlite3.Connection, changed: int, *, killed: bool) -> None:
+        """Check what nobody has vouched for in the file, whose time of change is `changed`, and note the run."""
+        known = _format(connection) == FORMAT
+        began = connection.execute("SELECT MAX(began) FROM runs").fetchone()[0] if known else None
+        untouched = known and connection.execute("SELECT 1 FROM runs WHERE stamp = ?", (changed,)).fetchone()
+        if not untouched:
+            after = began if killed and began is not None else 0
+            problem = "ok" if after else connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if problem != "ok":
+                raise self._damaged(problem)
+            for row in connection.execute(_SELECT + "WHERE rowid > ?", (after,)):
+                self._check_row(row)
+        connection.execute("BEGIN IMMEDIATE")
+        if not known:
+            connection.execute(_RUNS)
+            connection.execute(f"PRAGMA user_version={FORMAT}")
+        connection.execute(
+            "INSERT OR IGNORE INTO runs SELECT ?, COALESCE(MAX(rowid), 0), NULL FROM calls", (self.run_id,)
+        )
+        connection.execute("COMMIT")
+
+    def _out_of_wal(self, connection: sqlite3.Connection) -> bool:
+        # Out of WAL, it can be read from a folder without write permission, or be copied alone. While another has it
+        # open that is refused, and WAL stays: the last to close it clears the side files away.
+        connection.execute("PRAGMA busy_timeout=0")
+        with suppress(sqlite3.OperationalError):
+            return bool(connection.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",))
+        return False
 
     @contextmanager
     def _access(self, create: bool = False) -> Iterator[sqlite3.Connection | None]:
@@ -263,7 +248,7 @@ class CallStore:
         new.unlink(missing_ok=True)
         connection = sqlite3.connect(new)
         try:
-            connection.executescript(f"BEGIN; {_TABLE}; PRAGMA user_version={FORMAT}; COMMIT;")
+            connection.executescript(f"BEGIN; {_TABLE}; {_RUNS}; PRAGMA user_version={FORMAT}; COMMIT;")
         finally:
             connection.close()
         new.replace(self.path)
@@ -271,19 +256,21 @@ class CallStore:
     def _connect(self) -> sqlite3.Connection:
         if self.path.stat().st_size == 0:
             raise self._damaged("the file is empty")
-        address = f"{self.path.resolve().as_uri()}?mode={self._opening()}"
+        opening = self._opening()
+        self._writing = opening == "rw"
+        address = f"{self.path.resolve().as_uri()}?mode={opening}"
         connection = sqlite3.connect(address, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA trusted_schema=OFF")  # the file may come from anybody
             connection.execute("PRAGMA cell_size_check=ON")
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            version = _format(connection)
             tables = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 9").fetchall()
-            if version not in (0, FORMAT):
+            if version not in (0, *_FORMATS):
                 raise UserError(
                     f"{self.path}: a database of format {version} where a call store of format {FORMAT} belongs; read "
                     "it with the version of beamlib that wrote it, or move it away."
                 )
-            if version != FORMAT or tables != [(_TABLE,)]:
+            if tables != _FORMATS.get(version):
                 raise self._damaged("it does not hold the table of a call store")
         except BaseException:
             connection.close()
@@ -291,55 +278,40 @@ class CallStore:
         return connection
 
     def _opening(self) -> str:
-        if not self.read_only or self._beside("-journal").exists():
-            return "rw"  # a journal means that a run was killed in the middle: only a writer can roll it back
-        if not self._beside("-wal").exists():
-            with self.path.open("rb") as handle:
-                header = handle.read(20)
-            if header[18:20] == b"\2\2":  # in WAL mode without a WAL: SQLite would have to make one beside it
-                return "ro&immutable=1"
-        return "ro"
+        if self._claimed:
+            return "rw"
+        if self._beside("-wal").exists() or self._beside("-journal").exists():  # a run is at work, or was killed
+            return "rw" if os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK) else "ro"
+        with self.path.open("rb") as handle:
+            header = handle.read(20)
+        # In WAL mode without a WAL: SQLite would have to make one beside it.
+        return "ro&immutable=1" if header[18:20] == b"\2\2" else "ro"
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def _beside(self, ending: str) -> Path:
         return self.path.with_name(self.path.name + ending)
 
-    def _take_lock(self) -> IO[bytes]:
-        # A file of its own: closing any handle of the database would drop SQLite's locks. The system frees the lock
-        # when its process ends, however it ends.
-        path = self._beside("-recording")
-        while True:
-            handle: IO[bytes] | None = None
-            try:
-                handle = path.open("ab")
-                fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if path.exists() and os.path.samestat(os.fstat(handle.fileno()), path.stat()):
-                    return handle
-            except BlockingIOError:
-                if handle:
-                    handle.close()
-                raise UserError(
-                    f"{self.path}: another run is recording into this call store; wait until it has ended, or stop it."
-                ) from None
-            except FileNotFoundError:  # the other run has just removed it
-                pass
-            except OSError as error:
-                raise self._inaccessible(error.strerror) from None
-            if handle:
-                handle.close()
-
     def _release(self) -> None:
-        if self._claim is not None:
-            self._beside("-recording").unlink(missing_ok=True)
-            self._claim.close()
-            self._claim = None
+        if self._claimed:
+            self._claimed = self._writing = False
+            recording.give(self._beside("-recording"))
 
     def _read(self, row: tuple[Any, ...], key: str | None = None) -> tuple[str, StoredCall]:
-        if row[-1] != _checksum(row[:-1]) or key not in (None, row[0]):
-            raise self._damaged("a call does not agree with its hash")
+        self._check_row(row)
+        if key not in (None, row[0]):
+            raise self._damaged("its index leads to another call")
         try:
             return row[0], StoredCall.model_validate(dict(zip(_COLUMNS[1:-1], row[1:-1], strict=True)))
         except ValidationError as error:
             raise self._damaged(error.errors()[0]["msg"]) from None
+
+    def _check_row(self, row: tuple[Any, ...]) -> None:
+        if row[-1] != _checksum(row[:-1]):
+            raise self._damaged("a call does not agree with its hash")
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -371,6 +343,10 @@ class CallStore:
             f"{self.path}: not a call store, or a damaged one ({problem}); restore it from a copy or an archive, or "
             "move it away to pay for its calls again."
         )
+
+
+def _format(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _row(key: str, call: StoredCall) -> tuple[Any, ...]:

@@ -35,6 +35,9 @@ from beamlib.models.keys import (
 MODELS = "models.yaml"
 """Name of a models file in the folder of parameter files, and in a run folder where one endpoint plays every role."""
 
+BACKBONE = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+"""The name of a reader, which is part of the name of a folder."""
+
 _OURS = ("model", "messages", "stream", "n", "temperature", "seed", "max_tokens", "max_completion_tokens")
 Author = Literal["planner", "titler", "narrator", "augmenter", "asker", "speaker", "detector", "prober"]
 """Who writes a conversation (paper, sections 2.2, 2.3 and appendix B): people, seeds and plans; titles; narratives;
@@ -191,7 +194,7 @@ class ModelsFile(BaseModel):
     @classmethod
     def _names(cls, value: dict[str, Reader]) -> dict[str, Reader]:
         for name in value:
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+            if not re.fullmatch(BACKBONE, name):
                 raise ValueError(f"the backbone's name {name!r:.80} must be letters, digits, '.', '_' and '-'")
         return value
 

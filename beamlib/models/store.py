@@ -11,17 +11,13 @@ from typing import Any, Literal, Protocol
 
 from beamlib.errors import UserError
 from beamlib.models.base import Completion, ModelError, Prompt, fly, stopping
-from beamlib.models.calls import MOST, CallStore, StoredCall, Totals, call_key
+from beamlib.models.calls import THIS_RUN, CallStore
 from beamlib.models.endpoints import Endpoint
+from beamlib.models.stored import MOST, StoredCall, Totals, call_key
 
-__all__ = ["CallStore", "Mode", "StoredCall", "StoredModel", "Totals", "call_key"]
+__all__ = ["THIS_RUN", "CallStore", "Mode", "StoredCall", "StoredModel", "Totals", "call_key"]
 
 Mode = Literal["replay", "record", "refresh"]
-
-
-def now() -> str:
-    """The time as stored calls carry it: UTC, ISO 8601, so that later times are greater texts."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 class _Endpointed(Protocol):
@@ -39,9 +35,9 @@ class StoredModel:
     """A model whose calls go through a store.
 
     `replay` never calls: what is not held is a `UserError` that names `command`, which would record it. `record` calls
-    what is missing and asks again what failed in a way that may pass. `refresh` calls everything that is older than
-    `since` (a time as `now()` gives it; by default that of this object) and replaces what is held when the new answer
-    has arrived (never by a failure that may pass). Without `confirmed` anything that would be called is a `UserError`.
+    what is missing and asks again what failed in a way that may pass. `refresh` calls everything that the store's run
+    (`run_id`) has not called itself, and replaces what is held when the new answer has arrived (never by a failure that
+    may pass). Without `confirmed` anything that would be called is a `UserError`.
 
     A call is written the moment it arrives, before anyone sees it, even if whoever asked has been cancelled: it has
     been paid for. Calls asked for at the same time under one key are made once. A call that ended in a `ModelError` is
@@ -58,9 +54,7 @@ class StoredModel:
         conversation: str,
         command: str,
         confirmed: bool = True,
-        since: str | None = None,
     ) -> None:
-        self.since = since or now()
         self.model = model
         self.store = store
         self.mode = mode
@@ -97,11 +91,9 @@ class StoredModel:
         return (await asyncio.shield(task)).completion()
 
     def _held(self, key: str) -> StoredCall | None:
-        call = self.store.get(key)
-        if call is None or self.mode == "replay":
-            return call
-        renew = self.mode == "refresh" and call.time < self.since
-        return None if renew or call.transient else call
+        call = self.store.get(key, of_run=self.mode == "refresh")
+        again = call is not None and call.transient and self.mode != "replay"
+        return None if again else call
 
     def _may_call(self, prompt: Prompt) -> None:
         where = f"conversation {self.conversation}, step {prompt.id}, {prompt.about or self.role}"
@@ -151,7 +143,7 @@ class StoredModel:
             base_url=self.model.endpoint.base_url,
             repeat=prompt.repeat,
             attempt=prompt.attempt,
-            time=now(),
+            time=datetime.now(UTC).isoformat(timespec="microseconds"),
             **ended,
         )
 

@@ -170,7 +170,7 @@ def assemble(run: Path, options: Options) -> dict[str, Table]:
         made[columns.name] = table = _table(columns, options, sizes, notes)
         files += _figure(columns, table, options, run / "figures" / ALL)
     for name, title in _OF_DATA.items():
-        parts = {one.manifest.size: one.part for one in reversed(found)}
+        parts: dict[str, str] = {one.manifest.size: one.part for one in reversed(found)}
         paths = [run / "tables" / parts[size] / f"{name}.csv" for size in sizes]
         if there := [path for path in paths if path.exists()]:
             made[name] = joined(f"{title}, all sizes", there)

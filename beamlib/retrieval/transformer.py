@@ -29,7 +29,8 @@ SPARSE_BATCH = 8
 """The same for sparse vectors, which take the whole vocabulary for every position: at 512 tokens and 30,522 word pieces
 the process grows by 1.0 GB with 8 and by 3.9 GB with 32, in no less time."""
 
-_HUB_NAME = re.compile(r"\w[\w.-]*(?:/[\w.-]+)?")
+HUB_NAME = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)?")
+"""A model by its name on the hub, which is no path."""
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 _NOT_NEEDED = (*_PICKLES, "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.gguf", "onnx/*", "openvino/*", "*.tflite")
 
@@ -147,7 +148,7 @@ def _need_library(name: str, parameter: str) -> None:
 def _downloaded(name: str, parameter: str) -> Path:
     from huggingface_hub import snapshot_download
 
-    if not _HUB_NAME.fullmatch(name):
+    if not HUB_NAME.fullmatch(name):
         raise UserError(
             f"{parameter} is {name!r}, which is no folder and no model name such as BAAI/bge-small-en-v1.5."
         )

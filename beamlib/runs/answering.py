@@ -12,9 +12,10 @@ from beamlib.memory import FullContext, Light, LightSettings, Memory, NoMemory, 
 from beamlib.memory.released import LIGHT_FLAGS, RAG_FLAGS
 from beamlib.models.base import Completion, Model, ModelError, Prompt, gather_all, run
 from beamlib.models.roster import Roster
+from beamlib.models.store import THIS_RUN
 from beamlib.params import RunParameters
 from beamlib.runs.arms import Arm
-from beamlib.runs.calling import STARTED, open_roster, resolved
+from beamlib.runs.calling import open_roster, resolved
 from beamlib.runs.oracle import Oracle
 from beamlib.runs.own import OwnMemory
 from beamlib.runs.reading import read_light
@@ -196,13 +197,13 @@ class AnswerTask:
     parameters: RunParameters
     evidence: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     processes: int = 1
-    since: str = STARTED  # the parent's: a worker began later
+    run_id: str = THIS_RUN  # the parent's: a worker is of the same run
 
 
 def answer_task(task: AnswerTask) -> dict[str, list[Answer]]:
     """The answers of a task's arms, in a process of its own."""
     parameters = resolved(task.parameters)
-    with open_roster(parameters, task.conversation.id, task.processes, task.since) as roster:
+    with open_roster(parameters, task.conversation.id, task.processes, task.run_id) as roster:
         return answer_arms(task.arms, task.conversation, task.probes, parameters, roster, task.evidence)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from beamlib.params import RunParameters
+from beamlib.params import OWN_MEMORY, RetrieverName, RunParameters
 
 MemoryName = Literal["none", "oracle", "full-context", "rag", "light", "own"]
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
@@ -32,17 +32,17 @@ class Arm(BaseModel):
     """One memory with its settings. `retriever` and `k` are None where the memory retrieves nothing.
 
     `other_budget` is the context budget of LIGHT where it is not the run's. `target` is the `file.py:Class` of a memory
-    that is not part of this package.
+    that is not part of this package. All that `name` is made of is of a closed set or a plain name: it names a folder.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     memory: MemoryName
-    retriever: str | None = None
-    k: int | None = None
+    retriever: RetrieverName | None = None
+    k: Annotated[int, Field(ge=1)] | None = None
     without: Component | None = None
     other_budget: Literal["fixed", "flowing"] | None = None
-    target: str | None = None
+    target: Annotated[str, Field(pattern=f"^{OWN_MEMORY}$")] | None = None
 
     @property
     def name(self) -> str:

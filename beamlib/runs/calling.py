@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from beamlib.files import to_json
+from beamlib.files import inside, to_json
 from beamlib.models.base import Model
 from beamlib.models.careful import Careful
 from beamlib.models.client import EndpointModel
@@ -18,15 +18,13 @@ from beamlib.models.endpoints import Endpoint, ModelsFile, load_models
 from beamlib.models.offline import OFFLINE_NAME, OfflineModel
 from beamlib.models.prompts import check_overrides
 from beamlib.models.roster import Roster
-from beamlib.models.store import CallStore, StoredModel, now
+from beamlib.models.store import THIS_RUN, CallStore, StoredModel
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.text import use_counter
 
 _REPLY_IN_RESERVE = 1_024
 _LEAST_WINDOW = 4_000  # less than a memory can be packed into; a smaller reader refuses, and the estimate warns of it
 _OFFLINE_WINDOW = 131_072  # tokens the stand-in reads of a whole conversation: as many as Qwen2.5-32B (section 4.1)
-STARTED = now()
-"""When this program began: `refresh` renews what is older, over all backbones and worker processes of a run."""
 
 ROLES = ("reader", "memory", "compressor", "judge", "aligner")
 READER_OF = "reader:"
@@ -134,12 +132,17 @@ def part_of(parameters: RunParameters) -> str:
     return f"{parameters.size.lower()}-{parameters.backbone or next(iter(found.readers))}"
 
 
+def place_of(parameters: RunParameters, *parts: str) -> Path:
+    """A file or folder (an arm's, by its name) of a tier of one backbone, inside the run folder."""
+    return inside(Path(parameters.run), part_of(parameters), *parts)
+
+
 def calls_folder(parameters: RunParameters, suite: str = "") -> Path:
     """Where the call stores of a tier lie; backbones share them, as LIGHT's reading does not depend on the reader.
 
     Those of another benchmark (`beamlib.suites`) lie under its name, `suite`, whatever the tier.
     """
-    return Path(parameters.run) / "calls" / (suite or parameters.size.lower())
+    return Path(parameters.run) / "calls" / (suite or parameters.size.lower())  # may be a link to another disk
 
 
 def recording_command(parameters: RunParameters) -> str:
@@ -165,7 +168,7 @@ def open_roster(
     parameters: RunParameters,
     conversation: str,
     processes: int = 1,
-    since: str = STARTED,
+    run_id: str = THIS_RUN,
     *,
     suite: str = "",
     command: str = "",
@@ -180,9 +183,9 @@ def open_roster(
         yield Roster.of(OfflineModel())
         return
     prompts = Path(parameters.prompts) if parameters.prompts else None
-    path = calls_folder(parameters, suite) / f"{conversation}.sqlite"
+    path = inside(calls_folder(parameters, suite), f"{conversation}.sqlite")
     command = command or recording_command(parameters)
-    with CallStore(path, read_only=parameters.calls == "replay") as store:
+    with CallStore(path, read_only=parameters.calls == "replay", run_id=run_id) as store:
         models: dict[str, Model] = {}
         for role, endpoint in roles.items():
             lanes = max(1, endpoint.concurrency // processes)
@@ -194,16 +197,18 @@ def open_roster(
                 conversation=conversation,
                 command=command,
                 confirmed=parameters.confirm_cost,
-                since=since,
             )
             models[role] = Careful(stored)
         yield roster(models)
 
 
 def stored_calls(folder: Path) -> int:
-    """How many calls the stores of a tier hold at this moment, while others write to them."""
+    """How many calls the stores of a tier hold at this moment, while others write to them.
+
+    Opened as one who may write: the last to close a store in WAL clears its side files away.
+    """
     total = 0
     for path in sorted(folder.glob("*.sqlite")):
-        with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as held:
+        with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as held:
             total += int(held.execute("SELECT count(*) FROM calls").fetchone()[0])  # for a progress bar: a miss is none
     return total

@@ -29,7 +29,7 @@ from beamlib.models.tokens import ENDPOINT_COUNTER, EndpointCounter
 from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.runs.arms import Arm
-from beamlib.runs.calling import calls_folder, endpoints, part_of, resolved, roster
+from beamlib.runs.calling import calls_folder, endpoints, place_of, resolved, roster
 from beamlib.runs.evaluate import plan_run
 from beamlib.runs.judging import work
 from beamlib.runs.records import Answer
@@ -261,7 +261,7 @@ def stored_means(parameters: RunParameters) -> dict[Step, float]:
 
 def estimate_path(parameters: RunParameters) -> Path:
     """Where the estimate that a run was started on is kept."""
-    return Path(parameters.run) / part_of(parameters) / "estimate.json"
+    return place_of(parameters, "estimate.json")
 
 
 def save(found: Estimate, parameters: RunParameters) -> Path | None:

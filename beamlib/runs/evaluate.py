@@ -31,7 +31,7 @@ from beamlib.processes import process_pool
 from beamlib.runs import manifest as manifests
 from beamlib.runs.answering import AnswerTask, answer_alone, answer_task, ingested
 from beamlib.runs.arms import Arm, arms_of, experiments
-from beamlib.runs.calling import calls_folder, part_of, resolved
+from beamlib.runs.calling import calls_folder, place_of, resolved
 from beamlib.runs.judging import JudgeTask, evidence_of, judge_task, to_judge
 from beamlib.runs.manifest import ConversationRecord, Manifest
 from beamlib.runs.progress import as_they_end
@@ -116,9 +116,8 @@ def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
 
 def left_out(parameters: RunParameters) -> dict[str, str]:
     """The conversations that the arms of a run, as far as they are on file, were made without, with the reason."""
-    folder = Path(parameters.run) / part_of(parameters)
-    names = [arm.name for arm in arms_of(parameters, experiments(parameters))]
-    there = [folder / name for name in names if (folder / name / "manifest.json").exists()]
+    places = [place_of(parameters, arm.name) for arm in arms_of(parameters, experiments(parameters))]
+    there = [place for place in places if (place / "manifest.json").exists()]
     return {key: why for place in there for key, why in manifests.read(place).left_out.items()}
 
 
@@ -138,8 +137,7 @@ def plan_run(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     loaded = {one.conversation.id: one for one in islice(reading, wanted)}
     if left_out and not quiet:
         print(left_out_line(left_out), file=sys.stderr)
-    folder = Path(parameters.run) / part_of(parameters)
-    results = {arm.name: _on_file(folder / arm.name, arm, parameters) for arm in arms}
+    results = {arm.name: _on_file(place_of(parameters, arm.name), arm, parameters) for arm in arms}
     for held in results.values():
         held.drop(left_out, asked=[*loaded, *left_out])
     records = {key: record_of(value) for key, value in loaded.items()}
@@ -320,9 +318,9 @@ def answers_to_probe(
     Indexing ten million tokens for a single question takes half a minute, so what is on file is not asked again.
     """
     parameters = resolved(parameters)
-    key, folder = loaded.conversation.id, Path(parameters.run) / part_of(parameters)
+    key = loaded.conversation.id
     answers: dict[str, Answer] = {}
-    for held in [_on_file(folder / arm.name, arm, parameters) for arm in arms] if parameters.data else []:
+    for held in [_on_file(place_of(parameters, arm.name), arm, parameters) for arm in arms] if parameters.data else []:
         if held.records.get(key) == record_of(loaded):
             for answer in held.answers.get(key, ()):
                 if answer.probe_id == probe.id and not answer.transient:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from beamlib.benchmark.loading import Loaded
 from beamlib.models.roster import Roster
+from beamlib.models.store import THIS_RUN
 from beamlib.params import RunParameters
 from beamlib.runs.answering import answer_arms
 from beamlib.runs.arms import Arm
-from beamlib.runs.calling import STARTED, open_roster, resolved
+from beamlib.runs.calling import open_roster, resolved
 from beamlib.runs.records import Answer
 from beamlib.scoring.judge import ToJudge, judge_answers
 from beamlib.scoring.records import Judgement
@@ -26,13 +27,13 @@ class JudgeTask:
     asked: Mapping[str, Sequence[ToJudge]]
     parameters: RunParameters
     processes: int = 1
-    since: str = STARTED  # the parent's: a worker began later
+    run_id: str = THIS_RUN  # the parent's: a worker is of the same run
 
 
 def judge_task(task: JudgeTask) -> dict[str, list[Judgement]]:
     """The verdicts on a task's answers by arm, in a process of its own."""
     parameters = resolved(task.parameters)
-    with open_roster(parameters, task.conversation_id, task.processes, task.since) as roster:
+    with open_roster(parameters, task.conversation_id, task.processes, task.run_id) as roster:
         return _judgements(task.asked, parameters, roster)
 
 

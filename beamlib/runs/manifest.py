@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 import beamlib
 from beamlib.benchmark.checksums import REVISION, DataFile, State
-from beamlib.benchmark.sources import RECORD, Source
+from beamlib.benchmark.model import SIZES, Size
+from beamlib.benchmark.sources import NUMBER, RECORD, Source
 from beamlib.errors import UserError
 from beamlib.files import read_json, sha256, sha256_of_file, to_json, write_json
 from beamlib.models.prompts import prompt_file
@@ -83,6 +84,18 @@ _ANSWER_PARAMETERS = (
 _JUDGE_PARAMETERS = ("question_in_prompt", "judge_repeats", "alignment")
 
 
+_RECORDED = (*_ANSWER_PARAMETERS, *_JUDGE_PARAMETERS, "variant", "released")
+_Settings = create_model(
+    "_Settings",
+    __config__=ConfigDict(extra="forbid", strict=True),
+    arm=(Arm, ...),
+    **{name: (RunParameters.model_fields[name].annotation, RunParameters.model_fields[name]) for name in _RECORDED},  # type: ignore[call-overload]
+)
+"""What `settings` of a manifest holds: the arm, and parameters of the types that a run has."""
+
+ConversationId = Annotated[str, Field(pattern=rf"^({'|'.join(SIZES)})-{NUMBER.pattern}$")]
+
+
 class ConversationRecord(BaseModel):
     """The conversation an arm has finished: hashes of its treated content and of its questions with their gold.
 
@@ -110,14 +123,14 @@ class Manifest(BaseModel):
 
     schema_version: Literal[1] = 1
     arm: str
-    size: str
+    size: Size
     configuration: Configuration
     settings: dict[str, Any]
     reader: str
     judge: str
     models: dict[str, dict[str, Any]]
     data_revision: str
-    conversations: dict[str, ConversationRecord]
+    conversations: dict[ConversationId, ConversationRecord]
     data_sha256: str
     question_set_sha256: str
     prompts: dict[str, str]
@@ -126,9 +139,9 @@ class Manifest(BaseModel):
     commit: str
     answers_key: str
     judgements_key: str
-    answers_sha256: dict[str, str]
-    judgements_sha256: dict[str, str]
-    left_out: dict[str, str] = Field(default_factory=dict)
+    answers_sha256: dict[ConversationId, str]
+    judgements_sha256: dict[ConversationId, str]
+    left_out: dict[ConversationId, str] = Field(default_factory=dict)
 
 
 @cache
@@ -258,7 +271,7 @@ def configuration_of_run(parameters: RunParameters) -> str:
 
 def recorded_parameters(manifest: Manifest) -> dict[str, Any]:
     """The parameters that a run's calls rested on, as far as a manifest says: all but data, models and prompts."""
-    return {name: manifest.settings[name] for name in (*_ANSWER_PARAMETERS, *_JUDGE_PARAMETERS, "variant", "released")}
+    return {name: manifest.settings[name] for name in _RECORDED}
 
 
 def combined_hash(hashes: Mapping[str, str]) -> str:
@@ -345,18 +358,32 @@ def read(folder: Path) -> Manifest:
     path = folder / "manifest.json"
     value = read_json(path)
     stated = value.pop("sha256", None) if isinstance(value, dict) else None
+    name = ""
     try:
         found = Manifest.model_validate(value)
+        name = "settings."
+        arm = Arm.model_validate(_Settings.model_validate(found.settings).arm)
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
+        name += ".".join(str(part) for part in first["loc"])
         raise UserError(
             f"{path}: field '{name}': {first['msg']}; the file was not written by this version, "
             "delete the folder and run again."
         ) from None
     if stated != sha256(to_json(value).encode("utf-8", "surrogatepass")):
         raise UserError(f"{path}: it was changed after it was written; delete the folder and run again.")
+    if found.arm != arm.name:
+        raise UserError(
+            f"{path}: field 'arm' is {found.arm!r} where its settings are those of {arm.name!r}; run again."
+        )
     return found
+
+
+def ensure_finished(manifest: Manifest, where: str) -> None:
+    """A `UserError` where an arm was killed in the middle: not every conversation has its answers and judgements."""
+    done = (manifest.answers_sha256.keys(), manifest.judgements_sha256.keys(), manifest.conversations.keys())
+    if not manifest.conversations or len(set(map(frozenset, done))) > 1:
+        raise UserError(f"{where}: not every conversation in it has answers and judgements; run it to its end.")
 
 
 def write(folder: Path, manifest: Manifest) -> None:

@@ -2,128 +2,179 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from beamlib.benchmark.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.files import read_json, temporary_folder, to_json, write_json, write_text
+from beamlib.files import make_folder, read_json, sha256_of_file, temporary_folder, to_json, write_json, write_text
 from beamlib.models.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beamlib.models.endpoints import MODELS, key_variables, load_models
 from beamlib.models.keys import refuse_keys
+from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import prompt_ids
 from beamlib.params import RunParameters, parse_parameters
+from beamlib.retrieval.transformer import HUB_NAME
 from beamlib.runs import manifest as manifests
 from beamlib.runs.arms import Arm
-from beamlib.runs.calling import part_of
+from beamlib.runs.calling import part_of, place_of
 from beamlib.runs.evaluate import evaluate
 from beamlib.runs.manifest import Manifest
 
 PARAMETERS = "parameters.json"
 RECORDS = ("answers.jsonl", "judgements.jsonl", "manifest.json")
 _ELSEWHERE = {"memorycode": ""}  # of another benchmark: no answer that is published here rests on it
+_NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "authors": "", "confirm_cost": False}
 
 
 def keep_settings(parameters: RunParameters) -> None:
-    """Write what a replay needs beside the arms of a tier: parameters, models file and overridden prompts.
+    """Write what a replay needs beside the arms of a tier: parameters, models file (if any) and overridden prompts.
 
     Paths become names inside that folder, the data folder is left out: on another machine it lies elsewhere.
     """
-    folder = Path(parameters.run) / part_of(parameters)
+    folder = place_of(parameters)
     own = Path(parameters.prompts) if parameters.prompts else None
     for earlier in sorted((folder / "prompts").glob("*.md")):  # a replay must not take those of an earlier run
         earlier.unlink()
     for name in prompt_ids() if own else []:
         if own and (own / f"{name}.md").exists():
             write_text(folder / "prompts" / f"{name}.md", (own / f"{name}.md").read_text(encoding="utf-8"))
-    load_models(Path(parameters.models)).keep(folder)
-    inside: dict[str, Any] = {"data": "", "run": "", "models": "models.yaml", "own_memory": "", "authors": ""}
-    inside |= {"prompts": "prompts" if own else "", "confirm_cost": False}  # a yes is nobody else's
-    kept = parameters.model_copy(update=inside).model_dump(mode="json", exclude=set(_ELSEWHERE))
+    if parameters.models:
+        load_models(Path(parameters.models)).keep(folder)
+    changes = {**_NOBODY_ELSES, "models": MODELS if parameters.models else "", "prompts": "prompts" if own else ""}
+    kept = parameters.model_copy(update=changes).model_dump(mode="json", exclude=set(_ELSEWHERE))
     write_json(folder / PARAMETERS, kept)
 
 
 def publish(run: Path, archive: Path) -> str:
-    """Write the calls of the run folder `run`, and what was made of them, to `archive`; returns a line to print."""
-    if not (run / "calls").is_dir():
-        raise UserError(f"{run}: it holds no stored calls; name the folder of a run that called models.")
+    """Write the calls of the run folder `run`, and what was made of them, to `archive`; returns a line to print.
+
+    Of the offline stand-in no call is stored, and none is shipped: `verify` makes its answers again.
+    """
     used = key_variables(*run.rglob(MODELS))
     searched = refuse_keys(run.rglob("*"), used)
     extra: dict[str, Path] = {}
+    offline = False
     for settings in sorted(run.glob(f"*/{PARAMETERS}")):
         part = settings.parent
-        files = [settings, part / "models.yaml", *sorted(part.glob("prompts/*.md"))]
+        files = [settings, *sorted(part.glob(MODELS)), *sorted(part.glob("prompts/*.md"))]
         arms = [path.parent for path in sorted(part.glob("*/manifest.json"))]
-        files += [arm / name for arm in arms for name in RECORDS if (arm / name).exists()]
+        for arm in arms:
+            found = manifests.read(arm)
+            manifests.ensure_finished(found, str(arm))
+            offline |= found.reader == OFFLINE_NAME
+        files += [arm / name for arm in arms for name in RECORDS]
         extra |= {path.relative_to(run).as_posix(): path for path in files}
-    keys = [f"no file holds the key in {', '.join(searched)}"] if searched else []
+    if not extra and not (run / "calls").is_dir():
+        raise UserError(
+            f"{run}: it holds no stored calls, and no {PARAMETERS} in a part of it; name a folder that run_all.sh has "
+            "finished."
+        )
+    notes = [f"no file holds the key in {', '.join(searched)}"] if searched else []
     if left := sorted(used - set(searched)):
-        keys.append(f"not searched for the key in {', '.join(left)}, which is not set here or holds a placeholder")
-    return "; ".join([f"wrote {archive}: {_described(export_calls(run / 'calls', archive, extra))}", *keys])
+        notes.append(f"not searched for the key in {', '.join(left)}, which is not set here or holds a placeholder")
+    notes += [f"holds answers of the {OFFLINE_NAME}"] if offline else []
+    return "; ".join([f"wrote {archive}: {described(export_calls(run / 'calls', archive, extra))}", *notes])
 
 
 def verify(archive: Path, data: Path | None) -> str:
     """Check every hash of `archive`; with `data`, replay it and compare all answers and judgements.
 
-    Returns what to print; a difference is a `UserError` that names the first record set that came out otherwise.
+    Returns what to print; a difference is a `UserError` that names the first record set that came out otherwise. What
+    is unpacked and made stays in a temporary folder: each place in it is made by `beamlib.files.inside`.
     """
-    summary = verify_archive(archive)
     if data is None:
-        return f"{archive}: every hash agrees; {_described(summary)}"
+        return f"{archive}: every hash agrees; {described(verify_archive(archive))}"
     with temporary_folder("beamlib-replay-") as folder:
-        run = folder / "published"
-        import_calls(archive, run)
-        lines = [_replayed(path, data.absolute(), archive) for path in sorted(run.glob(f"*/{PARAMETERS}"))]
+        published, replay = folder / "published", folder / "replay"
+        summary = import_calls(archive, published)
+        make_folder(replay)
+        if (published / "calls").exists():
+            (published / "calls").rename(replay / "calls")
+        try:
+            lines = [
+                _replayed(path.parent, replay, data.absolute()) for path in sorted(published.glob(f"*/{PARAMETERS}"))
+            ]
+        except UserError as error:  # its user has no such folder, but has the archive
+            raise UserError(str(error).replace(f"{published}/", f"{archive}: ")) from None
     if not lines:
         raise UserError(
             f"{archive}: it holds calls but no run to replay; export a folder that run_all.sh has finished."
         )
-    return "\n".join([f"{archive}: every hash agrees; {_described(summary)}", *lines])
+    return "\n".join([f"{archive}: every hash agrees; {described(summary)}", *lines])
 
 
-def _described(summary: ArchiveSummary) -> str:
-    return (
+def described(summary: ArchiveSummary) -> str:
+    """What an archive holds, as a phrase."""
+    calls = (
         f"{summary.calls:,} calls ({summary.failures:,} without a usable reply) to {', '.join(summary.models)}, "
-        f"{summary.input_tokens:,} input and {summary.output_tokens:,} output tokens; sha256 {summary.sha256}"
+        f"{summary.input_tokens:,} input and {summary.output_tokens:,} output tokens"
     )
+    return f"{calls if summary.calls else 'no calls'}; sha256 {summary.sha256}"
 
 
-def _replayed(settings: Path, data: Path, archive: Path) -> str:
-    """Replay one tier of one backbone into a folder of its own, on the published calls."""
-    part = settings.parent
-    published = [manifests.read(path.parent) for path in sorted(part.glob("*/manifest.json"))]
+def _replayed(part: Path, replay: Path, data: Path) -> str:
+    """Replay one tier of one backbone, unpacked at `part`, into the run folder `replay`, on the published calls."""
+    published = {path.parent: manifests.read(path.parent) for path in sorted(part.glob("*/manifest.json"))}
+    for folder, one in published.items():
+        manifests.ensure_finished(one, str(folder))
+        if one.arm != folder.name:
+            raise UserError(f"{folder}/manifest.json: field 'arm' is {one.arm!r}, not the folder's name.")
     # A memory of one's own is not in the archive.
-    ours = [one for one in published if one.settings["arm"]["target"] is None]
-    changes = {
-        "data": str(data),
-        "run": str(part.parent / "replay"),
-        "models": str(part / "models.yaml"),
-        "prompts": str(part / "prompts") if read_json(settings).get("prompts") else "",
-        "calls": "replay",
-        **_ELSEWHERE,
-    }
-    (part.parent / "replay").mkdir(exist_ok=True)
-    link = part.parent / "replay" / "calls"
-    if not link.exists():
-        link.symlink_to(part.parent / "calls", target_is_directory=True)
+    ours = {folder: one for folder, one in published.items() if one.settings["arm"]["target"] is None}
+    if not ours:
+        raise UserError(f"{part}/: it holds no method that can be replayed.")
     # A method that the last run did not ask for stands as an earlier one made it, with that one's parameters.
-    groups: dict[str, list[Manifest]] = {}
-    for one in ours:
+    groups: dict[str, dict[Path, Manifest]] = {}
+    for folder, one in ours.items():
         key = to_json([manifests.recorded_parameters(one), sorted(one.conversations), one.left_out])
-        groups.setdefault(key, []).append(one)
+        groups.setdefault(key, {})[folder] = one
     judged = 0
     for group in groups.values():
-        first = group[0]
-        own = {**manifests.recorded_parameters(first), "conversations": len(first.conversations)}
-        own["skip_broken"] = bool(first.left_out)
-        parameters = parse_parameters({**read_json(settings), **changes, **own}, str(settings))
-        _same_conversations(parameters, first, f"{archive}: {part.name}/{first.arm}")
-        arms = [Arm.model_validate(one.settings["arm"]) for one in group]
-        again = evaluate(parameters, arms)
-        for one in group:
-            _compare(one, again.manifests[one.arm], f"{archive}: {part.name}/{one.arm}")
+        first = next(iter(group.values()))
+        parameters = _parameters(part, replay, data, first)
+        _same_conversations(parameters, first, f"{part}/{first.arm}")
+        again = evaluate(parameters, [Arm.model_validate(one.settings["arm"]) for one in group.values()])
+        for folder, one in group.items():
+            _compare(one, again.manifests[one.arm], folder, place_of(again.parameters, one.arm))
         judged += sum(len(judgements) for judgements in again.judgements.values())
-    return f"{part.name}: {len(ours)} methods replayed, {judged:,} answers and judgements, all as published"
+    readers = " | ".join(dict.fromkeys(one.reader for one in ours.values()))
+    said = f"{part.name}: {len(ours)} methods replayed, {judged:,} answers and judgements, all as published; {readers}"
+    others = len(published) - len(ours)
+    return said + (f"; {others} with a memory of one's own, which no archive holds, not replayed" if others else "")
+
+
+def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> RunParameters:
+    """The parameters that replay an arm: as published, but for all that is a place, and nothing is called."""
+    origin = f"{part}/{PARAMETERS}"
+    kept = read_json(part / PARAMETERS)
+    if not isinstance(kept, dict):
+        raise UserError(f"{origin}: a JSON object is expected; export the run again.")
+    values = {
+        **kept,
+        **_ELSEWHERE,
+        **_NOBODY_ELSES,
+        **manifests.recorded_parameters(published),
+        "data": str(data),
+        "run": str(replay),
+        "models": str(part / MODELS) if kept.get("models") else "",
+        "prompts": str(part / "prompts") if kept.get("prompts") else "",
+        "calls": "replay",
+        "conversations": len(published.conversations),
+        "skip_broken": bool(published.left_out),
+        "workers": os.cpu_count() or 1,
+    }
+    parameters = parse_parameters(values, origin)
+    for name in ("encoder", "splade"):
+        if not HUB_NAME.fullmatch(getattr(parameters, name)):
+            raise UserError(
+                f"{origin}: parameter '{name}' is {getattr(parameters, name)!r}, a folder of some machine; only a run "
+                "that names its models as the hub does can be replayed."
+            )
+    if part_of(parameters) != part.name:
+        raise UserError(f"{origin}: its parameters are those of {part_of(parameters)}, not of {part.name}.")
+    return parameters
 
 
 def _same_conversations(parameters: RunParameters, published: Manifest, where: str) -> None:
@@ -136,11 +187,18 @@ def _same_conversations(parameters: RunParameters, published: Manifest, where: s
         )
 
 
-def _compare(published: Manifest, again: Manifest, where: str) -> None:
+def _compare(published: Manifest, again: Manifest, folder: Path, replayed: Path) -> None:
+    """A `UserError` at the first thing that `folder` claims and the replay of it, in `replayed`, does not give."""
+    for role in ("reader", "judge"):
+        if getattr(published, role) != getattr(again, role):
+            raise UserError(f"{folder}: its {role} is said to be {getattr(published, role)!r}, and was not.")
     for kind, first, second in (
         ("answers", published.answers_sha256, again.answers_sha256),
         ("judgements", published.judgements_sha256, again.judgements_sha256),
     ):
         for conversation, value in first.items():
             if second.get(conversation) != value:
-                raise UserError(f"{where}: the {kind} of {conversation} came out otherwise than published.")
+                raise UserError(f"{folder}: the {kind} of {conversation} came out otherwise than published.")
+        records = folder / f"{kind}.jsonl"
+        if not records.exists() or sha256_of_file(records) != sha256_of_file(replayed / records.name):
+            raise UserError(f"{records}: it is missing, or not what its manifest vouches for.")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import random
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import zstandard
+from remade_archives import Members, members_of, named, rebuilt, unpacked, unpadded
 
 from beamlib.errors import UserError
 from beamlib.files import sha256
@@ -65,14 +70,14 @@ def make_run(run: Path, order: int = 1) -> Path:
             store.add((key_of(number), stored(number)) for number in list(numbers)[::order])
     with CallStore(run / "calls" / "1m" / "3.sqlite") as store:
         store.put(key_of(99), stored(0, text=None, outcome=Outcome.FILTERED, message="no", model="other"))
-    (run / "light").mkdir()
-    (run / "light" / "manifest.json").write_bytes(b'{"arm": "light"}')
-    (run / "params.yaml").write_bytes(b"k: 5\n" * 300)
+    (run / "100k" / "light").mkdir(parents=True)
+    (run / "100k" / "light" / "manifest.json").write_bytes(b'{"arm": "light"}')
+    (run / "100k" / "models.yaml").write_bytes(b"k: 5\n" * 300)
     return run
 
 
 def export(run: Path, target: Path) -> Path:
-    names = ("params.yaml", "light/manifest.json")
+    names = ("100k/models.yaml", "100k/light/manifest.json")
     export_calls(run / "calls", target, {name: run / name for name in names})
     return target
 
@@ -100,7 +105,7 @@ def archive(exported: bytes, tmp_path: Path) -> Path:
 def test_a_run_comes_back(run: Path, archive: Path, tmp_path: Path) -> None:
     summary = import_calls(archive, tmp_path / "new")
     assert held(tmp_path / "new") == held(run) and len(held(run)["calls/100k/3.sqlite"]) == 40
-    for name in ("params.yaml", "light/manifest.json"):
+    for name in ("100k/models.yaml", "100k/light/manifest.json"):
         assert (tmp_path / "new" / name).read_bytes() == (run / name).read_bytes()
     assert set(files(tmp_path / "new")) == set(files(run))
     assert summary == verify_archive(archive)
@@ -131,7 +136,7 @@ def test_ordinary_tools_open_it_and_the_list_comes_first(archive: Path) -> None:
         members = tar.getmembers()
         assert [member.name for member in members] == [
             "archive.json", "calls/100k/10.jsonl", "calls/100k/3.jsonl", "calls/1m/3.jsonl",
-            "light/manifest.json", "params.yaml",
+            "100k/light/manifest.json", "100k/models.yaml",
         ]  # fmt: skip
         assert {(member.mode, member.uid, member.gid, member.mtime) for member in members} == {(0o644, 0, 0, 0)}
         listed = json.loads(tar.extractfile("archive.json").read())
@@ -172,11 +177,11 @@ def test_another_reply_under_the_same_key_is_refused(archive: Path, tmp_path: Pa
 
 def test_a_file_with_other_content_is_refused(archive: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
-    new.mkdir()
-    (new / "params.yaml").write_text("k: 6\n")
-    with pytest.raises(UserError, match=r"params\.yaml: differs from the one in"):
+    (new / "100k").mkdir(parents=True)
+    (new / "100k" / "models.yaml").write_text("k: 6\n")
+    with pytest.raises(UserError, match=r"models\.yaml: differs from the one in"):
         import_calls(archive, new)
-    assert files(new) == {"params.yaml": b"k: 6\n"}
+    assert files(new) == {"100k/models.yaml": b"k: 6\n"}
 
 
 def test_what_cannot_be_exported(tmp_path: Path) -> None:
@@ -186,7 +191,7 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
         export_calls(tmp_path / "nowhere", target)
     for name in ("../up", "/etc/passwd", "a//b", "calls/100k/3.jsonl", "archive.json", "x" * 101, "a b", ""):
         with pytest.raises(UserError, match="cannot be exported as"):
-            export_calls(run / "calls", target, {name: run / "params.yaml"})
+            export_calls(run / "calls", target, {name: run / "100k" / "models.yaml"})
     with pytest.raises(UserError, match=r"gone\.yaml"):
         export_calls(run / "calls", target, {"gone.yaml": run / "gone.yaml"})
     (run / "calls" / "100k" / "3.sqlite").write_bytes(b"damaged")
@@ -196,43 +201,6 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
 
 
 # --- archives made to be bad
-
-
-def unpacked(archive: Path) -> bytes:
-    with archive.open("rb") as handle:
-        return zstandard.ZstdDecompressor().stream_reader(handle).read()
-
-
-Members = list[tuple[tarfile.TarInfo, bytes]]
-
-
-def members_of(archive: Path) -> Members:
-    with tarfile.open(fileobj=io.BytesIO(unpacked(archive))) as tar:
-        return [(member, tar.extractfile(member).read()) for member in tar.getmembers()]
-
-
-def rebuilt(members: Members, *, relist: bool = True, format: int = tarfile.GNU_FORMAT) -> bytes:
-    """A tar of the members; with `relist` the list tells the truth about them."""
-    if relist:
-        listed = {info.name: {"sha256": sha256(data), "size": len(data)} for info, data in members[1:]}
-        members[0] = (members[0][0], json.dumps({"format": 1, "files": listed}).encode())
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=format) as tar:
-        for info, data in members:
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
-    return out.getvalue()
-
-
-def unpadded(data: bytes) -> bytes:
-    """A tar without the empty blocks at its end."""
-    return data[: -(-len(data.rstrip(b"\0")) // 512) * 512]
-
-
-def named(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, link
-    return info
 
 
 def edited_calls(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[Members], bytes]:
@@ -270,15 +238,15 @@ def replaced(info: tarfile.TarInfo) -> Callable[[Members], bytes]:
 
 def lying_header(members: Members) -> bytes:
     data = bytearray(rebuilt(members))
-    info = tarfile.TarInfo("params.yaml")
+    info = tarfile.TarInfo("100k/models.yaml")
     info.size = 1 << 40
-    start = data.rindex(b"params.yaml\0")
+    start = data.rindex(b"100k/models.yaml\0")
     data[start : start + 512] = info.tobuf(tarfile.GNU_FORMAT)
     return bytes(data)
 
 
 def pax_bomb(members: Members) -> bytes:
-    info = named("params.yaml", tarfile.XHDTYPE)
+    info = named("100k/models.yaml", tarfile.XHDTYPE)
     info.size = 1 << 34
     return unpadded(rebuilt(members[:-1], relist=False)) + info.tobuf(tarfile.GNU_FORMAT) + b"\0" * (1 << 20)
 
@@ -295,12 +263,39 @@ BAD: dict[str, tuple[Callable[[Members], bytes], str]] = {
     "hidden": (added(named(".ssh")), "no name for a file"),
     "store": (added(named("calls/100k/3.sqlite")), "no name for a file"),
     "own list": (added(named("archive.json")), "no name for a file"),
-    "file as folder": (added(named("params.yaml/x")), "inside another file"),
+    **{
+        f"foreign name {name}": (added(named(name)), "no name for a file")
+        for name in (
+            "100k/models.yaml/x",
+            "estimate.json",
+            "index.html",
+            "calls/secret/3.jsonl",
+            "calls/100k/.jsonl",
+            "calls/100k/a/3.jsonl",
+            "200k/models.yaml",
+            "100k-/models.yaml",
+            "100k/light/answers.jsonl.bak",
+            "100k/light/run.py",
+            "100k/../models.yaml",
+            "100K/models.yaml",
+            "100k/prompts/a.txt",
+            "generated/100K/1/x",
+            "replay/100k/none/manifest.json",
+            "100k/light/\u00e9/manifest.json",
+            "100k\\x/models.yaml",
+        )
+    },
     "long name": (added(named("x" * 120)), "no name for a file"),
-    "symbolic link": (replaced(named("params.yaml", tarfile.SYMTYPE, "/etc/passwd")), "stands where the list names"),
-    "hard link": (replaced(named("params.yaml", tarfile.LNKTYPE, "calls/1m/3.jsonl")), "stands where the list names"),
-    "device": (replaced(named("params.yaml", tarfile.CHRTYPE)), "stands where the list names"),
-    "folder": (replaced(named("params.yaml", tarfile.DIRTYPE)), "stands where the list names"),
+    "symbolic link": (
+        replaced(named("100k/models.yaml", tarfile.SYMTYPE, "/etc/passwd")),
+        "stands where the list names",
+    ),
+    "hard link": (
+        replaced(named("100k/models.yaml", tarfile.LNKTYPE, "calls/1m/3.jsonl")),
+        "stands where the list names",
+    ),
+    "device": (replaced(named("100k/models.yaml", tarfile.CHRTYPE)), "stands where the list names"),
+    "folder": (replaced(named("100k/models.yaml", tarfile.DIRTYPE)), "stands where the list names"),
     "lying header": (lying_header, "stands where the list names"),
     "pax bomb": (pax_bomb, "stands where the list names"),
     "version": (other_list(format=2), "an archive of format 2"),
@@ -308,7 +303,10 @@ BAD: dict[str, tuple[Callable[[Members], bytes], str]] = {
     "list field": (other_list(more=1), "cannot be read"),
     "list form": (other_list(files=[]), "cannot be read"),
     "list size": (other_list(files={"a": {"size": -1, "sha256": "0" * 64}}), "cannot be read"),
-    "huge sizes": (other_list(files={f"a{n}": {"size": 60 << 30, "sha256": "0" * 64} for n in range(9)}), "unpack to"),
+    "huge sizes": (
+        other_list(files={f"1m-{n}/models.yaml": {"size": 60 << 30, "sha256": "0" * 64} for n in range(9)}),
+        "unpack to",
+    ),
     "no list": (lambda m: rebuilt(m[1:], relist=False), "stands where the list names"),
     "calls out of order": (edited_calls(lambda lines: lines.reverse()), "no call, or not in its place"),
     "call twice": (edited_calls(lambda lines: lines.append(lines[-1])), "no call, or not in its place"),
@@ -320,7 +318,7 @@ BAD: dict[str, tuple[Callable[[Members], bytes], str]] = {
     "not a number": (edited_calls(lambda lines: lines[0].update(latency=float("nan"))), "no call, or not in its place"),
     "half a pair": (edited_calls(lambda lines: lines[0].update(text="\ud800")), "no call, or not in its place"),
     "not an object": (edited_calls(lambda lines: lines.__setitem__(0, [])), "no call, or not in its place"),
-    "not text": (added(named("calls/9.jsonl"), b"\xff\n"), "no call, or not in its place"),
+    "not text": (added(named("calls/100k/9.jsonl"), b"\xff\n"), "no call, or not in its place"),
     "tail": (lambda m: rebuilt(m) + b"more" * 128, "goes on after its last file"),
 }
 
@@ -328,8 +326,8 @@ BAD: dict[str, tuple[Callable[[Members], bytes], str]] = {
 def refused(archive: Path, tmp_path: Path, problem: str) -> None:
     """Neither verified nor imported, and nothing was written."""
     new = tmp_path / "new"
-    (new / "light").mkdir(parents=True)
-    (new / "light" / "manifest.json").write_bytes(b'{"arm": "light"}')
+    (new / "100k" / "light").mkdir(parents=True)
+    (new / "100k" / "light" / "manifest.json").write_bytes(b'{"arm": "light"}')
     before = files(tmp_path)
     with pytest.raises(UserError, match=problem) as error:
         import_calls(archive, new)
@@ -381,6 +379,65 @@ def test_every_flipped_byte_is_noticed_or_harmless(archive: Path, run: Path, tmp
     assert noticed > 50
 
 
+def mangled(members: Members, rng: random.Random) -> bytes:
+    """An archive with one to three things wrong: in the list, headers, content, order, format or compression."""
+    number = rng.randrange(len(members))
+    info, data = members[number]
+    listed = json.loads(members[0][1])
+    entry = listed["files"][rng.choice(sorted(listed["files"]))]
+    odd = [None, -1, 0, 1 << 62, 10**400, "", "../../x", "/tmp/x", "x" * 5_000, "\x1b[2J", [], {}, True, 1.5]
+    format = rng.choice([tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT])
+    whole = b""
+    for kind in rng.choices(
+        ["type", "name", "link", "twice", "swap", "drop", "data", "size", "sha", "list", "cut"], k=2
+    ):
+        if kind == "type":
+            info.type = rng.choice(b"0123456789KLSVgxX").to_bytes()
+        elif kind == "name":
+            info.name = rng.choice(["../x", "/tmp/x", "a\\b", "x" * 90, "\u00e9", "100k/models.yaml/..", ""])
+        elif kind == "link":
+            info.type, info.linkname = rng.choice([tarfile.SYMTYPE, tarfile.LNKTYPE]), rng.choice(["/etc/passwd", ".."])
+        elif kind == "twice":
+            members.insert(rng.randrange(len(members)), members[-1])
+        elif kind == "swap":
+            rng.shuffle(members)
+        elif kind == "drop" and len(members) > 1:
+            del members[rng.randrange(len(members))]
+        elif kind == "data":
+            members[min(number, len(members) - 1)] = (info, data[: rng.randrange(len(data) + 1)] + rng.randbytes(9))
+        elif kind in ("size", "sha"):
+            entry[{"size": "size", "sha": "sha256"}[kind]] = rng.choice(odd)
+            members[0] = (members[0][0], json.dumps(listed).encode())
+        elif kind == "list":
+            listed[rng.choice(["format", "files", "more"])] = rng.choice(odd)
+            members[0] = (members[0][0], json.dumps(listed).encode())
+        elif kind == "cut":
+            whole = rebuilt(members, relist=False, format=format)
+            whole = whole[: rng.randrange(len(whole))] + rng.choice([b"", bytes(512), rng.randbytes(600)])
+    whole = whole or rebuilt(members, relist=rng.random() < 0.3, format=format)
+    pack = [zstandard.compress, zstandard.compress, gzip.compress, bz2.compress, lzma.compress, bytes]
+    return rng.choice(pack)(whole) + rng.choice([b""] * 9 + [b"\0"])
+
+
+def test_mangled_archives_are_refused_or_right(exported: bytes, archive: Path, run: Path, tmp_path: Path) -> None:
+    new, refused = tmp_path / "new", 0
+    rng, right = random.Random(3), held(run)
+    for _ in range(250):
+        archive.write_bytes(exported)
+        archive.write_bytes(mangled(members_of(archive), rng))
+        try:
+            import_calls(archive, new)
+        except UserError as error:
+            refused += 1
+            assert str(error).isprintable() and not new.exists()
+        else:
+            found = held(new)
+            assert all(found[name] == right[name] for name in found)
+            shutil.rmtree(new)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+    assert refused > 200
+
+
 def test_a_bomb_takes_neither_memory_nor_disk(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     members = members_of(archive)[:2]
     head, body = unpadded(rebuilt(members)), io.BytesIO()
@@ -394,8 +451,36 @@ def test_a_bomb_takes_neither_memory_nor_disk(archive: Path, tmp_path: Path, mon
     refused(archive, tmp_path, "goes on after its last file")
     monkeypatch.setattr(archive_module, "TOTAL_LIMIT", 1000)
     archive.write_bytes(zstandard.compress(rebuilt(members)))
-    with pytest.raises(UserError, match=r"unpack to \d+ bytes, more than is allowed"):
+    with pytest.raises(UserError, match=r"unpack to 2,035 bytes, where 1,000 are allowed"):
         verify_archive(archive)
+
+
+@pytest.mark.parametrize("link", ["calls", "calls/100k", "100k", "100k/light", "calls/100k/3.sqlite"])
+def test_nothing_is_written_through_a_link(archive: Path, tmp_path: Path, link: str) -> None:
+    outside, place = tmp_path / "outside", tmp_path / "new" / link
+    outside.mkdir()
+    place.parent.mkdir(parents=True)
+    place.symlink_to(outside / "new.sqlite" if link.endswith(".sqlite") else outside)
+    with pytest.raises(UserError, match="a link leads out of"):
+        import_calls(archive, tmp_path / "new")
+    assert list(outside.iterdir()) == [] and files(tmp_path / "new") == {}
+
+
+def test_an_archive_is_bounded_by_its_own_size(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_module, "SMALL", 1 << 20)
+    monkeypatch.setattr(archive_module, "RATIO", 100)
+    members = members_of(archive)
+    archive.write_bytes(zstandard.compress(rebuilt([*members, (named("1m/models.yaml"), bytes(64 << 20))])))
+    refused(archive, tmp_path, r"unpack to [\d,]+ bytes, where 1,048,576 are allowed or free")
+
+
+def test_what_does_not_fit_on_the_disk_is_not_begun(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=999))
+    with pytest.raises(UserError, match="999 are allowed or free"):
+        import_calls(archive, tmp_path / "new")
+    assert verify_archive(archive).files == 5 and not (tmp_path / "new").exists()  # which needs no room
 
 
 def test_an_archive_that_is_not_there(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import re
@@ -14,8 +15,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -28,7 +32,8 @@ from beamlib.models import calls as calls_module
 from beamlib.models.base import Completion, ModelError, Outcome, Prompt, Usage, attempt_all, run
 from beamlib.models.client import EndpointModel
 from beamlib.models.endpoints import Endpoint
-from beamlib.models.store import CallStore, Mode, StoredCall, StoredModel, call_key, now
+from beamlib.models.store import CallStore, Mode, StoredCall, StoredModel, call_key
+from beamlib.runs.calling import stored_calls
 
 COMMAND = "beamlib run params/mine.yaml --calls record"
 
@@ -183,19 +188,32 @@ def test_an_error_of_the_users_is_not_held(store: CallStore) -> None:
 
 
 def test_refresh_asks_once_per_run_and_keeps_the_old_until_the_new_is_there(store: CallStore) -> None:
-    run(model_of(Counted(lambda n: Completion("old")), store).complete(prompt()))
-    since = now()
+    with CallStore(store.path, run_id="first") as first:
+        run(model_of(Counted(lambda n: Completion("old")), first).complete(prompt()))
     endpoint = Counted(failing(Outcome.UNAVAILABLE))
-    refresh, replay = model_of(endpoint, store, "refresh", since=since), model_of(endpoint, store, "replay")
+    refresh, replay = model_of(endpoint, store, "refresh"), model_of(endpoint, store, "replay")
     with pytest.raises(ModelError):
         run(refresh.complete(prompt()))
     assert run(replay.complete(prompt())).text == "old"
     assert run(refresh.complete(prompt())).text == "reply 2"
     assert run(refresh.complete(prompt())).text == run(replay.complete(prompt())).text == "reply 2"
-    other = model_of(endpoint, CallStore(store.path), "refresh", since=since)  # another backbone of the same run
+    store.close()
+    other = model_of(endpoint, CallStore(store.path), "refresh")  # another backbone of the same run
     assert run(other.complete(prompt())).text == "reply 2" and len(endpoint.asked) == 2
-    later = model_of(endpoint, store, "refresh")
+    later = model_of(endpoint, CallStore(store.path, run_id="third"), "refresh")
     assert run(later.complete(prompt())).text == "reply 3"
+
+
+def test_refresh_looks_at_no_clock(store: CallStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = Counted()
+    for day in (3, 3, 1, 4):  # a clock that stands still, and is set back
+        moment = datetime(2026, 1, day, tzinfo=UTC)
+        monkeypatch.setattr("beamlib.models.store.datetime", SimpleNamespace(now=lambda _, moment=moment: moment))
+        asked = len(endpoint.asked)
+        for _ in range(2):
+            with CallStore(store.path, run_id=f"run {asked}") as held:
+                assert run(model_of(endpoint, held, "refresh").complete(prompt())).text == f"reply {asked + 1}"
+        assert len(endpoint.asked) == asked + 1
 
 
 def test_equal_calls_at_once_are_one(store: CallStore) -> None:
@@ -314,7 +332,7 @@ def test_a_kill_loses_nothing_that_was_put(tmp_path: Path, reopen: int) -> None:
         writer = child(WRITER, path, reopen, printed)
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
-        killer = threading.Timer(rng.uniform(0, 0.1) if life else 0, writer.send_signal, [signal.SIGKILL])
+        killer = threading.Timer(rng.uniform(0, 0.3) if life else 0, writer.send_signal, [signal.SIGKILL])
         killer.start()
         lines = writer.stdout.read().splitlines()
         writer.wait()
@@ -427,7 +445,7 @@ def foreign(path: Path) -> None:
 
 
 def newer(path: Path) -> None:
-    sqlite3.connect(path).execute("PRAGMA user_version=2").connection.close()
+    sqlite3.connect(path).execute("PRAGMA user_version=3").connection.close()
 
 
 def edited(path: Path) -> None:
@@ -451,7 +469,7 @@ def trigger(path: Path) -> None:
         (lambda path: (path.unlink(), path.mkdir()), "cannot be opened or written"),
         (foreign, "does not hold the table"),
         (trigger, "does not hold the table"),
-        (newer, "a database of format 2"),
+        (newer, "a database of format 3"),
         (edited, "does not agree with its hash"),
     ],
 )
@@ -492,6 +510,84 @@ def test_damaged_bytes_never_become_another_answer(store: CallStore) -> None:
         for path in store.path.parent.iterdir():
             path.unlink()
     assert refused > 100
+
+
+def checked(monkeypatch: pytest.MonkeyPatch, path: Path) -> int:
+    """How many stored calls are hashed before a run can record into the store."""
+    counted = Mock(wraps=calls_module._checksum)
+    with monkeypatch.context() as patch, CallStore(path) as store:
+        patch.setattr(calls_module, "_checksum", counted)
+        store.claim()
+    return counted.call_count
+
+
+def test_to_begin_recording_costs_what_is_new(store: CallStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = store.path
+    store.add((key_of(n), stored(n)) for n in range(300))
+    store.close()
+    assert [checked(monkeypatch, path), checked(monkeypatch, path)] == [0, 0]
+    shutil.copy2(path, path.with_name("copied.sqlite"))
+    shutil.copyfile(path, path.with_name("another.sqlite"))
+    assert checked(monkeypatch, path.with_name("copied.sqlite")) == 0
+    assert [checked(monkeypatch, path.with_name("another.sqlite")) for _ in range(2)] == [300, 0]
+    with CallStore(path) as again:
+        again.put(key_of(0), stored(0, text="another answer"))
+    assert checked(monkeypatch, path) == 0
+    writer = child(WRITER, path, 0, 300)
+    assert writer.stdout is not None
+    lines = [writer.stdout.readline() for _ in range(12)]
+    writer.kill()
+    printed = len(lines) - 1 + len(writer.communicate()[0].splitlines())
+    assert checked(monkeypatch, path) in (printed, printed + 1)
+    assert checked(monkeypatch, path) == 0
+    with CallStore(path, read_only=True) as reader:
+        assert len(list(reader.calls())) in (300 + printed, 301 + printed)
+
+
+def test_a_store_of_the_first_format_is_read_and_goes_on(store: CallStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put(key_of(0), stored(0))
+    store.close()
+    old = sqlite3.connect(store.path)
+    old.executescript("DROP TABLE runs; PRAGMA user_version=1;")
+    old.close()
+    before = store.path.read_bytes()
+    with CallStore(store.path, read_only=True) as reader:
+        assert reader.get(key_of(0)) == stored(0) and reader.get(key_of(0), of_run=True) is None
+    assert store.path.read_bytes() == before
+    assert checked(monkeypatch, store.path) == 1
+    endpoint = Counted()
+    assert run(model_of(endpoint, store, "refresh").complete(prompt())).text == "reply 1"
+    assert len(list(store.calls())) == 2
+    store.close()
+    assert checked(monkeypatch, store.path) == 0
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_who_needs_no_call_leaves_no_side_files(store: CallStore, killed: bool) -> None:
+    run(model_of(Counted(), store).complete(prompt()))
+    if killed:
+        writer = child(WRITER, store.path.with_name("2.sqlite"), 0, 0)
+        assert writer.stdout is not None
+        writer.stdout.readline(), writer.stdout.readline()
+        writer.kill()
+        writer.communicate()
+        store.close()
+        (store.path.parent / "2.sqlite").replace(store.path)
+        for ending in ("-wal", "-shm", "-recording"):
+            (store.path.parent / f"2.sqlite{ending}").replace(store.path.parent / f"{store.path.name}{ending}")
+    else:  # another looks into the store at the moment when it is closed: it stays in WAL mode
+        with contextlib.closing(sqlite3.connect(store.path)) as other:
+            other.execute("SELECT 1 FROM calls").fetchone()
+            store.close()
+    counted = stored_calls(store.path.parent)
+    assert counted == 1 or killed
+    for mode in ("replay", "record"):
+        with CallStore(store.path, read_only=mode == "replay") as held:
+            assert len(list(held.calls())) >= 1
+            assert stored_calls(store.path.parent) >= 1
+    # That a run was killed is known until the next one records.
+    left = ["12.sqlite", "12.sqlite-recording"] if killed else ["12.sqlite"]
+    assert sorted(path.name for path in store.path.parent.iterdir()) == left
 
 
 def test_threads_share_a_store(store: CallStore) -> None:

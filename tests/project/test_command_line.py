@@ -71,6 +71,17 @@ def test_a_second_run_gives_the_same_conversation_tables_and_figures(run: Path) 
     assert {p: p.read_bytes() for part in parts for p in sorted((run / part).rglob("*")) if p.is_file()} == before
 
 
+def test_a_run_without_a_key_is_published_and_verified(run: Path, tmp_path: Path, called: Call) -> None:
+    archive = tmp_path / "run.tar.zst"
+    done = called("calls", "export", run, archive)
+    assert done.returncode == 0 and "no calls" in done.stdout
+    done = called("calls", "verify", archive, "--data", run / "generated")
+    assert done.returncode == 0, done.stderr
+    assert "all as published; offline stand-in, not a language model" in done.stdout
+    done = called("calls", "import", archive, tmp_path / "again")
+    assert done.returncode == 0 and (tmp_path / "again/100k/none/answers.jsonl").is_file()
+
+
 @pytest.mark.parametrize("protocol", ["paper", "released-code", "f1-weighted", "nugget-mean", "binary"])
 def test_score(run: Path, protocol: str, called: Call) -> None:
     typed = beamlib if protocol == "paper" else called

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from beamlib.models.client import EndpointModel
 from beamlib.models.endpoints import Endpoint, keys_kept_out, load_models
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import check_overrides, prompt_file, render
-from beamlib.models.store import CallStore, Mode, StoredModel, now
+from beamlib.models.store import CallStore, Mode, StoredModel
 from beamlib.suites.memorycode.bank import topics_json
 from beamlib.suites.memorycode.conversing import conversation_prompt, hold_conversations
 from beamlib.suites.memorycode.dialogues import SESSION_COUNTS, Dialogue
@@ -103,12 +104,12 @@ def fulfil(order: Order) -> Generated:
         print(estimate([_template(order, one).dialogue for one in pending], endpoint, order.prompts))
         order = replace(order, yes=agreed(order.yes))
         EndpointModel("speaker", endpoint).ready()
-    started, since = time.monotonic(), now()
+    started, run_id = time.monotonic(), uuid.uuid4().hex
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
     record.write(order.out)
     write_json(order.out / TOPICS, topics_json())
     with keys_kept_out(order.out, str(order.models or "")):
-        done, failed = _write_all(order, endpoint, pending, record, since)
+        done, failed = _write_all(order, endpoint, pending, record, run_id)
     there = tuple(one.id for one in wanted if one not in pending)
     print(
         f"{order.out / DATASET}: {len(done)} dialogue(s) written, {len(there)} there before, {len(failed)} not "
@@ -241,7 +242,7 @@ def _template(order: Order, one: Wanted) -> Item:
 
 
 def _write_all(
-    order: Order, endpoint: Endpoint | None, pending: Sequence[Wanted], record: _Record, since: str
+    order: Order, endpoint: Endpoint | None, pending: Sequence[Wanted], record: _Record, run_id: str
 ) -> tuple[list[int], list[str]]:
     """Write what is pending; the ids written and the reasons of the rest."""
     done: list[int] = []
@@ -249,7 +250,7 @@ def _write_all(
     # The offline writer is bound by the processor; with an endpoint one mostly waits.
     pool = ThreadPoolExecutor(_TOGETHER if endpoint else 1)
     try:
-        reasons = pool.map(lambda one: _write_one(order, endpoint, one, since), pending)
+        reasons = pool.map(lambda one: _write_one(order, endpoint, one, run_id), pending)
         for one, reason in zip(pending, reasons, strict=True):
             if reason:
                 failed.append(reason)
@@ -261,10 +262,10 @@ def _write_all(
     return done, failed
 
 
-def _write_one(order: Order, endpoint: Endpoint | None, one: Wanted, since: str) -> str:
+def _write_one(order: Order, endpoint: Endpoint | None, one: Wanted, run_id: str) -> str:
     """Write a dialogue whole, or say why it could not be written."""
     item = _template(order, one)
-    with _open_speaker(order, endpoint, one, since) as model:
+    with _open_speaker(order, endpoint, one, run_id) as model:
         texts = run(hold_conversations(model, item.dialogue))
     for place, text in enumerate(texts, start=1):
         if isinstance(text, ModelError):
@@ -274,13 +275,14 @@ def _write_one(order: Order, endpoint: Endpoint | None, one: Wanted, since: str)
 
 
 @contextmanager
-def _open_speaker(order: Order, endpoint: Endpoint | None, one: Wanted, since: str) -> Iterator[Model]:
+def _open_speaker(order: Order, endpoint: Endpoint | None, one: Wanted, run_id: str) -> Iterator[Model]:
     """Who writes a dialogue; with an endpoint its calls go through the dialogue's own store."""
     if endpoint is None:
         yield OfflineWriter()
         return
     mode: Any = order.calls
-    with CallStore(order.out / CALLS / f"dialogue_{one.id}.sqlite", read_only=mode == "replay") as store:
+    path = order.out / CALLS / f"dialogue_{one.id}.sqlite"
+    with CallStore(path, read_only=mode == "replay", run_id=run_id) as store:
         yield Careful(
             StoredModel(
                 EndpointModel("speaker", endpoint, prompts=order.prompts),
@@ -290,7 +292,6 @@ def _open_speaker(order: Order, endpoint: Endpoint | None, one: Wanted, since: s
                 conversation=f"dialogue {one.id}",
                 command=_command(order),
                 confirmed=order.yes,
-                since=since,
             )
         )
 

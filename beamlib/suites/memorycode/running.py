@@ -18,12 +18,13 @@ from beamlib.files import make_folder
 from beamlib.generate.producing import at_once
 from beamlib.models.base import Model, ModelError, Prompt, run
 from beamlib.models.roster import Roster
+from beamlib.models.store import THIS_RUN
 from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 from beamlib.retrieval import Encoders
 from beamlib.runs.answering import Asked, answer_groups, answers_to, ingested, recollections
 from beamlib.runs.arms import Arm
-from beamlib.runs.calling import STARTED, calls_folder, open_roster, resolved
+from beamlib.runs.calling import calls_folder, open_roster, resolved
 from beamlib.runs.progress import as_they_end
 from beamlib.runs.records import Answer
 from beamlib.suites.memorycode.conversation import conversation_of
@@ -62,7 +63,7 @@ class _Task:
     wanted: Wanted
     parameters: RunParameters
     processes: int
-    since: str
+    run_id: str
     command: str
     shared: bool = False
 
@@ -180,7 +181,7 @@ def work_through(wanted: Wanted, parameters: RunParameters, command: str, *, qui
     if not parts:
         return
     processes = min(parameters.workers, len(parts))
-    tasks = [_Task(part, parameters, processes, STARTED, command, shared) for part, shared in parts]
+    tasks = [_Task(part, parameters, processes, THIS_RUN, command, shared) for part, shared in parts]
     calls = make_folder(calls_folder(parameters, PART)) if parameters.models else None
     with tqdm(total=len(apart) + len(common), desc=PART, unit="dialogue", disable=quiet) as bar:
         # A process of its own lets calls in flight arrive when a run is ended; without calls it only costs its start.
@@ -214,4 +215,4 @@ def _of_dialogue(dialogue: Dialogue, setups: Sequence[Setup], task: _Task, param
 
 
 def _open(name: str, task: _Task, parameters: RunParameters) -> AbstractContextManager[Roster]:
-    return open_roster(parameters, name, task.processes, task.since, suite=PART, command=task.command)
+    return open_roster(parameters, name, task.processes, task.run_id, suite=PART, command=task.command)
