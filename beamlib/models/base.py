@@ -64,6 +64,10 @@ class Completion:
     finish_reason: str = "stop"
 
 
+MOST_REPLY_BYTES = 32 << 20
+"""Bytes that any reply may have; what an archive of calls holds of one is never longer than its reply was."""
+
+
 class Outcome(StrEnum):
     """Why a call gave no usable reply. The value begins the reason that tables count and records keep."""
 
@@ -71,13 +75,15 @@ class Outcome(StrEnum):
     EMPTY = "empty reply"
     FILTERED = "content filter"
     CONTEXT_LENGTH = "context length"
+    TOO_LONG = "reply too long"
+    REDIRECTED = "redirected"
     UNREADABLE = "unreadable reply"
     REFUSED = "refused"
     UNAVAILABLE = "endpoint unavailable"
     FAILED = "failed"
 
 
-TRANSIENT = frozenset({Outcome.UNAVAILABLE})
+TRANSIENT = frozenset({Outcome.UNAVAILABLE, Outcome.REDIRECTED})
 """Outcomes that may pass: a run that records asks again, where the others are final."""
 
 
