@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 import tenacity
 
 from beamlib.errors import UserError
-from beamlib.models.base import Completion, ModelError, Outcome, Prompt, Usage, run, stopping
+from beamlib.models.base import Completion, ModelError, Outcome, Prompt, Usage, land, nap, run, stopping
 from beamlib.models.endpoints import Endpoint
 from beamlib.models.faults import Breaker, TryAgain, bounded, brief, error_text, status_error
 from beamlib.models.keys import without_key
@@ -123,6 +123,7 @@ def _http_client(base_url: str, lanes: int) -> httpx2.AsyncClient:
 
 
 def _close(client: httpx2.AsyncClient) -> None:
+    land()  # a script that ends by an exception has calls under way
     run(client.aclose())
 
 
@@ -205,7 +206,7 @@ class EndpointModel:
             stop=lambda state: state.attempt_number >= self.endpoint.attempts and not breaker.open,
             wait=lambda state: 0.0 if breaker.open else _pause(state),
             retry=tenacity.retry_if_exception_type(TryAgain),
-            sleep=asyncio.sleep,
+            sleep=nap,
             reraise=True,
         )
         try:

@@ -17,7 +17,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from beamlib.errors import UserError
-from beamlib.models.base import ModelError, Outcome
+from beamlib.models.base import ModelError, Outcome, nap
 from beamlib.models.keys import without_key
 
 GO_ON = "what has arrived is stored, and the same command goes on from there"
@@ -171,7 +171,7 @@ class Breaker:
             async with self._probe:
                 self.check(term)
                 if self.open:
-                    await asyncio.sleep(self._pause)
+                    await nap(self._pause)
                     self.check(term)
                     yield True
                     return
