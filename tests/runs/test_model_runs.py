@@ -456,9 +456,9 @@ def test_a_signal_waits_no_longer_than_it_says_and_a_second_one_not_at_all(repo_
             _, said = process.communicate(timeout=30)
             assert process.returncode == 128 + signal.SIGTERM
             assert f"replies under way have {patience:g} s to arrive" in said
-            assert time.monotonic() - began < 8
+            assert time.monotonic() - began < 25
             while alive(process.pid):
-                assert time.monotonic() - began < 10
+                assert time.monotonic() - began < 30
                 time.sleep(0.05)
 
 
