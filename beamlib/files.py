@@ -24,8 +24,8 @@ MOST_MENDED = 10_000
 """Characters of a damaged JSON text that is mended, usually: a list of fifty questions."""
 _UNCLOSED = 32
 _MOST_LEVELS = 50
-_MOST_YAML = 1 << 20
-_MOST_PLAIN = 4_000  # characters of a value without quotes, which might be a number of as many digits
+_MOST_YAML = 1 << 18
+_MOST_PLAIN = 3_500  # characters of a value without quotes, which might be a number of as many digits
 
 
 def write_bytes(path: Path, data: bytes) -> Path:
@@ -248,14 +248,15 @@ class _StrictLoader(yaml.SafeLoader):
     _depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event = self.peek_event()  # type: ignore[no-untyped-call]
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        mark: Any = event.start_mark
         self._depth += 1
         if isinstance(event, yaml.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, "an alias; write its value out", event.start_mark)
+            raise yaml.composer.ComposerError(None, None, "an alias; write its value out", mark)
         if self._depth > _MOST_LEVELS:
-            raise yaml.composer.ComposerError(None, None, "nested too deeply", event.start_mark)
+            raise yaml.composer.ComposerError(None, None, "nested too deeply", mark)
         if isinstance(event, yaml.ScalarEvent) and event.style is None and len(event.value) > _MOST_PLAIN:
-            raise yaml.composer.ComposerError(None, None, "a value too long; put it in quotes", event.start_mark)
+            raise yaml.composer.ComposerError(None, None, "a value too long; put it in quotes", mark)
         node: yaml.Node | None = super().compose_node(parent, index)
         self._depth -= 1
         return node

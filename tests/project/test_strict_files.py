@@ -43,7 +43,12 @@ def test_json_is_read_strictly(text: str, message: str, tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("k: 9\n", "a key occurs twice"),
-        ("extra: " + "9" * 5000, "cannot be read"),
+        ("extra: " + "9" * 5000, "a value too long"),
+        ("extra: 0x" + "f" * 5000, "a value too long"),
+        ("extra: [1, &x 2, *x]", "an alias; write its value out"),
+        ("".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]\n" for n in range(9)), "an alias"),
+        ("extra: " + "{a: " * 60, "nested too deeply"),
+        ("extra: '" + "9" * 300_000 + "'", "more than the 262,144 that are read"),
         ("extra: 2024-13-45", "cannot be read"),
         ("extra: " + "[" * 5000, "(not valid YAML|cannot be read)"),
     ],
