@@ -24,6 +24,7 @@ MOST_MENDED = 10_000
 """Characters of a damaged JSON text that is mended, usually: a list of fifty questions."""
 _UNCLOSED = 32
 _MOST_LEVELS = 50
+_MOST_VALUES = 20_000
 _MOST_YAML = 1 << 18
 _MOST_PLAIN = 3_500  # characters of a value without quotes, which might be a number of as many digits
 
@@ -242,23 +243,34 @@ def read_jsonl(path: Path) -> list[Any]:
 class _StrictLoader(yaml.SafeLoader):
     """Refuses a key that occurs twice, where PyYAML takes the last one without a word, and what unpacks or nests.
 
-    A dozen lines of aliases of aliases are a value of gigabytes once it is written out; no file of ours needs one.
+    A dozen lines of aliases of aliases are a value of gigabytes once it is written out: what an alias stands for counts
+    each time.
     """
 
-    _depth = 0
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._values = 0
+        self._sizes: dict[str, int] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        mark: Any = event.start_mark
+        before, alias = self._values, isinstance(event, yaml.AliasEvent)
         self._depth += 1
-        if isinstance(event, yaml.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, "an alias; write its value out", mark)
-        if self._depth > _MOST_LEVELS:
-            raise yaml.composer.ComposerError(None, None, "nested too deeply", mark)
-        if isinstance(event, yaml.ScalarEvent) and event.style is None and len(event.value) > _MOST_PLAIN:
-            raise yaml.composer.ComposerError(None, None, "a value too long; put it in quotes", mark)
+        # An anchor whose value is not complete has no size yet.
+        self._values += self._sizes.get(event.anchor, _MOST_VALUES) if alias else 1
+        problem = (
+            "an unknown alias, or values that hold themselves or too many others" if self._values > _MOST_VALUES
+            else "nested too deeply" if self._depth > _MOST_LEVELS
+            else "a value too long; put it in quotes" if _is_plain(event) and len(event.value) > _MOST_PLAIN
+            else ""
+        )  # fmt: skip
+        if problem:
+            mark: Any = event.start_mark
+            raise yaml.composer.ComposerError(None, None, problem, mark)
         node: yaml.Node | None = super().compose_node(parent, index)
         self._depth -= 1
+        if event.anchor and not alias:
+            self._sizes[event.anchor] = self._values - before
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -266,6 +278,10 @@ class _StrictLoader(yaml.SafeLoader):
         if len(mapping) != len(node.value):
             raise yaml.constructor.ConstructorError(None, None, "a key occurs twice", node.start_mark)
         return mapping
+
+
+def _is_plain(event: yaml.Event) -> bool:
+    return isinstance(event, yaml.ScalarEvent) and event.style is None
 
 
 def parse_yaml(text: str, path: Path) -> Any:

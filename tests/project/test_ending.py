@@ -19,7 +19,7 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("command", "code", "sentence"),
     [
-        ("{} data errata | head -1", 141, "beamlib: nobody reads its output any more; "),
+        ("{} data errata | head -0", 141, "beamlib: nobody reads its output any more; "),
         ("{} data errata --json | true", 141, "beamlib: nobody reads its output any more; "),
         ("{} data errata --json 2>&1 | true", 141, ""),
         ("{} data errata > /dev/full", 2, "beamlib: the file system: No space left on device; "),
