@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import re
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +9,7 @@ import typer
 
 from beamlib.arguments import MemoryTimeout, listed, listed_numbers, named_settings
 from beamlib.cli_memorycode import memorycode_app
-from beamlib.errors import UserError, shown
+from beamlib.ending import conclude
 from beamlib.files import to_json
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
@@ -372,36 +368,9 @@ def run_all(
     )
 
 
-_COMMANDS = re.compile(r"\x1b(?!\[[\d;]*[mAK])|[^\x1b\s -\x7e\xa0-\U0010ffff]")
-"""What a terminal obeys, but for colours, the cursor's way up and blank lines, which tables and progress bars need."""
-
-
-def _shown(write: Callable[[str], int]) -> Callable[[str], int]:
-    """`write` with other commands to the terminal shown as text: names and replies may hold any."""
-    return lambda text: write(_COMMANDS.sub(lambda found: ascii(found[0])[1:-1], text))
-
-
 def main() -> None:
-    """Entry point: turns a `UserError`, and a file system that refuses, into one line and exit code 2."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a file name need not be text, nor the terminal Unicode
-            if stream.isatty():
-                stream.write = _shown(stream.write)  # type: ignore[method-assign]
-    try:
-        app()
-    except UserError as error:
-        print(f"beamlib: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-    except OSError as error:  # a full disk, a path too long: the user's to mend, and a traceback shows nothing of it
-        place = error.filename if error.filename is not None else "the file system"
-        # Papermill raises some of its own, with a text and no number.
-        print(shown(f"beamlib: {place}: {error.strerror or error}; mend that, then run again."), file=sys.stderr)
-        raise SystemExit(2) from None
-    except SystemExit as ended:
-        if ended.code == 130:  # how Typer ends an interrupted command
-            print("beamlib: interrupted; the same command goes on where this one stopped.", file=sys.stderr)
-        raise
+    """Entry point: turns a `UserError`, a file system that refuses, and a signal, into one line and an exit code."""
+    conclude(app)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,13 @@ import yaml
 from beamlib.errors import UserError
 
 _LOCK = ".lock"
+MOST_MENDED = 10_000
+"""Characters of a damaged JSON text that is mended, usually: a list of fifty questions."""
+_UNCLOSED = 32
+_MOST_LEVELS = 50
+_MOST_VALUES = 20_000
+_MOST_YAML = 1 << 18
+_MOST_PLAIN = 3_500  # characters of a value without quotes, which might be a number of as many digits
 
 
 def write_bytes(path: Path, data: bytes) -> Path:
@@ -185,6 +192,23 @@ def parse_json(text: str) -> Any:
     raise ValueError(problem)
 
 
+def mend_json(text: str, most: int) -> Any:
+    """What json-repair makes of a damaged JSON text; `ValueError` where it makes nothing of it, or may take for ever.
+
+    Its time grows with the square of a text's length, seconds for 3,000 characters without sense, and with each bracket
+    that is never closed. Texts of more than `most` characters, or with more than 32 such brackets, are not tried.
+    """
+    import json_repair
+
+    unclosed = sum(text.count(sign) for sign in "{[(") - sum(text.count(sign) for sign in "}])")
+    if len(text) > most or unclosed > _UNCLOSED:
+        raise ValueError("too long or too broken to be mended")
+    try:
+        return json_repair.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
 class _Refused(ValueError):
     """Valid to Python's parser, not to ours."""
 
@@ -231,7 +255,37 @@ def read_jsonl(path: Path) -> list[Any]:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that occurs twice, where PyYAML takes the last one without a word."""
+    """Refuses a key that occurs twice, where PyYAML takes the last one without a word, and what unpacks or nests.
+
+    A dozen lines of aliases of aliases are a value of gigabytes once it is written out: what an alias stands for counts
+    each time.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._values = 0
+        self._sizes: dict[str, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        before, alias = self._values, isinstance(event, yaml.AliasEvent)
+        self._depth += 1
+        # An anchor whose value is not complete has no size yet.
+        self._values += self._sizes.get(event.anchor, _MOST_VALUES) if alias else 1
+        problem = (
+            "an unknown alias, or values that hold themselves or too many others" if self._values > _MOST_VALUES
+            else "nested too deeply" if self._depth > _MOST_LEVELS
+            else "a value too long; put it in quotes" if _is_plain(event) and len(event.value) > _MOST_PLAIN
+            else ""
+        )  # fmt: skip
+        if problem:
+            mark: Any = event.start_mark
+            raise yaml.composer.ComposerError(None, None, problem, mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        if event.anchor and not alias:
+            self._sizes[event.anchor] = self._values - before
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
@@ -240,8 +294,14 @@ class _StrictLoader(yaml.SafeLoader):
         return mapping
 
 
+def _is_plain(event: yaml.Event) -> bool:
+    return isinstance(event, yaml.ScalarEvent) and event.style is None
+
+
 def parse_yaml(text: str, path: Path) -> Any:
     """The value of a YAML text that was read from `path`, strictly; what is wrong with it is a `UserError`."""
+    if len(text) > _MOST_YAML:
+        raise UserError(f"{path}: {len(text):,} characters, more than the {_MOST_YAML:,} that are read; correct it.")
     try:
         return yaml.load(text, Loader=_StrictLoader)  # a SafeLoader: plain values, nothing is ever built or run
     except yaml.YAMLError as error:

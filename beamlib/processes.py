@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -15,12 +16,15 @@ from typing import NoReturn
 from tqdm import tqdm
 
 from beamlib.errors import UserError
-from beamlib.models.base import land
+from beamlib.models import base
+
+_TO_ANSWER = 5.0  # seconds beyond what replies get, for a worker that is deep in a library when it is ended
 
 
 @contextmanager
 def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool of `workers` processes. Leaving it by an exception, an interrupt too, ends them at once.
+    """A pool of `workers` processes. Leaving it by an exception, an interrupt too, ends them: replies that they have
+    under way arrive first, what else they are at is lost.
 
     A worker that is killed from outside (mostly for want of memory) is a `UserError`.
     """
@@ -32,8 +36,7 @@ def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
                 yield pool
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
-                for child in multiprocessing.active_children():  # what they were at would take minutes, and is lost
-                    child.terminate()
+                _end_children()
                 raise
     except BrokenProcessPool:
         raise UserError(
@@ -42,21 +45,29 @@ def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         ) from None
 
 
-PATIENCE = 10.0
-"""Seconds that calls in flight get to arrive when a run is ended: they have been paid for."""
+def _end_children() -> None:
+    children = multiprocessing.active_children()
+    for child in children:
+        child.terminate()
+    until = time.monotonic() + base.PATIENCE + _TO_ANSWER
+    for child in children:
+        child.join(max(0.0, until - time.monotonic()))
+        child.kill()
 
 
 def _begin_worker() -> None:
     signal.signal(signal.SIGTERM, _end)
     # Libraries that show progress ask tqdm for a lock between processes, which a worker that is ended leaves behind.
     tqdm.set_lock(threading.RLock())
-    # Ctrl-C reaches every process of a terminal: the parent alone answers it, or each worker prints a traceback.
+    # Both reach every process of a terminal: the parent alone answers them, and ends its workers by SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def _end(*_: object) -> NoReturn:
-    land(PATIENCE)
+    base.stop()
+    base.land()
     os._exit(1)
 
 

@@ -5,23 +5,48 @@
 unset PYTHONDONTWRITEBYTECODE
 
 ensure_venv() {
-    local extras="$1" python="${PYTHON:-python3}" stamp
+    local extras="$1" python="${PYTHON:-python3}"
+    [ ! -x .venv/bin/python ] || python=.venv/bin/python
+    if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
+        echo "This project needs Python 3.11, 3.12 or 3.13, and '$python' is not one: install it, or name one with PYTHON=/path/to/python." >&2
+        exit 2
+    fi
+    venv_is_ready "$extras" || locked "$python" make_venv "$extras" "$python"
+}
+
+stamp() { echo ".venv/beamlib-$(cat pyproject.toml scripts/venv.sh | cksum | cut -d' ' -f1)"; }
+
+# The tests' set holds everything of the main job's, so either stamp will do for the main job.
+venv_is_ready() { [ -e "$(stamp)-dev" ] || { [ -z "$1" ] && [ -e "$(stamp)-main" ]; }; }
+
+# locked PYTHON FUNCTION ARGUMENTS...: one process at a time. The system frees the lock when its holders have ended, however
+# they end; by Python, as macOS has no flock command.
+locked() {
+    local python="$1"
+    shift
+    mkdir -p .venv
+    "$python" -c '
+import fcntl, subprocess, sys
+with open(".venv/lock", "w") as lock:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("Waiting for another run that installs into .venv", flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    sys.exit(subprocess.run(sys.argv[1:], pass_fds=[lock.fileno()]).returncode)
+' bash -euo pipefail -c 'source scripts/venv.sh; "$@"' - "$@"
+}
+
+make_venv() {
+    local extras="$1" python="$2"
+    ! venv_is_ready "$extras" || return 0 # another run has just made it
     if [ ! -x .venv/bin/python ]; then
-        if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
-            echo "This project needs Python 3.11, 3.12 or 3.13, and '$python' is not one: install it, or name one with PYTHON=/path/to/python." >&2
-            exit 2
-        fi
         echo "Making .venv with $("$python" --version)"
         "$python" -m venv .venv
-    fi
-    stamp=".venv/beamlib-$(cat pyproject.toml scripts/venv.sh | cksum | cut -d' ' -f1)"
-    # The tests' set holds everything of the main job's, so either stamp will do for the main job.
-    if [ -e "$stamp-dev" ] || { [ -z "$extras" ] && [ -e "$stamp-main" ]; }; then
-        return
     fi
     # --no-compile: modules are compiled as they are first imported, which spares most of them and half the time.
     echo "Installing beamlib$extras and its dependencies into .venv (about a minute)"
     .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable ".$extras" 2>&1 |
         { grep -v "is ignored: it is neither a file nor a directory" || true; }
-    touch "$stamp-$([ -n "$extras" ] && echo dev || echo main)"
+    touch "$(stamp)-$([ -n "$extras" ] && echo dev || echo main)"
 }

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
@@ -71,12 +71,14 @@ class Answer:
     """An answer that is not a plain completion: any status, body and headers; `drip` is the pause between its bytes.
 
     `$AUTHORIZATION` in the body (and in a plain reply's text) becomes the request's own Authorization header.
+    `raw` gives the bytes of the whole response, head included, piece by piece and for ever if it likes.
     """
 
-    body: str | dict[str, Any]
+    body: str | dict[str, Any] = ""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     drip: float = 0.0
+    raw: Callable[[], Iterable[bytes]] | None = None
 
 
 @dataclass
@@ -153,7 +155,7 @@ class ScriptedServer:
         faults: Faults | None = None,
         latency: float = 0.0,
         seed: int = 0,
-        tokenize: bool = False,
+        tokenize: bool | Answer = False,
         require_key: str | None = None,
         port: int = 0,
         log: Path | None = None,
@@ -161,7 +163,7 @@ class ScriptedServer:
         self.reply, self.faults, self.latency, self.seed = reply, faults or Faults(), latency, seed
         self.tokenize, self.require_key, self.port, self.log = tokenize, require_key, port, log
         self.requests: list[Request] = []
-        self.in_flight = self.peak = self.connections = 0
+        self.in_flight = self.peak = self.connections = self.sent = 0
         self._seen: Counter[str] = Counter()
         self._handlers: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -250,6 +252,9 @@ class ScriptedServer:
             return await self._chat(reader, writer, raw, headers.get("authorization", ""))
         if (method, path) == ("GET", "/v1/models"):
             await self._send(writer, Answer({"object": "list", "data": [{"id": "scripted", "object": "model"}]}))
+        elif (method, path) == ("POST", "/tokenize") and isinstance(self.tokenize, Answer):
+            await self._send(writer, self.tokenize)
+            return False
         elif (method, path) == ("POST", "/tokenize") and self.tokenize:
             asked = json.loads(raw)
             count = len((asked.get("prompt") or body_text(asked)).split())
@@ -297,6 +302,8 @@ class ScriptedServer:
                 await self._send(writer, answer, request.authorization, part=0.5)
             return False
         await self._send(writer, answer, request.authorization)
+        if answer.raw:
+            return False
         request.answered = outcome in FINAL and (answer.status == 200 or outcome == "filtered")
         return True
 
@@ -322,6 +329,13 @@ class ScriptedServer:
     async def _send(
         self, writer: asyncio.StreamWriter, answer: Answer, authorization: str = "", part: float = 1.0
     ) -> None:
+        if answer.raw:
+            for piece in answer.raw():
+                writer.write(piece)
+                self.sent += len(piece)
+                await writer.drain()
+                await asyncio.sleep(answer.drip)
+            return
         text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body)
         payload = text.replace("$AUTHORIZATION", authorization).encode()
         lines = [f"HTTP/1.1 {answer.status} Scripted", "Content-Type: application/json"]

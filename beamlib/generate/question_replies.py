@@ -22,6 +22,7 @@ _PROSE = re.compile(
 _OTHER_ARROWS = re.compile(
     r"[ \t](?:-+>+|→|=>)(?:[ \t]*(?:-+>+|→|=>))*[ \t]*(?=\W{0,3}(?:bullet |note )?(?:[0-9]|N/A))"
 )
+_LINK_WITHIN = 2_000  # characters at the end of a piece: a row of arrows is looked through from each of them
 _LEAD = re.compile(
     r"[ \t]*[\[(*#]*(?:bullets?|bullet points?|notes?|number|no\.)?[ \t#]*(?=[0-9]|n/?a\b)", re.IGNORECASE
 )
@@ -123,7 +124,7 @@ def _at_links(piece: str) -> list[str]:
 
 def _read(piece: str, batch: int, bullets: range) -> Read:
     piece = _NUMBERING.sub("", _unquote(piece.strip()), count=1)
-    if ARROW not in piece and (others := list(_OTHER_ARROWS.finditer(piece))):
+    if ARROW not in piece and (others := list(_OTHER_ARROWS.finditer(piece, max(0, len(piece) - _LINK_WITHIN)))):
         piece = f"{piece[: others[-1].start()]} {ARROW} {piece[others[-1].end() :]}"
     before, arrow, after = piece.rpartition(ARROW)
     if not arrow:

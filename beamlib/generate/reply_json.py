@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
-import json_repair
+from beamlib.files import MOST_MENDED, mend_json
 
-_FENCE = re.compile(r"^\s*```[\w-]*\s*$", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*```[\w-]*[ \t]*$", re.MULTILINE)
 _START = re.compile(r"\[\s*\{|\{")
 
 
@@ -43,12 +43,11 @@ def _read(reply: str) -> Any:
     start = _START.search(text)
     if start is None:
         return None  # without a bracket json-repair would build something out of prose
-    # json-repair recurses as deep as the reply nests; what exhausts the stack is as unreadable as any other reply.
     try:
         return json.JSONDecoder().raw_decode(text, start.start())[0]
     except (ValueError, RecursionError):
         pass
     try:
-        return json_repair.loads(text[start.start() :])
-    except (ValueError, RecursionError):
+        return mend_json(text[start.start() :], MOST_MENDED)
+    except ValueError:
         return None

@@ -179,7 +179,13 @@ def _write_lines(store: Path, target: Path) -> Path:
     with CallStore(store, read_only=True) as calls, target.open("w", encoding="utf-8") as handle:
         for key, call in calls.calls():
             line = {"key": key, **call.model_dump(mode="json")}
-            handle.write(json.dumps(line, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n")
+            text = json.dumps(line, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
+            if len(text.encode()) > _LINE_LIMIT:  # twice the longest reply that is read since replies have a bound
+                raise UserError(
+                    f"{store}: the reply of step {call.step} under the key {key} is longer than an archive may hold "
+                    f"({_LINE_LIMIT:,} bytes); export another run, or record this one again into another folder."
+                )
+            handle.write(text)
     return target
 
 

@@ -7,7 +7,9 @@ offline stand-in (`beamlib.models.offline`), or a store that wraps either. Nothi
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -64,6 +66,10 @@ class Completion:
     finish_reason: str = "stop"
 
 
+MOST_REPLY_BYTES = 32 << 20
+"""Bytes that any reply may have; what an archive of calls holds of one is never longer than its reply was."""
+
+
 class Outcome(StrEnum):
     """Why a call gave no usable reply. The value begins the reason that tables count and records keep."""
 
@@ -71,13 +77,15 @@ class Outcome(StrEnum):
     EMPTY = "empty reply"
     FILTERED = "content filter"
     CONTEXT_LENGTH = "context length"
+    TOO_LONG = "reply too long"
+    REDIRECTED = "redirected"
     UNREADABLE = "unreadable reply"
     REFUSED = "refused"
     UNAVAILABLE = "endpoint unavailable"
     FAILED = "failed"
 
 
-TRANSIENT = frozenset({Outcome.UNAVAILABLE})
+TRANSIENT = frozenset({Outcome.UNAVAILABLE, Outcome.REDIRECTED})
 """Outcomes that may pass: a run that records asks again, where the others are final."""
 
 
@@ -128,8 +136,12 @@ def _made_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+PATIENCE = 25.0
+"""Seconds that replies under way get to arrive when a run is ended: they are paid for. Schedulers kill after 30."""
+
 _in_flight: set[asyncio.Task[Any]] = set()
 _stopping = threading.Event()
+_ends = math.inf
 
 
 def fly(task: asyncio.Task[Any]) -> None:
@@ -138,26 +150,55 @@ def fly(task: asyncio.Task[Any]) -> None:
     task.add_done_callback(_in_flight.discard)
 
 
+def stop() -> None:
+    """Let no call start any more, for the process is about to end, `PATIENCE` seconds from now at the latest."""
+    global _ends
+    _stopping.set()
+    _ends = min(_ends, time.monotonic() + PATIENCE)
+
+
 def stopping() -> bool:
-    """Whether the process is about to end, so that no new call should be made."""
+    """Whether no new call should be made."""
     return _stopping.is_set()
 
 
-def land(patience: float) -> None:
-    """Before the process ends: let no new call start and give those in flight `patience` seconds to arrive."""
-    _stopping.set()
-    if _in_flight:
-        tasks = list(_in_flight)
+async def nap(seconds: float) -> None:
+    """Sleep for `seconds`, or until no new call should be made."""
+    until = time.monotonic() + seconds
+    while not stopping() and (left := until - time.monotonic()) > 0:
+        await asyncio.sleep(min(left, 0.2))
 
-        async def arrive() -> None:
+
+def land() -> None:
+    """Let no new call start until those in flight have arrived and are stored, or `PATIENCE` seconds have passed."""
+    if not _in_flight:
+        return
+    patience = min(PATIENCE, max(0.0, _ends - time.monotonic()))
+
+    async def arrive() -> None:
+        if tasks := list(_in_flight):
             await asyncio.wait(tasks, timeout=patience)
 
-        run(arrive())
+    _stopping.set()
+    try:
+        asyncio.run_coroutine_threadsafe(arrive(), _loop()).result()
+    finally:
+        if _ends == math.inf:  # a notebook's cell was interrupted, and the next one may call
+            _stopping.clear()
 
 
 def run(coroutine: Coroutine[Any, Any, Value]) -> Value:
-    """Run a coroutine on the package's event loop and wait for its result; works in scripts and in notebooks."""
-    return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
+    """Run a coroutine on the package's event loop and wait for its result; works in scripts and in notebooks.
+
+    An interrupt while waiting ends it: what was not sent stays so, and replies under way are waited for (`land`).
+    """
+    future = asyncio.run_coroutine_threadsafe(coroutine, _loop())
+    try:
+        return future.result()
+    except (KeyboardInterrupt, SystemExit):
+        future.cancel()
+        land()
+        raise
 
 
 async def gather_all(model: Model, prompts: Sequence[Prompt]) -> list[Completion | ModelError]:

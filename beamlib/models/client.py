@@ -13,6 +13,7 @@ import json
 import os
 import ssl
 import time
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,9 +22,9 @@ from weakref import WeakKeyDictionary
 import tenacity
 
 from beamlib.errors import UserError
-from beamlib.models.base import Completion, ModelError, Outcome, Prompt, Usage, run, stopping
+from beamlib.models.base import Completion, ModelError, Outcome, Prompt, Usage, land, nap, run, stopping
 from beamlib.models.endpoints import Endpoint
-from beamlib.models.faults import Breaker, TryAgain, brief, error_text, status_error
+from beamlib.models.faults import Breaker, TryAgain, bounded, brief, error_text, status_error
 from beamlib.models.keys import without_key
 from beamlib.models.prompts import render
 
@@ -32,6 +33,13 @@ if TYPE_CHECKING:  # openai and httpx2 take half a second to import, and most co
     import openai
 
 _NO_KEY = "none"  # openai insists on one; endpoints that need no key ignore it
+_MOST: ContextVar[int] = ContextVar("_MOST")  # bytes that the reply to the call at hand may have
+_MOST_OF_AN_ERROR = 1 << 16
+_OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+
+
+class _TooLong(Exception):
+    """A reply goes on beyond what its call allows."""
 
 
 class _Service:
@@ -90,6 +98,20 @@ def _http_client(base_url: str, lanes: int) -> httpx2.AsyncClient:
             extensions = {"timeout": httpx2.Timeout(timeout).as_dict()}
             return httpx2.Request(method, url, extensions=extensions, **parts)
 
+        async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
+            # Read by ourselves, for openai would read a reply of any size, and a small one can unpack to gigabytes.
+            response = await super().send(request, stream=True, **options)
+            failed = response.status_code >= 300
+            most = _MOST_OF_AN_ERROR if failed else _MOST.get()
+            try:
+                content, whole = await bounded(response.aiter_bytes(), most)
+            finally:
+                await response.aclose()
+            if not whole and not failed:
+                raise _TooLong(f"its reply is longer than {most:,} bytes, and was read no further")
+            headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_BODY]
+            return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
+
     client = Direct(
         follow_redirects=False,
         limits=httpx2.Limits(max_connections=lanes + 8, max_keepalive_connections=lanes),  # 8: probes beside the lanes
@@ -101,6 +123,7 @@ def _http_client(base_url: str, lanes: int) -> httpx2.AsyncClient:
 
 
 def _close(client: httpx2.AsyncClient) -> None:
+    land()  # a script that ends by an exception has calls under way
     run(client.aclose())
 
 
@@ -183,7 +206,7 @@ class EndpointModel:
             stop=lambda state: state.attempt_number >= self.endpoint.attempts and not breaker.open,
             wait=lambda state: 0.0 if breaker.open else _pause(state),
             retry=tenacity.retry_if_exception_type(TryAgain),
-            sleep=asyncio.sleep,
+            sleep=nap,
             reraise=True,
         )
         try:
@@ -213,6 +236,7 @@ class EndpointModel:
         began = time.perf_counter()
         failure: TryAgain | ModelError | UserError
         reached = True
+        _MOST.set(endpoint.reply_bytes)
         try:
             # httpx bounds each read; the outer bound ends a server that sends a byte now and then.
             async with asyncio.timeout(endpoint.timeout):
@@ -230,6 +254,8 @@ class EndpointModel:
                 self._who, endpoint.key_variable, self._key, error.status_code, error.response.headers,
                 error.response.text,
             )  # fmt: skip
+        except _TooLong as error:
+            failure = ModelError(f"{self._who}: {error}", Outcome.TOO_LONG)
         except (openai.APIConnectionError, TimeoutError, aiohttp.ClientError) as error:
             # openai's timeouts are connection errors; what is not HTTP reaches us as aiohttp's own error.
             failure, reached = _lost(error, endpoint.timeout, self._key)

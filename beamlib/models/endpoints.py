@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text, write_text
+from beamlib.models.base import MOST_REPLY_BYTES
 from beamlib.models.keys import (
     is_variable_name,
     keys_in,
@@ -45,6 +46,9 @@ special bullets; main questions; both sides of the dialogue; what detects questi
 questions."""
 Method = Literal["full-context", "rag", "light"]
 """A method that a backbone may be served otherwise for (paper, section 4.1: Qwen with 128K and with 32K tokens)."""
+_BYTES_PER_TOKEN = 64
+_LEAST_REPLY_BYTES = 1 << 20
+_UNLIMITED_TOKENS = 65_536  # what a reply is taken to have at most where a request carries no limit
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -75,8 +79,8 @@ class Endpoint(BaseModel):
 
     `max_output_tokens` is None where a request carries no limit: then the model's own holds. `concurrency` bounds the
     requests in flight of a run, over all its processes. `attempts` bounds the tries of one call, `patience` is how long
-    an endpoint may fail to answer anybody before the run stops. `extra` holds further fields of the request body,
-    passed on as they are.
+    an endpoint may fail to answer anybody before the run stops. `max_reply_bytes` bounds what is read of a reply
+    (`reply_bytes`). `extra` holds further fields of the request body, passed on as they are.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -96,6 +100,7 @@ class Endpoint(BaseModel):
     timeout: float = Field(default=300.0, gt=0)
     attempts: int = Field(default=8, ge=1)
     patience: float = Field(default=60.0, ge=0)
+    max_reply_bytes: int | None = Field(default=None, ge=1_000, le=MOST_REPLY_BYTES)
     extra: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("model")
@@ -147,12 +152,21 @@ class Endpoint(BaseModel):
         return self if self.max_output_tokens or not tokens else self.model_copy(update={"max_output_tokens": tokens})
 
     @property
+    def reply_bytes(self) -> int:
+        """Bytes, decoded, that the body of a reply may have: `max_reply_bytes`, else 64 for each requested token.
+
+        At least 1 MiB then and at most 32; without `max_output_tokens` as if 65,536 were requested, 4 MiB.
+        """
+        usual = _BYTES_PER_TOKEN * (self.max_output_tokens or _UNLIMITED_TOKENS)
+        return self.max_reply_bytes or min(max(usual, _LEAST_REPLY_BYTES), MOST_REPLY_BYTES)
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What a reply depends on, for manifests: no prices, no concurrency, no patience."""
         return self.model_dump(
             exclude={
                 "input_price", "cached_input_price", "output_price", "concurrency", "timeout", "attempts", "patience",
-                "key_variable",
+                "key_variable", "max_reply_bytes",
             }
         )  # fmt: skip
 

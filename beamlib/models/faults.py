@@ -10,14 +10,14 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from beamlib.errors import UserError
-from beamlib.models.base import ModelError, Outcome
+from beamlib.models.base import ModelError, Outcome, nap
 from beamlib.models.keys import without_key
 
 GO_ON = "what has arrived is stored, and the same command goes on from there"
@@ -53,6 +53,17 @@ class TryAgain(Exception):
         self.wait = wait
         self.silent = silent
         self.throttled = throttled
+
+
+async def bounded(pieces: AsyncIterable[bytes], limit: int) -> tuple[bytes, bool]:
+    """The first `limit` bytes of a reply, and whether that is all of it; no more is read than shows which."""
+    parts, size = [], 0
+    async for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size > limit:
+            return b"".join(parts)[:limit], False
+    return b"".join(parts), True
 
 
 def brief(text: str, key: str) -> str:
@@ -102,6 +113,13 @@ def status_error(
     message, codes = error_text(body)
     said = f"{who} answered with status {status}: {brief(message, key) or 'no text'}"
     everything = f"{codes} {message}"
+    if 300 <= status < 400:
+        # Not followed: the key would go along. One call fails, for the next one may reach another server of many.
+        where = brief(headers.get("location", "").partition("?")[0], key) or "nowhere"
+        return ModelError(
+            f"{said}, a redirect to {where}; where that stays so, correct base_url in the models file",
+            Outcome.REDIRECTED,
+        )
     if status == 402 or "insufficient_quota" in codes:
         return UserError(f"{said}; the account has no credit left: {GO_ON} once it has.")
     if status in (408, 409, 429) or status >= 500:
@@ -153,7 +171,7 @@ class Breaker:
             async with self._probe:
                 self.check(term)
                 if self.open:
-                    await asyncio.sleep(self._pause)
+                    await nap(self._pause)
                     self.check(term)
                     yield True
                     return

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,7 @@ from typing import Any
 
 import jinja2
 import jinja2.meta
+from jinja2 import nodes
 from jinja2.sandbox import SandboxedEnvironment
 
 from beamlib.errors import UserError
@@ -29,6 +31,15 @@ PROMPTS = Path(__file__).resolve().parents[2] / "prompts"
 
 # Sandboxed: a folder of prompts may have come with somebody else's run.
 _ENVIRONMENT = SandboxedEnvironment(undefined=jinja2.StrictUndefined, keep_trailing_newline=False, autoescape=False)
+# What a prompt is made of takes time and space in proportion to its text and variables. Loops, macros, arithmetic and
+# most filters do not, and a dozen characters of them can fill a machine.
+_NODES = (
+    nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.If, nodes.CondExpr, nodes.Compare,
+    nodes.Operand, nodes.And, nodes.Or, nodes.Not, nodes.Tuple, nodes.List, nodes.Concat, nodes.Filter, nodes.Test,
+)  # fmt: skip
+_FILTERS = frozenset({"capitalize", "default", "length", "lower", "string", "title", "trim", "upper"})
+_MOST_TEXT = 200_000  # characters of a prompt file; the longest of ours has 8,000
+_MOST_TIMES = 20  # one variable in one text: a context of millions of characters is sent as often as it is named
 _HEADER = re.compile(r"---[ \t]*\n(?P<header>.*?)^---[ \t]*(?:\n|\Z)(?P<text>.*)", re.MULTILINE | re.DOTALL)
 _ROLE_LINE = re.compile(r"^=== (\w+) ===[ \t]*$", re.MULTILINE)
 _FIELDS = ("listing", "role", "variables", "output")
@@ -113,6 +124,8 @@ def _templates(prompt_id: str, folder: Path | None) -> tuple[tuple[str, jinja2.T
 def _read(path: Path, own: PromptFile | None) -> PromptFile:
     """Parse a prompt file; with `own`, as an override of it."""
     source = read_text(path)
+    if len(source) > _MOST_TEXT:
+        raise UserError(f"{path}: {len(source):,} characters, more than the {_MOST_TEXT:,} of a prompt; shorten it.")
     header, text = _split(path, source, bare=own is not None)
     fields = _fields(path, header, own)
     variables = _variables(path, fields["variables"], own)
@@ -176,15 +189,33 @@ def _check_variables(path: Path, parts: tuple[tuple[str, str], ...], variables: 
     used: set[str] = set()
     for _, text in parts:
         try:
-            used |= jinja2.meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
-        except jinja2.TemplateSyntaxError as error:
-            raise UserError(f"{path}: the text is not a valid template ({error.message}); correct it.") from None
+            tree = _ENVIRONMENT.parse(text)
+            _check_nodes(path, tree)
+        except (jinja2.TemplateSyntaxError, RecursionError, ValueError) as error:
+            raise UserError(f"{path}: the text is not a valid template ({str(error)[:120]}); correct it.") from None
+        used |= jinja2.meta.find_undeclared_variables(tree)
     if missing := sorted(set(variables) - used):
         written = f"write {{{{ {missing[0]} }}}} where it belongs"
         raise UserError(f"{path}: the text uses {sorted(used)} and so lacks the variable '{missing[0]}'; {written}.")
     if unknown := sorted(used - set(variables)):
         known = ", ".join(sorted(variables))
         raise UserError(f"{path}: the text uses the unknown variable '{unknown[0]}'; the variables are {known}.")
+
+
+def _check_nodes(path: Path, tree: nodes.Template) -> None:
+    """A template may choose between texts and fill in variables, a bounded number of times, and nothing else."""
+    times: Counter[str] = Counter()
+    for node in [tree, *tree.find_all(nodes.Node)]:
+        if not isinstance(node, _NODES) or (isinstance(node, nodes.Filter) and node.name not in _FILTERS):
+            what = f"the filter '{node.name}'" if isinstance(node, nodes.Filter) else f"'{type(node).__name__.lower()}'"
+            raise UserError(
+                f"{path}: the text is not a valid template for a prompt, which knows variables, if, ~ and the filters "
+                f"{', '.join(sorted(_FILTERS))}; {what} in line {node.lineno} is none of them: leave it out."
+            )
+        if isinstance(node, nodes.Name):
+            times[node.name] += 1
+            if times[node.name] > _MOST_TIMES:
+                raise UserError(f"{path}: the text names '{node.name}' more than {_MOST_TIMES} times; leave some out.")
 
 
 def _try_out(path: Path, parts: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import Any
 import httpx2
 
 from beamlib.models.endpoints import Endpoint
+from beamlib.models.faults import bounded
 
 ENDPOINT_COUNTER = "endpoint"
 """Name of this counter, recorded with every result."""
@@ -19,6 +21,8 @@ TIMEOUT = 5.0
 """Seconds a count may take. Nothing depends on it, so nobody waits longer."""
 
 _MOST_AT_ONCE = 64
+_LEAST_REPLY, _PER_CHARACTER = 1 << 20, 16
+"""Bytes that a reply may have: vLLM's also lists the number of each token, and a character is one token at most."""
 
 _TEMPLATE_FIELDS = ("chat_template", "chat_template_kwargs")
 """What of a request's further fields changes the text that its messages become."""
@@ -70,13 +74,15 @@ class EndpointCounter:
     async def _ask(self, body: Mapping[str, Any]) -> int | None:
         key = os.environ.get(self._endpoint.key_variable, "").strip() if self._endpoint.key_variable else ""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
+        asked = json.dumps({"model": self._endpoint.model, **body})
+        most = _LEAST_REPLY + _PER_CHARACTER * len(asked)
+        headers["Content-Type"] = "application/json"
+        sending = self._client.stream("POST", self._url, content=asked, headers=headers)
         try:
-            async with self._turn:
-                reply = await self._client.post(
-                    self._url, json={"model": self._endpoint.model, **body}, headers=headers
-                )
-            found = reply.json() if reply.status_code == 200 else None
-        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError):  # its text may hold the key: not passed on
-            return None
+            async with self._turn, asyncio.timeout(TIMEOUT), sending as reply:
+                content, whole = await bounded(reply.aiter_bytes(), most)
+            found = json.loads(content) if whole and reply.status_code == 200 else None
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, ValueError, RecursionError):
+            return None  # the error's text may hold the key: not passed on
         count = found.get("count") if isinstance(found, dict) else None
         return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None

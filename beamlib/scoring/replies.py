@@ -1,25 +1,45 @@
 """Reading a judge's reply (paper listing 20), an object with a `score` of 0, 0.5 or 1, and an aligner's to a batch.
 
 Four readings are tried in turn, and the first that gives such an object counts: the whole reply (without its code
-fence) as JSON, the first `{...}` or `[...]` in it, what json-repair makes of it, and each object that stands whole in
-it, for prose before the object may hold braces of its own. A score off the scale is refused
-rather than rounded: a judge that says 0.25 did not follow the instructions, and nobody knows what it meant.
+fence) as JSON, the first `{...}` or `[...]` in it, what json-repair makes of it unless it is long, and each object that
+stands whole in it, for prose before the object may hold braces of its own. A score off the scale is refused rather than
+rounded, and so are two scores in one object: nobody knows which the judge meant. Each takes time in proportion to the
+reply, which comes from anybody.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import json_repair
+from beamlib.files import mend_json
 
 LEVELS = (0.0, 0.5, 1.0)
 
+
+class _Object(dict[str, Any]):
+    """A JSON object that knows which of its keys were `repeated`."""
+
+    repeated: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, pairs: list[tuple[str, Any]]) -> _Object:
+        value = cls(pairs)
+        if len(value) < len(pairs):
+            keys = Counter(key for key, _ in pairs)
+            value.repeated = frozenset(key for key, times in keys.items() if times > 1)
+        return value
+
+
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_Object.of)  # line breaks stand in strings as they are
+
 _FENCE = re.compile(r"\A```\w*")
-_FIRST_JSON = re.compile(r"\{.*?\}|\[.*?\]", re.DOTALL)
-_DECODER = json.JSONDecoder(strict=False)  # models put line breaks into strings as they are
+_A_SCORE = re.compile(r"(?:\A\{|[,\n])[ \t]*[\"']?score[\"']?[ \t]*:")
+_MOST_MENDED = 2_000  # characters; a verdict and its reason have hundreds
+_MOST_BRACES = 500  # places where an object is looked for
 _ENDS_IN_SCORE = re.compile(r"score[\"']?\s*:\s*[\"']?[\d.+-]*\Z", re.IGNORECASE)
 
 
@@ -36,6 +56,8 @@ def read_score(reply: str, *, cut: bool = False) -> tuple[float | None, str]:
     found: Any = None
     for value in _readings(reply):
         if isinstance(value, dict) and "score" in value:
+            if "score" in getattr(value, "repeated", ()):
+                return None, "the judge's reply has two scores in one object"
             return _on_scale(value["score"])
         found = value if found is None else found
     if isinstance(found, dict):
@@ -53,12 +75,15 @@ def read_matches(reply: str, n_items: int, n_nuggets: int, *, cut: bool = False)
     """The matches in the reply to a batch and an empty reason, or None and the reason why there are none.
 
     An item's value is a nugget number or a list of such; what is out of range, null, or no number is no match, and an
-    item that is not mentioned has none. An object that mentions no item, or a reply that was `cut` off, is refused.
+    item that is not mentioned has none. Refused are an object that mentions no item, or one twice, and a reply that was
+    `cut` off.
     """
     if cut:
         return None, "the aligner's reply was cut off"
     for value in _readings(reply):
         if isinstance(value, dict):
+            if any(1 <= _number(key) <= n_items for key in getattr(value, "repeated", ())):
+                return None, "the aligner's reply mentions an item twice"
             matches: Matches = {}
             for key, given in value.items():
                 if 1 <= (item := _number(key)) <= n_items:
@@ -78,19 +103,25 @@ def _number(value: Any) -> int:
 
 def _readings(reply: str) -> Iterator[Any]:
     yield from (_attempt(reading, reply) for reading in (_whole, _first, _repaired))
-    at = reply.find("{")
-    while at >= 0:
+    at, left = reply.find("{"), 2 * len(reply) + 10_000
+    for _ in range(_MOST_BRACES):  # each failure counts the lines before it
+        if at < 0 or left < 0:  # what fails far from where it began may do so from the next brace too, and the next
+            return
         try:
             value, end = _DECODER.raw_decode(reply, at)
-        except (ValueError, RecursionError):
+        except json.JSONDecodeError as error:
+            left -= error.pos - at
             end = at + 1
+        except ValueError:  # thousands of digits
+            end = at + 1
+        except RecursionError:
+            return
         else:
             yield value
         at = reply.find("{", end)
 
 
 def _attempt(reading: Callable[[str], Any], reply: str) -> Any:
-    # json-repair recurses as deep as the reply nests; a reply that exhausts the stack is as unreadable as any other.
     try:
         return reading(reply)
     except (ValueError, RecursionError):
@@ -98,18 +129,33 @@ def _attempt(reading: Callable[[str], Any], reply: str) -> Any:
 
 
 def _whole(reply: str) -> Any:
-    return json.loads(_FENCE.sub("", reply.strip()).removesuffix("```"))
+    return json.loads(_FENCE.sub("", reply.strip()).removesuffix("```"), object_pairs_hook=_Object.of)
 
 
 def _first(reply: str) -> Any:
-    match = _FIRST_JSON.search(reply)
-    return json.loads(match.group(0)) if match else None
+    return json.loads(first_bracketed(reply), object_pairs_hook=_Object.of)
+
+
+def first_bracketed(text: str) -> str:
+    """From the first `{` to the next `}`, or the same of `[`, whichever begins first; empty where there is neither."""
+    found = []
+    for opening, closing in ("{}", "[]"):
+        start = text.find(opening)
+        end = text.find(closing, start) if start >= 0 else -1
+        if end >= 0:
+            found.append((start, end + 1))
+    return text[slice(*min(found))] if found else ""
 
 
 def _repaired(reply: str) -> Any:
     # Without a brace json-repair would build something out of prose; from the first brace on it mends JSON.
     start = reply.find("{")
-    return json_repair.loads(reply[start:]) if start >= 0 else None
+    value = mend_json(reply[start:], _MOST_MENDED) if start >= 0 else None
+    if isinstance(value, dict) and "score" in value:
+        value = _Object(value)
+        # It keeps the last of two. A line of the reason that looks like another score counts as one: it is asked again.
+        value.repeated = frozenset({"score"} if len(_A_SCORE.findall(reply[start:])) > 1 else ())
+    return value
 
 
 def _on_scale(score: Any) -> tuple[float | None, str]:

@@ -486,3 +486,18 @@ def test_what_does_not_fit_on_the_disk_is_not_begun(
 def test_an_archive_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.tar\.zst: cannot be read"):
         import_calls(tmp_path / "none.tar.zst", tmp_path / "new")
+
+
+def test_export_refuses_what_import_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_module, "_LINE_LIMIT", 2_000)
+    for size, fits in ((1_000, True), (2_000, False)):
+        with CallStore(tmp_path / str(size) / "1.sqlite") as store:
+            store.put("a" * 64, stored(1, text="x" * size))
+        target = tmp_path / f"{size}.tar.zst"
+        if fits:
+            export_calls(tmp_path / str(size), target)
+            assert import_calls(target, tmp_path / "run").calls == 1
+            continue
+        with pytest.raises(UserError, match=r"1\.sqlite: the reply of step .* is longer than an archive may hold"):
+            export_calls(tmp_path / str(size), target)
+        assert not target.exists()

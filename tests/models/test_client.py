@@ -351,7 +351,7 @@ def test_a_redirect_is_not_followed_with_the_key(monkeypatch: pytest.MonkeyPatch
         away = Answer("", 307, {"Location": other.base_url + "/chat/completions"})
         with ScriptedServer(lambda body: away) as server:
             found = end_of(model(server, key_variable="BEAM_TEST_KEY"))
-        assert isinstance(found, UserError) and "307" in str(found) and "base_url" in str(found)
+        assert isinstance(found, ModelError) and "307" in str(found) and "base_url" in str(found)
         assert other.requests == []
 
 

@@ -43,7 +43,6 @@ def test_these_are_tried_again(status: int) -> None:
         (402, said("pay"), "credit"),
         (429, said("You exceeded your quota", "insufficient_quota"), "credit"),
         (404, said("The model does not exist", "model_not_found"), "base_url"),
-        (307, "", "base_url"),
         (405, "Method not allowed", "base_url"),
         (400, said("Use max_completion_tokens instead.", "unsupported_parameter"), "limit_field"),
         (400, {"error": {"message": "stop: at most 4", "code": 400, "param": "body.stop"}}, "limit_field"),

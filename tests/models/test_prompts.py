@@ -253,6 +253,7 @@ def test_an_override_may_have_a_system_message(tmp_path: Path) -> None:
 
 
 BOTH = "{{ context }} {{ question }}"
+LOOPS = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
 
 
 @pytest.mark.parametrize(
@@ -270,6 +271,17 @@ BOTH = "{{ context }} {{ question }}"
         ("answer.md", BOTH + " {{ question[0] }}", r"answer\.md: .*not a valid template"),
         ("answer.md", BOTH + " {% include 'other.md' %}", r"answer\.md: .*not a valid template"),
         ("answer.md", BOTH + " {{ question.__class__.__mro__ }}", r"answer\.md: .*not a valid template"),
+        ("answer.md", BOTH + LOOPS, r"answer\.md: .*not a valid template.*'for' in line 1"),
+        ("answer.md", BOTH + " {{ 'x' * 9999999999 }}", r"answer\.md: .*not a valid template.*'mul'"),
+        ("answer.md", BOTH + " {{ 9 ** 9 ** 9 ** 9 }}", r"answer\.md: .*not a valid template.*'pow'"),
+        ("answer.md", BOTH + " {{ '%999999999d' % 1 }}", r"answer\.md: .*not a valid template.*'mod'"),
+        ("answer.md", BOTH + " {{ question | center(9999999999) }}", r"answer\.md: .*the filter 'center'"),
+        ("answer.md", BOTH + " {% macro m() %}{{ m() }}{% endmacro %}", r"answer\.md: .*not a valid template"),
+        ("answer.md", BOTH + " {% set x = question ~ question %}", r"answer\.md: .*not a valid template.*'assign'"),
+        ("answer.md", BOTH + " {{ context }}" * 30, r"answer\.md: the text names 'context' more than 20 times"),
+        ("answer.md", BOTH + " {{ " + "(" * 3_000 + ")" * 3_000 + " }}", r"answer\.md: .*not a valid template"),
+        ("answer.md", BOTH + " {{ " + "not " * 3_000 + "question }}", r"answer\.md: .*not a valid template"),
+        ("answer.md", BOTH + "x" * 200_000, r"answer\.md: 200,0\d\d characters, more than"),
         ("answer.md", f"=== system ===\n{BOTH}", r"answer\.md: the text has the messages \['system'\]"),
         ("answer.md", f"Hello\n=== user ===\n{BOTH}", r"answer\.md: the text has the messages"),
         ("answer.md", f"=== user ===\n{BOTH}\n=== assistant ===\nSure.", r"messages \['user', 'assistant'\]"),

@@ -11,7 +11,7 @@ import pytest
 
 from beamlib import cli
 from beamlib.errors import UserError
-from beamlib.files import read_json, read_jsonl
+from beamlib.files import parse_yaml, read_json, read_jsonl
 from beamlib.models import prompts
 from beamlib.params import load_parameters
 
@@ -39,11 +39,25 @@ def test_json_is_read_strictly(text: str, message: str, tmp_path: Path) -> None:
     assert "\n" not in str(one.value)
 
 
+BOMB = "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]\n" for n in range(1, 9))
+
+
+def test_a_value_may_be_written_once_and_used_again() -> None:
+    assert parse_yaml("a: &a {b: [1, 2]}\nc: *a\nd: *a", Path("x")) == {name: {"b": [1, 2]} for name in "acd"}
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("k: 9\n", "a key occurs twice"),
-        ("extra: " + "9" * 5000, "cannot be read"),
+        ("extra: " + "9" * 5000, "a value too long"),
+        ("extra: 0x" + "f" * 5000, "a value too long"),
+        ("extra: &x [1, *x]", "values that hold themselves"),
+        ("extra: [" + "a," * 30_000 + "]", "too many others"),
+        ("".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]\n" for n in range(9)), "an unknown alias"),
+        ("x0: &x0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + BOMB, "too many others"),
+        ("extra: " + "{a: " * 60, "nested too deeply"),
+        ("extra: '" + "9" * 300_000 + "'", "more than the 262,144 that are read"),
         ("extra: 2024-13-45", "cannot be read"),
         ("extra: " + "[" * 5000, "(not valid YAML|cannot be read)"),
     ],

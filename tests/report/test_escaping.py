@@ -225,7 +225,7 @@ def cost_text(name: str) -> str:
 
 
 def test_what_a_terminal_would_obey_is_shown_as_text() -> None:
-    from beamlib.cli import _shown
+    from beamlib.ending import _shown
 
     written: list[str] = []
     write = _shown(lambda text: written.append(text) or len(text))

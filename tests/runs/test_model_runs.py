@@ -225,6 +225,7 @@ import openai
 from beamlib.params import parse_parameters
 from beamlib.benchmark.loading import load
 from beamlib.benchmark.sources import find_conversations
+from beamlib.ending import ended_by_signals
 from beamlib.files import read_json, write_jsonl
 from beamlib.runs.arms import Arm
 from beamlib.runs.calling import open_roster, resolved
@@ -247,8 +248,11 @@ for line in sys.stdin:
     if not child:
         code = 1
         try:
-            drive(line.rstrip())
+            with ended_by_signals():
+                drive(line.rstrip())
             code = 0
+        except SystemExit as ended:
+            code = ended.code
         except BaseException:
             traceback.print_exc()
         os._exit(code)
@@ -341,32 +345,33 @@ def test_twenty_kills_cost_nothing_twice(repo_root: Path, tmp_path: Path) -> Non
 WHOLE = """
 import sys
 from pathlib import Path
-from beamlib.errors import UserError
+from beamlib.ending import conclude
 from beamlib.files import read_json
-from beamlib.params import parse_parameters
-from beamlib.runs.answering import answer_alone, ingested
-from beamlib.runs.arms import Arm
-from beamlib.runs.calling import open_roster, recording_command, resolved
-from beamlib.runs.evaluate import evaluate
+from beamlib.models import base
+
+base.PATIENCE = float(sys.argv[2])
+
+def command():
+    # Here, as in a command: what these import is not there yet when signals are first answered.
+    from beamlib.params import parse_parameters
+    from beamlib.runs.arms import Arm
+    from beamlib.runs.evaluate import evaluate
+
+    values = read_json(Path(sys.argv[1]))
+    arms = [Arm.model_validate(arm) for arm in values["arms"]]
+    evaluate(parse_parameters(values["parameters"], "test"), arms)
 
 if __name__ == "__main__":
-    values = read_json(Path(sys.argv[1]))
-    try:
-        evaluate(parse_parameters(values["parameters"], "test"), [Arm.model_validate(a) for a in values["arms"]])
-    except UserError as error:
-        print(f"beamlib: {error}", file=sys.stderr)
-        raise SystemExit(2)
-    except KeyboardInterrupt:
-        raise SystemExit(130)
+    conclude(command)
 """
 
 
-def whole(settings: RunParameters, folder: Path) -> subprocess.Popen[str]:
+def whole(settings: RunParameters, folder: Path, patience: float = 25.0) -> subprocess.Popen[str]:
     """A run as the command makes it, worker processes included, in a session of its own."""
     values = {"parameters": settings.model_dump(), "arms": [arm.model_dump() for arm in ARMS]}
     (folder / "values.json").write_text(json.dumps(values))
     (folder / "whole.py").write_text(WHOLE)  # a file: worker processes import their parent's main module
-    command = [sys.executable, str(folder / "whole.py"), str(folder / "values.json")]
+    command = [sys.executable, str(folder / "whole.py"), str(folder / "values.json"), str(patience)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -375,20 +380,96 @@ def wait_for(server: ScriptedServer, requests: int, process: subprocess.Popen[st
         time.sleep(0.02)
 
 
-def test_an_interrupt_lets_what_is_paid_for_arrive(repo_root: Path, tmp_path: Path) -> None:
+def stored(run: Path) -> int:
+    """The calls that a run has stored, none of them failed."""
+    found = 0
+    for path in (run / "calls").rglob("*.sqlite"):
+        with CallStore(path, read_only=True) as store:
+            assert not any(row.failures for row in store.totals())
+            found += sum(row.calls for row in store.totals())
+    return found
+
+
+def alive(group: int) -> bool:
+    """Whether a process of the group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+def test_a_dozen_signals_cost_nothing_at_all(repo_root: Path, tmp_path: Path) -> None:
+    draw = random.Random(13)
+    with ScriptedServer(steady_reply, latency=0.2) as server, Driver(tmp_path) as driver:
+        settings = parameters(repo_root, tmp_path / "run", models_file(server, tmp_path / "m.yaml", concurrency=LANES))
+        codes = []
+        for turn in range(12):
+            asked = len(server.requests)
+            process = driver.begin(settings, tmp_path / "out")
+            while len(server.requests) == asked and not driver.ended():
+                time.sleep(0.01)
+            time.sleep(draw.uniform(0.0, 0.5))
+            with suppress(ProcessLookupError):
+                os.kill(process, SIGNALS[turn % 3])
+            codes.append(driver.wait())
+            assert stored(tmp_path / "run") == len(server.requests)
+        assert codes[:6] == [128 + number for number in SIGNALS] * 2
+        driver.begin(settings, tmp_path / "out")
+        assert driver.wait() == 0
+        assert len(server.requests) == len({request.hash for request in server.requests}) == stored(tmp_path / "run")
+
+
+def test_a_signal_lets_what_is_paid_for_arrive_in_worker_processes_too(repo_root: Path, tmp_path: Path) -> None:
+    draw = random.Random(5)
     with ScriptedServer(steady_reply, latency=0.5) as server:
+        settings = parameters(repo_root, tmp_path / "run", models_file(server, tmp_path / "models.yaml", concurrency=6))
+        for number, to_all in ((signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGHUP, True)):
+            process = whole(settings, tmp_path)
+            wait_for(server, len(server.requests) + draw.randrange(1, 13), process)
+            (os.killpg if to_all else os.kill)(process.pid, number)
+            _, said = process.communicate(timeout=60)
+            assert process.returncode == 128 + number, said
+            assert said.splitlines()[-1] == "beamlib: interrupted; the same command goes on where this one stopped."
+            assert "Traceback" not in said and "resource_tracker" not in said
+            assert stored(tmp_path / "run") == len(server.requests) < 90
+        evaluate(settings, ARMS[:1], quiet=True)
+        assert len(server.requests) == len({request.hash for request in server.requests})
+
+
+def test_a_signal_waits_no_longer_than_it_says_and_a_second_one_not_at_all(repo_root: Path, tmp_path: Path) -> None:
+    with ScriptedServer(steady_reply, latency=60) as server:
         models = models_file(server, tmp_path / "models.yaml", concurrency=6)
-        process = whole(parameters(repo_root, tmp_path / "run", models), tmp_path)
-        wait_for(server, 20, process)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: parent and workers alike
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == 130, said
-        assert "Traceback" not in said and "resource_tracker" not in said
-        assert len(server.requests) < 60
-        with CallStore(next((tmp_path / "run" / "calls").rglob("*.sqlite")), read_only=True) as store:
-            assert sum(row.calls for row in store.totals()) == len(server.requests)
-        evaluate(parameters(repo_root, tmp_path / "run", models), ARMS[:1], quiet=True)
-        assert not server.repeated()
+        for patience, again in ((1.5, False), (50.0, True)):
+            asked = len(server.requests)
+            process = whole(parameters(repo_root, tmp_path / "run", models), tmp_path, patience)
+            wait_for(server, asked + 1, process)
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            if again:
+                time.sleep(0.5)
+                assert process.poll() is None
+                process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=30)
+            assert process.returncode == 128 + signal.SIGTERM
+            assert f"replies under way have {patience:g} s to arrive" in said
+            assert time.monotonic() - began < 25
+            while alive(process.pid):
+                assert time.monotonic() - began < 30
+                time.sleep(0.05)
+
+
+def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
+    script = (
+        "import os, signal\nfrom beamlib.ending import conclude\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "conclude(lambda: (os.kill(os.getpid(), signal.SIGHUP), print('went on')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "went on\n")
 
 
 def test_an_endpoint_that_dies_ends_the_run_with_one_sentence(repo_root: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamlib.scoring.protocols.released_code import released_score
-from beamlib.scoring.replies import read_score
+from beamlib.scoring.replies import read_matches, read_score
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,32 @@ def test_refused_with_a_reason(reply, reason):
     score, said = read_score(reply)
     assert score is None
     assert re.search(reason, said)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"score": 1, "score": 0}',
+        '{"score": 1, "reason": "x", "score": 1}',
+        '```json\n{"score": 0.5, "reason": "x", "score": 1}\n```',
+        'I think: {"score": 0, "reason": "x",\n "score": 1} so',
+        '{"score": 0, "reason": "not "x"", "score": 1,}',
+        "{'score': 0, 'score': 1}",
+        '{"score": 0.5,\n"score": 1',
+    ],
+)
+def test_two_scores_in_one_object_are_ambiguous(reply):
+    assert read_score(reply) == (None, "the judge's reply has two scores in one object")
+
+
+def test_a_repeated_key_that_decides_nothing_is_none():
+    assert read_score('{"score": 1, "reason": "a", "reason": "b"}') == (1.0, "")
+    assert read_score('{"score": 1, "of": {"score": 0, "score": 1}}') == (1.0, "")
+
+
+def test_an_item_that_is_matched_twice_is_ambiguous():
+    assert read_matches('{"1": [1], "2": [2], "1": [2]}', 2, 2) == (None, "the aligner's reply mentions an item twice")
+    assert read_matches('{"1": [1], "note": 1, "note": 2}', 2, 2) == ({1: (1,)}, "")
 
 
 @given(st.text(max_size=200))

@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import json_repair
-
-from beamlib.files import parse_json
+from beamlib.files import MOST_MENDED, mend_json, parse_json
 from beamlib.generate.shapes import Repairs
 from beamlib.models.base import Completion, Model, ModelError, Prompt, gather_all
 
@@ -36,8 +34,8 @@ def read_json(text: str, wanted: type[list[Any]] | type[dict[Any, Any]]) -> Any:
 
 def _mended(text: str) -> Any:
     try:
-        return json_repair.loads(text)
-    except (ValueError, RecursionError):  # it recurses as deep as the reply nests
+        return mend_json(text, MOST_MENDED)
+    except ValueError:
         return None
 
 

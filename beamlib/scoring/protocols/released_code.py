@@ -23,14 +23,13 @@ import math
 import re
 from typing import Any
 
-from json_repair import repair_json
-
+from beamlib.files import MOST_MENDED, mend_json
 from beamlib.scoring.event_ordering import released_order
 from beamlib.scoring.protocols.base import UNDEFINED_TAU, Protocol, QuestionScore, find_alignment
 from beamlib.scoring.records import Judgement
+from beamlib.scoring.replies import first_bracketed
 
 _FENCED = re.compile(r"```(?:json)?\s*(\[.*\]|\{.*\})\s*```", re.DOTALL)
-_FIRST_JSON = re.compile(r"\{.*?\}|\[.*?\]", re.DOTALL)
 _STOPS = (TypeError, ValueError, KeyError, IndexError, OverflowError, RecursionError)
 
 
@@ -44,19 +43,19 @@ def released_reply(reply: str) -> Any:
     try:
         return _parsed(text)
     except (ValueError, RecursionError):
-        return json.loads(repair_json(text))
+        mended = mend_json(text, MOST_MENDED)
+        if mended == "":
+            raise ValueError("nothing that could be JSON") from None
+        return mended
 
 
 def _parsed(text: str) -> Any:
-    fenced = _FENCED.search(text) if text.startswith("```") else None
+    fenced = _FENCED.search(text) if text.startswith("```") and len(text) <= MOST_MENDED else None
     body = fenced.group(1).strip() if fenced else text
     try:
         return json.loads(body)
     except json.JSONDecodeError:
-        match = _FIRST_JSON.search(body)
-        if match is None:
-            raise
-        return json.loads(match.group(0))
+        return json.loads(first_bracketed(body))
 
 
 def released_score(reply: str) -> int:

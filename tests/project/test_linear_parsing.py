@@ -1,0 +1,52 @@
+"""Whatever a model writes, reading it takes no longer than its length allows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from beamlib.generate.probes.replies import read_json
+from beamlib.generate.question_replies import framed, read_questions
+from beamlib.generate.reply_json import objects
+from beamlib.memory.replies import lines_of
+from beamlib.scoring.protocols.released_code import released_reply
+from beamlib.scoring.replies import read_matches, read_score
+
+READERS: dict[str, Callable[[str], object]] = {
+    "judge": read_score,
+    "aligner": lambda reply: read_matches(reply, 5, 5),
+    "released scorer": released_reply,
+    "objects": objects,
+    "list": lambda reply: read_json(reply, list),
+    "object": lambda reply: read_json(reply, dict),
+    "questions": lambda reply: read_questions(reply, "general", 1, range(1, 9), 5),
+    "long questions": lambda reply: read_questions(reply, "coding", 1, range(1, 9), 5),
+    "frame": lambda reply: framed(reply, "coding"),
+    "lines": lines_of,
+}
+ATOMS = (
+    "{", "[", '{"', '["', '"', '\\"', "{ ", '{"a":', '{"a":[', "[{", '{"a":1,', '{"score": 1, ', '"score": 1,\n', "{}",
+    "```", "```[", "```{", "\n", " ", " ->", ":", "a",
+)  # fmt: skip
+HEADS = ("", "sure", '{"score": ', "here are the notes:")
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_replies_of_200_000_characters_without_sense(reader: str) -> None:
+    for atom in ATOMS:
+        for head in HEADS:
+            reply = head + atom * (200_000 // len(atom)) + "x"
+            began = time.process_time()
+            try:
+                READERS[reader](reply)
+            except (ValueError, RecursionError):
+                assert reader == "released scorer"  # which stops, as the released code does
+            assert time.process_time() - began < 2, (head, atom)  # quadratic time would be minutes
+
+
+def test_a_judge_that_writes_braces_is_refused_at_once() -> None:
+    began = time.process_time()
+    assert read_score("{" * 200_000)[0] is None
+    assert time.process_time() - began < 0.1
