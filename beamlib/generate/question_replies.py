@@ -22,9 +22,9 @@ _PROSE = re.compile(
 _OTHER_ARROWS = re.compile(
     r"[ \t](?:-+>+|→|=>)(?:[ \t]*(?:-+>+|→|=>))*[ \t]*(?=\W{0,3}(?:bullet |note )?(?:[0-9]|N/A))"
 )
-_LINK_WITHIN = 2_000  # characters at the end of a piece: a row of arrows is looked through from each of them
+_LINK_WITHIN = 2_000  # characters around the end of a piece: rows of arrows and marks are looked through from each
 _LEAD = re.compile(
-    r"[ \t]*[\[(*#]*(?:bullets?|bullet points?|notes?|number|no\.)?[ \t#]*(?=[0-9]|n/?a\b)", re.IGNORECASE
+    r"[ \t]*+[\[(*#]*+(?:bullets?|bullet points?|notes?|number|no\.)?[ \t#]*+(?=[0-9]|n/?a\b)", re.IGNORECASE
 )
 _NONE = re.compile(r"[ \t]*[\[(*]*(?:none|n\.?/?a\.?)(?![a-z])[\])*]*", re.IGNORECASE)
 _COORDINATES = re.compile(r"[ \t]*([0-9]{1,4})[ \t]*,[ \t]*(?:([0-9]{1,4})(?![0-9])|n/?a\b|\Z|(?=\n))", re.IGNORECASE)
@@ -139,14 +139,15 @@ def _read(piece: str, batch: int, bullets: range) -> Read:
 
 def _with_batch(after: str, batch: int, bullets: range) -> str:
     """What follows an arrow in the form `batch,bullet...`, whichever of the two numbers were written."""
+    after, rest = after[:_LINK_WITHIN], after[_LINK_WITHIN:]
     if _NONE.match(after):
         after = _NONE.sub("N/A", after, count=1)
     after = _LEAD.sub("", after, count=1)
     both = _COORDINATES.match(after)
     if both and int(both[1]) == batch and (both[2] is None or int(both[2]) in bullets):
-        return after
+        return after + rest
     after = re.sub(r"^([0-9]{1,4})[\])*]+(?=\s*\Z)", r"\1", after)
-    return f"{batch},{after}"
+    return f"{batch},{after}{rest}"
 
 
 def _bare(text: str) -> str:

@@ -28,9 +28,9 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 ATOMS = (
     "{", "[", '{"', '["', '"', '\\"', "{ ", '{"a":', '{"a":[', "[{", '{"a":1,', '{"score": 1, ', '"score": 1,\n', "{}",
-    "```", "```[", "```{", "\n", " ", " ->", ":", "a",
+    "```", "```[", "```{", "#", "[#", "\n", " ", " ->", ":", "a",
 )  # fmt: skip
-HEADS = ("", "sure", '{"score": ', "here are the notes:")
+HEADS = ("", " ->-> ", "sure", '{"score": ', "here are the notes:")
 
 
 @pytest.mark.parametrize("reader", READERS)
