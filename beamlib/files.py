@@ -66,7 +66,11 @@ def inside(folder: Path, *parts: str) -> Path:
         if part in ("", ".", "..") or "/" in part or not part.isprintable() or len(os.fsencode(part)) > 200:
             raise UserError(f"{folder}: {part!r} cannot be the name of a file or folder in it; use a plain name.")
     place = folder.joinpath(*parts)
-    if not place.resolve().is_relative_to(folder.resolve()):
+    try:
+        within = place.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # Python up to 3.12 says the latter
+        raise UserError(f"{place}: a link in it leads round in a circle; remove the link.") from None
+    if not within:
         raise UserError(f"{place}: a link leads out of {folder}; nothing is written there, so remove the link.")
     return place
 

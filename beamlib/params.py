@@ -48,6 +48,9 @@ GENERATED = "generated"
 _MADE_BY_THE_RUN = {"data": GENERATED, "memorycode": "memorycode/data"}
 """What lies below a run folder and may be read as data: the run made it and writes nothing else there."""
 
+MOST_TOKENS = 2**53
+"""The largest window, which a float holds exactly."""
+
 OWN_MEMORY = r".+\.py:[^\W\d]\w{0,99}"
 """A memory of one's own, `file.py:Class`; the class names a folder."""
 
@@ -73,8 +76,10 @@ class RunParameters(BaseModel):
     chat_variant: Literal["full", "truncated"]
     strip_markers: bool
     errata: Literal["none", "flag", "drop"]
-    reader_window: int = Field(ge=2_000, description="tokens a reader with RAG or LIGHT accepts")
-    full_context_window: int = Field(ge=0, description="tokens of a long-context reader; 0 for the backbone's own")
+    reader_window: int = Field(ge=2_000, le=MOST_TOKENS, description="tokens a reader with RAG or LIGHT accepts")
+    full_context_window: int = Field(
+        ge=0, le=MOST_TOKENS, description="tokens of a long-context reader; 0 for the backbone's own"
+    )
     token_counter: Literal["auto", "regex-words", "cl100k"] = Field(description="counter of every token budget")
     variant: Literal["paper", "released"] = Field(description="LIGHT and baselines as described, or as released")
     released: list[str] = Field(description="single behaviours of the released code, by name, on top of the variant")

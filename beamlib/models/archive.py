@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 import zstandard
@@ -172,7 +172,13 @@ def _read(archive: Path, run: Path | None) -> ArchiveSummary:
 
 def _place(run: Path, name: str) -> Path:
     """Where the file `name` of an archive goes to: inside `run`, whatever its name or the folder's links."""
-    return inside(run, *(name.removesuffix("jsonl") + "sqlite" if name.startswith(_CALLS) else name).split("/"))
+    place = inside(run, *(name.removesuffix("jsonl") + "sqlite" if name.startswith(_CALLS) else name).split("/"))
+    for folder in place.parents:
+        if folder.exists():
+            if folder.is_dir():
+                break
+            raise UserError(f"{folder}: is a file where the archive has a folder; import into another folder.")
+    return place
 
 
 def _write_lines(store: Path, target: Path) -> Path:
@@ -341,6 +347,8 @@ def _read_list(unpacked: _Unpacked, most: int) -> dict[str, _Member]:
     for name in files:
         if not _named(name):
             raise _broken(archive, f"it lists '{name}', which is no name for a file of a run")
+        if parent := next((parent for parent in PurePosixPath(name).parents if str(parent) in files), None):
+            raise _broken(archive, f"it lists '{parent}' as a file and as the folder of '{name}'")
     total = sum(member.size for member in files.values())
     if total > most:
         raise _broken(archive, f"it would unpack to {total:,} bytes, where {most:,} are allowed or free")

@@ -22,7 +22,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from beamlib.errors import UserError
-from beamlib.files import parse_yaml, read_text, write_text
+from beamlib.files import parse_yaml, read_text, to_json, write_text
 from beamlib.models.base import MOST_REPLY_BYTES
 from beamlib.models.keys import (
     is_variable_name,
@@ -133,6 +133,10 @@ class Endpoint(BaseModel):
         for name in value:
             if name in _OURS:
                 raise ValueError(f"must not hold '{name}', which this project sets itself; use the role's own fields")
+        try:
+            to_json(value)
+        except (TypeError, ValueError, RecursionError):
+            raise ValueError("must hold what JSON can carry: no dates, sets or bytes, no NaN") from None
         for path, text in _entries(value):
             if (text and names_a_key(path[-1])) or any(looks_like_key(one, strict=True) for one in (path[-1], text)):
                 raise ValueError(f"must not hold a key; {_VARIABLE}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -31,6 +32,8 @@ the process grows by 1.0 GB with 8 and by 3.9 GB with 32, in no less time."""
 
 HUB_NAME = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)?")
 """A model by its name on the hub, which is no path."""
+OFFLINE = "HF_HUB_OFFLINE"
+"""The environment variable that, at 1, keeps a model that is not in the cache from being fetched."""
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 _NOT_NEEDED = (*_PICKLES, "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.gguf", "onnx/*", "openvino/*", "*.tflite")
 
@@ -154,7 +157,8 @@ def _downloaded(name: str, parameter: str) -> Path:
         )
     try:
         # Not left to sentence-transformers: offline it takes a minute of retries, and it would fetch pickles.
-        return Path(snapshot_download(name, ignore_patterns=list(_NOT_NEEDED)))
+        offline = os.environ.get(OFFLINE) == "1"  # asked now: the library does so once, when it is imported
+        return Path(snapshot_download(name, ignore_patterns=list(_NOT_NEEDED), local_files_only=offline))
     except (OSError, ValueError) as error:
         raise UserError(
             f"{parameter} is {name!r}, which is neither a folder nor in the cache of models nor could it be fetched "

@@ -46,10 +46,11 @@ Value = TypeVar("Value")
 
 @dataclass
 class ArmResults:
-    """An arm's records on file, by conversation id."""
+    """An arm's records on file, by conversation id; `begun` is what all that is made from now on rests on."""
 
     arm: Arm
     folder: Path
+    begun: Manifest
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     judgements: dict[str, list[Judgement]] = field(default_factory=dict)
     records: dict[str, ConversationRecord] = field(default_factory=dict)
@@ -108,9 +109,9 @@ def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     if plan.tasks:
         _compute(plan, quiet=quiet)
     for held in plan.results.values():
-        found, now = manifests.read(held.folder), manifests.configuration_of(held.arm, plan.parameters)
+        found, now = manifests.read(held.folder), held.begun.configuration
         if (found.left_out, found.configuration) != (held.left_out, now):  # nothing to compute, and yet told otherwise
-            _write(held, plan.parameters)
+            _write(held)
     return _evaluation(plan)
 
 
@@ -166,7 +167,7 @@ def _on_file(folder: Path, arm: Arm, parameters: RunParameters) -> ArmResults:
 
     Records that are gone, or are not those that the manifest vouches for, count as not computed.
     """
-    results = ArmResults(arm, folder)
+    results = ArmResults(arm, folder, manifests.begun(arm, parameters))
     if parameters.calls == "refresh" or not all(
         (folder / name).exists() for name in ("manifest.json", "answers.jsonl")
     ):
@@ -175,12 +176,11 @@ def _on_file(folder: Path, arm: Arm, parameters: RunParameters) -> ArmResults:
         found = manifests.read(folder)
     except UserError:  # written by another version: nothing in it can be trusted, so it is computed again
         return results
-    answers = manifests.answers_key(arm, parameters)
-    if found.answers_key != answers:
+    if found.answers_key != results.begun.answers_key:
         return results
     results.records, results.left_out = dict(found.conversations), dict(found.left_out)
     results.answers = _vouched(read_answers(folder), found.answers_sha256)
-    if found.judgements_key == manifests.judgements_key(answers, parameters) and (folder / "judgements.jsonl").exists():
+    if found.judgements_key == results.begun.judgements_key and (folder / "judgements.jsonl").exists():
         results.judgements = _vouched(read_judgements(folder), found.judgements_sha256)
     return results
 
@@ -246,13 +246,13 @@ def _compute(plan: Plan, *, quiet: bool) -> None:
             for name, answers_of_arm in made.items():
                 held = plan.results[name]
                 held.answers[key], held.records[key] = answers_of_arm, record_of(plan.loaded[key])
-                _write(held, plan.parameters)
+                _write(held)
     with closing(_worked(judge_task, [_judge_tasks(plan)], "judging", plan.parameters, quiet=quiet)) as judged:
         for one, judgements in judged:
             for name, judgements_of_arm in judgements.items():
                 held = plan.results[name]
                 held.judgements[one.conversation_id] = judgements_of_arm
-                _write(held, plan.parameters)
+                _write(held)
 
 
 def _worked(
@@ -332,15 +332,14 @@ def answers_to_probe(
     yield from ((arm, answers[arm.name]) for arm in arms)
 
 
-def _write(held: ArmResults, parameters: RunParameters) -> None:
+def _write(held: ArmResults) -> None:
     answers = {key: held.lines(held.answers[key]) for key in sorted(held.answers)}
     judgements = {key: held.lines(held.judgements[key]) for key in sorted(held.judgements)}
     write_text(held.folder / "answers.jsonl", "".join(answers.values()))
     write_text(held.folder / "judgements.jsonl", "".join(judgements.values()))
     conversations = {key: held.records[key] for key in held.answers}
-    found = manifests.build(
-        held.arm,
-        parameters,
+    found = manifests.filled(
+        held.begun,
         conversations,
         left_out=held.left_out,
         answers_sha256={key: manifests.hash_of_lines(lines) for key, lines in answers.items()},

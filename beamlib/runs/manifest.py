@@ -294,19 +294,14 @@ def hash_of_lines(lines: str) -> str:
     return sha256(lines.encode("utf-8", "surrogatepass"))  # a damaged file may hold half a character
 
 
-def build(
-    arm: Arm,
-    parameters: RunParameters,
-    conversations: Mapping[str, ConversationRecord],
-    *,
-    left_out: Mapping[str, str],
-    answers_sha256: Mapping[str, str],
-    judgements_sha256: Mapping[str, str],
-) -> Manifest:
-    """The manifest of `arm` over the finished `conversations`; the hashes of their records are by `records_hash`."""
+def begun(arm: Arm, parameters: RunParameters) -> Manifest:
+    """The manifest of `arm` before any conversation. The parameters have to be resolved.
+
+    Made before anything is answered: what is edited while a run is at work (the file of a memory of one's own, models,
+    prompts) must not vouch for answers that were made without it.
+    """
     answers = answers_key(arm, parameters)
     models = identities(parameters, arm.memory)
-    ordered = dict(sorted(conversations.items()))
     return Manifest(
         arm=arm.name,
         size=parameters.size,
@@ -320,19 +315,42 @@ def build(
         reader=models["reader"]["model"],
         judge=models["judge"]["model"],
         models=models,
-        data_revision=data_revision(ordered),
-        conversations=ordered,
-        data_sha256=combined_hash({key: record.sha256 for key, record in ordered.items()}),
-        question_set_sha256=combined_hash({key: record.questions_sha256 for key, record in ordered.items()}),
+        data_revision="",
+        conversations={},
+        data_sha256="",
+        question_set_sha256="",
         prompts=_prompts(parameters, (*_ANSWER_PROMPTS, *_JUDGE_PROMPTS)),
         token_counter=parameters.token_counter,
         package_version=beamlib.__version__,
         commit=commit(),
         answers_key=answers,
         judgements_key=judgements_key(answers, parameters),
-        answers_sha256=dict(answers_sha256),
-        judgements_sha256=dict(judgements_sha256),
-        left_out=dict(left_out),
+        answers_sha256={},
+        judgements_sha256={},
+    )
+
+
+def filled(
+    manifest: Manifest,
+    conversations: Mapping[str, ConversationRecord],
+    *,
+    left_out: Mapping[str, str],
+    answers_sha256: Mapping[str, str],
+    judgements_sha256: Mapping[str, str],
+) -> Manifest:
+    """`manifest` over the finished `conversations`; the hashes of their records are by `records_hash`."""
+    ordered = dict(sorted(conversations.items()))
+    return Manifest.model_validate(
+        {
+            **dict(manifest),
+            "data_revision": data_revision(ordered),
+            "conversations": ordered,
+            "data_sha256": combined_hash({key: record.sha256 for key, record in ordered.items()}),
+            "question_set_sha256": combined_hash({key: record.questions_sha256 for key, record in ordered.items()}),
+            "answers_sha256": dict(answers_sha256),
+            "judgements_sha256": dict(judgements_sha256),
+            "left_out": dict(left_out),
+        }
     )
 
 

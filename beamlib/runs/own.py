@@ -151,7 +151,7 @@ class OwnMemory:
             where = ".".join(map(str, first["loc"]))
             raise ModelError(_shown(f"{self.name}: {request['method']} returned {where}: {first['msg']}")) from None
         if reply.error is not None:
-            raise ModelError(_shown(f"{self.name}: {reply.error}"))
+            raise ModelError(_shown(f"{self.name}: {reply.error or 'an error without a reason'}"))
         return reply
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from beamlib.models.keys import refuse_keys
 from beamlib.models.offline import OFFLINE_NAME
 from beamlib.models.prompts import prompt_ids
 from beamlib.params import RunParameters, parse_parameters
-from beamlib.retrieval.transformer import HUB_NAME
+from beamlib.retrieval.transformer import HUB_NAME, OFFLINE
 from beamlib.runs import manifest as manifests
 from beamlib.runs.arms import Arm
 from beamlib.runs.calling import part_of, place_of
@@ -93,16 +95,34 @@ def verify(archive: Path, data: Path | None) -> str:
         if (published / "calls").exists():
             (published / "calls").rename(replay / "calls")
         try:
-            lines = [
-                _replayed(path.parent, replay, data.absolute()) for path in sorted(published.glob(f"*/{PARAMETERS}"))
-            ]
-        except UserError as error:  # its user has no such folder, but has the archive
-            raise UserError(str(error).replace(f"{published}/", f"{archive}: ")) from None
+            with _nothing_fetched():
+                lines = [
+                    _replayed(part.parent, replay, data.absolute())
+                    for part in sorted(published.glob(f"*/{PARAMETERS}"))
+                ]
+        except UserError as error:  # its user has no such folder, but has the archive, and is not to pay for it
+            said, record, _ = str(error).partition("; to record it, run: ")
+            said = said.replace(f"{published}/", f"{archive}: ").replace(f"{replay}/", f"{archive}: ")
+            raise UserError(f"{said}, so the answers do not follow from the archive." if record else said) from None
     if not lines:
         raise UserError(
             f"{archive}: it holds calls but no run to replay; export a folder that run_all.sh has finished."
         )
     return "\n".join([f"{archive}: every hash agrees; {described(summary)}", *lines])
+
+
+@contextmanager
+def _nothing_fetched() -> Iterator[None]:
+    """Encoders that an archive names come from the cache of models or not at all, in worker processes too."""
+    before = os.environ.get(OFFLINE)
+    os.environ[OFFLINE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[OFFLINE]
+        else:
+            os.environ[OFFLINE] = before
 
 
 def described(summary: ArchiveSummary) -> str:

@@ -491,7 +491,7 @@ def test_an_archive_that_is_not_there(tmp_path: Path) -> None:
 def test_export_refuses_what_import_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive_module, "_LINE_LIMIT", 2_000)
     for size, fits in ((1_000, True), (2_000, False)):
-        with CallStore(tmp_path / str(size) / "1.sqlite") as store:
+        with CallStore(tmp_path / str(size) / "100k" / "1.sqlite") as store:
             store.put("a" * 64, stored(1, text="x" * size))
         target = tmp_path / f"{size}.tar.zst"
         if fits:
@@ -501,3 +501,30 @@ def test_export_refuses_what_import_would(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(UserError, match=r"1\.sqlite: the reply of step .* is longer than an archive may hold"):
             export_calls(tmp_path / str(size), target)
         assert not target.exists()
+
+
+@pytest.mark.parametrize("spot", ["100k", "100k/light", "calls/1m"])
+def test_a_file_in_the_way_of_a_folder_is_seen_before_anything_is_written(
+    archive: Path, tmp_path: Path, spot: str
+) -> None:
+    (tmp_path / "new" / spot).parent.mkdir(parents=True)
+    (tmp_path / "new" / spot).write_text("mine")
+    with pytest.raises(UserError, match=r"is a file where the archive has a folder"):
+        import_calls(archive, tmp_path / "new")
+    assert files(tmp_path / "new") == {spot: b"mine"}
+
+
+def test_links_that_lead_round_in_a_circle_are_one_sentence(archive: Path, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "calls").symlink_to("calls")
+    with pytest.raises(UserError, match="in a circle"):
+        import_calls(archive, tmp_path / "new")
+
+
+def test_a_file_that_is_another_ones_folder_is_refused(archive: Path, tmp_path: Path) -> None:
+    members = members_of(archive)
+    members += [(named("100k/models.yaml/manifest.json"), b"{}")]
+    archive.write_bytes(zstandard.compress(rebuilt(members)))
+    with pytest.raises(UserError, match=r"lists '100k/models.yaml' as a file and as the folder of"):
+        import_calls(archive, tmp_path / "new")
+    assert not (tmp_path / "new").exists()

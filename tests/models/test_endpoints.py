@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any, get_args
 
@@ -96,6 +97,10 @@ def test_a_mistake_in_a_method_names_it(tmp_path: Path, methods: Any, message: s
         ({"limit_field": "max_words"}, "judge.limit_field"),
         ({"nosuch": 1}, "unknown field 'judge.nosuch'"),
         ({"extra": {"stream": True}}, "'stream'"),
+        ({"extra": {"a": {"b": float("nan")}}}, "what JSON can carry"),
+        ({"extra": {"since": date(2020, 1, 1)}}, "what JSON can carry"),
+        ({"extra": {"one": {"of": {1, 2}}}}, "what JSON can carry"),
+        ({"extra": {"bytes": b"x"}}, "what JSON can carry"),
         ({"extra": {"messages": []}}, "'messages'"),
     ],
 )

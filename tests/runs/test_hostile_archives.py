@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import beamlib
 from beamlib.errors import UserError
 from beamlib.files import to_json
 from beamlib.params import load_parameters
+from beamlib.retrieval.transformer import dense_encoder
 from beamlib.runs.arms import Arm
 from beamlib.runs.calling import resolved
 from beamlib.runs.evaluate import evaluate
@@ -244,3 +246,27 @@ def test_mutated_archives_are_verified_or_refused(
             assert str(error).isprintable() and len(str(error)) < 4_000
         assert list(place.iterdir()) == []
     assert refused > 40
+
+
+def test_a_replay_fetches_no_encoder_that_an_archive_names(
+    whole: Files, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    asked: list[bool] = []
+
+    def snapshot_download(name: str, *, local_files_only: bool = False, **_: object) -> str:
+        asked.append(local_files_only)
+        raise OSError("not in the cache")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    monkeypatch.setattr("beamlib.retrieval.transformer._need_library", lambda *_: None)
+    monkeypatch.setattr("beamlib.runs.publish._replayed", lambda *_: dense_encoder("somebody/huge-model").name)
+    with pytest.raises(UserError, match="nor could it be fetched"):
+        verify(remade(whole, place.parent / "crafted.tar.zst"), EXAMPLE)
+    assert asked == [True] and "HF_HUB_OFFLINE" not in os.environ
+
+
+def test_a_window_beyond_any_float_is_refused(whole: Files, place: Path) -> None:
+    files = of_arm(lambda value: value["settings"].update(reader_window=10**400))(whole)
+    with pytest.raises(UserError, match="reader_window"):
+        verify(remade(files, place.parent / "crafted.tar.zst"), EXAMPLE)

@@ -18,6 +18,7 @@ from beamlib.models.base import ModelError
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.results import results
 from beamlib.runs.arms import Arm
+from beamlib.runs.calling import resolved
 from beamlib.runs.evaluate import evaluate
 from beamlib.runs.manifest import answers_key
 from beamlib.runs.own import OwnMemory, check_own_memory
@@ -47,6 +48,16 @@ class Shy(Newest):
 
 class Leaving(Newest):
     def __init__(self): raise SystemExit
+
+class Rewritten(Newest):
+    def ingest(self, conversation):
+        super().ingest(conversation)
+        open(__file__, "a").write("# saved while the run is at work")
+
+class Deleted(Newest):
+    def ingest(self, conversation):
+        super().ingest(conversation)
+        __import__("os").unlink(__file__)
 
 class Unnamed:
     def ingest(self, conversation): pass
@@ -89,6 +100,25 @@ def test_a_changed_file_is_asked_again(file: Path, repo_root: Path) -> None:
     second = evaluate(chosen, _own(chosen), quiet=True)
     assert first.answers["own-Newest"][0].message_ids == (24, 25)
     assert second.answers["own-Newest"][0].message_ids == (0, 1)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_file_that_changes_during_the_run_does_not_vouch_for_its_answers(file: Path, repo_root: Path) -> None:
+    chosen = parameters(file, "Rewritten", repo_root)
+    at_first = answers_key(_own(chosen)[0], resolved(chosen))
+    first = evaluate(chosen, _own(chosen), quiet=True)
+    assert first.manifests["own-Rewritten"].answers_key == at_first
+    file.write_text(NEWEST.replace("pairs[-1]", "pairs[0]"))
+    second = evaluate(chosen, _own(chosen), quiet=True)
+    assert second.answers["own-Rewritten"][0].message_ids == (0, 1)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_file_that_goes_during_the_run_costs_nothing(file: Path, repo_root: Path) -> None:
+    chosen = parameters(file, "Deleted", repo_root)
+    arms = [Arm(memory="none"), *_own(chosen)]
+    found = evaluate(chosen, arms, quiet=True)
+    assert not any(answer.unscored for answers in found.answers.values() for answer in answers)
 
 
 @pytest.mark.usefixtures("in_this_process")

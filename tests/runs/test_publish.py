@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from remade_archives import contents, remade
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
 
@@ -61,6 +62,17 @@ def test_an_archive_is_verified_and_replayed_without_a_server(run: Path, tmp_pat
     assert "every hash agrees" in verify(archive, None)
     assert "100k-one: 2 methods replayed, 40 answers and judgements, all as published" in verify(archive, EXAMPLE)
     assert str(run).encode() not in archive.read_bytes()
+
+
+def test_a_call_that_is_not_in_the_archive_is_said_without_a_command_that_pays(run: Path, tmp_path: Path) -> None:
+    publish(run, tmp_path / "run.tar.zst")
+    files = contents(tmp_path / "run.tar.zst")
+    models = yaml.safe_load(files["100k-one/models.yaml"])
+    models["readers"]["one"]["seed"] = 5
+    files["100k-one/models.yaml"] = yaml.safe_dump(models).encode()
+    with pytest.raises(UserError, match="the call is not stored, so the answers do not follow") as caught:
+        verify(remade(files, tmp_path / "crafted.tar.zst"), EXAMPLE)
+    assert "--yes" not in str(caught.value) and "beamlib-replay-" not in str(caught.value)
 
 
 def test_equal_runs_give_equal_archives(run: Path, tmp_path: Path) -> None:

@@ -173,6 +173,7 @@ class OutputFolder:
     records: dict[Setup, dict[int, DialogueRecord]] = field(default_factory=dict)
     left_out: dict[Setup, tuple[int, ...]] = field(default_factory=dict)
     _partly: set[int] = field(default_factory=set)  # dialogues whose file holds more than is valid
+    _bases: dict[Setup, tuple[str, dict[str, Any], dict[str, str]]] = field(default_factory=dict)
     _written: float = 0.0
 
     @property
@@ -205,7 +206,7 @@ class OutputFolder:
         valid = {
             setup: held.dialogues
             for setup, held in manifest.setups.items()
-            if setup in self.setups and held.key == setup_basis(setup, self.parameters)[0]
+            if setup in self.setups and held.key == self._basis(setup)[0]
         }
         self.left_out = {setup: manifest.setups[setup].left_out for setup in valid}
         listed = [one for one in dialogues if any(str(one.id) in records for records in valid.values())]
@@ -222,8 +223,16 @@ class OutputFolder:
     def begin(self) -> None:
         """Make the folder, with a manifest: a run killed after its first outputs has to know them for its own."""
         make_folder(self.path)  # a place that cannot be written to shows now and not after the work
+        for setup in self.setups:
+            self._basis(setup)
         if not (self.path / MANIFEST).exists():
             self.write_manifest()
+
+    def _basis(self, setup: Setup) -> tuple[str, dict[str, Any], dict[str, str]]:
+        """`setup_basis` as it was at first: what is edited meanwhile must not vouch for what was made without it."""
+        if setup not in self._bases:
+            self._bases[setup] = setup_basis(setup, self.parameters)
+        return self._bases[setup]
 
     def _readable(self, dialogues: Sequence[Dialogue]) -> dict[int, Outputs]:
         """The outputs on file; those that are gone or damaged are not among them, so that they are made again."""
@@ -310,7 +319,7 @@ class OutputFolder:
         return bool(self.records.get(setup) or self.left_out.get(setup))
 
     def _setup_record(self, setup: Setup) -> SetupRecord:
-        key, settings, prompts = setup_basis(setup, self.parameters)
+        key, settings, prompts = self._basis(setup)
         records = {str(number): record for number, record in sorted(self.records.get(setup, {}).items())}
         reasons: Counter[str] = Counter()
         for record in records.values():
