@@ -35,7 +35,8 @@ if TYPE_CHECKING:  # openai and httpx2 take half a second to import, and most co
 _NO_KEY = "none"  # openai insists on one; endpoints that need no key ignore it
 _MOST: ContextVar[int] = ContextVar("_MOST")  # bytes that the reply to the call at hand may have
 _MOST_OF_AN_ERROR = 1 << 16
-_OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+# What speaks of the body as it came. The type may name a codec that turns no bytes into text, or raises on any.
+_OF_THE_BODY = frozenset({"content-encoding", "content-length", "content-type", "transfer-encoding"})
 
 
 class _TooLong(Exception):

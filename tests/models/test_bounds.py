@@ -157,6 +157,14 @@ def test_odd_bytes_are_a_try_that_failed_and_cost_little(name: str) -> None:
     assert len(found.reason) < 600
 
 
+@pytest.mark.parametrize("charset", ["hex", "zip", "undefined", "idna", "punycode", "rot13", "utf-7", "none-such"])
+def test_an_error_in_a_charset_that_is_none_is_read_all_the_same(charset: str) -> None:
+    body = b'{"error": {"message": "bad request \xff"}}'
+    with served(lambda: whole(body, status=400, Content_Type=f"application/json; charset={charset}")) as server:
+        found = asked(server)
+    assert isinstance(found, ModelError) and found.outcome is Outcome.REFUSED and "bad request" in str(found)
+
+
 @pytest.mark.parametrize(
     "raw",
     [
