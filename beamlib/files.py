@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -220,8 +221,7 @@ class _Refused(ValueError):
 def _unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(items)
     if len(value) != len(items):
-        keys = [key for key, _ in items]
-        repeated = next(key for key in keys if keys.count(key) > 1)
+        repeated = next(key for key, times in Counter(key for key, _ in items).items() if times > 1)
         raise _Refused(f"the key `{repeated[:60]!r}` occurs twice in one object")
     return value
 

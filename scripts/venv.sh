@@ -40,7 +40,7 @@ with open(".venv/lock", "w") as lock:
 make_venv() {
     local extras="$1" python="$2"
     ! venv_is_ready "$extras" || return 0 # another run has just made it
-    if [ ! -x .venv/bin/python ]; then
+    if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then # none, or what a run that was killed left of one
         echo "Making .venv with $("$python" --version)"
         "$python" -m venv .venv
     fi

@@ -135,8 +135,9 @@ class CallStore:
     def totals(self) -> list[Totals]:
         """Calls, tokens and seconds by role, step and model, in that order."""
         query = (
-            "SELECT role, step, model, COUNT(*), SUM(outcome IS NOT NULL), SUM(input_tokens), SUM(cached_tokens), "
-            "SUM(output_tokens), SUM(latency) FROM calls GROUP BY role, step, model ORDER BY role, step, model"
+            "SELECT role, step, model, COUNT(*), SUM(outcome IS NOT NULL), CAST(TOTAL(input_tokens) AS INTEGER), "
+            "CAST(TOTAL(cached_tokens) AS INTEGER), CAST(TOTAL(output_tokens) AS INTEGER), SUM(latency) FROM calls "
+            "GROUP BY role, step, model ORDER BY role, step, model"  # TOTAL: of senseless counts SUM is an error
         )
         with self._access() as connection:
             return [Totals(*row) for row in connection.execute(query)] if connection else []

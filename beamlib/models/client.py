@@ -35,7 +35,9 @@ if TYPE_CHECKING:  # openai and httpx2 take half a second to import, and most co
 _NO_KEY = "none"  # openai insists on one; endpoints that need no key ignore it
 _MOST: ContextVar[int] = ContextVar("_MOST")  # bytes that the reply to the call at hand may have
 _MOST_OF_AN_ERROR = 1 << 16
-_OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+_ROOM_FOR_A_KEY = 1 << 12
+# What speaks of the body as it came. The type may name a codec that turns no bytes into text, or raises on any.
+_OF_THE_BODY = frozenset({"content-encoding", "content-length", "content-type", "transfer-encoding"})
 
 
 class _TooLong(Exception):
@@ -109,6 +111,8 @@ def _http_client(base_url: str, lanes: int) -> httpx2.AsyncClient:
                 await response.aclose()
             if not whole and not failed:
                 raise _TooLong(f"its reply is longer than {most:,} bytes, and was read no further")
+            if not whole:  # a key that the server repeats could stand at the end, cut in two and so not be found
+                content = content[:-_ROOM_FOR_A_KEY]
             headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_BODY]
             return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
 
@@ -268,15 +272,19 @@ class EndpointModel:
             breaker.end(str(failure))
         raise failure from None
 
+    def _said(self, content: bytes) -> str:
+        """The text of a body without the key, which is looked for before anything is cut off."""
+        return without_key(content.decode("utf-8", "replace"), self._key)
+
     def _read(self, content: bytes, latency: float) -> Completion:
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
-            text = brief(content[:2_000].decode("utf-8", "replace"), self._key)
+            text = brief(self._said(content)[:2_000], self._key)
             raise TryAgain(f"the answer is not JSON: {text or 'nothing'}") from None
         choice = _first(body.get("choices")) if isinstance(body, dict) else None
         if choice is None:
-            said = error_text(content[:100_000].decode("utf-8", "replace"))[0]
+            said = error_text(self._said(content)[:100_000])[0]
             raise TryAgain(f"the answer has no choices: {brief(said, self._key)}")
         reason = choice.get("finish_reason")
         reason = brief(reason, self._key) if isinstance(reason, str) else "stop"  # it is stored, as the text is

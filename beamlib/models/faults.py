@@ -81,7 +81,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             return float(value) / unit
     try:
         when = parsedate_to_datetime(headers.get("retry-after", ""))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):  # a zone of more seconds than there are
         return None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     return max(0.0, (when - datetime.now(UTC)).total_seconds())

@@ -226,7 +226,7 @@ def stage_of(role: str, step: str) -> Stage:
 def price(endpoint: Endpoint, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
     """US dollars; cached input costs as much as other input where the endpoint names no price for it."""
     cached_price = endpoint.input_price if endpoint.cached_input_price is None else endpoint.cached_input_price
-    fresh = input_tokens - cached_tokens
+    fresh = max(0, input_tokens - cached_tokens)  # some endpoints count what was cached beside their input
     parts = fresh * endpoint.input_price, cached_tokens * cached_price, output_tokens * endpoint.output_price
     return sum(parts) / MILLION
 

@@ -103,14 +103,15 @@ def _number(value: Any) -> int:
 
 def _readings(reply: str) -> Iterator[Any]:
     yield from (_attempt(reading, reply) for reading in (_whole, _first, _repaired))
-    at, left = reply.find("{"), 2 * len(reply) + 10_000
-    for _ in range(_MOST_BRACES):  # each failure counts the lines before it
-        if at < 0 or left < 0:  # what fails far from where it began may do so from the next brace too, and the next
+    at, left = reply.find("{"), 20 * len(reply) + 1_000_000
+    for _ in range(_MOST_BRACES):
+        if at < 0 or left < 0:
             return
         try:
             value, end = _DECODER.raw_decode(reply, at)
         except json.JSONDecodeError as error:
-            left -= error.pos - at
+            # It has counted the lines before it, and a string without an end, told by its beginning, was read through.
+            left -= len(reply) if error.msg.startswith("Unterminated") else error.pos
             end = at + 1
         except ValueError:  # thousands of digits
             end = at + 1

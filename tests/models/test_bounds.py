@@ -158,6 +158,28 @@ def test_odd_bytes_are_a_try_that_failed_and_cost_little(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "most", "padded"), [(400, 1 << 16, " {}"), (200, 2_000, " {}"), (200, 100_000, '["{} "]')]
+)
+def test_a_key_that_stands_where_a_reply_is_cut_is_not_told_in_part(
+    status: int, most: int, padded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", key := "wq-Zk7/Qp9+mB2xV4tR8nL0sD6fH3jK5")
+    before = most - 20 - padded.index("{")
+    body = padded.format(" " * before + f"Bearer {key} ").encode()
+    with served(lambda: whole(body, status=status)) as server:
+        found = asked(server, key_variable="SOME_KEY")
+    assert isinstance(found, ModelError) and key[:6] not in str(found)
+
+
+@pytest.mark.parametrize("charset", ["hex", "zip", "undefined", "idna", "punycode", "rot13", "utf-7", "none-such"])
+def test_an_error_in_a_charset_that_is_none_is_read_all_the_same(charset: str) -> None:
+    body = b'{"error": {"message": "bad request \xff"}}'
+    with served(lambda: whole(body, status=400, Content_Type=f"application/json; charset={charset}")) as server:
+        found = asked(server)
+    assert isinstance(found, ModelError) and found.outcome is Outcome.REFUSED and "bad request" in str(found)
+
+
+@pytest.mark.parametrize(
     "raw",
     [
         lambda: endless(head(Content_Length=10**6), b"x"),

@@ -100,6 +100,8 @@ def test_an_endpoint_that_asks_for_hours_stops_the_run() -> None:
         ({"retry-after": "soon"}, None),
         ({"retry-after": "1e999"}, None),
         ({"retry-after": "nan"}, None),
+        ({"retry-after": "Mon, 01 Jan 2024 00:00:00 +99999999999999"}, None),
+        ({"retry-after": "Mon, 01 Jan 2024 00:00:00 -" + "9" * 400}, None),
         ({}, None),
     ],
 )

@@ -291,6 +291,12 @@ def test_calls_are_sorted_and_summed(store: CallStore) -> None:
     assert store.get(key_of(0)) == stored(0) and store.get("f") == stored(6)
 
 
+def test_senseless_counts_of_tokens_are_no_damage(store: CallStore) -> None:
+    store.add((key_of(n), stored(2**53)) for n in range(1_100))  # an endpoint may report anything, each time
+    (sums,) = store.totals()
+    assert sums.calls == 1_100 and sums.input_tokens == 2**63 - 1
+
+
 def test_nothing_of_a_broken_addition_stays(store: CallStore) -> None:
     def calls() -> Any:
         yield "a", stored(1)

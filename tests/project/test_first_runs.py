@@ -15,7 +15,9 @@ import pytest
 # Where a real Python would make an environment or install into it, this one takes a moment and writes that down.
 PYTHON = f"""#!/bin/bash
 case "$*" in
-"-m venv .venv") echo "$$ makes" >> log; sleep 0.4; mkdir -p .venv/bin; cp "$0" .venv/bin/python ;;
+"-m venv .venv") echo "$$ makes" >> log; mkdir -p .venv/bin; [ .venv/bin/python -ef "$0" ] || cp "$0" .venv/bin/python
+    sleep "${{VENV_SECONDS:-0.4}}"; touch .venv/pip ;;
+"-m pip --version") [ -e .venv/pip ] ;;
 "-m pip install"*) echo "$$ begins" >> log; sleep "${{PIP_SECONDS:-0.4}}"; echo "$$ ends" >> log ;;
 *) exec {sys.executable} "$@" ;;
 esac
@@ -69,6 +71,18 @@ def test_a_killed_installation_holds_nobody_up_and_is_made_up_for(place: Path) -
     said = run(place).communicate(timeout=60)[0]
     assert "Waiting" not in said and said.endswith("ready\n")
     assert log(place) == ["makes", "begins", "begins", "ends"]
+
+
+def test_an_environment_without_pip_that_a_killed_run_left_is_made_whole(place: Path) -> None:
+    first = run(place, VENV_SECONDS="60")
+    while not (place / ".venv" / "bin" / "python").exists():
+        time.sleep(0.05)
+    time.sleep(0.3)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate()
+    said = run(place).communicate(timeout=60)[0]
+    assert said.endswith("ready\n"), said
+    assert log(place) == ["makes", "makes", "begins", "ends"]
 
 
 def test_a_python_that_is_too_old_is_told(place: Path) -> None:

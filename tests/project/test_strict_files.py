@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from beamlib import cli
 from beamlib.errors import UserError
-from beamlib.files import parse_yaml, read_json, read_jsonl
+from beamlib.files import parse_json, parse_yaml, read_json, read_jsonl
 from beamlib.models import prompts
 from beamlib.params import load_parameters
 
@@ -37,6 +38,14 @@ def test_json_is_read_strictly(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"line 2.*{message}"):
         read_jsonl(path)
     assert "\n" not in str(one.value)
+
+
+def test_the_key_that_occurs_twice_is_found_in_linear_time() -> None:
+    text = "{" + ", ".join(f'"k{number}": 1' for number in [*range(50_000), 49_999]) + "}"
+    began = time.perf_counter()
+    with pytest.raises(ValueError, match="`'k49999'` occurs twice"):
+        parse_json(text)
+    assert time.perf_counter() - began < 5
 
 
 BOMB = "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]\n" for n in range(1, 9))

@@ -251,6 +251,7 @@ def test_money_by_hand() -> None:
     assert price(endpoint, 1_000, 400, 50) == pytest.approx((600 + 100 + 200) / 1e6)
     plain = endpoint.model_copy(update={"cached_input_price": None})
     assert price(plain, 1_000, 400, 50) == pytest.approx((1_000 + 200) / 1e6)
+    assert price(endpoint, 1, 1_000, 0) == pytest.approx(1_000 * 0.25 / 1e6), "never less than nothing"
 
 
 def test_the_rows_add_up(rehearsed: Estimate) -> None:
