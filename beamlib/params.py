@@ -213,6 +213,8 @@ def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
             known = ", ".join(RunParameters.model_fields)
             raise UserError(f"{origin}: unknown parameter '{name}'; the known ones are {known}.") from None
         message = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "string_pattern_mismatch":
+            message = f"it should be {RunParameters.model_fields[name].description}"
         raise UserError(f"{origin}: parameter '{name}' is {reprlib.repr(first['input'])}: {message}.") from None
     _check_places(found, origin)
     return found

@@ -47,9 +47,11 @@ def _made(schema: dict[str, Any], known: dict[str, Any]) -> Any:
         return schema.get("const", schema.get("enum", [None])[0])
     match schema.get("type"):
         case "string":
-            return EVIL
+            return _written(schema.get("pattern", ""))
         case "object" if "properties" in schema:
             return {name: _made(one, known) for name, one in schema["properties"].items()}
+        case "object" if "patternProperties" in schema:
+            return {_written(one): _made(inner, known) for one, inner in schema["patternProperties"].items()}
         case "object":
             inner = schema.get("additionalProperties")
             return {EVIL: _made(inner, known) if isinstance(inner, dict) else EVIL}
@@ -62,11 +64,18 @@ def _made(schema: dict[str, Any], known: dict[str, Any]) -> Any:
     return EVIL
 
 
+def _written(pattern: str) -> str:
+    """`EVIL`, or the next worse that `pattern` lets through: what is checked where it is read can do no harm later."""
+    worst = (EVIL, f"{EVIL}.py:Mine", "100K-1", "Mine", "")
+    return next(text for text in worst if re.search(pattern, text))
+
+
 def poisoned_parameters(run: str, usual: RunParameters) -> RunParameters:
     """Parameters whose every free text is `EVIL`; `run` is where a notebook writes."""
     properties = RunParameters.model_json_schema()["properties"]
-    free = {name for name, one in properties.items() if one.get("type") == "string" and "enum" not in one}
-    return usual.model_copy(update={**dict.fromkeys(free, EVIL), "run": run, "size": "100K", "calls": "replay"})
+    free = {name: one for name, one in properties.items() if one.get("type") == "string" and "enum" not in one}
+    texts = {name: _written(one.get("pattern", "")) for name, one in free.items()}
+    return usual.model_copy(update={**texts, "run": run, "size": "100K", "calls": "replay"})
 
 
 def poisoned_manifest(usual: RunParameters) -> Manifest:
