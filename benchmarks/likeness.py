@@ -204,7 +204,7 @@ def agreements(generated: Sequence[Figure], released: Sequence[Figure]) -> list[
     One figure per tier, memory, retriever and K; the abilities that both have are its `n`.
     """
     theirs = {(one.size, one.row, one.part): one.value for one in released}
-    both: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    both: dict[tuple[Size, str], list[tuple[float, float]]] = {}
     for one in generated:
         key = (one.size, one.row, one.part)
         if one.row.startswith(RECALL) and one.part in ABILITIES and key in theirs:

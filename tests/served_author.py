@@ -78,7 +78,7 @@ Spoil = Callable[[str, str, random.Random], str]
 
 
 def _is_json(prompt: str) -> bool:
-    return prompt.startswith(("seeds_", "candidates_", "probe_", "titles"))
+    return prompt.startswith(("seeds_", "candidates_", "probe_", "titles", "special_bullets"))
 
 
 def _is_plan(prompt: str) -> bool:
@@ -88,7 +88,6 @@ def _is_plan(prompt: str) -> bool:
         "plan_math",
         "plan_sequential",
         "plan_hierarchical",
-        "special_bullets",
     )
 
 

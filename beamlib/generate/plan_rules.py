@@ -6,8 +6,8 @@
 - Special bullets in a base plan are dropped (the second stage adds them).
 - Time anchors come first in their batch. The days kept are the most that increase strictly and leave room inside the
   timeline for those between them; every other anchor, a missing one too, gets an evenly spaced day.
-- Of the second stage's reply only the special bullets are taken, the first of each kind in a batch, and one new bullet
-  that prepares the contradiction, if nothing else changed its number. All other bullets stay as they were.
+- The second stage's reply gives special bullets by batch: the first of each kind in a batch is taken, and with its
+  contradiction the bullet that prepares it, which goes into the middle of the batch.
 
 Every repair is noted.
 """
@@ -17,27 +17,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from typing import Any
 
 from beamlib.generate.plan_text import (
     ANCHOR_LABEL,
     ReadBatch,
+    bullet_text,
     find_days,
     is_anchor,
     number_bullets,
     special_of,
     with_day,
 )
+from beamlib.generate.reply_json import text_of
 from beamlib.generate.shapes import SPECIAL_LABELS, SPECIALS, Layout, Repairs, Special, SubPlan, Timeline
 
 STAGE = "plan"
+SETUP_LABEL = "Earlier Event"
+"""Label of a bullet that tells of something done, so that it can be contradicted."""
 
 
 @dataclass
 class Found:
-    """Special bullets of one batch so far, and a new bullet with its place among the base bullets (0-based)."""
+    """Special bullets of one batch so far, and what a bullet tells that prepares the contradiction, if one does."""
 
     special: dict[Special, str] = field(default_factory=dict)
-    setup: tuple[int, tuple[str, str]] | None = None
+    setup: str = ""
 
     @property
     def lacking(self) -> list[str]:
@@ -135,37 +140,32 @@ def fit_days(told: Sequence[date | None], timeline: Timeline) -> list[date]:
 
 
 def take_special(
-    base: Sequence[SubPlan], batches: Mapping[int, ReadBatch], found: dict[int, Found], where: str, repairs: Repairs
+    base: Sequence[SubPlan],
+    entries: Sequence[Mapping[str, Any]],
+    found: dict[int, Found],
+    where: str,
+    repairs: Repairs,
 ) -> None:
-    """Add to `found` (by batch) the special bullets that a reply brings and `found` lacks."""
+    """Add to `found` (by batch) the special bullets that a reply's objects bring and `found` lacks."""
     for part in base:
-        batch, state = batches.get(part.number), found.setdefault(part.number, Found())
-        if batch is None:
-            continue
+        state = found.setdefault(part.number, Found())
         place = f"{where}, batch {part.number}"
-        lacked = "contradiction" not in state.special
         seen: set[Special] = set()
-        for label, text in batch.bullets:
-            special = special_of(label)
-            if special is None:
+        for entry in entries:
+            if str(entry.get("batch")).strip() != str(part.number):
                 continue
-            if special in seen:
-                repairs.note(STAGE, place, f"a second {SPECIAL_LABELS[special]}", "dropped")
-            elif special not in state.special:
-                state.special[special] = text
-            seen.add(special)
-        ours = {_plain(bullet.text) for bullet in part.bullets}
-        theirs = [bullet for bullet in batch.bullets if special_of(bullet[0]) is None]
-        new = [
-            (at, bullet)
-            for at, bullet in enumerate(theirs)
-            if _plain(bullet[1]) not in ours and not is_anchor(bullet[0])
-        ]
-        if len(new) == 1 and len(theirs) == len(part.bullets) + 1 and lacked and "contradiction" in state.special:
-            state.setup = new[0]
-            repairs.note(STAGE, place, "a new bullet that prepares the contradiction", "kept")
-        elif new:
-            repairs.note(STAGE, place, f"{len(new)} bullets changed by the second stage", "left as they were")
+            for special in SPECIALS:
+                text = bullet_text(text_of(entry.get(special)))
+                if text and special in seen:
+                    repairs.note(STAGE, place, f"a second {SPECIAL_LABELS[special]}", "dropped")
+                elif text and special not in state.special:
+                    state.special[special] = text
+                    if special == "contradiction":
+                        state.setup = bullet_text(text_of(entry.get("setup")))
+                seen |= {special} if text else set()
+    numbers = {str(part.number) for part in base}
+    if strange := [entry.get("batch") for entry in entries if str(entry.get("batch")).strip() not in numbers]:
+        repairs.note(STAGE, where, f"special bullets for {len(strange)} batches that do not exist", "dropped")
 
 
 def add_special(
@@ -176,8 +176,8 @@ def add_special(
     for part in base:
         state = found.get(part.number, Found())
         bullets = [(bullet.label, bullet.text) for bullet in part.bullets]
-        if state.setup is not None:
-            bullets.insert(max(1, state.setup[0]), state.setup[1])
+        if state.setup:
+            bullets.insert((len(bullets) + 1) // 2, (SETUP_LABEL, state.setup))
         bullets += [
             (SPECIAL_LABELS[special], state.special[special]) for special in SPECIALS if special in state.special
         ]
@@ -212,7 +212,3 @@ def _possible(day: date, index: int) -> bool:
 
 def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(str(number) for number in numbers) or "none"
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())

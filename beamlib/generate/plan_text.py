@@ -124,6 +124,12 @@ def special_of(label: str) -> Special | None:
     return None
 
 
+def bullet_text(line: str) -> str:
+    """What a bullet says, whether or not its sign and label stand before it."""
+    match = _BULLET.match(line)
+    return match["text"].strip() if match else line
+
+
 def is_anchor(label: str) -> bool:
     """Whether a label is one of the spellings of Time Anchor and Temporal Anchor."""
     return _ANCHOR.search(label) is not None

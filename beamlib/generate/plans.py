@@ -38,6 +38,7 @@ from beamlib.generate.plan_text import (
     render_plan,
     show_timeline,
 )
+from beamlib.generate.reply_json import objects
 from beamlib.generate.seeds import render_topic
 from beamlib.generate.shapes import Plan, Repairs, Story, SubPlan, Timeline
 from beamlib.generate.texts import refuses
@@ -148,16 +149,14 @@ async def _ask_special(
     found: dict[int, Found] = {}
     for _ in range(2):
         reply = await model.complete(prompt)
-        _note_frame(reply.text, "BATCH", where, repairs)
-        batches = order_batches(read_batches(reply.text), len(base), where, repairs)
-        take_special(base, batches, found, where, repairs)
+        take_special(base, objects(reply.text) or [], found, where, repairs)
         lacking = [
             f"batch {number} lacks {' and '.join(state.lacking)}" for number, state in found.items() if state.lacking
         ]
         if not lacking:
             break
         repairs.note(STAGE, where, "; ".join(lacking), "asked again")
-        prompt = prompt.again(f"{'; '.join(lacking)}. Every batch needs all three special bullets at its end.")
+        prompt = prompt.again(f"{'; '.join(lacking)}. Every batch needs all three.")
     return add_special(base, found, where, repairs)
 
 

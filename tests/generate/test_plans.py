@@ -26,11 +26,12 @@ from beamlib.models.base import Completion, ModelError, Prompt
 from beamlib.params import usual_parameters
 
 Wrong = Callable[[str, Prompt], str]
-SPECIAL_LINES = (
-    "• **Information Update:** The fee of batch {n} is $31 by now.",
-    "• **User Instruction:** Always add totals when I ask about part {n}.",
-    "• **Logical Contradiction:** I have never set foot in part {n}.",
-)
+SPECIAL_LINE = "• **Information Update:** The fee of part 2 is $31 by now."
+SPECIAL = {
+    "update": "The fee of batch {n} is $31 by now.",
+    "instruction": "Always add totals when I ask about part {n}.",
+    "contradiction": "I have never set foot in part {n}.",
+}
 
 
 class Scripted:
@@ -64,9 +65,9 @@ class Scripted:
         if prompt.id.startswith("seeds_"):
             return json.dumps(stages(prompt))
         if prompt.id == "special_bullets":
-            parts = re.split(r"\n\n(?=BATCH)", given["plan"])
-            return "\n\n".join(
-                "\n".join((part, *(line.format(n=n) for line in SPECIAL_LINES))) for n, part in enumerate(parts, 1)
+            numbers = map(int, re.findall(r"^BATCH (\d+)", given["plan"], re.MULTILINE))
+            return json.dumps(
+                [{"batch": n, **{kind: text.format(n=n) for kind, text in SPECIAL.items()}} for n in numbers]
             )
         whole = read_timeline(given["timeline"])
         assert whole is not None
@@ -158,6 +159,10 @@ def swap(pattern: str, new: str, count: int = 0) -> Wrong:
     return lambda reply, _: re.sub(pattern, new, reply, count=count)
 
 
+def each(**values: object) -> Wrong:
+    return lambda reply, _: json.dumps([entry | values for entry in json.loads(reply)])
+
+
 def drop(number: int) -> Wrong:
     return lambda reply, _: "\n\n".join(part for part in reply.split("\n\n") if f"BATCH {number} " not in part)
 
@@ -187,11 +192,14 @@ SPOILED: dict[str, tuple[dict[str, Wrong], str]] = {
         {"plan_general": lambda text, _: re.sub(r"(• \*\*Time.*\n)(•.*\n)", r"\2\1", text)},
         "moved to the",
     ),
-    "early specials": ({"plan_general": lambda text, _: text + "\n" + SPECIAL_LINES[0]}, "dropped"),
-    "special missing": ({"special_bullets": swap(r"• \*\*User Instruction.*\n", "")}, "lacks User Instruction"),
-    "special twice": ({"special_bullets": lambda text, _: text + "\n" + SPECIAL_LINES[2]}, "a second Logical"),
+    "early specials": ({"plan_general": lambda text, _: text + "\n" + SPECIAL_LINE}, "dropped"),
+    "special missing": ({"special_bullets": each(instruction="")}, "lacks User Instruction"),
+    "special twice": ({"special_bullets": lambda text, _: json.dumps(json.loads(text) * 2)}, "a second Logical"),
     "special prose": ({"special_bullets": lambda text, _: "Sorry, I cannot help."}, "batch 1 lacks Information"),
-    "base changed": ({"special_bullets": swap(r"I paid \$7 in", "She paid $7 in")}, "left as they were"),
+    "special elsewhere": ({"special_bullets": swap('"batch": 3', '"batch": 33')}, "1 batches that do not exist"),
+    "special odd": ({"special_bullets": each(update=7)}, "lacks Information Update"),
+    "special framed": ({"special_bullets": lambda text, _: f"Here you are:\n```json\n{text}\n```"}, ""),
+    "special labelled": ({"special_bullets": each(update="• **Information Update:** It costs $31.")}, ""),
     "few narratives": ({"narratives_general": lambda text, _: text[: text.index("5. ")]}, "4 narratives"),
     "no narratives": ({"narratives_general": lambda text, _: "None."}, "0 narratives"),
     "many narratives": ({"narratives_general": lambda text, _: text + "\n\n" + text}, "32 narratives"),
@@ -260,18 +268,24 @@ def test_a_second_reply_may_bring_only_what_was_missing() -> None:
         kept = [part for part in text.split("\n\n") if ("BATCH 3 " in part) == bool(prompt.attempt)]
         return "\n\n".join(kept)
 
-    plan, _ = made(Scripted(stubborn=True, plan_general=only))
+    def only_special(text: str, prompt: Prompt) -> str:
+        return json.dumps([entry for entry in json.loads(text) if (entry["batch"] == 3) == bool(prompt.attempt)])
+
+    plan, _ = made(Scripted(stubborn=True, plan_general=only, special_bullets=only_special))
     check(plan, 5)
 
 
-def test_a_bullet_that_prepares_the_contradiction_is_kept() -> None:
-    plan, repairs = made(
-        Scripted(special_bullets=swap(r"(BATCH 2 (?:.*\n){6})", r"\1• **Part 9:A:** I went to part 2.\n"))
-    )
+def test_a_bullet_that_prepares_the_contradiction_goes_into_the_batch() -> None:
+    def prepared(text: str, _: Prompt) -> str:
+        return json.dumps(
+            [entry | {"setup": "I went to part 2." * (entry["batch"] == 2)} for entry in json.loads(text)]
+        )
+
+    plan, repairs = made(Scripted(special_bullets=prepared))
     check(plan, 5)
     assert [len(part.bullets) for part in plan.subplans] == [23, 24, 23, 23, 23]
-    assert plan.subplans[1].bullets[5].text == "I went to part 2."
-    assert len(repairs.entries) == 1
+    assert plan.subplans[1].bullets[10].text == "I went to part 2."
+    assert not repairs.entries
 
 
 @given(st.lists(st.none() | st.integers(-5, 40), min_size=1, max_size=8), st.integers(0, 30))

@@ -22,7 +22,6 @@ from beamlib.generate.layouts import targets
 from beamlib.generate.plan_text import (
     Narrative,
     read_batches,
-    render_bullet,
     render_narratives,
     render_plan,
     show_timeline,
@@ -143,17 +142,15 @@ class OfflineAuthor:
         return range(1, self.world.layout.subplans + 1)
 
     def _special_bullets(self, variables: Mapping[str, str], about: str) -> str:
-        lines: list[str] = []
+        found = []
         for read in read_batches(variables["plan"]):
-            # The plan as it was given, so that a bullet edited by hand stays as it is.
             entries = [self._by_text.get(f"{label}: {text}") for label, text in read.bullets]
             known = next((entry for entry in entries if entry is not None and entry.label != "Time Anchor"), None)
-            bullets = [Bullet(number, label, text) for number, (label, text) in enumerate(read.bullets, start=1)]
             if known is not None:
                 told = self.world.entries[known.plan, known.batch]
-                bullets += [_bullet(entry) for entry in told if entry.purpose in SPECIAL_LABELS]
-            lines += [f"BATCH {read.number} PLAN", *(render_bullet(bullet) for bullet in bullets), ""]
-        return "\n".join(lines)
+                special = {entry.purpose: entry.text for entry in told if entry.purpose in SPECIAL_LABELS}
+                found.append({"batch": read.number, **special})
+        return json.dumps(found)
 
     def _plan_summary(self, variables: Mapping[str, str], about: str) -> str:
         bullets = [text for read in read_batches(variables["plan"]) for _, text in read.bullets[1:]]
