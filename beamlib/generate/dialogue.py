@@ -9,6 +9,7 @@ from typing import Any
 
 from beamlib.errors import UserError
 from beamlib.generate.history import ASSISTANT, USER, Fold, Lazy, Talk, Window
+from beamlib.generate.layouts import answer_words
 from beamlib.generate.messages import ask_message, ask_yes_or_no
 from beamlib.generate.people import render_profile
 from beamlib.generate.seeds import render_topic
@@ -169,11 +170,16 @@ class _Cast:
         _check_losses(entries, len(questions), where)
         scene = _Scene(self, number, memory)
         for position in range(len(entries), len(questions)):
-            entry = await scene.turn(position, questions[position])
+            words = answer_words(self.story, len(questions), [_tokens(entry) for entry in entries])
+            entry = await scene.turn(position, questions[position], words)
             entries.append(entry)
             self.keep(entry)
             _check_losses(entries, len(questions), where)
         return entries
+
+
+def _tokens(entry: Entry) -> int:
+    return sum(count_tokens(message.text) for message in entry.turn.messages) if entry.turn else 0
 
 
 def _check_losses(entries: Sequence[Entry], questions: int, where: str) -> None:
@@ -191,7 +197,7 @@ class _Scene:
 
     def __init__(self, cast: _Cast, number: int, memory: _Memory) -> None:
         plan = cast.plan
-        self.cast, self.number, self.memory = cast, number, memory
+        self.cast, self.number, self.memory, self.words = cast, number, memory, ""
         self.topic, self.profile = render_topic(plan.seed), render_profile(cast.story.profile)
         self.earlier = earlier_subplans(plan, number, EARLIER)
         self.bullets = bullet_lines(plan.subplans[number - 1].bullets)
@@ -199,8 +205,12 @@ class _Scene:
         memory.assistant.fixed = shared
         memory.user.fixed = shared + count_tokens(self.profile) + count_tokens(self.bullets)
 
-    async def turn(self, position: int, question: Question) -> Entry:
-        """Everything that one main question triggers. A message that fails ends the turn after its last answer."""
+    async def turn(self, position: int, question: Question, words: int) -> Entry:
+        """Everything that one main question triggers, with answers of about `words` words.
+
+        A message that fails ends the turn after its last answer.
+        """
+        self.words = str(words)
         where = f"plan {self.cast.plan.index}, sub-plan {self.number}, question {position + 1}"
         before = self.memory.assistant.fold, self.memory.user.fold
         notes = Repairs()
@@ -225,6 +235,7 @@ class _Scene:
                 "summary": window.fold.summary,
                 "history": window.text(),
                 "message": message.text,
+                "words": self.words,
             }
         )
         answer = await ask_message(self.cast.model, Prompt("assistant_answer", variables, where), notes, where)

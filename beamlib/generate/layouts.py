@@ -6,7 +6,7 @@ released code's (section 3.2 of the reference).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import get_args
@@ -84,3 +84,26 @@ def targets(size: Size) -> Targets:
     if size == "100K":
         followups /= _CONVERSATIONS_100K
     return Targets(_TOKENS[size], float(row.turns), float(row.answered_assistant_questions), followups)
+
+
+_WORDS_PER_TOKEN: Mapping[Style, float] = {"general": 0.66, "coding": 0.44, "math": 0.55}
+"""Words of the assistant to a token of the whole conversation, as in the released ones: code and formulas have few."""
+
+
+def answer_words(story: Story, questions: int, said: Sequence[int]) -> int:
+    """Words that the next answer should have, in fifties, so that a conversation gets its size whoever writes it.
+
+    Of a sub-plan with `questions` main questions some are through; `said` has the tokens of each of their turns. What
+    is left of the sub-plan's share of the tier goes to the questions left, over what this writer makes of a token asked
+    for so far; never less than half or more than twice an even share.
+    """
+    wanted = targets(story.size)
+    budget = wanted.tokens / (story.plans * story.layout.subplans)
+    even = budget / questions
+    aimed, spent, aim = 0.0, 0, even
+    for done, tokens in enumerate(said, start=1):
+        aimed, spent = aimed + aim, spent + tokens
+        left = (budget - spent) / max(questions - done, 1)
+        aim = min(max(left * aimed / max(spent, 1), even / 2), even * 2)
+    exchanges = 1 + (wanted.answered + wanted.followups) / wanted.turns
+    return max(50, 50 * round(aim / exchanges * _WORDS_PER_TOKEN[story.style] / 50))

@@ -20,6 +20,7 @@ from beamlib.errors import UserError
 from beamlib.generate.dialogue import PROMPT_IDS, Entry, hold_dialogue
 from beamlib.generate.history import USER, Lazy, Side, Talk, Window
 from beamlib.generate.journal import Journal, fingerprint, prompt_hashes
+from beamlib.generate.layouts import answer_words
 from beamlib.generate.messages import leaks, tidy
 from beamlib.generate.questions import make_questions
 from beamlib.generate.shapes import Limits, Question, Reach, Repairs, Said, SpokenTurn
@@ -78,6 +79,21 @@ def test_other_bounds_are_kept(replies: int, followups: int) -> None:
     assert all(kinds(turn) == expected for turn in turns)
     assert model.calls["detect_question"] == replies * len(turns)  # a bound of zero asks no detector
     assert model.calls["detect_followup"] == followups * len(turns)
+
+
+@pytest.mark.parametrize("habit", [0.7, 1.0, 1.4])
+def test_a_model_that_writes_too_little_or_too_much_is_asked_to_make_up_for_it(habit: float) -> None:
+    def say(prompt: Prompt, text: str) -> str:
+        if prompt.id != "assistant_answer":
+            return text
+        return "so it, " * int(habit * int(prompt.variables["words"]) / 2)  # 0.66 words to a token, as in prose
+
+    turns = talk(TalkingModel(say), limits=BATCH)
+    assert answer_words(STORY, 7, []) % 50 == 0
+    budget = 128_000 / STORY.layout.subplans
+    for number in (1, 2, 3):
+        spoken = sum(count_tokens(said.text) for turn in turns if turn.batch == number for said in turn.messages)
+        assert spoken == pytest.approx(budget, rel=0.15)
 
 
 def test_detectors_are_shown_recent_messages_within_the_users_budget_and_the_summary_before_them() -> None:

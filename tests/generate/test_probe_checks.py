@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+from dataclasses import replace
 from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any
@@ -104,7 +105,58 @@ def test_a_fault_is_found_by_its_check(check: str, ability: str, changes: dict[s
 
 
 def test_every_check_has_a_case_that_fails() -> None:
-    assert {check for check, _, _ in FAILING} == set(CHECKS)
+    assert {check for check, _, _ in FAILING} | {"contradiction_unremarked"} == set(CHECKS)
+
+
+def heard(*added: tuple[int, str]) -> View:
+    """The conversation with sentences added to the answers of some turns (counted from 0)."""
+    told = turns()
+    for place, text in added:
+        user, answer = told[place].messages
+        told[place] = replace(told[place], messages=(user, replace(answer, text=f"{answer.text} {text}")))
+    return View([told])
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "remarked"),
+    [
+        (8, "That contradicts what I know.", True),
+        (8, "You said earlier that you met her.", True),
+        (8, "Which of the two is right?", True),
+        (10, "As you mentioned before, you met the florist Nora Bell at the market.", True),
+        (10, "You mentioned the van before.", False),
+        (2, "You said earlier that you met the florist Nora Bell.", False),
+        (8, "Ask the market for her number, which one is printed on the stalls.", False),
+    ],
+)
+def test_a_contradiction_that_somebody_remarks_on_is_no_question(place: int, text: str, remarked: bool) -> None:
+    assert [turns()[at].bullet for at in (2, 8)] == [3, 3]
+    found = examine(draft(CONFLICT), heard((place, text)))
+    assert found.dropped == ("contradiction_unremarked" if remarked else "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second", "dropped"),
+    [
+        ("only_statement_conflict", "My only florist is Nora Bell.", "The florist Nora Bell and Olaf do it.", ""),
+        ("only_statement_conflict", "My florist is Nora Bell.", "The florist Nora Bell and Olaf do it.", "opposes"),
+        ("location_impossibility", "On May 4 I was in Arden with Nora Bell.", "On May 4 I met Nora Bell at Lyle.", ""),
+        ("age_or_time_reversal", "My florist Nora Bell is 41.", "My florist Nora Bell turned 40 after it.", ""),
+        ("death_resurrection", "My florist Nora Bell died.", "My florist Nora Bell called today.", ""),
+        ("death_resurrection", "My florist Nora Bell called.", "My florist Nora Bell is well.", "opposes"),
+        ("never_statement_violation", "I met my florist Nora Bell.", "My florist Nora Bell is here.", "opposes"),
+    ],
+)
+def test_statements_rule_each_other_out_in_the_way_of_their_kind(
+    kind: str, first: str, second: str, dropped: str
+) -> None:
+    told = turns()
+    for place, text in ((2, first), (8, second)):
+        told[place] = replace(told[place], messages=(Said("user", text, "main_question"), told[place].messages[1]))
+    fields = draft(CONFLICT).fields | {"contradiction_type": kind}
+    rubric = (draft(CONFLICT).rubric[0], *(f"LLM response should mention: {one}" for one in ("this", "that")))
+    found = examine(draft(CONFLICT, fields=fields, rubric=(*rubric, draft(CONFLICT).rubric[3])), View([told]))
+    assert found.dropped == (f"contradiction_{dropped}" if dropped else "")
 
 
 PASSING: list[tuple[str, dict[str, Any]]] = [

@@ -142,14 +142,14 @@ class OfflineAuthor:
         return range(1, self.world.layout.subplans + 1)
 
     def _special_bullets(self, variables: Mapping[str, str], about: str) -> str:
-        found = []
+        found: list[dict[str, str]] = []
         for read in read_batches(variables["plan"]):
             entries = [self._by_text.get(f"{label}: {text}") for label, text in read.bullets]
             known = next((entry for entry in entries if entry is not None and entry.label != "Time Anchor"), None)
             if known is not None:
                 told = self.world.entries[known.plan, known.batch]
                 special = {entry.purpose: entry.text for entry in told if entry.purpose in SPECIAL_LABELS}
-                found.append({"batch": read.number, **special})
+                found.append({"batch": str(read.number)} | special)
         return json.dumps(found)
 
     def _plan_summary(self, variables: Mapping[str, str], about: str) -> str:

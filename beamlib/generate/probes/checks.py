@@ -18,6 +18,7 @@ from beamlib.generate.probes.figures import spans, totals
 from beamlib.generate.probes.kinds import ABILITIES, KINDS, Ability
 from beamlib.generate.probes.nuggets import ABSENT, CONTRADICTORY, WHICH, payload
 from beamlib.generate.probes.wording import content, days, names, numbers, quotations, raw_words, share
+from beamlib.text import split_sentences
 
 Check = Callable[[Draft, View], str | None]
 
@@ -28,6 +29,27 @@ _NEGATION = re.compile(r"\b(?:never|not|no|none|nobody|nothing|without|neither|c
 _CHANGE = content(
     "currently updated changed revised adjusted rescheduled latest newest now anymore originally formerly"
 )
+_OPPOSING: Mapping[str, tuple[re.Pattern[str], bool]] = {
+    "only": (re.compile(r"\b(?:only|sole|solely|single|exclusively|except|apart from|always)\b", re.IGNORECASE), False),
+    "location": (re.compile(r"\b(?:in|at|to|from|near|on) +(?:the +|my +|our +)?[A-Z]\w+"), True),
+    "reversal": (re.compile(r"[0-9]|\b(?:older|younger|born|aged?|before|after|since|years?)\b", re.IGNORECASE), True),
+    "death": (
+        re.compile(r"\b(?:die[ds]?|dead|death|late|passed away|funeral|buried|widow\w*)\b", re.IGNORECASE),
+        False,
+    ),
+}
+"""By a word of the kind's name, what one statement (True: both) must hold to rule the other out in its way."""
+_REMARK = re.compile(
+    r"\b(?:contradict(?:s|ed|ing)? (?:what|you|your|something|the fact)\b|contradictory (?:information|statements?)"
+    r"|(?:inconsisten\w+|discrepanc\w+|conflicts?|contradictions?) (?:here\b|(?:between|with|in) (?:what|you|your)\b)"
+    r"|(?:earlier|before|previously),? (?:you|I) (?:had )?(?:said|told|mentioned|wrote|stated)"
+    r"|(?:you|I)(?:['’]ve| have| had)? (?:said|told (?:you|me)|mentioned|wrote|stated)\b[^.?!\n]{0,60}"
+    r"\b(?:earlier|before|previously|but|while|although)"
+    r"|which (?:of (?:the two|these|them)|one|statement|version) (?:holds|applies|(?:is|was) (?:it|right|correct|true))"
+    r"|misspoke|misremember\w*|mixed (?:that|it|this) up|take (?:that|it) back|was wrong about|correct myself)\b",
+    re.IGNORECASE,
+)
+"""Wordings by which somebody notices that two statements cannot both be true, or takes one back."""
 _CONFLICT = content("contradict contradictory contradiction conflicting inconsistent inconsistency")
 
 
@@ -217,13 +239,41 @@ def _holds(text: str, value: str) -> bool:
 
 
 def contradiction_opposes(draft: Draft, view: View) -> str | None:
-    """The second statement denies (never, not, no, ...) and shares at least two content words with the first."""
+    """The statements stand in different messages, share at least two content words, and the second rules the first out
+    in the way of its kind (`contradiction_type`, Listing 27): as a rule it denies (never, not, no, ...); it or the
+    first says that something is the only one; both name a day, an age or a place; one of them tells of a death.
+    """
     first, second = (" ".join(view.texts(draft.evidence[part])) for part in ("first_statement", "second_statement"))
-    if not _NEGATION.search(second):
+    kind = str(draft.fields["contradiction_type"])
+    pattern, both = next((shape for name, shape in _OPPOSING.items() if name in kind.casefold()), (_NEGATION, False))
+    held = [bool(pattern.search(text)) for text in (first, second)]
+    if pattern is _NEGATION and not held[1]:
         return "the second statement denies nothing"
+    if not (all(held) if both else any(held)):
+        return f"the statements are no {kind}"
     if set(draft.evidence["first_statement"]) & set(draft.evidence["second_statement"]):
         return "one message is cited for both statements"
     return None if len(content(first) & content(second)) >= 2 else "the statements are about different things"
+
+
+def contradiction_unremarked(draft: Draft, view: View) -> str | None:
+    """After both statements nobody points at the contradiction, asks which of them holds, or takes one back.
+
+    Looked at are sentences of the turns about the later statement's bullet, and those after it that share two content
+    words with both statements.
+    """
+    parts = [draft.evidence[part] for part in ("first_statement", "second_statement")]
+    told = [content(" ".join(view.texts(ids))) for ids in parts]
+    start = max(min(ids) for ids in parts)
+    ref = view.messages[start].ref
+    own = {one.id for turn in (view.turns_of(ref) if ref else ()) for one in turn}
+    for message in view.messages[start:]:
+        if not _REMARK.search(message.text):
+            continue
+        for sentence in split_sentences(message.text):
+            if _REMARK.search(sentence) and (message.id in own or len(content(sentence) & told[0] & told[1]) >= 2):
+                return f"message {message.id} speaks of the contradiction: {sentence[:80]!r}"
+    return None
 
 
 def events_in_order(draft: Draft, view: View) -> str | None:
@@ -301,6 +351,7 @@ CHECKS: Mapping[str, tuple[Check, tuple[Ability, ...]]] = {
         (update_order, ("knowledge_update",)),
         (update_values, ("knowledge_update",)),
         (contradiction_opposes, ("contradiction_resolution",)),
+        (contradiction_unremarked, ("contradiction_resolution",)),
         (events_in_order, ("event_ordering",)),
         (abstention_absent, ("abstention",)),
     )
