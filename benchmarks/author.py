@@ -16,8 +16,9 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Annotated, Any
 
+import pandas as pd
 import typer
-from likeness import Figure, agreements, figures, goal, read_figures, write_figures
+from likeness import MORE, Figure, agreement_rows, agreements, figures, goal, read_figures, write_figures
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -25,7 +26,7 @@ from rich.table import Table
 from beamlib.benchmark.model import SIZES, Size
 from beamlib.benchmark.sources import find_conversations, parse_size
 from beamlib.errors import UserError
-from beamlib.files import to_json
+from beamlib.files import to_json, write_text
 from beamlib.generate.casting import Writing
 from beamlib.generate.layouts import targets
 from beamlib.generate.pipeline import Commission
@@ -48,6 +49,10 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of the first; each has its own.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Keep the generated conversations here.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    agreement: Annotated[
+        Path | None, typer.Option(help="Write the rank agreements as beamlib/report/agreement.csv has them.")
+    ] = None,
+    more: Annotated[bool, typer.Option("--more", help="Also describe questions, evidence and messages.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Print how generated conversations compare with released ones, and which goals are met."""
@@ -62,11 +67,14 @@ def main(
                 own += _generated(place, size, conversations, names, seed, workers)
             folders = [place]
         columns = {str(folder): [*own, *figures(folder, _sizes(folder, chosen), workers)] for folder in folders}
+    if agreement is not None:
+        found = agreement_rows(columns[str(folders[0])], theirs)
+        write_text(agreement, pd.DataFrame(found).to_csv(index=False, lineterminator="\n"))
     rows = compared(columns, theirs)
     if as_json:
         print(to_json(rows, indent=2))
     else:
-        _print(rows, list(columns))
+        _print([row for row in rows if more or not row["row"].startswith(MORE)], list(columns))
 
 
 def _sizes(folder: Path, chosen: Sequence[Size]) -> list[Size]:

@@ -32,7 +32,10 @@ from beamlib.text import count_tokens, split_sentences
 KS = (5, 15)
 RECALL = "evidence recall, "
 """How a row begins that holds the evidence recall of an arm at one K."""
+MORE = "more: "
+"""How a row begins that describes and has no goal; `--more` prints it."""
 AGREEMENT = "rank agreement"
+ORDER = "rank agreement over the arms"
 VOCABULARY = 45_000
 """Words of the assistant in which its vocabulary is counted; shorter conversations have none."""
 PIECE = 5
@@ -48,6 +51,12 @@ CHANGE = re.compile(
     re.IGNORECASE,
 )
 """A word or formula that tells that something has changed."""
+_BACK = re.compile(r"\b(?:it|that|this|these|those|he|she|him|her|they|them|there)\b", re.IGNORECASE)
+_DEFINITE = re.compile(r"\bthe [a-z]{3,}")
+_NAME = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+")
+_LIST = re.compile(r"^\s*(?:[-*•]|\d+[.)]) ", re.MULTILINE)
+_HEADING = re.compile(r"^#+ ", re.MULTILINE)
+_BOLD = re.compile(r"\*\*[^*]+\*\*")
 _COUNTING = re.compile(r"\bhow (?:many|often)\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
 
 
@@ -95,10 +104,10 @@ def figures(folder: Path, sizes: Sequence[Size], workers: int = 2, *, quiet: boo
     for size in sizes:
         sources = find_conversations(folder, [size])
         with process_pool(workers) as pool:
-            bar = tqdm(pool.map(_measured, sources), f"{size}: text", len(sources), unit="conv", disable=quiet)
-            measured = list(bar)
-        asked = [row for one in measured for row in one["asked"]]
-        found += [*_text_figures(size, measured), *_question_figures(size, asked)]
+            bar = tqdm(pool.map(measured, sources), f"{size}: text", len(sources), unit="conv", disable=quiet)
+            chats = list(bar)
+        asked = [row for one in chats for row in one["asked"]]
+        found += [*_text_figures(size, chats), *_question_figures(size, asked)]
         recalls = evidence_table(folder, [size], ks=KS, workers=workers, quiet=quiet)
         found += [
             Figure(size, f"{RECALL}{r['memory']} {r['retriever']} K={r['k']}", r["ability"], r["recall"], r["n"])
@@ -107,7 +116,7 @@ def figures(folder: Path, sizes: Sequence[Size], workers: int = 2, *, quiet: boo
     return found
 
 
-def _measured(source: Source) -> dict[str, Any]:
+def measured(source: Source) -> dict[str, Any]:
     """Counts of one conversation and a row per question; runs in a process of its own."""
     loaded = load(source)
     conversation = loaded.conversation
@@ -131,6 +140,7 @@ def _measured(source: Source) -> dict[str, Any]:
             "tokens": sum(count_tokens(message.content) for message in conversation),
             "probes": len(loaded.probes),
         },
+        "more": _shapes(conversation),
         "asked": [_asked(p.question, loaded.gold[p.id], conversation, index) for p in loaded.probes],
     }
 
@@ -149,8 +159,9 @@ def _asked(question: str, gold: Gold, conversation: Conversation, index: SparseI
         asked = words(question)
         found["shared"] = max(longest_shared(asked, words(text)) for text in texts.values())
         cited = {place for place, pair in enumerate(conversation.pairs) if texts.keys() & set(pair.message_ids)}
-        best = {hit.owner for hit in index.search(question, len(cited))}
-        found["precision"] = len(best & cited) / len(cited)
+        ranking = [hit.owner for hit in index.search(question, len(conversation.pairs))]
+        found["precision"] = len(cited.intersection(ranking[: len(cited)])) / len(cited)
+        found |= _more_of(asked, texts, ranking, cited)
     if gold.ability == "knowledge_update":
         cited_update = (gold.extras.get("source_chat_ids") or {}).get("updated_info") or ()
         told = " ".join(prose(texts[one]) for one in cited_update if one in texts)
@@ -161,30 +172,75 @@ def _asked(question: str, gold: Gold, conversation: Conversation, index: SparseI
     return found
 
 
-def _text_figures(size: Size, measured: Sequence[Mapping[str, Any]]) -> list[Figure]:
+def _more_of(
+    asked: Sequence[str], texts: Mapping[int, str], ranking: Sequence[int], cited: Iterable[int]
+) -> dict[str, float]:
+    """What a question and its evidence look like: numbers that no goal is set for."""
+    places = {owner: place for place, owner in enumerate(ranking)}
+    ranks = sorted(places.get(owner, len(ranking)) for owner in cited)
+    told = [set(words(text)) for text in texts.values()]
+    return {
+        f"{MORE}words of the question": len(asked),
+        f"{MORE}messages cited": len(texts),
+        f"{MORE}pairs cited": len(ranks),
+        f"{MORE}messages between first and last cited": max(texts) - min(texts),
+        f"{MORE}share of the question's words in the closest cited message": max(
+            sum(word in own for word in asked) / max(len(asked), 1) for own in told
+        ),
+        f"{MORE}pairs that match better than the best cited": ranks[0],
+        f"{MORE}keyword rank of the worst cited pair": ranks[-1] + 1,
+    }
+
+
+def _shapes(conversation: Conversation) -> dict[str, float]:
+    """Means over the messages of a conversation: how long they are, and what they are made of."""
+    users = [prose(message.content) for message in conversation if message.role == "user"]
+    answers = [prose(message.content) for message in conversation if message.role == "assistant"]
+    third = max(len(conversation.pairs) // 3, 1)
+    found = {
+        "words of a user's message": fmean(len(words(text)) for text in users),
+        "words of an answer, first third": fmean(len(words(text)) for text in answers[:third]),
+        "words of an answer, last third": fmean(len(words(text)) for text in answers[-third:]),
+        "sentences of an answer": fmean(len(split_sentences(text)) for text in answers),
+        "user's messages without a question mark": _mean("?" not in text for text in users),
+        "user's messages that refer back (that, it, she, ...)": _mean(bool(_BACK.search(text)) for text in users),
+        "user's messages with 'the' and a noun but no name": _mean(
+            bool(_DEFINITE.search(text)) and not _NAME.search(text) for text in users
+        ),
+    }
+    for name, pattern in (("lists", _LIST), ("headings", _HEADING), ("bold", _BOLD)):
+        found[f"answers with {name}"] = _mean(bool(pattern.search(text)) for text in answers)
+    return {f"{MORE}{name}": value for name, value in found.items()}
+
+
+def _text_figures(size: Size, chats: Sequence[Mapping[str, Any]]) -> list[Figure]:
     found = []
     for role in ("assistant", "user"):
-        lists = [one["pieces"][role] for one in measured]
+        lists = [one["pieces"][role] for one in chats]
         total = sum(map(len, lists))
         again = total - sum(len(set(own)) for own in lists)
         found.append(Figure(size, "repeated sentences", role, again / max(total, 1), total))
-    held = Counter(piece for one in measured for piece in set(one["pieces"]["assistant"]))
-    shares = [_mean(held[piece] > 1 for piece in one["pieces"]["assistant"]) for one in measured]
+    held = Counter(piece for one in chats for piece in set(one["pieces"]["assistant"]))
+    shares = [_mean(held[piece] > 1 for piece in one["pieces"]["assistant"]) for one in chats]
     found.append(Figure(size, "sentences of another chat", "assistant", fmean(shares), len(shares)))
-    before, asked = (sum(one["finals"][place] for one in measured) for place in (0, 1))
+    before, asked = (sum(one["finals"][place] for one in chats) for place in (0, 1))
     found.append(Figure(size, "final questions asked before", "", before / max(asked, 1), asked))
-    sizes = [one["vocabulary"] for one in measured if one["vocabulary"] is not None]
+    sizes = [one["vocabulary"] for one in chats if one["vocabulary"] is not None]
     if sizes:
         found.append(Figure(size, "vocabulary in 45,000 words", "assistant", fmean(sizes), len(sizes)))
-    for name in measured[0]["shape"]:
-        values = tuple(sorted(one["shape"][name] for one in measured))
+    for name in chats[0]["shape"]:
+        values = tuple(sorted(one["shape"][name] for one in chats))
         found.append(Figure(size, "per chat", name, fmean(values), len(values), values))
+    for name in chats[0]["more"]:
+        found.append(Figure(size, name, "", fmean(one["more"][name] for one in chats), len(measured)))
     return found
 
 
 def _question_figures(size: Size, asked: Sequence[Mapping[str, Any]]) -> list[Figure]:
     found = []
-    for row, key in (("longest shared sequence", "shared"), ("keyword R-precision", "precision")):
+    rows = {"shared": "longest shared sequence", "precision": "keyword R-precision"}
+    rows |= {key: key for one in asked for key in one if key.startswith(MORE)}
+    for key, row in rows.items():
         for ability in ABILITIES:
             values = [one[key] for one in asked if one["ability"] == ability and key in one]
             if values:
@@ -199,19 +255,40 @@ def _question_figures(size: Size, asked: Sequence[Mapping[str, Any]]) -> list[Fi
 
 
 def agreements(generated: Sequence[Figure], released: Sequence[Figure]) -> list[Figure]:
-    """Spearman's rank correlation, over the abilities, of evidence recall in generated and in released conversations.
+    """Spearman's rank correlation of evidence recall in generated and in released conversations.
 
-    One figure per tier, memory, retriever and K; the abilities that both have are its `n`.
+    One figure per tier, memory, retriever and K, over the abilities that both have (`n`); then one per tier and K over
+    these arms, by their recall of all questions.
     """
     theirs = {(one.size, one.row, one.part): one.value for one in released}
-    both: dict[tuple[Size, str], list[tuple[float, float]]] = {}
+    ranked: dict[tuple[Size, str, str], list[tuple[float, float]]] = {}
     for one in generated:
         key = (one.size, one.row, one.part)
-        if one.row.startswith(RECALL) and one.part in ABILITIES and key in theirs:
-            both.setdefault((one.size, one.row), []).append((one.value, theirs[key]))
+        if not one.row.startswith(RECALL) or key not in theirs:
+            continue
+        over = (one.size, ORDER, one.row.rpartition(" ")[2]) if one.part == "all" else (one.size, one.row, AGREEMENT)
+        ranked.setdefault(over, []).append((one.value, theirs[key]))
     return [
-        Figure(size, row, AGREEMENT, float(spearmanr(*zip(*pairs, strict=True)).statistic), len(pairs))
-        for (size, row), pairs in both.items()
+        Figure(*over, float(spearmanr(*zip(*pairs, strict=True)).statistic), len(pairs))
+        for over, pairs in ranked.items()
+        if len(pairs) > 2
+    ]
+
+
+def agreement_rows(generated: Sequence[Figure], released: Sequence[Figure]) -> list[dict[str, Any]]:
+    """The agreements as the captions of the product read them (`beamlib.report.fitness`)."""
+    chats = [{one.size: one.n for one in found if one.part == "probes"} for found in (generated, released)]
+    return [
+        {
+            "size": one.size,
+            "over": "arms" if one.row == ORDER else "abilities",
+            "part": one.part if one.row == ORDER else one.row.removeprefix(RECALL),
+            "spearman": round(one.value, 3),
+            "n": one.n,
+            "generated": chats[0][one.size],
+            "released": chats[1][one.size],
+        }
+        for one in agreements(generated, released)
     ]
 
 
@@ -223,7 +300,7 @@ _AT_MOST: Mapping[tuple[str, str], Mapping[str, float]] = {
     ("updates with a word of change", ""): {"100K": 0.40, "500K": 0.40, "1M": 0.40, "10M": 0.40},
 }
 _WITHIN = {"longest shared sequence": 1.5, "keyword R-precision": 0.15, RECALL: 0.12}
-_AGREEMENT = 0.8
+_LEAST_AGREEMENT = 0.8
 _SPREAD = ("replies", "follow-ups")
 _TABLE3 = 0.05
 
@@ -236,7 +313,7 @@ def goal(one: Figure, released: Figure | None, printed: float | None = None) -> 
     if (most := _AT_MOST.get((one.row, one.part), {}).get(one.size)) is not None:
         return f"<= {most:.2f}", one.value <= most
     if one.part == AGREEMENT:
-        return f">= {_AGREEMENT}", one.value >= _AGREEMENT
+        return f">= {_LEAST_AGREEMENT}", one.value >= _LEAST_AGREEMENT
     if printed is not None and one.part not in _SPREAD:
         return f"{printed:,.0f} within 5 %", abs(one.value / printed - 1) <= _TABLE3
     if released is None:

@@ -18,6 +18,7 @@ import pandas as pd
 from beamlib.benchmark.reading import left_out_line
 from beamlib.errors import UserError
 from beamlib.report.blocks import html_table
+from beamlib.report.fitness import fitness
 from beamlib.report.text import markdown_table
 from beamlib.report.tidy import (
     AVERAGE,
@@ -61,8 +62,7 @@ class Footer:
     `reasons` counts the unscored questions by named outcome, `gaps` the answers behind which a call of the memory gave
     nothing usable; `departures` are settings that change what is asked, where they are not the paper's;
     `left_out` are conversations that cannot be read, with the reason. `configuration` is the preset with what differs
-    from it, `windows` the tokens that the memories may fill. `retrieval` names the indexes, and what each memory
-    searches with them.
+    from it, `windows` the tokens that memories may fill, `retrieval` the indexes, and what each memory searches there.
     """
 
     protocol: str
@@ -92,7 +92,7 @@ class Footer:
             f"Protocol: {self.protocol}. Judge: {model_shown(self.judge)}. Reader: {model_shown(self.reader)}.",
             f"Data: {self.data_revision}; {_count(self.n_conversations, 'conversation')}, "
             f"{_count(self.n_questions, 'question')}, {_count(self.unscored, 'unscored', plural='unscored')}"
-            f"{self._why()}.",
+            f"{self._why()}.{fitness(self.data_revision)}",
             *([f"Configuration: {self.configuration}."] if self.configuration else []),
             *([f"Context windows in tokens: {self.windows}."] if self.windows else []),
             f"Treatment: {self.treatment}. Tokens counted by: {self.token_counter}. Interval: {self.interval}.",

@@ -24,6 +24,8 @@ Check = Callable[[Draft, View], str | None]
 
 MOST = 0.6
 """The share of a statement's content words that counts as holding the statement."""
+_SAME = 0.8
+"""The share of two statements' common words that shows that a later sentence is about what they disagree on."""
 _LEAST_WORDS = 4
 _NEGATION = re.compile(r"\b(?:never|not|no|none|nobody|nothing|without|neither|cannot|\w+n['’]t)\b", re.IGNORECASE)
 _CHANGE = content(
@@ -259,11 +261,11 @@ def contradiction_opposes(draft: Draft, view: View) -> str | None:
 def contradiction_unremarked(draft: Draft, view: View) -> str | None:
     """After both statements nobody points at the contradiction, asks which of them holds, or takes one back.
 
-    Looked at are sentences of the turns about the later statement's bullet, and those after it that share two content
-    words with both statements.
+    Looked at are sentences of the turns about the later statement's bullet, and those after it that hold four fifths of
+    the content words that both statements share.
     """
     parts = [draft.evidence[part] for part in ("first_statement", "second_statement")]
-    told = [content(" ".join(view.texts(ids))) for ids in parts]
+    first, second = (content(" ".join(view.texts(ids))) for ids in parts)
     start = max(min(ids) for ids in parts)
     ref = view.messages[start].ref
     own = {one.id for turn in (view.turns_of(ref) if ref else ()) for one in turn}
@@ -271,7 +273,8 @@ def contradiction_unremarked(draft: Draft, view: View) -> str | None:
         if not _REMARK.search(message.text):
             continue
         for sentence in split_sentences(message.text):
-            if _REMARK.search(sentence) and (message.id in own or len(content(sentence) & told[0] & told[1]) >= 2):
+            close = message.id in own or share(first & second, content(sentence)) >= _SAME
+            if close and _REMARK.search(sentence):
                 return f"message {message.id} speaks of the contradiction: {sentence[:80]!r}"
     return None
 
