@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import resource
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -26,23 +25,27 @@ from rich.table import Table
 from beamlib.benchmark.model import SIZES, Size
 from beamlib.benchmark.sources import find_conversations, parse_size
 from beamlib.errors import UserError
-from beamlib.files import to_json, write_text
+from beamlib.files import temporary_folder, to_json, write_text
 from beamlib.generate.casting import Writing
 from beamlib.generate.layouts import targets
 from beamlib.generate.pipeline import Commission
 from beamlib.generate.producing import produce
+from beamlib.models.offline import OFFLINE_NAME
 from beamlib.params import usual_parameters
 
 SHIPPED = Path(__file__).parent / "released_likeness.csv"
 """Figures of the twenty released 100K conversations: numbers only."""
 
 
+NOTE = f"Keys of light, and conversations unless models wrote them: {OFFLINE_NAME}."
+
+
 def main(
     folders: Annotated[list[Path] | None, typer.Argument(help="Generated conversations; by default some are.")] = None,
     released: Annotated[Path | None, typer.Option(envvar="BEAM_DATA", help="Folder of released conversations.")] = None,
     released_figures: Annotated[
-        Path, typer.Option(help="Their figures: written here with --released where missing, else read.")
-    ] = SHIPPED,
+        Path | None, typer.Option(help="Their figures: read where this CSV is there, else written to it.")
+    ] = None,
     sizes: Annotated[str, typer.Option("--sizes", "--size", help="Tiers, separated by commas.")] = "100k",
     conversations: Annotated[int, typer.Option(min=1, help="How many of each tier to generate.")] = 12,
     domains: Annotated[str, typer.Option(help="Their domains, taken in turn; by default drawn.")] = "",
@@ -57,11 +60,11 @@ def main(
 ) -> None:
     """Print how generated conversations compare with released ones, and which goals are met."""
     chosen = [size for size in SIZES if size in {parse_size(name) for name in sizes.split(",")}]
-    theirs = _released(released, released_figures, workers)
+    theirs = _released(released, released_figures, chosen, workers)
     with ExitStack() as stack:
         own = []
         if not folders:
-            place = out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="beamlib-author-")))
+            place = out or stack.enter_context(temporary_folder("beamlib-author-"))
             names = [name.strip() for name in domains.split(",")]
             for size in chosen:
                 own += _generated(place, size, conversations, names, seed, workers)
@@ -72,7 +75,7 @@ def main(
         write_text(agreement, pd.DataFrame(found).to_csv(index=False, lineterminator="\n"))
     rows = compared(columns, theirs)
     if as_json:
-        print(to_json(rows, indent=2))
+        print(to_json({"note": NOTE, "figures": rows}, indent=2))
     else:
         _print([row for row in rows if more or not row["row"].startswith(MORE)], list(columns))
 
@@ -82,13 +85,18 @@ def _sizes(folder: Path, chosen: Sequence[Size]) -> list[Size]:
     return [size for size in chosen if size in there]
 
 
-def _released(folder: Path | None, kept: Path, workers: int) -> list[Figure]:
-    """The released figures: read from `kept` where it exists, else measured in `folder` and kept."""
-    if not kept.exists():
-        if folder is None:
+def _released(folder: Path | None, kept: Path | None, chosen: Sequence[Size], workers: int) -> list[Figure]:
+    """The released figures: those in `kept` where it exists, else measured in `folder` and kept, else the shipped."""
+    if kept is not None and kept.exists():
+        return read_figures(kept)
+    if folder is None:
+        if kept is not None:
             raise UserError(f"{kept}: does not exist; name the released conversations with --released to write it.")
-        write_figures(kept, figures(folder, _sizes(folder, SIZES), workers))
-    return read_figures(kept)
+        return read_figures(SHIPPED)
+    found = figures(folder, _sizes(folder, chosen), workers)
+    if kept is not None:
+        write_figures(kept, found)
+    return found
 
 
 def _generated(
@@ -140,7 +148,7 @@ def _printed(one: Figure) -> float | None:
 
 
 def _print(rows: Sequence[dict[str, Any]], folders: Sequence[str]) -> None:
-    table = Table(box=SIMPLE, title="offline stand-in, not a language model", title_justify="left")
+    table = Table(box=SIMPLE, title=NOTE, title_justify="left")
     for name in ("size", "figure", "", ">released", *(f">{Path(f).name}" for f in folders), "goal", "met"):
         table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
     for row in rows:
