@@ -108,7 +108,7 @@ def _batches(reply: str) -> list[str]:
 
 
 def _some_batches_missing(reply: str, rng: random.Random) -> str:
-    parts = _batches(reply)
+    *parts, _ = _batches(reply)  # the last one always
     return "\n".join(part for part in parts if rng.random() > 0.3) or parts[0]
 
 
@@ -232,6 +232,7 @@ SPOILS: dict[str, tuple[Callable[[str], bool], Callable[[str, random.Random], st
     "arrows": (_is_message, lambda reply, rng: f"{reply} ->-> {rng.choice(['3', 'N/A', '2,7', ''])}"),
     "tags": (_is_message, lambda reply, rng: reply),  # as below
     "label": (_is_message, lambda reply, rng: f"**Assistant:** {reply}"),
+    "remark": (lambda p: p == "assistant_answer", lambda reply, rng: f"{reply} That contradicts what you told me."),
     "detector": (
         _is_decision,
         lambda reply, rng: rng.choice(["Yes, definitely.", "Unclear", "I think so", "YES", "**no**", "maybe yes"]),

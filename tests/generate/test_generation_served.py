@@ -258,7 +258,9 @@ def test_a_generation_that_is_killed_pays_nothing_twice_and_is_replayed_from_its
 
 def test_a_generation_from_spoilt_replies_is_complete_and_says_what_was_done(tmp_path: Path) -> None:
     # Refusals and empty lists leave too few probes now and then: they have tests of their own.
-    kinds = [kind for kind in SPOILS if kind not in ("refusal", "wrong list", "refs", "evidence", "types", "cut")]
+    kinds = [
+        kind for kind in SPOILS if kind not in ("refusal", "wrong list", "refs", "evidence", "types", "cut", "remark")
+    ]
     author = ServedAuthor([COMMISSION.story()], kinds, rate=0.15, seed=3)
     out, folder = tmp_path / "out", COMMISSION.folder(tmp_path / "out")
     with ScriptedServer(author, faults=FAULTS) as server:
@@ -274,6 +276,22 @@ def test_a_generation_from_spoilt_replies_is_complete_and_says_what_was_done(tmp
     chat = (folder / "chat.json").read_text()
     for trace in ("->->", "Here is what you asked for", "newest_message>", "I hope this helps", '"```text'):
         assert trace not in chat
+
+
+def test_answers_have_a_length_to_aim_at_and_a_remark_on_a_contradiction_spoils_its_question(tmp_path: Path) -> None:
+    folder, offline = COMMISSION.begin(tmp_path / "out"), Writing()
+    make_plan_stage(COMMISSION, folder, offline)
+    make_question_stage(folder, offline)
+    with ScriptedServer(ServedAuthor([COMMISSION.story()], ["remark"], rate=1.0)) as server:
+        models = models_file(tmp_path / "models.json", server.base_url)
+        make_dialogue_of_plan(folder, 0, Writing(models=str(models), confirmed=True))
+        prompts = [recognise(body_text(request.body))[0] for request in server.requests]
+        with pytest.raises(UserError, match=r"missing contradiction_resolution \(2\);"):
+            make_probe_stage(folder, Writing(models=str(models), confirmed=True))
+    aims = [int(prompt.variables["words"]) for prompt in prompts if prompt.id == "assistant_answer"]
+    assert all(aim % 50 == 0 for aim in aims) and 150 <= min(aims) < max(aims) <= 1500
+    dropped = [row["found"] for row in repairs_of(folder)["probes"] if "contradiction_resolution" in row["where"]]
+    assert dropped and all(found.startswith("contradiction_unremarked: message") for found in dropped)
 
 
 def test_probes_of_any_shape_are_read_or_dropped(tmp_path: Path) -> None:
