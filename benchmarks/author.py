@@ -157,7 +157,7 @@ def _print(rows: Sequence[dict[str, Any]], folders: Sequence[str]) -> None:
         met = " ".join({True: "yes", False: "NO", None: ""}[cell["met"]] if cell else "" for cell in cells)
         real = "" if row["released"] is None else _shown(row["released"], row["released_values"])
         table.add_row(row["size"], row["row"], row["part"], real, *values, row["goal"], met)
-    console = Console()
+    console = Console(markup=False, emoji=False)
     console.width = max(console.width, console.measure(table, options=console.options.update(max_width=999)).maximum)
     console.print(table)
     for folder in folders:

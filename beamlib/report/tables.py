@@ -19,7 +19,7 @@ from beamlib.benchmark.reading import left_out_line
 from beamlib.errors import UserError
 from beamlib.report.blocks import html_table
 from beamlib.report.fitness import fitness
-from beamlib.report.text import markdown_table
+from beamlib.report.text import counted, markdown_table
 from beamlib.report.tidy import (
     AVERAGE,
     COLUMNS,
@@ -90,8 +90,8 @@ class Footer:
         return [
             *warning,
             f"Protocol: {self.protocol}. Judge: {model_shown(self.judge)}. Reader: {model_shown(self.reader)}.",
-            f"Data: {self.data_revision}; {_count(self.n_conversations, 'conversation')}, "
-            f"{_count(self.n_questions, 'question')}, {_count(self.unscored, 'unscored', plural='unscored')}"
+            f"Data: {self.data_revision}; {counted(self.n_conversations, 'conversation')}, "
+            f"{counted(self.n_questions, 'question')}, {counted(self.unscored, 'unscored', plural='unscored')}"
             f"{self._why()}.{fitness(self.data_revision)}",
             *([f"Configuration: {self.configuration}."] if self.configuration else []),
             *([f"Context windows in tokens: {self.windows}."] if self.windows else []),
@@ -99,7 +99,7 @@ class Footer:
             *([f"Retrieval: {self.retrieval}."] if self.retrieval else []),
             *([f"Departing from the paper: {'; '.join(self.departures)}."] if self.departures else []),
             *([left_out_line(self.left_out)] if self.left_out else []),
-            *([f"{_count(self.gaps, 'answer')} from a memory that lacks a reply of its model."] if self.gaps else []),
+            *([f"{counted(self.gaps, 'answer')} from a memory that lacks a reply of its model."] if self.gaps else []),
         ]
 
     def _why(self) -> str:
@@ -115,12 +115,6 @@ def is_offline(model: str) -> bool:
 def model_shown(name: str) -> str:
     """A model's name as tables and figures show it."""
     return OFFLINE if is_offline(name) else name
-
-
-def _count(value: int | None, noun: str, plural: str | None = None) -> str:
-    if value is None:
-        return f"{plural or noun + 's'} not reported"
-    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
 
 
 def footer(
@@ -396,7 +390,7 @@ def side_by_side(published: ResultTable, ours: ResultTable) -> str:
         "The published table above and this run's table below are not one table: the published values come from "
         f"another reader and judge ({published.footer.judge}) on all conversations, this run's from "
         f"{model_shown(ours.footer.reader)} as reader and {model_shown(ours.footer.judge)} as judge on "
-        f"{_count(ours.footer.n_conversations, 'conversation')}."
+        f"{counted(ours.footer.n_conversations, 'conversation')}."
     )
     if offline:
         caption += " Compare the order of the columns within each table, not the numbers across them."

@@ -73,3 +73,10 @@ def _cell(value: object) -> str:
     if value is None:
         return "–"
     return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def counted(value: int | None, noun: str, plural: str | None = None) -> str:
+    """A number with its noun, or that it is not reported."""
+    if value is None:
+        return f"{plural or noun + 's'} not reported"
+    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"

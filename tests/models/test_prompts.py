@@ -15,7 +15,7 @@ from beamlib.models.prompts import PROMPTS, check_overrides, prompt_file, prompt
 
 IDS = prompt_ids()
 EVALUATION = sorted(REPLIES)
-SHORT = {"target_tokens", "count", "subplans", "bullets", "index", "introduce", "ability", "domain"}
+SHORT = {"target_tokens", "count", "subplans", "bullets", "index", "introduce", "ability", "domain", "words"}
 """Variables that are a word or a number of ours: they may stand in a sentence, with no tags around them."""
 NAMED = {"mentor", "mentee", "company", "query", "length", "meeting", "agenda", "mentor_persona", "mentee_persona"}
 """Variables of MemoryCode that are a name, a phrase or what is asked for in sentences: they stand in sentences too."""
