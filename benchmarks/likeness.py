@@ -232,7 +232,7 @@ def _text_figures(size: Size, chats: Sequence[Mapping[str, Any]]) -> list[Figure
         values = tuple(sorted(one["shape"][name] for one in chats))
         found.append(Figure(size, "per chat", name, fmean(values), len(values), values))
     for name in chats[0]["more"]:
-        found.append(Figure(size, name, "", fmean(one["more"][name] for one in chats), len(measured)))
+        found.append(Figure(size, name, "", fmean(one["more"][name] for one in chats), len(chats)))
     return found
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import beamlib
 from beamlib.report.fitness import agreement, fitness
 
 
@@ -102,6 +104,15 @@ def test_shipped_figures_are_those_of_the_released_conversations(likeness: Any, 
     assert len(told["per chat", "replies"].values) == 20
     assert told["repeated sentences", "assistant"].value == pytest.approx(0.175, abs=0.005)
     assert told["longest shared sequence", "contradiction_resolution"].value == pytest.approx(5.3, abs=0.05)
+
+
+def test_every_figure_that_is_shipped_is_measured(likeness: Any, shipped: Any) -> None:
+    """On the built-in example, which is too small for a vocabulary of 45,000 words."""
+    found = likeness.figures(Path(beamlib.__file__).parent / "benchmark" / "example", ["100K"], quiet=True)
+    rows = {one.row for one in found}
+    assert {one.row for one in shipped} - rows == {"vocabulary in 45,000 words"} and not rows - {o.row for o in shipped}
+    assert all(isfinite(one.value) for one in found)
+    assert next(one for one in found if one.part == "probes").value == 20
 
 
 def test_captions_say_for_what_generated_conversations_are_fit() -> None:
