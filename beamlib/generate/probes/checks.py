@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
 
 from beamlib.generate.probes.drafts import Draft, View
@@ -52,6 +53,11 @@ _REMARK = re.compile(
     re.IGNORECASE,
 )
 """Wordings by which somebody notices that two statements cannot both be true, or takes one back."""
+_REMARKING = (
+    "contradict", "inconsisten", "discrepanc", "conflict", "said", "told", "mentioned", "wrote", "stated", "which ",
+    "misspoke", "misremember", "mixed ", "take that", "take it", "was wrong about", "correct myself",
+)  # fmt: skip
+"""Of these each of the wordings holds one: looking for them takes a tenth of the time."""
 _CONFLICT = content("contradict contradictory contradiction conflicting inconsistent inconsistency")
 
 
@@ -261,22 +267,30 @@ def contradiction_opposes(draft: Draft, view: View) -> str | None:
 def contradiction_unremarked(draft: Draft, view: View) -> str | None:
     """After both statements nobody points at the contradiction, asks which of them holds, or takes one back.
 
-    Looked at are sentences of the turns about the later statement's bullet, and those after it that hold four fifths of
-    the content words that both statements share.
+    Looked at: turns of the later statement's bullet, later sentences with four fifths of the words in both statements.
     """
     parts = [draft.evidence[part] for part in ("first_statement", "second_statement")]
     first, second = (content(" ".join(view.texts(ids))) for ids in parts)
     start = max(min(ids) for ids in parts)
     ref = view.messages[start].ref
     own = {one.id for turn in (view.turns_of(ref) if ref else ()) for one in turn}
-    for message in view.messages[start:]:
-        if not _REMARK.search(message.text):
-            continue
-        for sentence in split_sentences(message.text):
-            close = message.id in own or share(first & second, content(sentence)) >= _SAME
-            if close and _REMARK.search(sentence):
-                return f"message {message.id} speaks of the contradiction: {sentence[:80]!r}"
+    for number, sentence in _remarks(view):
+        close = number in own or share(first & second, content(sentence)) >= _SAME
+        if number >= start and close:
+            return f"message {number} speaks of the contradiction: {sentence[:80]!r}"
     return None
+
+
+@lru_cache(maxsize=1)  # one pass over a conversation, and not one for each question
+def _remarks(view: View) -> tuple[tuple[int, str], ...]:
+    """The sentences of a conversation that remark on something said, with the ids of their messages."""
+    found = []
+    for message in view.messages:
+        text = message.text.lower()
+        if any(part in text for part in _REMARKING):
+            sentences = split_sentences(message.text)
+            found += [(message.id, sentence) for sentence in sentences if _REMARK.search(sentence)]
+    return tuple(found)
 
 
 def events_in_order(draft: Draft, view: View) -> str | None:
