@@ -19,8 +19,8 @@ from typing import Any, get_args
 
 from scripted_server import Answer, body_text
 
-from beamlib.generate.author.author import OfflineAuthor
 from beamlib.generate.casting import prompts_of_generation
+from beamlib.generate.offline.author import OfflineAuthor
 from beamlib.generate.shapes import Story
 from beamlib.models.base import Prompt
 from beamlib.models.endpoints import Author

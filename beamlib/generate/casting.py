@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from beamlib.files import sha256, sha256_of_file
-from beamlib.generate.author.author import OfflineAuthor
 from beamlib.generate.journal import prompt_hashes
+from beamlib.generate.offline.author import OfflineAuthor
 from beamlib.generate.shapes import Story
 from beamlib.models.base import Completion, Model, Prompt
 from beamlib.models.careful import Careful

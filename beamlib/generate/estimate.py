@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from beamlib.generate.author.author import OfflineAuthor
 from beamlib.generate.casting import WRITERS, Writing, role_of
 from beamlib.generate.dialogue import hold_dialogue
 from beamlib.generate.long_plans import make_plans
+from beamlib.generate.offline.author import OfflineAuthor
 from beamlib.generate.pipeline import Commission
 from beamlib.generate.plans import with_biography
 from beamlib.generate.probes.making import make_probes

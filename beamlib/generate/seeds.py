@@ -2,20 +2,21 @@
 
 Which domain a conversation has: a tier has the released mixture (20, 35, 35 and 10 conversations, of them 3, 5, 5, 3
 about coding and 2, 5, 5, 2 about mathematics), in an order drawn from the seed, and begins anew after the last. The
-first of each tier is general, and the four first ones of a seed are of four domains.
+first of each tier is general, and the four first ones of a seed are of four domains. Of the general domains the offline
+author has some; models write all of them.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
 from beamlib.benchmark.model import SIZES, Seed, Size
 from beamlib.errors import UserError
-from beamlib.generate.author.bank import bank, banks
 from beamlib.generate.domains import find_title, general_domains, parse_domain, style_of, titles
 from beamlib.generate.layouts import check_days, layouts_of
+from beamlib.generate.offline.bank import bank, banks
 from beamlib.generate.people import draw_people
 from beamlib.generate.reply_json import strings, text_of
 from beamlib.generate.shapes import Story, Timeline
@@ -44,7 +45,10 @@ def make_story(parameters: RunParameters, number: int, topic: Seed | None = None
         raise UserError(f"conversation number {number} is below 1; conversations count from 1.")
     size, seed = parameters.size, parameters.generation_seed
     if topic is None:
-        topic = _seed_of(*_topic(size, number, seed, parameters.domain.strip(), parameters.title.strip()))
+        able = tuple(name for name in general_domains() if parameters.authors or name in banks())
+        topic = _seed_of(*_topic(size, number, seed, parameters.domain.strip(), parameters.title.strip(), able))
+    if not parameters.authors:
+        bank(topic.category)  # a domain that the offline author does not have
     people, style = draw_people(size, number, seed), style_of(topic.category)
     story = Story(
         size=size,
@@ -83,7 +87,8 @@ def read_seed(entry: object, category: str) -> Seed | None:
     return Seed(category, title, text_of(entry.get("theme")), strings(entry.get("subtopics")))
 
 
-def _topic(size: Size, number: int, seed: int, domain: str, title: str) -> tuple[str, str]:
+def _topic(size: Size, number: int, seed: int, domain: str, title: str, able: Sequence[str]) -> tuple[str, str]:
+    """Domain and title; where none is asked for, one of the general domains `able`, coding or mathematics."""
     known = find_title(title) if title else None
     if title and not domain:
         if known is None:
@@ -94,15 +99,15 @@ def _topic(size: Size, number: int, seed: int, domain: str, title: str) -> tuple
         if title:
             return category, known[1] if known and known[0] == category else title
         return category, _title(category, size, seed, number - 1)
-    order = _domains(size, seed, number)
+    order = _domains(size, seed, number, able)
     return order[-1], _title(order[-1], size, seed, order.count(order[-1]) - 1)
 
 
-def _domains(size: Size, seed: int, number: int) -> list[str]:
-    """The domains of conversations 1 to `number` of a size."""
+def _domains(size: Size, seed: int, number: int, able: Sequence[str]) -> list[str]:
+    """The domains of conversations 1 to `number` of a size, general ones among `able`."""
     general, coding, math = MIXTURE[size]
-    first = random.Random(f"first domains {seed}").sample(list(general_domains()), len(SIZES))[SIZES.index(size)]
-    rest = [name for name in general_domains() if name != first]
+    first = random.Random(f"first domains {seed}").sample(list(able), len(SIZES))[SIZES.index(size)]
+    rest = [name for name in able if name != first]
     random.Random(f"general domains {seed} {size}").shuffle(rest)
     cycle, used = [first, *rest], 0
     found: list[str] = []
@@ -126,10 +131,9 @@ def _title(category: str, size: Size, seed: int, occurrence: int) -> str:
 
 
 def _seed_of(category: str, title: str) -> Seed:
-    if category in banks():
-        for known in bank(category).titles:
-            if known.title == title:
-                return Seed(category, title, known.theme, tuple(known.subtopics))
+    if category in banks() and any(known.title == title for known in bank(category).titles):
+        known = bank(category).titled(title)
+        return Seed(category, title, known.theme, tuple(known.subtopics))
     return Seed(category, title)
 
 

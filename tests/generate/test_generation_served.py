@@ -199,7 +199,7 @@ def test_titles_are_asked_for_after_a_yes_refined_and_taken(tmp_path: Path) -> N
     path.write_text(path.read_text().replace("Pickling", "Pickling Everything").replace("Cooking", "cooking", 1))
     with pytest.raises(UserError, match="leave out --domain and --title"):
         fulfil(Order(tmp_path, ["100k"], values={"domain": "cooking"}, titles=path))
-    story = Commission(usual_parameters("1M"), 1, read_titles(path)[0]).story()
+    story = Commission(usual_parameters("1M", authors=str(models)), 1, read_titles(path)[0]).story()
     assert (story.topic.category, story.topic.title, story.topic.theme) == ("Cooking", "Pickling Everything", "A theme")
 
 
@@ -314,7 +314,7 @@ def test_probes_of_any_shape_are_read_or_dropped(tmp_path: Path) -> None:
 
 
 def test_what_a_model_never_gives_stops_with_one_sentence_and_nothing_half_written(tmp_path: Path) -> None:
-    author = ServedAuthor([COMMISSION.story()], ["missing"], rate=1.0)
+    author = ServedAuthor([COMMISSION.story()], ["missing"], rate=1.0, seed=1)
     folder = COMMISSION.begin(tmp_path / "out")
     with ScriptedServer(author) as server:
         writing = Writing(models=str(models_file(tmp_path / "models.json", server.base_url)), confirmed=True)

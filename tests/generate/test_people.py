@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from beamlib.benchmark.model import SIZES, Size
 from beamlib.errors import UserError
-from beamlib.generate.author.bank import Bank
 from beamlib.generate.domains import domains, general_domains, parse_domain, style_of, titles
 from beamlib.generate.layouts import PRINTED_SIZE, layouts_of, limits_of, targets
 from beamlib.generate.names import name_groups, places, professions
+from beamlib.generate.offline.bank import bank, banks
 from beamlib.generate.people import TYPES, People, draw_people, render_profile, render_relationships, render_traits
 from beamlib.generate.seeds import MIXTURE, make_story, render_topic
 from beamlib.generate.shapes import Layout, Person, Profile, Repairs, Story, Style
@@ -157,7 +157,7 @@ def test_every_domain_is_found_in_either_spelling() -> None:
 def test_a_tier_has_the_released_mixture(size: Size) -> None:
     general, coding, math = MIXTURE[size]
     stories = [
-        make_story(USUAL[size].model_copy(update={"generation_seed": 3}), number)
+        make_story(USUAL[size].model_copy(update={"generation_seed": 3, "authors": "models.yaml"}), number)
         for number in range(1, general + coding + math + 1)
     ]
     assert Counter(story.style for story in stories) == Counter(general=general, coding=coding, math=math)
@@ -181,28 +181,25 @@ def test_a_topic_can_be_chosen() -> None:
     story = drawn(title="planning a cultural immersion trip to japan")
     assert (story.topic.category, story.topic.title) == ("Trip Planning", "Planning a Cultural Immersion Trip to Japan")
     assert drawn(domain="math").style == "math"
-    own = drawn(domain="Cooking", title="Pickling Everything")
-    assert (own.topic.category, own.topic.title, own.topic.theme) == ("Cooking", "Pickling Everything", "")
+    own = drawn(domain="Event Planning", title="Pickling Together")
+    assert (own.topic.category, own.topic.title, own.topic.theme) == ("Event Planning", "Pickling Together", "")
     assert own.profile == story.profile
-    assert render_topic(own.topic) == "Domain: Cooking\nTitle: Pickling Everything"
+    assert render_topic(own.topic) == "Domain: Event Planning\nTitle: Pickling Together"
 
 
-def test_theme_and_subtopics_come_from_the_word_bank(monkeypatch: pytest.MonkeyPatch) -> None:
-    title = titles()["Cooking"][0]
-    known = Bank.model_construct(titles=[_Title(title)])
-    monkeypatch.setattr("beamlib.generate.seeds.banks", lambda: {"Cooking": None})
-    monkeypatch.setattr("beamlib.generate.seeds.bank", lambda domain: known)
+def test_theme_and_subtopics_come_from_the_word_bank() -> None:
+    title = titles()["Trip Planning"][0]
     topic = drawn(title=title).topic
-    assert (topic.theme, topic.subtopics) == ("Supper by seven", ("Rice", "Beans"))
-    assert render_topic(topic).endswith("Theme: Supper by seven\nSubtopics: Rice, Beans")
+    known = bank("Trip Planning").titled(title)
+    assert (topic.theme, topic.subtopics) == (known.theme, tuple(known.subtopics))
+    assert render_topic(topic).endswith(f"Theme: {known.theme}\nSubtopics: {', '.join(known.subtopics)}")
 
 
-class _Title:
-    theme = "Supper by seven"
-    subtopics = ("Rice", "Beans")
-
-    def __init__(self, title: str) -> None:
-        self.title = title
+def test_the_offline_author_draws_and_takes_domains_that_it_has() -> None:
+    assert {drawn(number).topic.category for number in range(1, 31)} <= set(banks())
+    with pytest.raises(UserError, match=r"'Cooking': the offline author does not write it, language models do"):
+        drawn(domain="Cooking")
+    assert drawn(domain="Cooking", authors="models.yaml").topic.category == "Cooking"
 
 
 @pytest.mark.parametrize(
@@ -213,10 +210,13 @@ class _Title:
         ({"domain": "Knitting"}, "'Knitting' does not exist"),
         ({"strategy": "random"}, "parameter 'strategy' is 'random'.*hierarchical.*sequential"),
         (
-            {"domain": "Cooking", "batches_per_subplan": [21, 1, 1]},
+            {"domain": "Trip Planning", "batches_per_subplan": [21, 1, 1]},
             "batches_per_subplan is 21 .*give at most 20 batches",
         ),
-        ({"domain": "Cooking", "subplans": [200, 1, 1]}, r"subplans is 200 .*100K-1 lasts \d+ days.*give at most \d+"),
+        (
+            {"domain": "Trip Planning", "subplans": [200, 1, 1]},
+            r"subplans is 200 .*100K-1 lasts \d+ days.*give at most \d+",
+        ),
         ({"subplans": [5, 3]}, "parameter 'subplans' .*three positive integers"),
     ],
 )

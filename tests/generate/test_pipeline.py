@@ -19,6 +19,7 @@ from beamlib.benchmark.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.generate.casting import Writing
 from beamlib.generate.folder import read_turns
+from beamlib.generate.offline.world import World
 from beamlib.generate.ordering import Order, fulfil
 from beamlib.generate.pipeline import (
     DECISIONS,
@@ -180,7 +181,8 @@ def test_an_edited_plan_is_kept_and_everything_after_it_is_made_anew(whole: Path
     folder = copied(whole, tmp_path)
     plan = folder / "plan_new.txt"
     story = read_story(folder)
-    bullet = next(b for b in read_plan(folder, story).subplans[0].bullets if b.label.endswith("Thoughts"))
+    thought = next(one for one in World(story).entries[0, 1][1:] if one.purpose == "dig")
+    bullet = read_plan(folder, story).subplans[0].bullets[thought.place[2] - 1]
     plan.write_text(plan.read_text().replace(bullet.text, "My cousin keeps a heron on the balcony."))
     assert stage_state(folder, "plans") == "edited"
     assert not make_plan_stage(COMMISSION, folder, OFFLINE)

@@ -101,7 +101,7 @@ def stages(prompt: Prompt) -> list[dict[str, object]]:
     ]
 
 
-def story(size: Size = "100K", strategy: str = "hierarchical", domain: str = "Cooking") -> Story:
+def story(size: Size = "100K", strategy: str = "hierarchical", domain: str = "Trip Planning") -> Story:
     return make_story(usual_parameters(size, generation_seed=5, domain=domain, strategy=strategy), 1)
 
 

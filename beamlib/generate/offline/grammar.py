@@ -1,0 +1,233 @@
+"""A recursive phrase grammar: texts with choices and slots, expanded by a random generator.
+
+`[a|b|]` is one of the alternatives (which nest; an empty one says nothing), `{name}` whatever the scope has under that
+name, as it is, else one alternative of the grammar's list `name`, expanded in turn. `{Name}` begins with a capital
+letter and `{a name}` has the article that fits. `<is|are>` agrees with the noun phrase that a slot of `NOUNS` gave
+last. Articles, plurals and agreement are inflect's.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from beamlib.errors import UserError
+
+NOUNS = frozenset({"thing", "this", "ref", "other", "full", "theme"})
+"""Slots whose noun phrases verbs agree with."""
+Value = str | Callable[[], str]
+Part = str | tuple[Any, ...]
+_CUT = re.compile(r"[\[\]|{}<]")
+_SPACE_BEFORE = re.compile(r" +([,.;:?!])")
+_SWAPS: Mapping[str, str] = {
+    "i": "you", "i'm": "you're", "i've": "you've", "i'd": "you'd", "i'll": "you'll", "my": "your", "me": "you",
+    "mine": "yours", "myself": "yourself", "we": "you", "our": "your", "ours": "yours", "us": "you", "am": "are",
+    "we're": "you're", "we've": "you've", "we'd": "you'd", "we'll": "you'll", "ourselves": "yourselves",
+}  # fmt: skip
+_BACK: Mapping[str, str] = {"your": "my", "yours": "mine", "yourself": "myself", "you": "me"}
+_AFTER_HEAD = re.compile(
+    r" (?:of|for|from|with|in|on|at|to|about|that|who|by|over|under|around|between|behind|before|after|near)\b.*"
+)
+_WORD = re.compile(r"[A-Za-z']+")
+_I_WAS = re.compile(r"\b(I|we) was(n't)?\b")
+_WAS_I = re.compile(r"\bwas I\b")
+
+
+@cache
+def _inflect() -> Any:
+    # inflect has its own argument checked by typeguard, whose instrumentation takes four seconds of every process.
+    import typeguard
+
+    checked: Any = typeguard.typechecked
+    typeguard.typechecked = lambda target, *_, **__: target  # type: ignore[assignment]
+    try:
+        import inflect
+    finally:
+        typeguard.typechecked = checked
+    return inflect.engine()
+
+
+@cache
+def plural(noun: str) -> str:
+    """The plural of a noun or noun phrase."""
+    return str(_inflect().plural_noun(noun) or noun)
+
+
+@cache
+def is_plural(phrase: str) -> bool:
+    """Whether the head of a noun phrase is plural: `the mock papers from last year`, but not `the syllabus`."""
+    if phrase in ("it", "them"):
+        return phrase == "them"
+    head = _AFTER_HEAD.sub("", phrase).rsplit(" ", 1)[-1]
+    return not head.endswith(("ss", "us", "is")) and bool(_inflect().singular_noun(head))
+
+
+@cache
+def with_article(phrase: str) -> str:
+    """`a` or `an` and the phrase."""
+    return str(_inflect().a(phrase))
+
+
+@cache
+def in_words(number: int) -> str:
+    """A number from 0 to 12 as a word, any other in digits."""
+    return str(_inflect().number_to_words(number)) if number <= 12 else str(number)
+
+
+def capital(text: str) -> str:
+    """`text` with a capital first letter."""
+    return text[:1].upper() + text[1:]
+
+
+def sentence(text: str) -> str:
+    """`text` as a sentence: a capital first, a full stop where no mark ends it, no space before marks."""
+    text = _SPACE_BEFORE.sub(r"\1", " ".join(text.split()))
+    return capital(text if text.endswith((".", "?", "!", ":")) else f"{text.rstrip(',;')}.")
+
+
+def to_you(text: str) -> str:
+    """The user's words turned to the second person."""
+    text = _WAS_I.sub("were you", _I_WAS.sub(lambda was: f"you were{was[2] or ''}", text))
+    return _WORD.sub(lambda word: _SWAPS.get(word[0].lower(), word[0]), text)
+
+
+def to_me(text: str) -> str:
+    """Advice turned to the user's own words: `your` becomes `my`."""
+    return _WORD.sub(lambda word: _BACK.get(word[0], word[0]), text)
+
+
+def series(parts: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+@cache
+def compiled(text: str) -> tuple[Part, ...]:
+    """A text as parts: a string, (capital, article, name) of a slot, or (alternatives,) of a choice."""
+    parts, at = _read(text, 0, "")
+    if at != len(text):
+        raise UserError(f"phrase {text!r:.100}: a ']' or '|' stands outside brackets; correct the bank.")
+    return parts
+
+
+def _read(text: str, at: int, closing: str) -> tuple[tuple[Part, ...], int]:
+    parts: list[Part] = []
+    while at < len(text):
+        found = _CUT.search(text, at)
+        end = found.start() if found else len(text)
+        if end > at:
+            parts.append(text[at:end])
+        if found is None:
+            return tuple(parts), end
+        mark = found[0]
+        if mark == "[":
+            options = []
+            while True:
+                option, end = _read(text, end + 1, "]")
+                options.append(option)
+                if end >= len(text):
+                    raise UserError(f"phrase {text!r:.100}: a '[' is never closed; correct the bank.")
+                if text[end] == "]":
+                    break
+            parts.append((tuple(options),))
+            at = end + 1
+        elif mark == "<":
+            close = text.find(">", end)
+            one, bar, many = text[end + 1 : close].partition("|")
+            if close < 0 or not bar:
+                parts.append("<")  # not ours: code, an arrow
+                at = end + 1
+                continue
+            parts.append((one, many))
+            at = close + 1
+        elif mark == "{":
+            close = text.find("}", end)
+            if close < 0:
+                raise UserError(f"phrase {text!r:.100}: a '{{' is never closed; correct the bank.")
+            name = text[end + 1 : close]
+            article = name.startswith(("a ", "A "))
+            large = name[:1].isupper()
+            name = name[2:] if article else name
+            parts.append((large, article, name[:1].lower() + name[1:]))
+            at = close + 1
+        elif closing or mark != "|":
+            return tuple(parts), end
+        else:  # a table's column
+            parts.append(mark)
+            at = end + 1
+    return tuple(parts), at
+
+
+def slots(text: str) -> set[str]:
+    """The names of all slots in a text, within choices too."""
+    found: set[str] = set()
+    todo = list(compiled(text))
+    for part in todo:
+        if isinstance(part, tuple):
+            if len(part) == 3:
+                found.add(part[2])
+            elif len(part) == 1:
+                todo += [inner for option in part[0] for inner in option]
+    return found
+
+
+class Grammar:
+    """Lists of alternatives by name."""
+
+    def __init__(self, lists: Mapping[str, Sequence[str]]) -> None:
+        self._texts = lists
+        self._lists = {name: tuple(map(compiled, texts)) for name, texts in lists.items()}
+        self._noun = ""
+
+    @property
+    def names(self) -> set[str]:
+        """The lists that texts may call on."""
+        return set(self._lists)
+
+    def texts(self, name: str) -> Sequence[str]:
+        """The alternatives of a list as they are written."""
+        return self._texts[name]
+
+    def fill(self, text: str, scope: Mapping[str, Value], rng: random.Random) -> str:
+        """`text` expanded. A name that neither the scope nor the grammar has is a `KeyError`."""
+        out: list[str] = []
+        self._expand(compiled(text), scope, rng.random, out)
+        return "".join(out)
+
+    def say(self, name: str, scope: Mapping[str, Value], rng: random.Random) -> str:
+        """One alternative of the list `name`, expanded."""
+        out: list[str] = []
+        options = self._lists[name]
+        self._expand(options[int(rng.random() * len(options))], scope, rng.random, out)
+        return "".join(out)
+
+    def _expand(
+        self, parts: Sequence[Part], scope: Mapping[str, Value], draw: Callable[[], float], out: list[str]
+    ) -> None:
+        for part in parts:
+            if isinstance(part, str):
+                out.append(part)
+            elif len(part) == 1:
+                options = part[0]
+                self._expand(options[int(draw() * len(options))], scope, draw, out)
+            elif len(part) == 2:
+                out.append(part[is_plural(self._noun)])
+            else:
+                large, article, name = part
+                noun = name in NOUNS
+                inner: list[str] = [] if large or article or noun else out
+                value = scope.get(name)
+                if value is None:
+                    options = self._lists[name]
+                    self._expand(options[int(draw() * len(options))], scope, draw, inner)
+                else:
+                    inner.append(value if isinstance(value, str) else value())
+                if inner is not out:
+                    text = "".join(inner)
+                    if noun:
+                        self._noun = text
+                    text = with_article(text) if article else text
+                    out.append(capital(text) if large else text)

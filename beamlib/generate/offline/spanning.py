@@ -1,0 +1,193 @@
+"""Probing questions on what was told over a while: days between, tallies and sums, orders, summaries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from beamlib.generate.offline.facts import Fact, past_of
+from beamlib.generate.offline.grammar import in_words, plural, series, to_you
+from beamlib.generate.offline.window import Idea, Reply, Shown, Window, state_of, telling
+
+_ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.6
+"""How often a question on a whole strand uses the word for it that messages use as well."""
+_RATE = re.compile(r"\b(?:per|each|every|an? (?:day|week|month|year|hour|night)|daily|weekly|monthly|yearly)\b")
+_ITEMS = range(4, 10)
+
+
+def temporal_reasoning(window: Window) -> Iterator[Idea]:
+    """The days between two days that were told in different messages and never moved."""
+    dated = [(fact.day, fact) for fact in window.final() if fact.day is not None]
+    for (one, first), (two, second) in combinations(sorted(dated, key=lambda pair: (pair[0], pair[1].place)), 2):
+        if (one != two and first.place[:2] != second.place[:2]) or (one != two and window.rng.random() < 0.3):
+            yield _between(window, first, second, (two - one).days)
+
+
+def _between(window: Window, first: Fact, second: Fact, days: int) -> Idea:
+    names = (window.named(first), window.named(second))
+    question = window.say("ask_days", first=names[0], second=names[1])
+    count = f"{days} {'day' if days == 1 else 'days'}"
+
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            "answer": f"There are {count} between {names[0]} ({first.v}) and {names[1]} ({second.v}).",
+            "difficulty": "medium",
+            "temporal_type": "duration_calculation",
+            "time_points": [f"{first.v}: {names[0]}", f"{second.v}: {names[1]}"],
+            "conversation_references": [state_of(first), state_of(second)],
+            "calculation_required": f"from {first.v} to {second.v} = {count}",
+            "evidence": {"first": telling(shown, first.clause), "second": telling(shown, second.clause)},
+            "nuggets": [
+                f"LLM response should state: {count}",
+                f"LLM response should state: from {first.v} till {second.v}",
+            ],
+        }
+
+    places = [first.place, second.place]
+    return Idea(
+        f"the time from {names[0]} to {names[1]}", places, ask, dict(zip(("first", "second"), places, strict=True))
+    )
+
+
+def multi_session_reasoning(window: Window) -> Iterator[Idea]:
+    """What several messages add up to: tallies, lists of things, sums of what is paid once."""
+    for facts in window.strands().values():
+        parts: dict[str, list[Fact]] = {}
+        for fact in facts:
+            if fact.kind.kind in ("tally", "list"):
+                parts.setdefault(fact.kind.np, []).append(fact)
+        for found in parts.values():
+            if len({fact.place[:2] for fact in found}) > 1:
+                yield _tally(window, found) if found[0].kind.kind == "tally" else _list(window, found)
+    once = [fact for fact in window.final() if fact.kind.kind == "money" and not _rate(fact)]
+    window.rng.shuffle(once)
+    for start in range(0, len(once) - 2, 3):
+        group = sorted(once[start : start + 3], key=lambda fact: fact.place)
+        if len({fact.place[:2] for fact in group}) > 1 and len({fact.number for fact in group}) == 3:
+            yield _sum(window, group)
+
+
+def _rate(fact: Fact) -> bool:
+    """Whether a sum of money is paid again and again: it is not added to what is paid once."""
+    return any(_RATE.search(text) for text in (fact.kind.np, *fact.kind.say))
+
+
+def _together(
+    window: Window, facts: Sequence[Fact], question: str, value: str, steps: list[str], nuggets: list[str]
+) -> Idea:
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            "answer": f"{value} ({'; '.join(steps)}).",
+            "difficulty": "hard" if len(facts) > 2 else "medium",
+            "reasoning_type": "aggregation_over_sessions",
+            "sessions_required": len({fact.place[:2] for fact in facts}),
+            "conversation_references": [state_of(fact) for fact in facts],
+            "reasoning_steps": [*steps, f"together: {value}"],
+            "evidence": [number for fact in facts for number in telling(shown, fact.clause)],
+            "nuggets": [f"LLM response should state: {one}" for one in nuggets],
+        }
+
+    return Idea(question, [fact.place for fact in facts], ask)
+
+
+def _tally(window: Window, facts: Sequence[Fact]) -> Idea:
+    kind, total = facts[0].kind, sum(fact.number for fact in facts)
+    value = f"{total:,} {plural(kind.unit)}"
+    question = window.put(facts[0], "multi_session_reasoning")
+    return _together(window, facts, question, value, [fact.v for fact in facts], [value])
+
+
+def _list(window: Window, facts: Sequence[Fact]) -> Idea:
+    items = [to_you(fact.v) for fact in facts]
+    question = window.put(facts[0], "multi_session_reasoning")
+    count = in_words(len(items))
+    return _together(window, facts, question, f"{count}: {series(items)}", items, [count, *items])
+
+
+def _sum(window: Window, facts: Sequence[Fact]) -> Idea:
+    value = f"${sum(fact.number for fact in facts):,}"
+    question = window.say("ask_sum", parts=series([window.named(fact) for fact in facts]))
+    return _together(window, facts, question, value, [f"{fact.kind.np}: {fact.v}" for fact in facts], [value])
+
+
+def event_ordering(window: Window) -> Iterator[Idea]:
+    """The order in which the sides of a strand were first told; the question has only its theme."""
+    for facts in window.strands().values():
+        first = list({fact.key: fact for fact in reversed(facts) if fact.revises is None}.values())
+        first.sort(key=lambda fact: fact.place)
+        if len(first) in _ITEMS and len({fact.place[:2] for fact in first}) > 1:
+            yield _order(window, first)
+
+
+def _order(window: Window, facts: Sequence[Fact]) -> Idea:
+    items = [to_you(f"that I {past_of(fact.v)}") if fact.kind.kind == "event" else fact.kind.np for fact in facts]
+    question = window.say("ask_order", theme=_theme(window, facts[0], _ORDERED_BY_NAME), count=in_words(len(items)))
+
+    def ask(shown: Shown) -> Reply:
+        listed = ", ".join(f"{number}) {item}" for number, item in enumerate(items, start=1))
+        return {
+            "question": question,
+            "answer": f"You brought them up in this order: {listed}.",
+            "difficulty": "hard" if len(items) > 6 else "medium",
+            "ordering_type": "mention_sequence",
+            "total_mentions": len(items),
+            "conversation_references": [state_of(fact) for fact in facts],
+            "ordering_tested": items,
+            "evidence": [number for fact in facts for number in telling(shown, fact.clause)],
+            "nuggets": items,
+        }
+
+    return Idea(f"the order of {window.full(facts[0].strand)}", [fact.place for fact in facts], ask)
+
+
+def summarization(window: Window) -> Iterator[Idea]:
+    """All that holds of a strand, in its newest version; what was denied as well as told stays out."""
+    denied = window.denied()
+    for found in window.strands().values():
+        facts = [fact for fact in found if fact.key not in denied]
+        if len({fact.key for fact in facts}) > 3 and len({fact.place[:2] for fact in facts}) > 1:
+            yield _summary(window, facts)
+
+
+def _summary(window: Window, facts: Sequence[Fact]) -> Idea:
+    question = window.say("ask_summary", theme=_theme(window, facts[0], _SUMMED_BY_NAME))
+    newest: dict[tuple[int, str], list[Fact]] = {}
+    for fact in facts:
+        newest[fact.key] = [*(newest.get(fact.key, ()) if fact.kind.kind in ("tally", "list") else ()), fact]
+    states = [_state(versions) for versions in newest.values()][:8]
+
+    def ask(shown: Shown) -> Reply:
+        ids = sorted({number for fact in facts for number in telling(shown, fact.clause)})
+        return {
+            "question": question,
+            "answer": f"This is what you told me: {'; '.join(states)}.",
+            "difficulty": "hard" if len(states) > 6 else "medium",
+            "summarization_type": "progressive_overview",
+            "bullet_points_covered": len(facts),
+            "conversation_sessions": ids,
+            "key_elements_tested": [versions[-1].kind.np for versions in newest.values()],
+            "synthesis_required": "Bring together what was said over several sessions.",
+            "evidence": ids,
+            "nuggets": [f"LLM response should contain: {state}" for state in states],
+        }
+
+    return Idea(f"the progress of {window.full(facts[0].strand)}", [fact.place for fact in facts], ask)
+
+
+def _state(versions: Sequence[Fact]) -> str:
+    """What holds of a fact: its newest version; of a tally or a list all that was told."""
+    kind = versions[-1].kind
+    if kind.kind in ("tally", "list"):
+        return f"{kind.np}: {series([to_you(fact.v) for fact in versions])}"
+    return state_of(versions[-1])
+
+
+def _theme(window: Window, fact: Fact, named: float) -> str:
+    """What a strand is about, in words that its messages do not use; by its name where there are several of a kind."""
+    strand = fact.strand
+    if not window.world.alone(strand):
+        return window.full(strand)
+    return strand.kind.short[0] if window.rng.random() < named else window.rng.choice(strand.kind.theme)
