@@ -61,8 +61,8 @@ class Draft:
 
     def __post_init__(self) -> None:
         self.scope = scope_of(self.world, self.strand, self.other, self.plan, self.rng, assistant=True)
-        first = to_you(self.aim) or str(self.world.grammar.fill("{want}", self.scope, self.rng))
-        self.scope |= {"aim": to_you(first), "aim_title": to_you(first), "act": to_you(self.act)}
+        aim = to_you(self.aim or self.world.grammar.fill("{want}", self.scope, self.rng))
+        self.scope |= {"aim": aim, "aim_title": aim, "act": to_you(self.act)}
         self.headed = self.rng.choice(("### {}", "### {}", "**{}**", ""))
 
     def say(self, name: str, **pinned: Value) -> str:

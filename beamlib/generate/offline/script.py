@@ -162,10 +162,8 @@ class PlanScript:
                 scope["clause"] = entry.clause or entry.text.rstrip(".")
             said = self.world.grammar.say(_LIST[purpose], scope, rng)
             if entry is not None and purpose not in ("dig", "introduction") and not self.world.alone(strand):
-                said = (
-                    said if str(scope["full"]) in said else f"{said} [It's about|This is for|I mean] {scope['full']}."
-                )
-                said = self.world.grammar.fill(said, scope, rng)
+                named = str(scope["full"]) in said
+                said = said if named else f"{said} {self.world.grammar.say('which_one', scope, rng)}"
             text = sentence(tidy(said))
         added_up = entry is not None and entry.fact is not None and entry.fact.kind.kind == "tally"
         shown = purpose in _SHOWING and not added_up and self._rng.random() < _SHOWN

@@ -104,7 +104,8 @@ class World:
         found = []
         for plan in range(self.story.plans):
             new = self.story.newcomers[plan] if self.story.newcomers else ()
-            found.append([one.name for one in (*self.story.core, *new) if 18 <= one.age <= 80])
+            known = [*self.story.core, *new]
+            found.append([one.name for one in known if 18 <= one.age <= 80] or [one.name for one in known])
         return found
 
     def scope(self, strand: Strand, plan: int, rng: random.Random) -> dict[str, str]:
@@ -313,6 +314,7 @@ class World:
             for fact in state.facts
             if fact.key not in state.revised
             and fact.place[0] == place[0]
+            and not self._over(fact.strand, fact.kind, today)
             and (fact.kind.kind in NUMBERS or (fact.day is not None and fact.day > today and len(dates) > _DATES))
             and not any(fact.kind.key and fact.kind.key == one.kind.after for one in fact.strand.told)
         ]
