@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from beamlib.generate.offline.bank import Absence
@@ -9,7 +10,7 @@ from beamlib.generate.offline.facts import Entry, Fact
 from beamlib.generate.offline.grammar import series, to_you
 from beamlib.generate.offline.window import Idea, Reply, Shown, Window, state_of, telling
 
-_NEAR_REQUEST = 0.35
+_NEAR_REQUEST = 0.55
 """How often a request on a preference takes up words of it; released ones share almost three in a row with it."""
 _ADVICE = 0.4
 """Share of the questions on single statements that ask for the assistant's: of the released ones, 51 of 184."""
@@ -154,10 +155,11 @@ def preference_following(window: Window) -> Iterator[Idea]:
 
 def instruction_following(window: Window) -> Iterator[Idea]:
     """A request that one standing instruction, and no other, is about."""
+    ruled = Counter(one.occasion for found in window.world.entries.values() for one in found if one.rule)
     for entry in window.entries:
-        if entry.rule is not None:
+        if entry.rule is not None and ruled[entry.occasion] == 1:
             question = window.say("ask_rule", ask=window.rng.choice(entry.strand.kind.requests))
-            if entry.occasion not in entry.strand.kind.occasion:
+            if not window.world.occasion(entry.strand)[1]:
                 question = window.say("which_strand", full=entry.occasion, ask=question)
             wanted = ["Response should follow the instruction: ", "; ".join(entry.rule.signs)]
             against = "answers without following the instruction"

@@ -10,10 +10,10 @@ from beamlib.generate.offline.facts import Fact, past_of
 from beamlib.generate.offline.grammar import in_words, plural, series, to_you
 from beamlib.generate.offline.window import Idea, Reply, Shown, Window, state_of, telling
 
-_ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.6
+_ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8
 """How often a question on a whole strand uses the word for it that messages use as well."""
 _RATE = re.compile(r"\b(?:per|each|every|an? (?:day|week|month|year|hour|night)|daily|weekly|monthly|yearly)\b")
-_ITEMS = range(4, 10)
+_ITEMS = range(3, 13)
 
 
 def temporal_reasoning(window: Window) -> Iterator[Idea]:
@@ -114,17 +114,38 @@ def _sum(window: Window, facts: Sequence[Fact]) -> Idea:
 
 
 def event_ordering(window: Window) -> Iterator[Idea]:
-    """The order in which the sides of a strand were first told; the question has only its theme."""
-    for facts in window.strands().values():
-        first = list({fact.key: fact for fact in reversed(facts) if fact.revises is None}.values())
-        first.sort(key=lambda fact: fact.place)
-        if len(first) in _ITEMS and len({fact.place[:2] for fact in first}) > 1:
-            yield _order(window, first)
+    """The order in which the sides of a strand were first told, the question having only its theme; or in which all
+    the sums or days of a conversation were, whatever they belong to.
+    """
+    told = window.strands()
+    for facts in told.values():
+        if len({fact.place[:2] for fact in facts}) > 1:
+            yield from _order(window, facts, _theme(window, facts[0], _ORDERED_BY_NAME))
+    if len(window.plans) == window.world.story.plans:
+        every = sorted((one for found in told.values() for one in found), key=_place)
+        sums = [one for one in every if one.kind.kind == "money" or one.kind.unit == "dollar"]
+        yield from _order(window, sums, window.say("every_money"))
+        yield from _order(window, [one for one in every if one.kind.kind == "date"], window.say("every_date"))
 
 
-def _order(window: Window, facts: Sequence[Fact]) -> Idea:
-    items = [to_you(f"that I {past_of(fact.v)}") if fact.kind.kind == "event" else fact.kind.np for fact in facts]
-    question = window.say("ask_order", theme=_theme(window, facts[0], _ORDERED_BY_NAME), count=in_words(len(items)))
+def _place(fact: Fact) -> tuple[int, int, int]:
+    return fact.place
+
+
+def _order(window: Window, told: Sequence[Fact], theme: str) -> Iterator[Idea]:
+    facts = sorted({one.key: one for one in reversed(told) if one.revises is None}.values(), key=_place)
+    if len(facts) not in _ITEMS:
+        return
+    several = len({fact.strand.number for fact in facts}) > 1
+    items = [
+        to_you(f"that I {past_of(fact.v)}")
+        if fact.kind.kind == "event"
+        else window.named(fact)
+        if several
+        else fact.kind.np
+        for fact in facts
+    ]
+    question = window.say("ask_order", theme=theme, count=in_words(len(items)))
 
     def ask(shown: Shown) -> Reply:
         listed = ", ".join(f"{number}) {item}" for number, item in enumerate(items, start=1))
@@ -140,7 +161,7 @@ def _order(window: Window, facts: Sequence[Fact]) -> Idea:
             "nuggets": items,
         }
 
-    return Idea(f"the order of {window.full(facts[0].strand)}", [fact.place for fact in facts], ask)
+    yield Idea(f"the order of {theme}", [fact.place for fact in facts], ask)
 
 
 def summarization(window: Window) -> Iterator[Idea]:

@@ -8,6 +8,7 @@ gold true by construction. What is told can be known on the day it is told: a re
 from __future__ import annotations
 
 import random
+from calendar import isleap
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ _EVERYDAY = 2  # matters of everybody's life in a conversation, beside those of 
 _BEYOND = 90  # days after the conversation's last that may be told of
 _DATES = 4  # dates that are never moved, so that there are days to count between
 _LEAST_MOVE = 3  # days by which an update puts something off
+_BROAD = 0.5  # share of the kinds of strands whose instruction bears on all of them, in a long conversation
+_THEMED = 0.7  # how often such an instruction is tied to the theme; the rest share a word with the request
 
 
 @dataclass
@@ -72,7 +75,7 @@ class World:
         everyday = self._rng.sample(common().strand, _EVERYDAY) if self.bank.style == "general" else []
         self.kinds = [*self.bank.strands(self.title.title), *everyday]
         last = story.timeline.end + timedelta(_BEYOND)
-        self._dated = story.timeline.start.year != last.year
+        self._dated = story.timeline.start.year != last.year or isleap(last.year)
         self.timelines = [part_of(story.timeline, plan, story.plans) for plan in range(story.plans)]
         self.anchors = [spread_days(timeline, self.layout.subplans, self._rng) for timeline in self.timelines]
         self.entries: dict[tuple[int, int], list[Entry]] = {}
@@ -94,7 +97,7 @@ class World:
         return self.anchors[plan][batch - 1]
 
     def show(self, day: date) -> str:
-        """A day as people write it; with the year where the conversation speaks of days in two of them."""
+        """A day as people write it; with the year where the conversation speaks of days in two of them, or has a leap day."""
         text = show_day(day)
         return text if self._dated else text.partition(",")[0]
 
@@ -279,7 +282,11 @@ class World:
         if kind.kind in (*NUMBERS, "tally"):
             before = {one.number for one in strand.told if one.kind is kind}
             steps = [one for one in range(kind.low, kind.high + 1, kind.step) if one not in before]
-            near = [one for one in steps if old and abs(one - old.number) <= max(3 * kind.step, old.number // 3)]
+            near = [
+                one
+                for one in steps
+                if old and abs(one - old.number) <= max(3 * kind.step, old.number // 3) and str(one) not in old.v
+            ]
             number = rng.choice(near or steps)
             v = show_number(kind, number)
         elif kind.kind == "date":
@@ -333,20 +340,23 @@ class World:
         if not state.rules:
             state.rules = rng.sample(common().rule, len(common().rule))
         rule = state.rules.pop()
-        short = self.story.plans * self.layout.subplans <= OPEN
         begun = [one for one in state.strands if one.told] or state.open
-        free = [one for one in begun if self._occasion(one, short) not in state.ruled]
+        free = [one for one in begun if self.occasion(one)[0] not in state.ruled]
         strand = rng.choice((free or begun)[-12:])
-        occasion = self._occasion(strand, short)
+        occasion, _ = self.occasion(strand)
         state.ruled.add(occasion)
         text = f"Always {rule.rule} when I ask about {occasion}."
         return Entry(place, "User Instruction", text, "instruction", strand, text, rule=rule, occasion=occasion)
 
-    def _occasion(self, strand: Strand, short: bool) -> str:
-        rng = random.Random(f"occasion {self.key} {strand.number}")
-        return self.grammar.fill(
-            rng.choice(strand.kind.occasion if short else strand.kind.full), {"it": strand.it}, rng
-        )
+    def occasion(self, strand: Strand) -> tuple[str, bool]:
+        """What an instruction on a strand is tied to, and whether that is all of its kind: then in words of its own,
+        mostly its theme's, which requests do not share; else the one strand by its name.
+        """
+        kind = strand.kind
+        rng = random.Random(f"occasion {self.key} {kind.label}")
+        if self.story.plans * self.layout.subplans <= OPEN or rng.random() < _BROAD:
+            return self.grammar.fill(rng.choice(kind.theme if rng.random() < _THEMED else kind.occasion), {}, rng), True
+        return self.grammar.fill(kind.full[0], {"it": strand.it}, rng), False
 
     def _denial(self, place: tuple[int, int, int]) -> Entry | None:
         rng, state = self._rng, self._state
