@@ -160,7 +160,7 @@ def instruction_following(window: Window) -> Iterator[Idea]:
         if entry.rule is not None and ruled[entry.occasion] == 1:
             question = window.say("ask_rule", ask=window.rng.choice(entry.strand.kind.requests))
             if not window.world.occasion(entry.strand)[1]:
-                question = window.say("which_strand", full=entry.occasion, ask=question)
+                question = window.say("which_strand", full=window.full(entry.strand), ask=question)
             wanted = ["Response should follow the instruction: ", "; ".join(entry.rule.signs)]
             against = "answers without following the instruction"
             yield _following(window, entry, "instruction", question, entry.rule.signs, wanted, against)

@@ -13,7 +13,8 @@ from beamlib.generate.offline.window import Idea, Reply, Shown, Window, state_of
 _ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8
 """How often a question on a whole strand uses the word for it that messages use as well."""
 _RATE = re.compile(r"\b(?:per|each|every|an? (?:day|week|month|year|hour|night)|daily|weekly|monthly|yearly)\b")
-_ITEMS = range(3, 13)
+_ITEMS, _STATES = range(3, 13), 9
+"""Items that are put in order, and at most so many states in a summary."""
 
 
 def temporal_reasoning(window: Window) -> Iterator[Idea]:
@@ -165,20 +166,35 @@ def _order(window: Window, told: Sequence[Fact], theme: str) -> Iterator[Idea]:
 
 
 def summarization(window: Window) -> Iterator[Idea]:
-    """All that holds of a strand, in its newest version; what was denied as well as told stays out."""
+    """All that holds of a strand, or of all strands of a kind, in its newest version; what was denied as well as told
+    stays out.
+    """
     denied = window.denied()
+    kinds: dict[str, list[Fact]] = {}
     for found in window.strands().values():
         facts = [fact for fact in found if fact.key not in denied]
+        kinds.setdefault(found[0].strand.kind.label, []).extend(facts)
         if len({fact.key for fact in facts}) > 3 and len({fact.place[:2] for fact in facts}) > 1:
-            yield _summary(window, facts)
+            yield _summary(window, facts, _theme(window, facts[0], _SUMMED_BY_NAME))
+    for facts in kinds.values():
+        number = len({fact.strand.number for fact in facts})
+        if number > 1 and number == window.world.count(facts[0].strand):
+            kind = facts[0].strand.kind
+            theme = kind.short[0] if window.rng.random() < _SUMMED_BY_NAME else window.rng.choice(kind.theme)
+            yield _summary(window, sorted(facts, key=_place), theme)
 
 
-def _summary(window: Window, facts: Sequence[Fact]) -> Idea:
-    question = window.say("ask_summary", theme=_theme(window, facts[0], _SUMMED_BY_NAME))
+def _summary(window: Window, facts: Sequence[Fact], theme: str) -> Idea:
+    question = window.say("ask_summary", theme=theme)
     newest: dict[tuple[int, str], list[Fact]] = {}
     for fact in facts:
         newest[fact.key] = [*(newest.get(fact.key, ()) if fact.kind.kind in ("tally", "list") else ()), fact]
-    states = [_state(versions) for versions in newest.values()][:8]
+    several = len({fact.strand.number for fact in facts}) > 1
+    states = [
+        f"{_state(versions)} ({window.full(versions[0].strand)})" if several else _state(versions)
+        for versions in newest.values()
+    ]
+    states = states[:: -(-len(states) // _STATES)]
 
     def ask(shown: Shown) -> Reply:
         ids = sorted({number for fact in facts for number in telling(shown, fact.clause)})
@@ -195,7 +211,7 @@ def _summary(window: Window, facts: Sequence[Fact]) -> Idea:
             "nuggets": [f"LLM response should contain: {state}" for state in states],
         }
 
-    return Idea(f"the progress of {window.full(facts[0].strand)}", [fact.place for fact in facts], ask)
+    return Idea(f"the progress of {theme}", [fact.place for fact in facts], ask)
 
 
 def _state(versions: Sequence[Fact]) -> str:

@@ -84,8 +84,8 @@ class Window:
         return self.world.grammar.say("which_strand", words, self.rng)
 
     def full(self, strand: Strand) -> str:
-        """The strand by its whole name."""
-        return self.world.grammar.fill(strand.kind.full[0], {"it": strand.it}, self.rng)
+        """The strand by its whole name, as messages do not put it."""
+        return self.world.grammar.fill(strand.kind.full[-1], {"it": strand.it}, self.rng)
 
     def named(self, fact: Fact) -> str:
         """The noun phrase of a fact; with its strand where that is not the only one of its kind."""

@@ -42,7 +42,7 @@ _EVERYDAY = 2  # matters of everybody's life in a conversation, beside those of 
 _BEYOND = 90  # days after the conversation's last that may be told of
 _DATES = 4  # dates that are never moved, so that there are days to count between
 _LEAST_MOVE = 3  # days by which an update puts something off
-_BROAD = 0.5  # share of the kinds of strands whose instruction bears on all of them, in a long conversation
+_BROAD = 0.3  # share of the kinds of strands whose instruction bears on all of them, in a long conversation
 _THEMED = 0.7  # how often such an instruction is tied to the theme; the rest share a word with the request
 
 
@@ -90,14 +90,18 @@ class World:
 
     def alone(self, strand: Strand) -> bool:
         """Whether the conversation has no other strand of its kind, so that a short word names it."""
-        return self._count[strand.kind.label] == 1
+        return self.count(strand) == 1
+
+    def count(self, strand: Strand) -> int:
+        """How many strands of its kind the conversation has."""
+        return self._count[strand.kind.label]
 
     def today(self, plan: int, batch: int) -> date:
         """The day on which sub-plan `batch` (1-based) of `plan` plays."""
         return self.anchors[plan][batch - 1]
 
     def show(self, day: date) -> str:
-        """A day as people write it; with the year where the conversation speaks of days in two of them, or has a leap day."""
+        """A day as people write it; with its year in a conversation over two of them, or over a leap year."""
         text = show_day(day)
         return text if self._dated else text.partition(",")[0]
 
@@ -114,7 +118,7 @@ class World:
     def scope(self, strand: Strand, plan: int, rng: random.Random) -> dict[str, str]:
         """Words for a text on a strand: itself, one of the people, another strand that is under way then."""
         kind = strand.kind
-        full = self.grammar.fill(rng.choice(kind.full), {"it": strand.it}, rng)
+        full = self.grammar.fill(rng.choice(kind.full[:-1]), {"it": strand.it}, rng)  # questions have the last
         ref = full if not self.alone(strand) else self.grammar.fill(rng.choice(kind.short), {"it": strand.it}, rng)
         return {"it": strand.it, "full": full, "ref": ref, "person": rng.choice(self.people[plan])}
 
