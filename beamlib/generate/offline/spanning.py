@@ -13,6 +13,7 @@ from beamlib.generate.offline.window import Idea, Reply, Shown, Window, state_of
 _ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8
 """How often a question on a whole strand uses the word for it that messages use as well."""
 _RATE = re.compile(r"\b(?:per|each|every|an? (?:day|week|month|year|hour|night)|daily|weekly|monthly|yearly)\b")
+_ONE_OF_MANY = 0.4
 _ITEMS, _STATES = range(3, 13), 9
 """Items that are put in order, and at most so many states in a summary."""
 
@@ -119,21 +120,43 @@ def event_ordering(window: Window) -> Iterator[Idea]:
     the sums or days of a conversation were, whatever they belong to.
     """
     told = window.strands()
+    kinds: dict[str, list[Fact]] = {}
     for facts in told.values():
-        if len({fact.place[:2] for fact in facts}) > 1:
-            yield from _order(window, facts, _theme(window, facts[0], _ORDERED_BY_NAME))
+        kinds.setdefault(facts[0].strand.kind.label, []).extend(facts)
+        if len({fact.place[:2] for fact in facts}) > 1 and _single(window, facts):
+            yield from _order(window, facts, window.say("sides_of", theme=_theme(window, facts[0], _ORDERED_BY_NAME)))
+    for facts in kinds.values():
+        done = [one for one in facts if one.kind.kind == "event"]
+        if _whole(window, facts) and not window.denied() & {one.key for one in done}:
+            yield from _order(window, done, window.say("done_about", theme=_name(window, facts, _ORDERED_BY_NAME)))
     if len(window.plans) == window.world.story.plans:
-        every = sorted((one for found in told.values() for one in found), key=_place)
+        every = [one for found in told.values() for one in found]
         sums = [one for one in every if one.kind.kind == "money" or one.kind.unit == "dollar"]
         yield from _order(window, sums, window.say("every_money"))
         yield from _order(window, [one for one in every if one.kind.kind == "date"], window.say("every_date"))
+
+
+def _single(window: Window, facts: Sequence[Fact]) -> bool:
+    """Whether a strand is asked about by itself: where there are more of its kind, mostly all are asked about."""
+    return window.world.alone(facts[0].strand) or window.rng.random() < _ONE_OF_MANY
+
+
+def _whole(window: Window, facts: Sequence[Fact]) -> bool:
+    """Whether facts are of all strands of their kind, of which there are several."""
+    return 1 < len({fact.strand.number for fact in facts}) == window.world.count(facts[0].strand)
+
+
+def _name(window: Window, facts: Sequence[Fact], named: float) -> str:
+    """What all strands of a kind are about."""
+    kind = facts[0].strand.kind
+    return kind.short[0] if window.rng.random() < named else window.rng.choice(kind.theme)
 
 
 def _place(fact: Fact) -> tuple[int, int, int]:
     return fact.place
 
 
-def _order(window: Window, told: Sequence[Fact], theme: str) -> Iterator[Idea]:
+def _order(window: Window, told: Sequence[Fact], what: str) -> Iterator[Idea]:
     facts = sorted({one.key: one for one in reversed(told) if one.revises is None}.values(), key=_place)
     if len(facts) not in _ITEMS:
         return
@@ -146,7 +169,7 @@ def _order(window: Window, told: Sequence[Fact], theme: str) -> Iterator[Idea]:
         else fact.kind.np
         for fact in facts
     ]
-    question = window.say("ask_order", theme=theme, count=in_words(len(items)))
+    question = window.say("ask_order", what=what, count=in_words(len(items)))
 
     def ask(shown: Shown) -> Reply:
         listed = ", ".join(f"{number}) {item}" for number, item in enumerate(items, start=1))
@@ -162,7 +185,7 @@ def _order(window: Window, told: Sequence[Fact], theme: str) -> Iterator[Idea]:
             "nuggets": items,
         }
 
-    yield Idea(f"the order of {theme}", [fact.place for fact in facts], ask)
+    yield Idea(f"the order of {what}", [fact.place for fact in facts], ask)
 
 
 def summarization(window: Window) -> Iterator[Idea]:
@@ -174,14 +197,12 @@ def summarization(window: Window) -> Iterator[Idea]:
     for found in window.strands().values():
         facts = [fact for fact in found if fact.key not in denied]
         kinds.setdefault(found[0].strand.kind.label, []).extend(facts)
-        if len({fact.key for fact in facts}) > 3 and len({fact.place[:2] for fact in facts}) > 1:
+        several = len({fact.key for fact in facts}) > 3 and len({fact.place[:2] for fact in facts}) > 1
+        if several and _single(window, facts):
             yield _summary(window, facts, _theme(window, facts[0], _SUMMED_BY_NAME))
     for facts in kinds.values():
-        number = len({fact.strand.number for fact in facts})
-        if number > 1 and number == window.world.count(facts[0].strand):
-            kind = facts[0].strand.kind
-            theme = kind.short[0] if window.rng.random() < _SUMMED_BY_NAME else window.rng.choice(kind.theme)
-            yield _summary(window, sorted(facts, key=_place), theme)
+        if _whole(window, facts):
+            yield _summary(window, sorted(facts, key=_place), _name(window, facts, _SUMMED_BY_NAME))
 
 
 def _summary(window: Window, facts: Sequence[Fact], theme: str) -> Idea:

@@ -89,7 +89,10 @@ class Window:
 
     def named(self, fact: Fact) -> str:
         """The noun phrase of a fact; with its strand where that is not the only one of its kind."""
-        return fact.kind.np if self.world.alone(fact.strand) else f"{fact.kind.np} ({self.full(fact.strand)})"
+        if self.world.alone(fact.strand):
+            return fact.kind.np
+        named = self.rng.choice(fact.strand.kind.full)
+        return f"{fact.kind.np} ({self.world.grammar.fill(named, {'it': fact.strand.it}, self.rng)})"
 
     def say(self, name: str, **words: str) -> str:
         """One alternative of a list of `probes.toml`."""
