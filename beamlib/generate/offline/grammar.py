@@ -16,7 +16,7 @@ from typing import Any
 
 from beamlib.errors import UserError
 
-NOUNS = frozenset({"thing", "this", "ref", "other", "full", "theme"})
+NOUNS = frozenset({"thing", "this", "topic", "ref", "other", "full", "theme"})
 """Slots whose noun phrases verbs agree with."""
 Value = str | Callable[[], str]
 Part = str | tuple[Any, ...]
@@ -27,10 +27,20 @@ _SWAPS: Mapping[str, str] = {
     "mine": "yours", "myself": "yourself", "we": "you", "our": "your", "ours": "yours", "us": "you", "am": "are",
     "we're": "you're", "we've": "you've", "we'd": "you'd", "we'll": "you'll", "ourselves": "yourselves",
 }  # fmt: skip
-_BACK: Mapping[str, str] = {"your": "my", "yours": "mine", "yourself": "myself", "you": "me"}
+_BACK: Mapping[str, str] = {
+    "your": "my", "yours": "mine", "yourself": "myself", "you": "I", "you're": "I'm", "you've": "I've",
+    "you'll": "I'll", "you'd": "I'd",
+}  # fmt: skip
+_OBJECT = re.compile(
+    r"\byou(?=$|[^\w' ]| (?:and|or|to|with|for|in|on|at|from|about|into|by|as|more|most|too|than|the|an?)\b)"
+)
+_ARE = re.compile(r"\byou (are|were)\b")
+_SINGULAR = frozenset({"lens", "series", "news", "luggage", "agenda", "data"})
 _AFTER_HEAD = re.compile(
     r" (?:of|for|from|with|in|on|at|to|about|that|who|by|over|under|around|between|behind|before|after|near)\b.*"
 )
+_PAIR = re.compile(r" and (?:the|my|your) ")
+_ARTICLE = re.compile(r"\b([Aa])n? (?!(?:and|or|is|in|to|of)\b)([A-Za-z][\w'-]*)")
 _WORD = re.compile(r"[A-Za-z']+")
 _I_WAS = re.compile(r"\b(I|we) was(n't)?\b")
 _WAS_I = re.compile(r"\bwas I\b")
@@ -61,14 +71,22 @@ def is_plural(phrase: str) -> bool:
     """Whether the head of a noun phrase is plural: `the mock papers from last year`, but not `the syllabus`."""
     if phrase in ("it", "them"):
         return phrase == "them"
-    head = _AFTER_HEAD.sub("", phrase).rsplit(" ", 1)[-1]
-    return not head.endswith(("ss", "us", "is")) and bool(_inflect().singular_noun(head))
+    subject = _AFTER_HEAD.sub("", phrase)
+    head = subject.rsplit(" ", 1)[-1]
+    if head in _SINGULAR or head.endswith(("ss", "us", "is")):
+        return _PAIR.search(subject) is not None
+    return _PAIR.search(subject) is not None or bool(_inflect().singular_noun(head))
 
 
 @cache
 def with_article(phrase: str) -> str:
     """`a` or `an` and the phrase."""
     return str(_inflect().a(phrase))
+
+
+def articles(text: str) -> str:
+    """`text` with `a` or `an` as the sound of the next word wants it, wherever an article stands."""
+    return _ARTICLE.sub(lambda found: f"{found[1]}{with_article(found[2])[1:]}", text)
 
 
 @cache
@@ -95,7 +113,8 @@ def to_you(text: str) -> str:
 
 
 def to_me(text: str) -> str:
-    """Advice turned to the user's own words: `your` becomes `my`."""
+    """Advice turned to the user's own words: `your` becomes `my`, and `you` becomes `I` before a verb, else `me`."""
+    text = _ARE.sub(lambda verb: "I am" if verb[1] == "are" else "I was", _OBJECT.sub("me", text))
     return _WORD.sub(lambda word: _BACK.get(word[0], word[0]), text)
 
 
@@ -195,14 +214,14 @@ class Grammar:
         """`text` expanded. A name that neither the scope nor the grammar has is a `KeyError`."""
         out: list[str] = []
         self._expand(compiled(text), scope, rng.random, out)
-        return "".join(out)
+        return articles("".join(out))
 
     def say(self, name: str, scope: Mapping[str, Value], rng: random.Random) -> str:
         """One alternative of the list `name`, expanded."""
         out: list[str] = []
         options = self._lists[name]
         self._expand(options[int(rng.random() * len(options))], scope, rng.random, out)
-        return "".join(out)
+        return articles("".join(out))
 
     def _expand(
         self, parts: Sequence[Part], scope: Mapping[str, Value], draw: Callable[[], float], out: list[str]

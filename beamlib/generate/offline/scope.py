@@ -48,7 +48,8 @@ def scope_of(
         general = f"g{name}"
 
         def draw() -> str:
-            text = own[name].draw() if rng.random() < share else grammar.say(general, scope, rng)
+            own_one = not assistant or rng.random() < share
+            text = own[name].draw() if own_one else grammar.say(general, scope, rng)
             text = grammar.fill(text, scope, rng)
             return noted(name, text if assistant else to_me(text))
 

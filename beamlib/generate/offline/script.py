@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from beamlib.generate.offline.answers import Answer, Draft, Exercise, tidy, write_answer
 from beamlib.generate.offline.facts import Entry, Strand
-from beamlib.generate.offline.grammar import sentence
+from beamlib.generate.offline.grammar import sentence, to_you
 from beamlib.generate.offline.scope import scope_of
 from beamlib.generate.offline.world import World
 from beamlib.generate.questions import divide
@@ -34,7 +34,11 @@ _SPECIAL = ("update", "instruction", "contradiction")
 _TWICE = 0.25  # how often a turn that has a reply or a follow-up has a second one
 _SHOWN = 0.75
 """How often a message of coding or mathematics shows code or a problem."""
-_SHOWING = ("opening", "fact", "dig", "followup", "update")
+_SHOWING = ("opening", "fact", "dig", "update")
+_PINNED: Mapping[str, str] = {"topic": "thing", "act": "do", "worst": "risk", "who": "person", "day": "weekday"}
+"""What an answer's last sentence and the message that takes it up have in common: slots and what fills them."""
+_TAKES_UP = " // "
+"""Stands between these two in the lists `reply` and `followup`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,8 @@ class Measures:
 
 @dataclass
 class Step:
-    """A user message and what is to be known for its answer; `closing` is the question that the answer ends with.
+    """A user message and what is to be known for its answer; `closing` is what the answer ends with, `takes_up` the
+    closing of the answer before, to which the message replies.
 
     `asked` are the phrases that the message drew last: what it asks about is one of them.
     """
@@ -63,6 +68,7 @@ class Step:
     other: Strand
     entry: Entry | None = None
     closing: str = ""
+    takes_up: str = ""
     target: int = 0
     exercise: Exercise | None = None
     asked: Mapping[str, str] = field(default_factory=dict)
@@ -153,23 +159,26 @@ class PlanScript:
         return ScriptTurn(entry, [self._step(entry.strand, purpose, entry.place[1], entry, text)])
 
     def _step(self, strand: Strand, purpose: str, batch: int, entry: Entry | None = None, text: str = "") -> Step:
-        other, asked = self._other(strand, batch), dict[str, str]()
+        other, asked, rng, takes_up = self._other(strand, batch), dict[str, str](), self._rng, ""
+        added_up = entry is not None and entry.fact is not None and entry.fact.kind.kind == "tally"
+        shown = purpose in _SHOWING and not added_up and rng.random() < _SHOWN
+        exercise = next(self._exercises, None) if shown else None
         if not text:
-            rng = self._rng
+            grammar = self.world.grammar
             matters = [one.kind.np for one in strand.told if one.place[:2] < (self.plan, batch)]
             scope = scope_of(self.world, strand, other, self.plan, rng, assistant=False, last=asked, matters=matters)
-            if entry is not None and purpose != "dig":
-                scope["clause"] = entry.clause or entry.text.rstrip(".")
-            said = self.world.grammar.say(_LIST[purpose], scope, rng)
-            if entry is not None and purpose not in ("dig", "introduction") and not self.world.alone(strand):
-                named = str(scope["full"]) in said
-                said = said if named else f"{said} {self.world.grammar.say('which_one', scope, rng)}"
+            told = entry is not None and purpose != "dig"
+            scope["clause"] = (entry.clause or entry.text.rstrip(".")) if entry is not None and told else scope["talk"]
+            if not told and purpose != "dig":
+                scope |= {pin: grammar.fill(f"{{{name}}}", scope, rng) for pin, name in _PINNED.items()}
+            said = grammar.say("shown" if exercise else _LIST[purpose], scope, rng)
+            takes_up, _, said = said.rpartition(_TAKES_UP)
+            if told and purpose != "introduction" and not self.world.alone(strand) and str(scope["full"]) not in said:
+                said = f"{said} {grammar.say('which_one', scope, rng)}"
             text = sentence(tidy(said))
-        added_up = entry is not None and entry.fact is not None and entry.fact.kind.kind == "tally"
-        shown = purpose in _SHOWING and not added_up and self._rng.random() < _SHOWN
-        exercise = next(self._exercises, None) if shown else None
         text = f"{text}\n{exercise.message}" if exercise else text
-        return Step(text, purpose, strand, other, entry, exercise=exercise, asked=asked)
+        closing = sentence(tidy(to_you(takes_up))) if takes_up else ""
+        return Step(text, purpose, strand, other, entry, takes_up=closing, exercise=exercise, asked=asked)
 
     def _other(self, strand: Strand, batch: int) -> Strand:
         """Another strand that is talked about in the same sub-plan."""
@@ -183,10 +192,7 @@ class PlanScript:
             for turn, times in _spread(open_to, wanted, self._rng):
                 for _ in range(times):
                     step = self._step(turn.entry.strand, purpose, turn.entry.place[1])
-                    if purpose == "reply":
-                        scope = scope_of(self.world, step.strand, step.other, self.plan, self._rng, assistant=True)
-                        asked = self.world.grammar.say("ask_back", scope, self._rng)
-                        turn.steps[-1].closing = sentence(tidy(asked))
+                    turn.steps[-1].closing = step.takes_up
                     turn.steps.append(step)
 
     def _measure(self) -> None:

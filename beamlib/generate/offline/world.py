@@ -28,7 +28,7 @@ from beamlib.generate.offline.facts import (
     spread_days,
     trade,
 )
-from beamlib.generate.offline.grammar import capital, sentence
+from beamlib.generate.offline.grammar import capital, sentence, with_article
 from beamlib.generate.plan_text import show_day
 from beamlib.generate.shapes import Story
 
@@ -142,7 +142,7 @@ class World:
         found.append(Entry((plan, batch, 1), "Time Anchor", show_day(self.today(plan, batch)), "dig", state.open[0]))
         if (plan, batch) == (0, 1):
             one = self.story.profile
-            who = f"I'm {one.name}, {one.age}, {trade(one.profession)} in {one.place}"
+            who = f"I'm {one.name}, {one.age}, {with_article(trade(one.profession))} in {one.place}"
             add(
                 "introduction", "Personal Introduction", f"{who}, and I want help with {self.title.goal}", state.open[0]
             )
