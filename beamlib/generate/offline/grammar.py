@@ -62,7 +62,8 @@ def is_plural(phrase: str) -> bool:
     if phrase in ("it", "them"):
         return phrase == "them"
     head = _AFTER_HEAD.sub("", phrase).rsplit(" ", 1)[-1]
-    return not head.endswith(("ss", "us", "is")) and bool(_inflect().singular_noun(head))
+    one = _inflect().singular_noun(head)  # the same where there is no other plural: luggage, a series
+    return not head.endswith(("ss", "us", "is", "lens", "agenda")) and one not in (False, head)
 
 
 @cache
