@@ -263,7 +263,9 @@ def generate(
     size: Annotated[str, typer.Option(help="Tiers, separated by commas: 100k, 500k, 1m, 10m.")] = "100k",
     conversations: Annotated[int, typer.Option(min=1, help="How many of each tier.")] = 1,
     seed: Annotated[int | None, typer.Option(min=0, help="What everything is drawn from.")] = None,
-    domain: Annotated[str | None, typer.Option(help="One of the 19 domains; by default drawn.")] = None,
+    domain: Annotated[
+        str | None, typer.Option(help="One of the 19 domains, some for models alone; by default drawn.")
+    ] = None,
     title: Annotated[str | None, typer.Option(help="A title; by default drawn from Table 5.")] = None,
     titles: Annotated[Path | None, typer.Option(help="A file of titles in place of Table 5's.")] = None,
     strategy: Annotated[str | None, typer.Option(help="10M: hierarchical or sequential.")] = None,

@@ -124,7 +124,8 @@ def _rehearsed(plan: Plan, place: Path) -> dict[str, Estimate]:
         if unwritten and parameters.authors:
             note = (
                 f"{count(unwritten, 'conversation')} not written yet: counted on those that the {OFFLINE_NAME}, writes "
-                "from the same seed; what models write will be longer or shorter."
+                "from the same seed (on another domain where it lacks theirs); what models write will be longer or "
+                "shorter."
             )
             one = one.model_copy(update={"warnings": (*one.warnings, note)})
         found[part_of(parameters)] = one
@@ -143,5 +144,6 @@ def _stood_in(plan: Plan, place: Path) -> tuple[list[Commission], Path]:
             link = one.folder(out)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(one.folder(first.generated).resolve(), target_is_directory=True)
-    produce(missing, out, replace(plan.writing, models="", prompts=""), max(one.workers for one in plan.runs))
+    offline = replace(plan.writing, models="", prompts="")
+    produce([one.stood_in() for one in missing], out, offline, max(one.workers for one in plan.runs))
     return missing, out

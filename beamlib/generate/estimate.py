@@ -1,7 +1,8 @@
 """What writing conversations with language models would call and cost, before anything is called.
 
 The offline author plays every role once while the prompts it is sent are measured: the very pipeline, with texts of the
-length that the tables ask for. Of a 10M conversation only the first plan is played and taken ten times.
+length that the tables ask for. Of a 10M conversation only the first plan is played and taken ten times, and a domain
+that it lacks is counted on another one.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def estimate_writing(commissions: Sequence[Commission], writing: Writing) -> Wri
 
 
 def _play(commission: Commission, costs: Mapping[Author, RoleCost], times: int) -> None:
-    story, repairs = commission.story(), Repairs()
+    story, repairs = commission.stood_in().story(), Repairs()
     author = OfflineAuthor(story)
     whole = _Measured(author, costs, times)
     story = run(with_biography(whole, story, repairs))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -36,7 +36,7 @@ from beamlib.generate.plans import with_biography
 from beamlib.generate.probes.making import TooFew, make_probes
 from beamlib.generate.questions import make_questions
 from beamlib.generate.review import read_decisions
-from beamlib.generate.seeds import make_story
+from beamlib.generate.seeds import make_story, topic_within_reach
 from beamlib.generate.shapes import Limits, Repairs, Story
 from beamlib.generate.stages import begin, making, recognised, settings_of, stage_state
 from beamlib.models.base import ModelError, run
@@ -94,6 +94,10 @@ class Commission:
         """The story, drawn from the seed; what is wrong with the parameters is a `UserError`."""
         limits_of(self.parameters)
         return make_story(self.parameters, self.number, self.topic)
+
+    def stood_in(self) -> Commission:
+        """What the offline author can write in its place, for an estimate: another domain where it lacks this one's."""
+        return replace(self, topic=topic_within_reach(self.story().topic))
 
 
 def make_plan_stage(commission: Commission, folder: Path, writing: Writing) -> bool:

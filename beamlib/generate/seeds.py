@@ -11,9 +11,12 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
+from functools import cache
+from pathlib import Path
 
 from beamlib.benchmark.model import SIZES, Seed, Size
 from beamlib.errors import UserError
+from beamlib.files import read_json
 from beamlib.generate.domains import find_title, general_domains, parse_domain, style_of, titles
 from beamlib.generate.layouts import check_days, layouts_of
 from beamlib.generate.offline.bank import bank, banks
@@ -33,12 +36,14 @@ MIXTURE: Mapping[Size, tuple[int, int, int]] = {
 _SPAN: Mapping[Size, tuple[int, int]] = {"100K": (60, 120), "500K": (180, 300), "1M": (240, 365), "10M": (730, 1095)}
 """Days from the first to the last day: the least and the most."""
 
+_TOPICS = Path(__file__).with_name("topics.json")
+
 
 def make_story(parameters: RunParameters, number: int, topic: Seed | None = None) -> Story:
     """The story of conversation `number` (1-based) of a run: topic, people and days, all from `generation_seed`.
 
     `domain` (either spelling) and `title` choose the topic; empty, they are drawn. A title of Table 5 brings its domain
-    along; any other needs one. Theme and subtopics are the word bank's where it has the title, else empty. `topic` is
+    along; any other needs one. Theme and subtopics are ours where the title is one of Table 5's, else empty. `topic` is
     one from elsewhere, whole. The biography is still empty. A `UserError` names what is wrong, the layout included.
     """
     if number < 1:
@@ -65,6 +70,14 @@ def make_story(parameters: RunParameters, number: int, topic: Seed | None = None
     )
     check_days(story)
     return story
+
+
+def topic_within_reach(topic: Seed) -> Seed:
+    """`topic`, or one of Table 5 that the offline author has where it lacks the domain (those are all general)."""
+    if topic.category in banks():
+        return topic
+    nearest = next(name for name in general_domains() if name in banks())
+    return _seed_of(nearest, titles()[nearest][0])
 
 
 def render_topic(seed: Seed) -> str:
@@ -134,7 +147,14 @@ def _seed_of(category: str, title: str) -> Seed:
     if category in banks() and any(known.title == title for known in bank(category).titles):
         known = bank(category).titled(title)
         return Seed(category, title, known.theme, tuple(known.subtopics))
-    return Seed(category, title)
+    return _elsewhere().get((category, title), Seed(category, title))
+
+
+@cache
+def _elsewhere() -> Mapping[tuple[str, str], Seed]:
+    """The topics of Table 5 that the word banks do not have, by domain and title."""
+    seeds = [Seed(one["category"], one["title"], one["theme"], tuple(one["subtopics"])) for one in read_json(_TOPICS)]
+    return {(seed.category, seed.title): seed for seed in seeds}
 
 
 def _timeline(size: Size, number: int, seed: int) -> Timeline:

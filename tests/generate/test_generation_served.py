@@ -45,6 +45,8 @@ from beamlib.params import usual_parameters
 from beamlib.runs.manifest import origin
 
 COMMISSION = Commission(usual_parameters("100K", generation_seed=7, domain="Coding"))
+GENERAL = Commission(usual_parameters("100K", generation_seed=7, domain="Cooking", authors="models.json"))
+"""On a domain that the offline author lacks."""
 FAULTS = Faults(drop=0.004, throttle=0.001, error=0.004, truncate=0.03, garbage=0.004, empty=0.02, filtered=0.005)
 
 
@@ -62,12 +64,12 @@ def changed(order: Order, **values: object) -> Order:
     return replace(order, values={**(order.values or {}), **values})
 
 
-def make(out: Path, models: Path, calls: Mode = "record") -> list[bool]:
+def make(out: Path, models: Path, calls: Mode = "record", wanted: Commission = COMMISSION) -> list[bool]:
     """All stages in this process; whether each had anything to do."""
     writing = Writing(models=str(models), confirmed=True, calls=calls, command="again")
-    folder = COMMISSION.begin(out)
+    folder = wanted.begin(out)
     return [
-        make_plan_stage(COMMISSION, folder, writing),
+        make_plan_stage(wanted, folder, writing),
         make_question_stage(folder, writing),
         make_dialogue_of_plan(folder, 0, writing),
         make_probe_stage(folder, writing),
@@ -261,11 +263,11 @@ def test_a_generation_from_spoilt_replies_is_complete_and_says_what_was_done(tmp
     kinds = [
         kind for kind in SPOILS if kind not in ("refusal", "wrong list", "refs", "evidence", "types", "cut", "remark")
     ]
-    author = ServedAuthor([COMMISSION.story()], kinds, rate=0.15, seed=3)
-    out, folder = tmp_path / "out", COMMISSION.folder(tmp_path / "out")
+    author = ServedAuthor([GENERAL.stood_in().story()], kinds, rate=0.15, seed=3)
+    out, folder = tmp_path / "out", GENERAL.folder(tmp_path / "out")
     with ScriptedServer(author, faults=FAULTS) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
-        assert make(out, models) == [True] * 4
+        assert make(out, models, wanted=GENERAL) == [True] * 4
         assert server.repeated() == []
     assert sum(author.spoilt.values()) > 40
     assert finished(folder)

@@ -33,7 +33,8 @@ def test_a_callable_is_asked_each_time() -> None:
     ("thing", "verb"),
     [
         ("the mock papers", "are"), ("the syllabus", "is"), ("the list of results", "is"), ("your mentor", "is"),
-        ("the people who came", "are"), ("it", "is"), ("them", "are"),
+        ("the people who came", "are"), ("it", "is"), ("them", "are"), ("the hand luggage", "is"),
+        ("the wide lens", "is"), ("the agenda", "is"), ("the recipe series", "is"), ("the lenses", "are"),
     ],
 )  # fmt: skip
 def test_verbs_agree_with_what_stands_before_them(thing: str, verb: str) -> None:

@@ -187,7 +187,11 @@ def test_a_topic_can_be_chosen() -> None:
     assert render_topic(own.topic) == "Domain: Event Planning\nTitle: Pickling Together"
 
 
-def test_theme_and_subtopics_come_from_the_word_bank() -> None:
+def test_every_title_of_table_5_has_a_theme_and_subtopics() -> None:
+    for domain, names in titles().items():
+        for title in names:
+            topic = drawn(domain=domain, title=title, authors="models.yaml").topic
+            assert topic.theme and len(topic.subtopics) >= 4, title
     title = titles()["Trip Planning"][0]
     topic = drawn(title=title).topic
     known = bank("Trip Planning").titled(title)

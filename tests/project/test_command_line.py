@@ -141,6 +141,7 @@ WRONG = (
     (["score", "EXAMPLE"], "manifest.json"),
     (["generate", "--out", "OUT", "--size", "2m"], "'2m' is no size"),
     (["generate", "--out", "OUT", "--domain", "Astrology"], "'Astrology'"),
+    (["generate", "--out", "OUT", "--domain", "Cooking"], "choose one of: Career and Professional Development, "),
     (["generate", "--out", "OUT", "--title", "A Walk to the Moon"], "domain"),
     (["generate", "--out", "OUT", "--strategy", "random"], "'random'"),
     (["generate", "--out", "OUT", "--reach", "ever"], "'reach' is 'ever'"),
@@ -202,6 +203,12 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     refused(called(*[places.get(word, word) for word in arguments]), message, tmp_path)
+
+
+def test_a_domain_for_models_alone_leaves_no_run_behind(repo_root: Path, tmp_path: Path, called: Call) -> None:
+    folder = repo_root / "runs" / f"test-domain-{os.getpid()}"
+    refused(called("run-all", "--name", folder.name, "--set", "domain=cooking"), "run-all --authors", tmp_path)
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(("arguments", "message"), TYPED.values(), ids=TYPED)

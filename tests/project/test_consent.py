@@ -64,8 +64,8 @@ SILENT: dict[str, tuple[list[str], list[str]]] = {
         ["written by scripted", "Estimate, conversations", "are judged (offline stand-in"],
     ),
     "models and authors": (
-        [*SIZED, "--models", "models.json", "--authors", "models.json"],
-        ["written by scripted", "Estimate, conversations", "Estimate, 100K", "not written yet: counted on those"],
+        [*SIZED, "--models", "models.json", "--authors", "models.json", "--set", "domain=cooking"],
+        ["written by scripted", "Estimate, conversations", "Estimate, 100K", "(on another domain where it lacks"],
     ),
     "backbones": ([*ON_DATA, "--models", "models.json", "--backbones", "scripted"], ["Estimate, 100K · scripted"]),
     "own memory": ([*ON_DATA, "--models", "models.json", "--memory", "mine.py:Mine"], ["is in no estimate"]),
@@ -82,6 +82,10 @@ SILENT: dict[str, tuple[list[str], list[str]]] = {
     ),
     "titles": (["titles", "new.json", "--domain", "coding", "--models", "models.json"], ["titler scripted"]),
     "generate": (["generate", "--out", "new", "--models", "models.json"], ["planner   scripted"]),
+    "generate for models alone": (
+        ["generate", "--out", "new", "--models", "models.json", "--domain", "cooking"],
+        ["planner   scripted"],
+    ),
 }
 """What may call, without a yes, and what is announced."""
 

@@ -135,3 +135,17 @@ def test_a_run_folder_that_is_data_is_refused(tmp_path: Path) -> None:
             exec("".join(cell["source"]), values)
     with pytest.raises(UserError, match="nothing is written into a folder of data"):
         begin(values | {"run": str(tmp_path)})
+
+
+@pytest.mark.parametrize("name", GENERATION)
+def test_a_domain_for_models_alone_is_refused_before_anything_is_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    values: dict[str, Any] = {}
+    with pytest.raises(UserError, match=r"domain 'Cooking': the offline author does not write it.* choose one of: Car"):
+        for cell in (cell for cell in cells(name) if cell["cell_type"] == "code"):
+            exec("".join(cell["source"]), values)
+            if "parameters" in cell["metadata"].get("tags", []):
+                values |= {"run": str(tmp_path / "run"), "domain": "cooking"}
+    assert list(tmp_path.iterdir()) == []

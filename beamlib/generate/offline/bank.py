@@ -196,8 +196,8 @@ def bank(domain: str) -> Bank:
     """The bank of a domain; a domain without one is a `UserError` that names those there are."""
     if domain not in banks():
         raise UserError(
-            f"domain {domain!r:.80}: the offline author does not write it, language models do; give a models file "
-            f"(--models), or choose one of: {', '.join(banks())}."
+            f"domain {domain!r:.80}: the offline author does not write it, language models do; choose one of: "
+            f"{', '.join(banks())}; or name a models file (parameter authors: generate --models, run-all --authors)."
         )
     return _checked(Bank, banks()[domain])
 

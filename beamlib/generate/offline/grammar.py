@@ -35,7 +35,6 @@ _OBJECT = re.compile(
     r"\byou(?=$|[^\w' ]| (?:and|or|to|with|for|in|on|at|from|about|into|by|as|more|most|too|than|the|an?)\b)"
 )
 _ARE = re.compile(r"\byou (are|were)\b")
-_SINGULAR = frozenset({"lens", "series", "news", "luggage", "agenda", "data"})
 _AFTER_HEAD = re.compile(
     r" (?:of|for|from|with|in|on|at|to|about|that|who|by|over|under|around|between|behind|before|after|near)\b.*"
 )
@@ -73,9 +72,9 @@ def is_plural(phrase: str) -> bool:
         return phrase == "them"
     subject = _AFTER_HEAD.sub("", phrase)
     head = subject.rsplit(" ", 1)[-1]
-    if head in _SINGULAR or head.endswith(("ss", "us", "is")):
-        return _PAIR.search(subject) is not None
-    return _PAIR.search(subject) is not None or bool(_inflect().singular_noun(head))
+    one = _inflect().singular_noun(head)  # the same where there is no other plural: luggage, a series
+    known = head.endswith(("ss", "us", "is", "lens", "agenda", "news", "data"))
+    return _PAIR.search(subject) is not None or (not known and one not in (False, head))
 
 
 @cache
