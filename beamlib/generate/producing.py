@@ -127,10 +127,9 @@ def _show(bar: tqdm[Any], questions: Mapping[Path, int]) -> None:
     """Move the bar: a plan's turns are on record in its journal, and all of them in its chat once that is written."""
     turns = 0
     for place, count in questions.items():
-        journal = place / JOURNAL
-        if journal.exists():
-            turns += max(0, journal.read_bytes().count(b"\n") - 1)
-        elif (place / CHAT).exists():
-            turns += count
+        try:
+            turns += max(0, (place / JOURNAL).read_bytes().count(b"\n") - 1)
+        except FileNotFoundError:  # not begun, or finished, which may be between two looks at the file
+            turns += count if (place / CHAT).exists() else 0
     bar.n = turns
     bar.refresh()

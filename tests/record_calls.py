@@ -1,0 +1,86 @@
+"""Records the calls that `benchmarks/digests.py` replays: `python tests/record_calls.py`, some minutes.
+
+To be run again where prompts, requests or the order of generation change on purpose; code that only moves has to replay
+what is there. A real server answers: the offline author for generation (its answers cut short, to keep the file small),
+rules for the rest. All of it is small: one conversation, few arms, three dialogues.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tarfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from scripted_server import ScriptedServer, body_text
+from served_author import ServedAuthor, models_file, recognise
+from steady_replies import steady_reply
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from product import ASK, DIALOGUES, GENERATE, GENERATED, MODELS, RECORDED, RUN, TALK, Product  # noqa: E402
+
+from beamlib.generate.pipeline import Commission  # noqa: E402
+from beamlib.params import usual_parameters  # noqa: E402
+
+PORT = 47_115
+"""The address is part of what a call is found by, so it is the same in every recording."""
+FEW = ("--set", "budgets=[5]", "--set", "retrievers=[hybrid]", "--set", "workers=1")
+
+
+class Server:
+    """Replies to every prompt of the product, told by its text."""
+
+    def __init__(self) -> None:
+        self.author = ServedAuthor([Commission(usual_parameters("100K", generation_seed=7, domain="coding")).story()])
+
+    def __call__(self, body: dict[str, Any]) -> Any:
+        text = body_text(body)
+        if agenda := re.search(r"Write a \w+ conversation between (\w+) and (\w+)\.", text):
+            return _talk(text[agenda.start() :], *agenda.groups())
+        if asked := re.search(r"Write a (.+)\. Leave out", text):
+            return f"```python\ndef answer_{len(text)}():\n    return {asked[1]!r}\n```"
+        try:
+            prompt, _ = recognise(text)
+        except ValueError:
+            return steady_reply(body)
+        reply = self.author(body)
+        return (
+            reply[:200].rpartition(" ")[0] + "."
+            if prompt.id == "assistant_answer" and isinstance(reply, str)
+            else reply
+        )
+
+
+def _talk(agenda: str, mentor: str, mentee: str) -> str:
+    """A conversation in which everything on the agenda is said."""
+    return f"{mentor}: {' '.join(agenda.split())}\n\n{mentee}: Understood, thank you."
+
+
+def main() -> None:
+    """Record everything, then pack it."""
+    with TemporaryDirectory() as folder, ScriptedServer(Server(), port=PORT) as server:
+        work = Path(folder)
+        product = Product(work, "recording")
+        product.clear()
+        models = models_file(work / MODELS, server.base_url, timeout=300.0, patience=300.0)
+        asked = ("--models", models, "--yes")
+        print(product.call(*GENERATE, *asked, "--out", work / GENERATED))
+        print(product.call(*TALK, *asked, "--out", work / DIALOGUES))
+        run = ("run-all", "--data", work / GENERATED, "--name", product.name, *FEW)
+        print(product.call(*run, *asked))
+        print(product.call(*ASK, *asked, "--data", work / DIALOGUES, "--name", product.name))
+        print(product.call("calls", "export", product.run, work / RUN))
+        stores = sorted(path for place in (GENERATED, DIALOGUES) for path in (work / place).rglob("*.sqlite"))
+        with tarfile.open(RECORDED, "w:xz", preset=9) as held:
+            for path in (models, work / RUN, *stores):
+                held.add(path, path.relative_to(work))
+        product.clear()
+    print(f"wrote {RECORDED}: {RECORDED.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
