@@ -22,6 +22,8 @@ HEAVY = (
     "seaborn",
     "papermill",
     "nbconvert",
+    "inflect",
+    "sympy",
 )
 
 
@@ -43,6 +45,14 @@ def test_nothing_heavy_is_imported(module: str) -> None:
 def test_a_worker_of_a_run_imports_what_it_needs() -> None:
     """Runs start many processes. Tables, statistics and clients are for those that make, compute or call them."""
     assert imported("import beamlib.runs.evaluate") == {"faiss", "scipy"}
+
+
+@pytest.mark.parametrize("domain", ["Trip Planning", "Coding", "Math"])
+def test_sympy_is_loaded_where_mathematics_is_written(domain: str) -> None:
+    modules = "generate.pipeline import Commission; from beamlib.params import usual_parameters"
+    story = f"Commission(usual_parameters('100K', domain='{domain}')).story()"
+    write = f"from beamlib.generate.offline.author import OfflineAuthor; OfflineAuthor({story}).script(0)"
+    assert ("sympy" in imported(f"from beamlib.{modules}; {write}")) == (domain == "Math")
 
 
 def test_it_would_be_seen() -> None:
