@@ -17,9 +17,9 @@ from beamlib.generate.offline.grammar import compiled, slots
 _SCOPE = {
     "it", "full", "ref", "other", "thing", "this", "bare", "person", "do", "do2", "why",
     "risk", "want", "talk", "matter", "eg", "goal", "name", "clause", "aim", "act", "aim_title",
-    "echo", "rule", "about", "my_thing", "weekday", "v", "reason", "a", "task", "slip", "sheet_from",
+    "echo", "rule", "about", "my_thing", "weekday", "v", "reason", "a", "task", "slip",
     "error", "line", "symptom", "wanted", "check", "np", "done", "first", "second", "parts", "theme",
-    "count", "ask", "he", "place", "side",
+    "count", "ask", "he", "place", "side", "topic", "act", "worst", "who", "day",
 }  # fmt: skip
 """Slots that messages, answers and questions fill by themselves."""
 _ONE_WAY = re.compile(

@@ -32,7 +32,7 @@ _BACK: Mapping[str, str] = {
     "you'll": "I'll", "you'd": "I'd",
 }  # fmt: skip
 _OBJECT = re.compile(
-    r"\byou(?=$|[^\w' ]| (?:and|or|to|with|for|in|on|at|from|about|into|by|as|more|most|too|than|the|an?)\b)"
+    r"(?<!-)\byou(?=$|[^\w' ]| (?:and|or|to|with|for|in|on|at|from|about|into|by|as|more|most|too|than|the|an?)\b)"
 )
 _ARE = re.compile(r"\byou (are|were)\b")
 _AFTER_HEAD = re.compile(
@@ -40,7 +40,7 @@ _AFTER_HEAD = re.compile(
 )
 _PAIR = re.compile(r" and (?:the|my|your) ")
 _ARTICLE = re.compile(r"\b([Aa])n? (?!(?:and|or|is|in|to|of)\b)([A-Za-z][\w'-]*)")
-_WORD = re.compile(r"[A-Za-z']+")
+_WORD = re.compile(r"(?<!-)[A-Za-z']+")
 _I_WAS = re.compile(r"\b(I|we) was(n't)?\b")
 _WAS_I = re.compile(r"\bwas I\b")
 
