@@ -35,6 +35,7 @@ def test_a_callable_is_asked_each_time() -> None:
         ("the mock papers", "are"), ("the syllabus", "is"), ("the list of results", "is"), ("your mentor", "is"),
         ("the people who came", "are"), ("it", "is"), ("them", "are"), ("the hand luggage", "is"),
         ("the wide lens", "is"), ("the agenda", "is"), ("the recipe series", "is"), ("the lenses", "are"),
+        ("the bills and the deposit", "are"), ("the care of the goldfish and the mail", "is"),
     ],
 )  # fmt: skip
 def test_verbs_agree_with_what_stands_before_them(thing: str, verb: str) -> None:
@@ -46,6 +47,10 @@ def test_articles_and_plurals() -> None:
     assert [with_article(one) for one in ("hour", "university", "MRI scan", "early day")] == [
         "an hour", "a university", "an MRI scan", "an early day",
     ]  # fmt: skip
+    assert said("a [apple|hour|unit] and an [pear|MRI]") == {
+        f"{one} and {two}" for one in ("an apple", "an hour", "a unit") for two in ("a pear", "an MRI")
+    }
+    assert said("sides a and b") == {"sides a and b"}
     assert [plural(one) for one in ("query", "person", "knife", "regression case")] == [
         "queries", "people", "knives", "regression cases",
     ]  # fmt: skip
@@ -65,6 +70,9 @@ def test_the_users_words_turn_to_you(text: str, turned: str) -> None:
 
 def test_advice_turns_to_me_and_sentences_end() -> None:
     assert to_me("ask your neighbor about your fence") == "ask my neighbor about my fence"
+    assert to_me("note what confused you and what you tried") == "note what confused me and what I tried"
+    assert to_me("drink before you are thirsty, if you've time") == "drink before I am thirsty, if I've time"
+    assert to_me("write a thank-you note to yourself") == "write a thank-you note to myself"
     assert sentence("so , it  is done") == "So, it is done."
     assert sentence("is it?") == "Is it?"
 

@@ -103,7 +103,7 @@ def limit(rng: random.Random) -> Problem:
     other = rng.choice([number for number in range(-9, 10) if number != point])
     top = sp.expand((X - point) * (X - other) * a)
     return Problem(
-        (tex(top / (X - point)), str(point)), "that it does not exist",
+        (tex(top / (X - point)), str(point)), "no limit at all",
         (("factor", tex(sp.factor(top))), ("cancel", tex(X - point))), tex(a * (point - other)),
     )  # fmt: skip
 
@@ -211,7 +211,7 @@ def induction(rng: random.Random) -> Problem:
     closed = N * (a * N + a + 2 * b) / 2
     return Problem(
         (f"\\(\\sum_{{k=1}}^{{n}} ({sp.latex(a * X + b).replace('x', 'k')}) = {sp.latex(closed)}\\)",),
-        f"the step from n to n + 1 by adding {a + b} again",
+        f"a sum for n + 1 that is {a + b} larger than the one for n",
         (("base", f"n = 1 gives {a + b}"), ("step", tex(closed + sp.expand(a * (N + 1) + b)))),
         f"the formula for n + 1, {tex(sp.factor(closed.subs(N, N + 1)))}",
     )  # fmt: skip

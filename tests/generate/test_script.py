@@ -1,0 +1,75 @@
+"""What users say: every message of many conversations reads on its own, and asks one thing."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+
+from beamlib.generate.offline.author import OfflineAuthor
+from beamlib.generate.offline.bank import banks
+from beamlib.generate.offline.grammar import articles
+from beamlib.generate.offline.script import PlanScript, Step
+from beamlib.generate.pipeline import Commission
+from beamlib.params import usual_parameters
+
+SEEDS = (3, 4)
+_NOT_PROSE = re.compile(r"```.*?```|\\\(.*?\\\)|`[^`]*`", re.DOTALL)
+_CROOKED = {
+    "a doubled word": re.compile(r"\b(?!that\b|had\b|very\b)([a-z]+) \1\b"),
+    "doubled marks": re.compile(r"[,.:;?!] ?[,.:;?!]| [,.:;?!]"),
+    "an unfilled slot": re.compile(r"[{}\[\]|<>]|//|->"),
+    "a small letter": re.compile(r"^[a-z]|(?<!\d)[.?!] [a-z]|\bi\b"),
+    "a joint": re.compile(r"\b(?:and|but|so|because) (?:and|but|because)\b|, (?:and|but)[,.]", re.IGNORECASE),
+    "a pronoun's case": re.compile(
+        r"\b(?:what|whatever|when|before|whether) (?:me|them|him|her) \w|\bme (?:are|am)\b"
+        r"|\b(?:to|for|with|from|of|about) I\b|\bI (?:are|is|were)\b"
+    ),
+}
+
+
+@cache
+def script(domain: str, seed: int) -> PlanScript:
+    return OfflineAuthor(Commission(usual_parameters("100K", generation_seed=seed, domain=domain)).story()).script(0)
+
+
+def messages(domain: str) -> list[tuple[Step, str]]:
+    steps = [step for seed in SEEDS for turn in script(domain, seed).all_turns for step in turn.steps]
+    return [(step, _NOT_PROSE.sub("code", step.text)) for step in steps]
+
+
+@pytest.mark.parametrize("domain", sorted(banks()))
+def test_no_message_is_crooked(domain: str) -> None:
+    for step, text in messages(domain):
+        for what, pattern in _CROOKED.items():
+            found = pattern.search(text)
+            assert not found, f"{what} ({found and found[0]!r}): {step.text}"
+        assert articles(text) == text
+
+
+@pytest.mark.parametrize("domain", sorted(banks()))
+def test_a_message_asks_one_thing(domain: str) -> None:
+    for step, text in messages(domain):
+        assert text.count("?") <= (2 if step.purpose == "reply" else 1), step.text
+
+
+@pytest.mark.parametrize("domain", ["Trip Planning", "Coding"])
+def test_replies_take_up_the_end_of_the_answer_before(domain: str) -> None:
+    plan = script(domain, SEEDS[0])
+    pairs = [(turn, at) for turn in plan.all_turns for at in range(1, len(turn.steps)) if turn.steps[at].takes_up]
+    assert pairs
+    for turn, at in pairs:
+        assert plan.answer(turn, at - 1).text.endswith(turn.steps[at].takes_up)
+    for turn in plan.all_turns:
+        for before, step in zip(turn.steps, turn.steps[1:], strict=False):
+            assert before.closing == step.takes_up
+            if step.purpose == "reply":
+                assert step.takes_up.endswith("?")
+
+
+def test_advice_that_users_ask_about_belongs_to_the_strand() -> None:
+    plan = script("Trip Planning", SEEDS[0])
+    acts = {step.asked["do"] for turn in plan.all_turns for step in turn.steps if "do" in step.asked}
+    own = " ".join(text for strand in plan.world.strands for text in strand.kind.do)
+    assert acts and sum(act in own for act in acts) >= 0.8 * len(acts)  # the others hold a choice or `your`
