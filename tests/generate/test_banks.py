@@ -19,7 +19,7 @@ _SCOPE = {
     "risk", "want", "talk", "matter", "eg", "goal", "name", "clause", "aim", "act", "aim_title",
     "echo", "rule", "about", "my_thing", "weekday", "v", "reason", "a", "task", "slip",
     "error", "line", "symptom", "wanted", "check", "np", "done", "first", "second", "parts", "theme",
-    "count", "ask", "he", "place", "side", "topic", "worst", "who", "day",
+    "count", "ask", "he", "place", "side", "topic", "worst", "who", "day", "what",
 }  # fmt: skip
 """Slots that messages, answers and questions fill by themselves."""
 _ONE_WAY = re.compile(
