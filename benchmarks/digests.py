@@ -16,7 +16,7 @@ import sqlite3
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -120,9 +120,8 @@ class Digests:
         yield self.said("scores/tables", "tables", run, "--json")
         yield self.said("scores/claims", "claims", "--json")
         for order in ORDERS:
-            for outputs in sorted((run / "memorycode" / "outputs").iterdir()):
-                words = ("--dialogues", run / "memorycode" / "data", "--outputs", outputs, "--order", order)
-                yield self.said(f"scores/memorycode-{order}/{outputs.name}", "memorycode", "score", *words, "--json")
+            words = ("--dialogues", run / "memorycode" / "data", "--outputs", run / "memorycode" / "outputs")
+            yield self.said(f"scores/memorycode/{order}", "memorycode", "score", *words, "--order", order, "--json")
 
     def shapes(self, run: Path) -> Iterator[Thing]:
         """The fields of each kind of record that the run has written, and their types."""
@@ -167,15 +166,16 @@ def measure(groups: Iterable[str], keep: Path | None) -> Measured:
         digests = Digests(product)
         try:
             with ThreadPoolExecutor(2) as lanes:
-                work = {name: lanes.submit(lambda name: dict(getattr(digests, name)()), name) for name in groups}
-                things = {name: done.result() for name, done in tqdm(work.items(), desc="digests", unit="group")}
+                work = {lanes.submit(lambda name: dict(getattr(digests, name)()), name): name for name in groups}
+                done = tqdm(as_completed(work), desc="digests", unit="group", total=len(work))
+                things = {work[one]: one.result() for one in done}
         finally:
             product.clear()
     for name, data in (thing for one in things.values() for thing in (one.items() if keep else ())):
         place = Path(keep or "") / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
-    return {group: {name: short(data) for name, data in sorted(one.items())} for group, one in things.items()}
+    return {group: {name: short(data) for name, data in sorted(one.items())} for group, one in sorted(things.items())}
 
 
 def differences(before: Measured, after: Measured) -> Iterator[str]:
