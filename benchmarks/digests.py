@@ -16,7 +16,7 @@ import sqlite3
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -97,7 +97,7 @@ class Digests:
                 if size == "10m":
                     words += ["--strategy", "sequential" if style == "coding" else "hierarchical"]
                     words += [word for one in (*SMALL, "questions_per_batch=[4,4,4]") for word in ("--set", one)]
-                yield self.said(f"generated/{folder.name}", "generate", *words, codes=(0, 2))
+                yield self.said(f"generated/{folder.name}/said", "generate", *words, codes=(0, 2))
                 yield from self.below(f"generated/{folder.name}", folder)
         hundred = self.product.work / "coding-100k"
         yield self.said("data-check", "data", "check", hundred, "--json")
@@ -120,9 +120,8 @@ class Digests:
         yield self.said("scores/tables", "tables", run, "--json")
         yield self.said("scores/claims", "claims", "--json")
         for order in ORDERS:
-            for outputs in sorted((run / "memorycode" / "outputs").iterdir()):
-                words = ("--dialogues", run / "memorycode" / "data", "--outputs", outputs, "--order", order)
-                yield self.said(f"scores/memorycode-{order}/{outputs.name}", "memorycode", "score", *words, "--json")
+            words = ("--dialogues", run / "memorycode" / "data", "--outputs", run / "memorycode" / "outputs")
+            yield self.said(f"scores/memorycode/{order}", "memorycode", "score", *words, "--order", order, "--json")
 
     def shapes(self, run: Path) -> Iterator[Thing]:
         """The fields of each kind of record that the run has written, and their types."""
@@ -160,6 +159,15 @@ def _calls(path: Path, name: str) -> Iterator[Thing]:
     yield f"records/{name}", "\n".join(sql for (sql,) in tables).encode()
 
 
+def _by_name(things: Iterable[Thing]) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for name, data in things:
+        if name in found:
+            raise CommandFailed(f"{name}: two things have this name, so one of them would be compared with the other.")
+        found[name] = data
+    return found
+
+
 def measure(groups: Iterable[str], keep: Path | None) -> Measured:
     """The digests of the named groups; with `keep` what they are of goes there."""
     with TemporaryDirectory(prefix="digests-") as folder:
@@ -167,15 +175,17 @@ def measure(groups: Iterable[str], keep: Path | None) -> Measured:
         digests = Digests(product)
         try:
             with ThreadPoolExecutor(2) as lanes:
-                work = {name: lanes.submit(lambda name: dict(getattr(digests, name)()), name) for name in groups}
-                things = {name: done.result() for name, done in tqdm(work.items(), desc="digests", unit="group")}
+                work = {lanes.submit(lambda name: _by_name(getattr(digests, name)()), name): name for name in groups}
+                done = tqdm(as_completed(work), desc="digests", unit="group", total=len(work))
+                things = {work[one]: one.result() for one in done}
         finally:
             product.clear()
-    for name, data in (thing for one in things.values() for thing in (one.items() if keep else ())):
-        place = Path(keep or "") / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
-    return {group: {name: short(data) for name, data in sorted(one.items())} for group, one in things.items()}
+    for one in things.values() if keep else ():
+        for name, data in one.items():
+            place = Path(keep or "") / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+    return {group: {name: short(data) for name, data in sorted(one.items())} for group, one in sorted(things.items())}
 
 
 def differences(before: Measured, after: Measured) -> Iterator[str]:

@@ -46,9 +46,11 @@ class Product:
     def call(self, *words: str | Path, codes: Sequence[int] = (0,)) -> str:
         """What a command prints; `CommandFailed` for an exit code that is not one of `codes`."""
         beamlib = Path(sys.executable).with_name("beamlib")
-        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
+        path = os.pathsep.join(filter(None, (str(ROOT), str(ROOT / "packages"), os.environ.get("PYTHONPATH"))))
         environment = {k: v for k, v in os.environ.items() if k not in _DATA} | _SETTINGS | {"PYTHONPATH": path}
         command = [str(beamlib), *map(str, words)]
+        if not beamlib.exists():
+            raise CommandFailed(f"{beamlib}: not there; run this by the Python that the package is installed for.")
         done = subprocess.run(
             command, capture_output=True, text=True, cwd=self.work, env=environment, stdin=subprocess.DEVNULL
         )

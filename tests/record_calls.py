@@ -8,6 +8,7 @@ rules for the rest. All of it is small: one conversation, few arms, three dialog
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -28,7 +29,15 @@ from beamlib.params import usual_parameters  # noqa: E402
 
 PORT = 47_115
 """The address is part of what a call is found by, so it is the same in every recording."""
-FEW = ("--set", "budgets=[5]", "--set", "retrievers=[hybrid]", "--set", "workers=1")
+FEW = (
+    "budgets=[5]",
+    "retrievers=[hybrid]",
+    "judge_repeats=2",
+    "scratchpad_threshold=1000",
+    "scratchpad_target=500",
+    "workers=1",
+)
+"""Few arms; every verdict twice, and a scratchpad that has to be compressed."""
 
 
 class Server:
@@ -70,7 +79,8 @@ def main() -> None:
         asked = ("--models", models, "--yes")
         print(product.call(*GENERATE, *asked, "--out", work / GENERATED))
         print(product.call(*TALK, *asked, "--out", work / DIALOGUES))
-        run = ("run-all", "--data", work / GENERATED, "--name", product.name, *FEW)
+        few = [word for one in FEW for word in ("--set", one)]
+        run = ("run-all", "--data", work / GENERATED, "--name", product.name, *few)
         print(product.call(*run, *asked))
         print(product.call(*ASK, *asked, "--data", work / DIALOGUES, "--name", product.name))
         print(product.call("calls", "export", product.run, work / RUN))
@@ -79,6 +89,8 @@ def main() -> None:
             for path in (models, work / RUN, *stores):
                 held.add(path, path.relative_to(work))
         product.clear()
+    made = RECORDED.with_name("recorded_calls.json")
+    subprocess.run([sys.executable, ROOT / "benchmarks/digests.py", "--only", "recorded", "--out", made], check=True)
     print(f"wrote {RECORDED}: {RECORDED.stat().st_size:,} bytes")
 
 
