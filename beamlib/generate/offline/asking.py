@@ -19,9 +19,11 @@ _ADVICE = 0.4
 def information_extraction(window: Window) -> Iterator[Idea]:
     """A value, a day, a person or a choice with its reason, told once and never changed; or what was advised on it."""
     for fact in window.final():
+        if fact.kind.kind in ("tally", "list"):
+            continue  # told several times, and each time answered with other advice
         if window.rng.random() < _ADVICE:
             yield _advice(window, fact)
-        elif fact.kind.kind not in ("event", "tally", "list"):
+        elif fact.kind.kind != "event":
             yield _single(window, fact)
 
 

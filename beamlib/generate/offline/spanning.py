@@ -34,7 +34,7 @@ def _between(window: Window, first: Fact, second: Fact, days: int) -> Idea:
     def ask(shown: Shown) -> Reply:
         return {
             "question": question,
-            "answer": f"There are {count} between {names[0]} ({first.v}) and {names[1]} ({second.v}).",
+            "answer": f"There {'is' if days == 1 else 'are'} {count} between {names[0]} ({first.v}) and {names[1]} ({second.v}).",
             "difficulty": "medium",
             "temporal_type": "duration_calculation",
             "time_points": [f"{first.v}: {names[0]}", f"{second.v}: {names[1]}"],
