@@ -59,7 +59,7 @@ def _advice(window: Window, fact: Fact) -> Idea:
         ]
         turn = next((one for one in script.all_turns if one.entry.place == fact.place), None)
         advice = script.answer(turn, 0).advice[:4] if turn else ()
-        given = [one for one in advice if after and one.casefold() in after[0][1].casefold()]
+        given = list(dict.fromkeys(one for one in advice if after and one.casefold() in after[0][1].casefold()))
         return {
             "question": question if given else "",
             "answer": f"I suggested that you {series(given)}." if given else "",
