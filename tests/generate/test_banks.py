@@ -16,8 +16,9 @@ from beamlib.generate.offline.grammar import compiled, slots
 
 _SCOPE = {
     "it", "full", "ref", "other", "thing", "this", "bare", "person", "do", "do2", "why",
-    "risk", "want", "talk", "matter", "eg", "goal", "name", "clause", "aim", "act", "aim_title",
-    "echo", "rule", "about", "my_thing", "weekday", "v", "reason", "a", "task", "slip",
+    "risk", "want", "talk", "matter", "own", "do_this", "timed", "worry", "my_other", "fault", "goal", "name",
+    "clause", "aim", "act", "aim_title", "echo", "rule", "about", "my_thing", "weekday", "v", "reason", "a", "task",
+    "slip",
     "error", "line", "symptom", "wanted", "check", "np", "done", "first", "second", "parts", "theme",
     "count", "ask", "he", "place", "side", "topic", "worst", "who", "day", "what",
 }  # fmt: skip

@@ -76,7 +76,7 @@ def test_an_answer_mends_the_code_of_its_message() -> None:
     found = list(islice(exercises(world, rng), 60))
     assert len({one.message for one in found}) == 60
     for one in found:
-        draft = Draft(world, world.strands[0], world.strands[1], 0, random.Random(1), 600, "open_plain")
+        draft = Draft(world, world.strands[0], world.strands[1:2], 0, random.Random(1), 600, "open_plain")
         blocks = one.answer(draft)
         cures = [block for block in blocks if block.startswith("```")]
         assert len(cures) == 1

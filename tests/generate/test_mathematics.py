@@ -87,6 +87,18 @@ def test_calculus_agrees_with_numbers() -> None:
         assert value(problem.result) == pytest.approx(inner ** (q + 1) / (q + 1) * upper ** (p + 1) / (p + 1))
 
 
+def test_a_slip_is_wrong_and_has_an_explanation() -> None:
+    lists = grammar("Math").names
+    for family in FAMILIES:
+        for problem in drawn(family)[:20]:
+            assert f"fault_{problem.fault or family}" in lists
+    for problem in drawn("quadratic"):
+        slip, right = (set(re.findall(r"-?\d+", text)) for text in (problem.slip, problem.result))
+        assert slip != right
+    for problem in drawn("linear_equation"):
+        assert sp.Rational(problem.slip.removeprefix("x = ")) != sp.Rational(problem.result.removeprefix("x = "))
+
+
 def test_every_title_has_families_and_every_list_that_they_need() -> None:
     own = grammar("Math")
     for title in bank("Math").titles:

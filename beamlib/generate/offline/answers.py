@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from beamlib.generate.offline.facts import Entry, Strand
-from beamlib.generate.offline.grammar import Value, capital, is_plural, to_me, to_you
-from beamlib.generate.offline.scope import scope_of
+from beamlib.generate.offline.grammar import Value, capital, to_me, to_you
+from beamlib.generate.offline.scope import scope_of, title_case
 from beamlib.generate.offline.world import World
 from beamlib.text import count_tokens
 
@@ -18,6 +18,14 @@ _DOUBLED = re.compile(r"\b(?!that\b|had\b)([a-z]+) \1\b")
 _MARKS = re.compile(r",(?:\s*,)+")
 _SENTENCE_START = re.compile(r"(?<=[.!?] )[a-z]")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|mine|myself)\b")
+
+_ASKED = (
+    ("open_wrong", "", r"go wrong"), ("open_if", "", r"what (?:if|happens)"), ("open_who", "", r"\bwho\b"),
+    ("open_time", "", r"how (?:much|little|long|often)"), ("open_which", "act", r"better|wiser|smarter|more sensible"),
+    ("open_tell", "aim", r"explain to|convince|tell [A-Z]"), ("open_usual", "", r"usually|and what about"),
+    ("open_plan", "aim", r"\bplan|first step|checklist|schedule|start|begin"),
+)  # fmt: skip
+"""Kinds of questions: the list that answers one, what must be known of it, and how it is recognized."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +48,13 @@ class Answer:
 class Draft:
     """An answer being written to `entry` (None for talk without a new fact); `closing` is the question it ends with.
 
-    `aim` is what the user asked how to do, `act` what they asked whether to do; at most one is set.
+    `aim` is what the user asked how to do, `act` what they asked whether to do; at most one is set. `question` is the
+    sentence that asks.
     """
 
     world: World
     strand: Strand
-    other: Strand
+    others: Sequence[Strand]
     plan: int
     rng: random.Random
     target: int
@@ -55,14 +64,16 @@ class Draft:
     entry: Entry | None = None
     aim: str = ""
     act: str = ""
+    question: str = ""
     exercise: Exercise | None = None
     scope: dict[str, Value] = field(default_factory=dict)
     advice: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.scope = scope_of(self.world, self.strand, self.other, self.plan, self.rng, assistant=True)
-        aim = to_you(self.aim or self.world.grammar.fill("{want}", self.scope, self.rng))
-        self.scope |= {"aim": aim, "aim_title": aim, "act": to_you(self.act)}
+        act, about = to_you(self.act), to_you(self.act or self.aim or self.clause)
+        self.scope = scope_of(self.world, self.strand, self.others, self.plan, self.rng, assistant=True, about=about)
+        aim = to_you(self.aim) or self.world.grammar.fill("{want}", self.scope, self.rng)
+        self.scope |= {"aim": aim, "aim_title": title_case(aim), "act": act}
         self.headed = self.rng.choice(("### {}", "### {}", "**{}**", ""))
 
     def say(self, name: str, **pinned: Value) -> str:
@@ -79,7 +90,7 @@ def write_answer(draft: Draft) -> Answer:
     closing = draft.closing or draft.say("close")
     blocks = [_opening(draft), *(draft.exercise.answer(draft) if draft.exercise else [])]
     room = draft.target - count_tokens(" ".join([*blocks, closing]))
-    makers = [_steps, _points, _prose, _prose, _points, _plan, _table, _note]
+    makers: list[Callable[[Draft, int], list[str]]] = [_steps, _points, _prose, _prose, _points, _plan, _table, _note]
     order = [_steps if draft.rng.random() < 0.7 else _points, *draft.rng.sample(makers, len(makers))]
     while room > 25:
         maker = order.pop(0) if order else _prose
@@ -95,45 +106,39 @@ def _opening(draft: Draft) -> str:
     echo = to_you(draft.clause) if draft.clause else ""
     if echo and _FIRST_PERSON.search(echo):
         echo = ""
-    name = draft.opening if echo or draft.opening not in ("open_told", "open_update") else "open_plain"
+    name = draft.opening if echo or draft.opening not in ("open_told", "open_update", "open_worry") else "open_plain"
     rule = draft.entry.rule.rule if draft.entry and draft.entry.rule else ""
     about = to_you(draft.entry.occasion) if draft.entry else ""
     said = draft.say(name, echo=echo, rule=to_you(rule), about=about)
-    if rule:
-        return f"{said} {draft.say('rule_more')}"
-    return f"{said} {draft.say('open_act' if draft.act else 'open_aim')}" if draft.act or draft.aim else said
+    return f"{said} {draft.say('rule_more') if rule else _taken_up(draft, said)}".strip()
 
 
-def _steps(draft: Draft, room: int) -> list[str]:
-    """A numbered list of advice, each item with what to do in bold and a reason or a hint."""
-    first = not draft.advice
-    lines = []
-    for number in range(1, _count(draft, room, 28, 7) + 1):
-        do = tidy(draft.world.grammar.fill("{do}", draft.scope, draft.rng))
-        rest = draft.say("after_do")
-        if draft.rng.random() < 0.45:
-            rest = f"{rest} {draft.say('prose')}"
-        lines.append(f"{number}. **{capital(do)}**{rest if rest[0] in ',;.' else f' {rest[0].lower()}{rest[1:]}'}")
-        if first:
-            draft.advice.append(do)
+def _taken_up(draft: Draft, said: str) -> str:
+    """The answer to what was asked, by the kind of question; empty where nothing was and something is `said`."""
+    known = {"": True, "act": bool(draft.act), "aim": bool(draft.aim)}
+    for name, needed, pattern in _ASKED:
+        if known[needed] and re.search(pattern, draft.question):
+            return draft.say(name)
+    if draft.act:
+        return draft.say("open_agree" if draft.opening == "open_reply" else "open_act")
+    return draft.say("open_aim") if draft.aim else "" if said else draft.say("open_usual")
+
+
+def _items(draft: Draft, room: int, *, numbered: bool) -> list[str]:
+    """A list: numbered, of advice with a reason or a hint, or of things with what to do about each."""
+    first, lines = numbered and not draft.advice, list[str]()
+    for number in range(1, _count(draft, room, 28 if numbered else 34, 7 if numbered else 6) + 1):
+        slot = "{own}" if first else "{do}" if numbered else "{thing}"
+        head = tidy(draft.world.grammar.fill(slot, draft.scope, draft.rng))
+        rest = draft.say("after_do") if numbered else f": {capital(draft.say('item'))}"
+        more = f" {draft.say('prose')}" if draft.rng.random() < 0.42 else ""
+        blank = "" if rest[0] in ",;.:" else " "
+        lines.append(f"{f'{number}.' if numbered else '-'} **{capital(head)}**{blank}{rest}{more}")
+        draft.advice += [head] if first else []
     return [*draft.heading(), draft.say("list_lead"), "\n".join(lines)]
 
 
-def _points(draft: Draft, room: int) -> list[str]:
-    """A list of things, each in bold with what to do about it."""
-    lines = []
-    for _ in range(_count(draft, room, 34, 6)):
-        thing = tidy(draft.world.grammar.fill("{thing}", draft.scope, draft.rng))
-        pronoun = "them" if is_plural(thing) else "it"
-        said = draft.say("item", do=partial(_general, draft, pronoun))
-        if draft.rng.random() < 0.4:
-            said = f"{said} {draft.say('prose')}"
-        lines.append(f"- **{capital(thing)}**: {said}")
-    return [*draft.heading(), draft.say("list_lead"), "\n".join(lines)]
-
-
-def _general(draft: Draft, thing: str) -> str:
-    return draft.world.grammar.say("gdo", {**draft.scope, "this": thing}, draft.rng)
+_steps, _points = partial(_items, numbered=True), partial(_items, numbered=False)
 
 
 def _prose(draft: Draft, room: int) -> list[str]:
@@ -158,10 +163,12 @@ def _table(draft: Draft, room: int) -> list[str]:
 def _note(draft: Draft, room: int) -> list[str]:
     """A message that the user could send: it speaks as the user."""
     person = draft.rng.choice(draft.world.people[draft.plan])
-    mine = to_me(tidy(draft.world.grammar.fill("{thing}", draft.scope, draft.rng)))
-    lines = [draft.say(name, person=person, my_thing=mine) for name in ("note_hello", "note_body", "note_bye")]
+    thing = tidy(draft.world.grammar.fill("{thing}", draft.scope, draft.rng))
+    other = draft.world.grammar.fill("{other}", draft.scope, draft.rng)
+    pinned = {"person": person, "thing": thing, "my_thing": to_me(thing), "my_other": to_me(other)}
+    lines = [draft.say(name, **pinned) for name in ("note_hello", "note_body", "note_bye")]
     quoted = "\n>\n".join(f"> {line}" for line in lines)
-    return [*draft.heading(), draft.say("note_lead", person=person), quoted]
+    return [*draft.heading(), draft.say("note_lead", **pinned), quoted]
 
 
 def _count(draft: Draft, room: int, each: int, most: int) -> int:

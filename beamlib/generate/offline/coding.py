@@ -22,6 +22,7 @@ from beamlib.generate.offline.grammar import plural
 from beamlib.generate.offline.world import World
 
 _FILE = BANKS / "snippets.toml"
+_NAMED = re.compile(r"^\s*(?:async )?(?:def|function|func|class) (\w+)", re.MULTILINE)
 _SLOT = re.compile(r"«(\w+)(?::(\w+))?»")
 LANGUAGES = {"numpy": "python", "flask": "python", "node": "javascript", "browser": "javascript"}
 
@@ -134,11 +135,15 @@ def _exercise(world: World, snippet: Snippet, rng: random.Random) -> Exercise:
     message = said if form == "wanted" else f"{said}\n{fenced(getattr(snippet, form))}"
 
     def answer(draft: Draft) -> list[str]:
-        why = filled(snippet.gain if form == "slow" else snippet.why, words)
-        cure = fenced(snippet.faster if form == "slow" else snippet.fixed)
-        check = _small(filled(snippet.check, words))
-        found = [draft.say("code_why", reason=_small(why)), cure, draft.say("code_check", check=check)]
-        return [draft.say("code_draft", wanted=scope["wanted"]), *found[1:]] if form == "wanted" else found
+        cure = filled(snippet.faster if form == "slow" else snippet.fixed, words)
+        named = _NAMED.search(cure)
+        said = scope | {
+            "place": f"`{named[1]}`" if named else f"the part with the {filled('«entity:ws»', words)}",
+            "reason": _small(filled(snippet.gain if form == "slow" else snippet.why, words)),
+            "check": _small(filled(snippet.check, words)),
+        }  # fmt: skip
+        lead = {"wanted": "code_draft", "slow": "code_gain"}.get(form, "code_why")
+        return [draft.say(lead, **said), f"```{language}\n{cure}\n```", draft.say("code_check", **said)]
 
     return Exercise(message, answer)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from beamlib.errors import UserError
 
-NOUNS = frozenset({"thing", "this", "topic", "ref", "other", "full", "theme"})
+NOUNS = frozenset({"thing", "this", "topic", "ref", "other", "my_other", "full", "theme"})
 """Slots whose noun phrases verbs agree with."""
 Value = str | Callable[[], str]
 Part = str | tuple[Any, ...]

@@ -1,7 +1,8 @@
 """Problems in messages of the domain Math: drawn and solved with sympy, worded by the lists of `banks/math.toml`.
 
 A family draws a problem: what is given (it fills the list `task_<family>`), a slip that a learner makes, the steps
-(each the name of a list and what fills it) and the result. A title names the families that suit it.
+(each the name of a list and what fills it) and the result. `fault_<family>` says how the slip comes about, where a
+family has several slips `fault_<its fault>`. A title names the families that suit it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import comb, gcd, isqrt, perm
+from math import comb, gcd, perm
 from typing import Any
 
 import sympy as sp
@@ -31,6 +32,7 @@ class Problem:
     slip: str
     steps: tuple[tuple[str, str], ...]
     result: str
+    fault: str = ""
 
 
 def tex(value: Any) -> str:
@@ -47,13 +49,14 @@ def linear_equation(rng: random.Random) -> Problem:
     a += c
     left, right = a * X + b, c * X + (a - c) * root + b
     return Problem(
-        (tex(sp.Eq(left, right)),), f"x = {root + 1}",
+        (tex(sp.Eq(left, right)),), f"x = {sp.Rational((a - c) * root, a + c)}",
         (("collect", tex(sp.Eq((a - c) * X, (a - c) * root))), ("divide", tex(a - c))), f"x = {root}",
     )  # fmt: skip
 
 
 def quadratic(rng: random.Random) -> Problem:
-    one, two = rng.sample([number for number in range(-12, 13) if number], 2)
+    one = _nonzero(rng, 12)
+    two = rng.choice([number for number in range(-12, 13) if number not in (0, one, -one)])
     lead = rng.choice((1, 1, 2, 3))
     whole = sp.expand(lead * (X - one) * (X - two))
     return Problem(
@@ -79,22 +82,26 @@ def linear_system(rng: random.Random) -> Problem:
 def derivative(rng: random.Random) -> Problem:
     a, b, k = rng.randint(2, 9), _nonzero(rng, 9), rng.randint(2, 6)
     inner = rng.choice((sp.sin(a * X), sp.exp(a * X), sp.log(X), sp.cos(a * X), sp.sqrt(X)))
-    whole = rng.choice((X**k * inner, inner * (X + b), (a * X + b) ** (k + 1), inner + b * X**k))
+    whole, slip, fault = rng.choice((
+        (X**k * inner, k * X ** (k - 1) * sp.diff(inner, X), "product"),
+        (inner * (X + b), sp.diff(inner, X), "product"),
+        ((a * X + b) ** (k + 1), (k + 1) * (a * X + b) ** k, "chain"),
+        (inner + b * X**k, sp.diff(inner, X) + b * X ** (k - 1), "power"),
+    ))  # fmt: skip
     found = sp.diff(whole, X)
-    return Problem(
-        (tex(whole),), tex(sp.diff(inner, X) * k * X ** (k - 1)),
-        (("rule_diff", tex(whole)), ("simplify", tex(sp.factor(found)))), tex(found),
-    )  # fmt: skip
+    neat = found if fault == "power" else sp.factor(found)
+    steps = (("rule_diff", tex(found)), ("simplify", tex(neat)))[: 1 + (neat != found)]
+    return Problem((tex(whole),), tex(slip), steps, tex(neat), fault)
 
 
 def integral(rng: random.Random) -> Problem:
-    low, high, k, a, b = rng.randint(0, 2), rng.randint(3, 5), rng.randint(1, 4), rng.randint(2, 9), _nonzero(rng, 9)
+    low, high, k, a, b = rng.randint(1, 2), rng.randint(3, 5), rng.randint(1, 4), rng.randint(2, 9), _nonzero(rng, 9)
     poly = sp.Poly(a * X**k + b * X + rng.randint(0, 8), X)
     whole, inner = poly.as_expr(), poly.integrate(X).as_expr()
-    value = inner.subs(X, high) - inner.subs(X, low)
+    upper, lower = inner.subs(X, high), inner.subs(X, low)
     return Problem(
-        (f"\\(\\int_{{{low}}}^{{{high}}} {sp.latex(whole)}\\,dx\\)",), tex(inner.subs(X, high) + a),
-        (("antiderivative", tex(inner)), ("bounds", f"from {low} to {high}")), tex(value),
+        (f"\\(\\int_{{{low}}}^{{{high}}} \\left({sp.latex(whole)}\\right)\\,dx\\)",), tex(upper),
+        (("antiderivative", tex(inner)), ("bounds", f"{tex(upper)} minus {tex(lower)}")), tex(upper - lower),
     )  # fmt: skip
 
 
@@ -124,7 +131,7 @@ def arithmetic_sequence(rng: random.Random) -> Problem:
     last = first + (count - 1) * step
     return Problem(
         (str(count), f"{first}, {first + step}, {first + 2 * step}"),
-        str(count * (first + last + step) // 2),
+        str(sp.Rational(count * (first + last + step), 2)),
         (("last_term", f"\\(a_{{{count}}} = {last}\\)"), ("formula", "\\(S_n = \\frac{n}{2}(a_1 + a_n)\\)")),
         str(sp.Rational(count * (first + last), 2)),
     )  # fmt: skip
@@ -133,11 +140,11 @@ def arithmetic_sequence(rng: random.Random) -> Problem:
 def triangle(rng: random.Random) -> Problem:
     a, b, degrees = rng.randint(3, 19), rng.randint(3, 19), rng.choice((60, 90, 120))
     square = a * a + b * b - {60: a * b, 90: 0, 120: -a * b}[degrees]
+    slip = f"{a + b} cm" if degrees == 90 else f"about {(a * a + b * b) ** 0.5:.2f} cm"
     return Problem(
-        (str(a), str(b), str(degrees)),
-        f"{isqrt(a * a + b * b + 1)} cm",
+        (str(a), str(b), str(degrees)), slip,
         (("law", "\\(c^2 = a^2 + b^2 - 2ab\\cos\\gamma\\)"), ("insert", f"\\(c^2 = {square}\\)")),
-        f"c = {tex(sp.sqrt(square))} cm, about {float(sp.sqrt(square)):.2f} cm",
+        f"c = {tex(sp.sqrt(square))} cm, about {float(sp.sqrt(square)):.2f} cm", "legs" if degrees == 90 else "",
     )  # fmt: skip
 
 
@@ -151,9 +158,10 @@ def trigonometric(rng: random.Random) -> Problem:
     shift = rng.choice((sp.pi / 2, sp.pi, sp.pi / 3, sp.pi / 4, sp.pi / 6))
     wave = rng.choice((sp.sin, sp.cos))
     value = _exact(wave, angle + shift)
+    law = "\\sin a\\cos b + \\cos a\\sin b" if wave is sp.sin else "\\cos a\\cos b - \\sin a\\sin b"
     return Problem(
         (f"\\(\\{wave.__name__}\\left({sp.latex(angle)} + {sp.latex(shift)}\\right)\\)",),
-        tex(wave(angle) + wave(shift)), (("addition", wave.__name__), ("simplify", tex(value))), tex(value),
+        tex(wave(angle) + wave(shift)), (("addition", f"\\(\\{wave.__name__}(a + b) = {law}\\)"),), tex(value),
     )  # fmt: skip
 
 
@@ -162,7 +170,7 @@ def dice(rng: random.Random) -> Problem:
     ways = sum(1 for one in range(1, sides + 1) if 1 <= total - one <= sides)
     value = sp.Rational(ways, sides * sides)
     return Problem(
-        (str(sides), str(total)), tex(sp.Rational(ways + 1, 2 * sides)),
+        (str(sides), str(total)), tex(sp.Rational(ways, 2 * sides)),
         (("count", f"{ways} pairs"), ("out_of", f"{sides * sides} equally likely pairs")), tex(value),
     )  # fmt: skip
 
@@ -178,10 +186,11 @@ def combinations(rng: random.Random) -> Problem:
 
 def bayes(rng: random.Random) -> Problem:
     ill, hit, false = rng.randint(1, 12), rng.randint(85, 99), rng.randint(2, 12)
-    value = sp.Rational(ill * hit, ill * hit + (100 - ill) * false)
+    true, wrong = ill * hit, (100 - ill) * false
+    value = sp.Rational(true, true + wrong)
     return Problem(
         (str(ill), str(hit), str(false)),
-        f"{hit}%", (("bayes", f"{ill * hit} against {(100 - ill) * false}"), ("simplify", tex(value))),
+        f"{hit}%", (("bayes", f"{true} against {wrong}"), ("simplify", f"\\(\\frac{{{true}}}{{{true} + {wrong}}}\\)")),
         f"{tex(value)}, about {float(value):.3f}",
     )  # fmt: skip
 
@@ -191,7 +200,8 @@ def modular(rng: random.Random) -> Problem:
     a, right = rng.randint(3, modulus - 2), rng.randint(2, modulus - 1)
     inverse = pow(a, -1, modulus)
     return Problem(
-        (f"\\({a}x \\equiv {right} \\pmod{{{modulus}}}\\)",), f"x = {right // a + 1}",
+        (f"\\({a}x \\equiv {right} \\pmod{{{modulus}}}\\)",),
+        f"\\(x \\equiv {a * right % modulus} \\pmod{{{modulus}}}\\)",
         (("inverse", f"{inverse}"), ("multiply", f"\\(x \\equiv {inverse}\\cdot {right}\\)")),
         f"\\(x \\equiv {inverse * right % modulus} \\pmod{{{modulus}}}\\)",
     )  # fmt: skip
@@ -201,7 +211,7 @@ def greatest_divisor(rng: random.Random) -> Problem:
     common, one, two = rng.randint(3, 36), rng.randint(5, 29), rng.randint(5, 29)
     a, b = common * max(one, two + 1), common * min(one, two)
     return Problem(
-        (str(a), str(b)), str(min(a, b) % 7 + 1),
+        (str(a), str(b)), str(a % b or gcd(a, b)),
         (("remainder", f"\\({a} = {a // b}\\cdot {b} + {a % b}\\)"), ("repeat", f"{gcd(a, b)}")), str(gcd(a, b)),
     )  # fmt: skip
 
@@ -232,7 +242,7 @@ def distance(rng: random.Random) -> Problem:
     value = sp.Rational(abs(a * x + b * y + k), c)
     return Problem(
         (str(x), str(y), tex(sp.Eq(a * X + b * Y + k, 0))),
-        str(abs(a * x + b * y + k)), (("insert", str(a * x + b * y + k)), ("normal", str(c))), tex(value),
+        tex(abs(a * x + b * y + k)), (("insert", str(a * x + b * y + k)), ("normal", str(c))), tex(value),
     )  # fmt: skip
 
 
@@ -252,8 +262,9 @@ def double_integral(rng: random.Random) -> Problem:
     a, b, p, q = rng.randint(1, 4), rng.randint(1, 4), rng.randint(1, 3), rng.randint(0, 2)
     inner = sp.Rational(b ** (q + 1), q + 1)
     return Problem(
-        (f"\\(\\int_0^{{{a}}}\\int_0^{{{b}}} {sp.latex(X**p * Y**q)}\\,dy\\,dx\\)",), str(a * b),
-        (("inner", tex(inner * X**p)), ("bounds", f"from 0 to {a}")), tex(inner * sp.Rational(a ** (p + 1), p + 1)),
+        (f"\\(\\int_0^{{{a}}}\\int_0^{{{b}}} {sp.latex(X**p * Y**q)}\\,dy\\,dx\\)",), tex(a * b),
+        (("inner", tex(inner * X**p)), ("antiderivative", tex(inner * X ** (p + 1) / (p + 1)))),
+        tex(inner * sp.Rational(a ** (p + 1), p + 1)),
     )  # fmt: skip
 
 
@@ -262,13 +273,13 @@ def linear_ode(rng: random.Random) -> Problem:
     fixed = sp.Rational(-c, k)
     found = fixed + (start - fixed) * sp.exp(k * T)
     return Problem(
-        (f"\\(y' = {k}y {'+' if c > 0 else '-'} {abs(c)}\\)", str(start)), tex(start * sp.exp(k * T)),
+        (f"\\(y' = {sp.latex(k * Y + c)}\\)", str(start)), tex(start * sp.exp(k * T)),
         (("fixed", tex(fixed)), ("constant", tex(start - fixed))), f"\\(y(t) = {sp.latex(found)}\\)",
     )  # fmt: skip
 
 
 def heat_equation(rng: random.Random) -> Problem:
-    modes, speed = rng.randint(1, 7), rng.randint(1, 9)
+    modes, speed = rng.randint(2, 8), rng.randint(2, 9)
     size = rng.randint(2, 12)
     decay = f"e^{{-{speed * modes * modes}\\pi^2 t}}"
     return Problem(
@@ -282,10 +293,11 @@ def heat_equation(rng: random.Random) -> Problem:
 def inner_product(rng: random.Random) -> Problem:
     one, two = rng.randint(1, 5) * X + _nonzero(rng, 6), rng.randint(1, 4) * X ** rng.randint(1, 3) + _nonzero(rng, 5)
     poly = sp.Poly(one * two, X)
-    product, value = poly.as_expr(), poly.integrate(X).as_expr().subs(X, 1)
+    product, whole = poly.as_expr(), poly.integrate(X).as_expr()
     return Problem(
         (tex(one), tex(two)), tex(product.subs(X, 1)),
-        (("product", tex(product)), ("bounds", "from 0 to 1")), tex(value),
+        (("product", tex(product)), ("antiderivative", tex(whole))),
+        tex(whole.subs(X, 1)),
     )  # fmt: skip
 
 
@@ -302,9 +314,10 @@ def angle_defect(rng: random.Random) -> Problem:
 def fractions(rng: random.Random) -> Problem:
     below, under = rng.sample(range(3, 17), 2)
     one, two = sp.Rational(rng.randint(1, below - 1), below), sp.Rational(rng.randint(1, under - 1), under)
+    below = sp.ilcm(one.q, two.q)
     return Problem(
         (tex(one), tex(two)), tex(sp.Rational(one.p + two.p, one.q + two.q)),
-        (("common", str(sp.ilcm(one.q, two.q))), ("simplify", tex(one + two))), tex(one + two),
+        (("common", str(below)), ("sum", f"{one * below} + {two * below}")), tex(one + two),
     )  # fmt: skip
 
 
@@ -346,8 +359,10 @@ def _exercise(world: World, family: str, problem: Problem, rng: random.Random) -
     message = world.grammar.say("math_shown", words, rng)
 
     def answer(draft: Draft) -> list[str]:
+        fault = draft.say(f"fault_{problem.fault or family}")
         lines = [f"{at}. {draft.say(f'math_{name}', a=a)}" for at, (name, a) in enumerate(problem.steps, start=1)]
         lines.append(f"{len(lines) + 1}. {draft.say('math_result', a=problem.result)}")
-        return [draft.say("math_begin", task=task), "\n".join(lines), draft.say("math_check", slip=problem.slip)]
+        checked = draft.say("math_check", slip=problem.slip, fault=fault)
+        return [draft.say("math_begin", task=task), "\n".join(lines), checked]
 
     return Exercise(message, answer)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from beamlib.generate.offline.facts import Strand
-from beamlib.generate.offline.grammar import Value, capital, to_me, to_you
+from beamlib.generate.offline.grammar import Value, capital, is_plural, to_me, to_you
 from beamlib.generate.offline.world import World
+from beamlib.generate.probes.wording import content
 
-_OWN_DO, _OWN_WHY, _OWN_RISK = 0.6, 0.6, 0.65
-"""How often advice, reasons and dangers are the strand's own; else general ones, filled with the strand's things."""
+_OWN_DO = 0.9
+"""How often advice outside the first list is the strand's own; else a general act. Users always speak of the former."""
+_NAMED = 3  # people that an answer speaks of
+_TIMED = re.compile(
+    r"\b(?:before|after|until|once|twice|when|while|as soon as|first|last|next|early|ahead|late|later|daily|every|each"
+    r"|\w*days?|(?:week|month|year|hour|minute|morning|evening|night)\w*|noon|together)\b"
+)
+"""What says when something is to be done, or with whom; nothing more is said of that then."""
+_SMALL = {"a", "an", "the", "and", "or", "but", "of", "in", "on", "at", "to", "for", "by", "with", "from", "as"}
+_words = cache(content)
 
 
 class Deck:
@@ -19,67 +30,84 @@ class Deck:
     def __init__(self, texts: Sequence[str], rng: random.Random) -> None:
         self._texts, self._rng = texts, rng
         self._left: list[str] = []
+        self._last = ""
 
-    def draw(self) -> str:
-        """The next phrase."""
+    def draw(self, near: frozenset[str] = frozenset(), *, fitting: bool = False) -> str:
+        """The next phrase: of those left, one that shares most content words with `near`.
+
+        With `fitting` it is left, and the answer empty, if it shares none.
+        """
         if not self._left:
-            self._left = self._rng.sample(self._texts, len(self._texts))
-        return self._left.pop()
+            self._left = [one for one in self._rng.sample(self._texts, len(self._texts)) if one != self._last]
+        text = max(self._left, key=lambda one: len(near & _words(one))) if near else self._left[-1]
+        if fitting and not near & _words(text):
+            return ""
+        self._left.remove(text)
+        self._last = text
+        return text
 
 
 def scope_of(
-    world: World, strand: Strand, other: Strand, plan: int, rng: random.Random, *, assistant: bool,
-    last: dict[str, str] | None = None, matters: Sequence[str] = (),
+    world: World, strand: Strand, others: Sequence[Strand], plan: int, rng: random.Random, *, assistant: bool,
+    last: dict[str, str] | None = None, matters: Sequence[str] = (), about: str = "",
 ) -> dict[str, Value]:  # fmt: skip
     """A scope for the lists of `user.toml`, or of `assistant.toml` with the user's words turned to `you`.
 
+    `others` are strands that are under way as well; a message speaks of one of them.
+
     `last` takes down the phrase of each kind that was drawn last; `matters` are noun phrases of what was told before.
+    The assistant begins `about` what was asked, and each phrase of the strand is near to the one before it.
     """
     kind, grammar = strand.kind, world.grammar
     words = world.scope(strand, plan, rng)
-    turned: Callable[[str], str] = to_you if assistant else to_me
-    things, wants = Deck(kind.things, rng), Deck(kind.want, rng)
-    own = {name: Deck(texts, rng) for name, texts in (("do", kind.do), ("why", kind.why), ("risk", kind.risk))}
-    examples = Deck(grammar.texts("example"), rng)
-    talk, people = Deck(kind.talk, rng), Deck(world.people[plan], rng)
+    turned: Callable[[str], str] = to_you if assistant else str
+    decks = {name: Deck(getattr(kind, name), rng) for name in ("do", "why", "risk", "want", "things", "talk")}
+    known = world.people[plan]
+    elsewhere = Deck([turned(world.scope(one, plan, rng)["ref"]) for one in others], rng)
+    people = Deck(rng.sample(known, min(_NAMED, len(known))) if assistant else known, rng)
+    said = {"do": about} if last is None else last
+    near = content(about)
     scope: dict[str, Value] = {}
 
-    def drawn(name: str, share: float) -> Callable[[], str]:
-        general = f"g{name}"
-
-        def draw() -> str:
-            own_one = not assistant or rng.random() < share
-            text = own[name].draw() if own_one else grammar.say(general, scope, rng)
-            text = grammar.fill(text, scope, rng)
-            return noted(name, text if assistant else to_me(text))
-
-        return draw
-
     def noted(name: str, text: str) -> str:
-        if last is not None:
-            last[name] = text
+        nonlocal near
+        said[name] = text = text if assistant or name in ("talk", "want") else to_me(text)
+        near = content(text if assistant else "")
         return text
 
-    def thing() -> str:
-        return grammar.fill(things.draw(), words, rng)
+    def drawn(name: str, *, fitting: bool = False) -> str:
+        text = decks[name].draw(near, fitting=fitting)
+        return noted(name, grammar.fill(text, words if name == "things" else scope, rng)) if text else ""
+
+    def do(this: str = "") -> str:
+        """Own advice or a general act; with `this`, a pronoun, only what fits the thing said before."""
+        own = drawn("do", fitting=True) if this else drawn("do") if not assistant or rng.random() < _OWN_DO else ""
+        return own or noted("do", grammar.say("gdo", {**scope, "this": this or drawn("things")}, rng))
+
+    def reason() -> str:
+        before, why = near, drawn("why")
+        return grammar.say("reason_near" if before & content(why) else "reason_far", {"why": why}, rng)
 
     scope |= {
         "it": words["it"],
-        "ref": turned(words["ref"]) if assistant else words["ref"],
-        "full": turned(words["full"]) if assistant else words["full"],
-        "other": turned(world.scope(other, plan, rng)["ref"]) if assistant else world.scope(other, plan, rng)["ref"],
-        "thing": thing if assistant else lambda: to_me(thing()),
-        "this": thing if assistant else lambda: to_me(thing()),
-        "bare": lambda: title_case(thing()),
+        "ref": turned(words["ref"]),
+        "full": turned(words["full"]),
+        "other": elsewhere.draw if assistant else elsewhere.draw(),
+        "thing": lambda: drawn("things"),
+        "bare": lambda: title_case(drawn("things")),
         "person": people.draw,
-        "do": drawn("do", _OWN_DO),
-        "do2": drawn("do", _OWN_DO),
-        "why": drawn("why", _OWN_WHY),
-        "risk": drawn("risk", _OWN_RISK),
-        "want": lambda: noted("want", grammar.fill(wants.draw(), scope, rng)),
-        "talk": lambda: grammar.fill(talk.draw(), scope, rng),
-        "matter": (lambda: rng.choice(matters)) if matters else lambda: to_me(thing()),
-        "eg": examples.draw,
+        "own": lambda: drawn("do"),
+        "do": do,
+        "do2": do,
+        "do_this": lambda: do("them" if is_plural(said["things"]) else "it"),
+        "why": lambda: drawn("why"),
+        "reason": reason,
+        "risk": lambda: drawn("risk"),
+        "timed": lambda: grammar.say("apart" if _TIMED.search(said["do"]) else "times", scope, rng),
+        "want": lambda: turned(drawn("want")),
+        "talk": lambda: drawn("talk"),
+        "worry": lambda: turned(drawn("talk")),
+        "matter": (lambda: rng.choice(matters)) if matters else lambda: drawn("things"),
         "goal": world.title.goal,
         "name": world.story.profile.name.split()[0],
     }
@@ -87,7 +115,7 @@ def scope_of(
 
 
 def title_case(phrase: str) -> str:
-    """A noun phrase as a heading: without its article, the larger words with a capital."""
+    """A phrase as a heading: without a noun phrase's article, all but the small words with a capital."""
     words = phrase.split()
     words = words[1:] if words[0] in ("the", "your", "my", "a", "an") else words
-    return " ".join(capital(word) if len(word) > 3 or at == 0 else word for at, word in enumerate(words))
+    return " ".join(word if at and word in _SMALL else capital(word) for at, word in enumerate(words))

@@ -7,6 +7,7 @@ and from random generators of their own, so that a plan is the same whether the 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -32,8 +33,10 @@ _OPENING: Mapping[str, str] = {
 }  # fmt: skip
 _SPECIAL = ("update", "instruction", "contradiction")
 _TWICE = 0.25  # how often a turn that has a reply or a follow-up has a second one
+_OTHERS = 3
 _SHOWN = 0.75
 """How often a message of coding or mathematics shows code or a problem."""
+_ASKS = re.compile(r"[^.!?:]*\?")
 _SHOWING = ("opening", "fact", "dig", "update")
 _PINNED: Mapping[str, str] = {"topic": "thing", "act": "do", "worst": "risk", "who": "person", "day": "weekday"}
 """What an answer's last sentence and the message that takes it up have in common: slots and what fills them."""
@@ -65,7 +68,7 @@ class Step:
     text: str
     purpose: str
     strand: Strand
-    other: Strand
+    others: Sequence[Strand]
     entry: Entry | None = None
     closing: str = ""
     takes_up: str = ""
@@ -117,29 +120,21 @@ class PlanScript:
 
     def aside(self, message: str, strand: Strand) -> str:
         """An answer to a message that is not the author's own (somebody edited a file): advice on a strand."""
-        step = Step(message, "dig", strand, self._other(strand, 1), target=self._usual)
+        step = Step(message, "dig", strand, self._others(strand, 1), target=self._usual)
         return self._answered(step, message).text
 
     def _answered(self, step: Step, message: str) -> Answer:
-        clause = step.entry.clause if step.entry is not None and step.purpose in ("fact", "update", "opening") else ""
-        opening = _OPENING.get(step.purpose, "open_plain")
+        told = step.entry is not None and step.purpose in ("fact", "update", "opening")
+        clause = step.entry.clause if step.entry is not None and told else step.asked.get("talk", "")
+        opening = _OPENING.get(step.purpose, "open_worry")
         rng = random.Random(f"answer {self._key} {message}")
+        asks = "".join(_ASKS.findall(message.partition("\n")[0])[-1:])
         return write_answer(
             Draft(
-                self.world,
-                step.strand,
-                step.other,
-                self.plan,
-                rng,
-                step.target,
-                opening,
-                clause,
-                step.closing,
-                step.entry,
-                *_question(message, step.asked),
-                step.exercise,
+                self.world, step.strand, step.others, self.plan, rng, step.target, opening, clause, step.closing,
+                step.entry, *_question(message, step.asked), asks, step.exercise,
             )
-        )
+        )  # fmt: skip
 
     def _questions(self, batch: int) -> list[tuple[Entry, str]]:
         """What is asked in a sub-plan: bullets with what each message about them is for, in order."""
@@ -159,14 +154,14 @@ class PlanScript:
         return ScriptTurn(entry, [self._step(entry.strand, purpose, entry.place[1], entry, text)])
 
     def _step(self, strand: Strand, purpose: str, batch: int, entry: Entry | None = None, text: str = "") -> Step:
-        other, asked, rng, takes_up = self._other(strand, batch), dict[str, str](), self._rng, ""
+        others, asked, rng, takes_up = self._others(strand, batch), dict[str, str](), self._rng, ""
         added_up = entry is not None and entry.fact is not None and entry.fact.kind.kind == "tally"
         shown = purpose in _SHOWING and not added_up and rng.random() < _SHOWN
         exercise = next(self._exercises, None) if shown else None
         if not text:
             grammar = self.world.grammar
             matters = [one.kind.np for one in strand.told if one.place[:2] < (self.plan, batch)]
-            scope = scope_of(self.world, strand, other, self.plan, rng, assistant=False, last=asked, matters=matters)
+            scope = scope_of(self.world, strand, others, self.plan, rng, assistant=False, last=asked, matters=matters)
             told = entry is not None and purpose != "dig"
             scope["clause"] = (entry.clause or entry.text.rstrip(".")) if entry is not None and told else scope["talk"]
             if not told and purpose != "dig":
@@ -178,12 +173,12 @@ class PlanScript:
             text = sentence(tidy(said))
         text = f"{text}\n{exercise.message}" if exercise else text
         closing = sentence(tidy(to_you(takes_up))) if takes_up else ""
-        return Step(text, purpose, strand, other, entry, takes_up=closing, exercise=exercise, asked=asked)
+        return Step(text, purpose, strand, others, entry, takes_up=closing, exercise=exercise, asked=asked)
 
-    def _other(self, strand: Strand, batch: int) -> Strand:
-        """Another strand that is talked about in the same sub-plan."""
-        here = [one.strand for one in self.world.entries[self.plan, batch] if one.strand is not strand]
-        return self._rng.choice(here or self.world.strands)
+    def _others(self, strand: Strand, batch: int) -> list[Strand]:
+        """Some other strands that are talked about in the same sub-plan, at least one."""
+        here = {one.strand: None for one in self.world.entries[self.plan, batch] if one.strand is not strand}
+        return self._rng.sample(list(here) or self.world.strands, min(_OTHERS, len(here) or 1))
 
     def _trigger(self) -> None:
         """Let some answers end in a question and some users ask back, as often as the published data do."""

@@ -1,0 +1,119 @@
+"""What the assistant of the offline author says: to the question, of the strand, and nothing that does not fit."""
+
+from __future__ import annotations
+
+import random
+import re
+from itertools import pairwise
+
+import pytest
+
+from beamlib.generate.offline.answers import Draft, write_answer
+from beamlib.generate.offline.bank import common, grammar
+from beamlib.generate.offline.grammar import compiled, to_you
+from beamlib.generate.offline.scope import Deck, scope_of, title_case
+from beamlib.generate.offline.script import Measures, PlanScript
+from beamlib.generate.offline.world import World
+from beamlib.generate.pipeline import Commission
+from beamlib.generate.probes.wording import content
+from beamlib.params import usual_parameters
+
+DOMAINS = ("Career and Professional Development", "Coding", "Math")
+_TIME = re.compile(r"\b(?:on|by|before) [A-Z][a-z]+day\b|\b(?:this|next) week\b|weekend|few days|before you|as soon as")
+
+
+def world(domain: str = DOMAINS[0]) -> World:
+    return World(Commission(usual_parameters("100K", generation_seed=4, domain=domain)).story())
+
+
+def pattern(text: str) -> str:
+    """A regular expression for all that a phrase of a bank can say."""
+    found = ""
+    for part in compiled(text):
+        if isinstance(part, str):
+            found += re.escape(part)
+        elif len(part) == 1:
+            found += f"(?:{'|'.join(map(_joined, part[0]))})"
+        else:
+            found += ".+"
+    return found
+
+
+def _joined(parts: tuple[object, ...]) -> str:
+    return "".join(re.escape(part) if isinstance(part, str) else ".*" for part in parts)
+
+
+def drafts(opening: str = "open_plain", **asked: str) -> list[Draft]:
+    one = world()
+    others = one.strands[1:3]
+    return [
+        Draft(one, one.strands[0], others, 0, random.Random(seed), 300, opening, **asked)  # type: ignore[arg-type]
+        for seed in range(40)
+    ]
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_the_first_list_advises_what_the_strand_does_and_nothing_general(domain: str) -> None:
+    script = PlanScript(world(domain), 0, Measures(60_000, 10, 5))
+    advised = [
+        (step.strand, one)
+        for turn in script.all_turns
+        for number, step in enumerate(turn.steps)
+        for one in script.answer(turn, number).advice
+    ]
+    assert len(advised) > 100
+    own = {strand: [re.compile(pattern(text)) for text in strand.kind.do] for strand, _ in advised}
+    assert not [one for strand, one in advised if not any(text.fullmatch(one) for text in own[strand])]
+
+
+def test_an_answer_begins_with_what_was_asked() -> None:
+    aim, act = "keep my notes in one place", "call the office"
+    for draft in drafts(aim=aim):
+        assert to_you(aim) in write_answer(draft).text.split("\n\n")[0]
+    for draft in drafts(act=act):
+        assert act in write_answer(draft).text.split("\n\n")[0].lower()
+
+
+def test_a_question_of_its_own_kind_is_answered_by_that_kind() -> None:
+    for draft in drafts(act="call the office", question=" what could go wrong if I call the office?"):
+        first = write_answer(draft).text.split("\n\n")[0]
+        assert any(re.search(pattern(risk), first) for risk in draft.strand.kind.risk), first
+    for draft in drafts(question=" who should I ask about it?"):
+        first = write_answer(draft).text.split("\n\n")[0]
+        assert any(name in first for name in draft.world.people[0]), first
+
+
+def test_advice_that_says_when_gets_no_second_time() -> None:
+    one = world()
+    said = set()
+    for about in ("swap notes once a week", "call the office"):
+        for seed in range(60):
+            rng = random.Random(seed)
+            scope = scope_of(one, one.strands[0], one.strands[1:2], 0, rng, assistant=True, about=about)
+            timed = scope["timed"]
+            said.add((about, bool(_TIME.search(timed() if callable(timed) else timed))))
+    assert ("swap notes once a week", True) not in said
+    assert ("call the office", True) in said
+
+
+def test_phrases_follow_what_was_said_before_and_do_not_come_twice_in_a_row() -> None:
+    deck = Deck(["ask the tax office", "read the lease", "paint the door"], random.Random(1))
+    assert deck.draw(content("the lease of the flat")) == "read the lease"
+    assert deck.draw(content("unpaid tax")) == "ask the tax office"
+    assert deck.draw(content("a door"), fitting=True) == "paint the door"
+    assert deck.draw(content("the doors"), fitting=True) == ""
+    again = [deck.draw(content("the lease")) for _ in range(30)]
+    assert all(one != two for one, two in pairwise(again))
+
+
+def test_general_tips_name_something_of_the_conversation() -> None:
+    """A tip without a name, a day or a strand in it would stand in every chat."""
+    lists = common().lists
+    assert not [tip for tip in lists["tip"] if not re.search(r"\{(?:person|Person|other|weekday)\}", tip)]
+    assert not [one for one in lists["apart"] if _TIME.search(one)]
+    assert not {"image", "example", "gwhy", "grisk"} & grammar("Coding").names
+
+
+def test_headings_have_capitals_but_for_small_words() -> None:
+    assert title_case("the list of standing payments") == "List of Standing Payments"
+    assert title_case("decide what not to cover") == "Decide What Not to Cover"
