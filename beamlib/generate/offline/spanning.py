@@ -30,11 +30,12 @@ def _between(window: Window, first: Fact, second: Fact, days: int) -> Idea:
     names = (window.named(first), window.named(second))
     question = window.say("ask_days", first=names[0], second=names[1])
     count = f"{days} {'day' if days == 1 else 'days'}"
+    between = f"between {names[0]} ({first.v}) and {names[1]} ({second.v})"
 
     def ask(shown: Shown) -> Reply:
         return {
             "question": question,
-            "answer": f"There {'is' if days == 1 else 'are'} {count} between {names[0]} ({first.v}) and {names[1]} ({second.v}).",
+            "answer": f"There {'is' if days == 1 else 'are'} {count} {between}.",
             "difficulty": "medium",
             "temporal_type": "duration_calculation",
             "time_points": [f"{first.v}: {names[0]}", f"{second.v}: {names[1]}"],
