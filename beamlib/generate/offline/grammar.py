@@ -39,7 +39,9 @@ _AFTER_HEAD = re.compile(
     r" (?:of|for|from|with|in|on|at|to|about|that|who|by|over|under|around|between|behind|before|after|near)\b.*"
 )
 _PAIR = re.compile(r" and (?:the|my|your) ")
-_ARTICLE = re.compile(r"\b([Aa])n? (?!(?:and|or|is|in|to|of)\b)([A-Za-z][\w'-]*)")
+_ARTICLE = re.compile(  # passes over most articles that are right: this is asked of every phrase
+    r" (a(?= [aeiouhAEFHILMNORSX])|an(?= [^aeioAEIO])) (?!(?:and|or|is|in|to|of)\b)([A-Za-z][\w'-]*)"
+)
 _WORD = re.compile(r"(?<!-)[A-Za-z']+")
 _I_WAS = re.compile(r"\b(I|we) was(n't)?\b")
 _WAS_I = re.compile(r"\bwas I\b")
@@ -85,7 +87,7 @@ def with_article(phrase: str) -> str:
 
 def articles(text: str) -> str:
     """`text` with `a` or `an` as the sound of the next word wants it, wherever an article stands."""
-    return _ARTICLE.sub(lambda found: f"{found[1]}{with_article(found[2])[1:]}", text)
+    return _ARTICLE.sub(lambda found: f" {with_article(found[2]).partition(' ')[0]} {found[2]}", f" {text}")[1:]
 
 
 @cache
