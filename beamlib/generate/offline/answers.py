@@ -90,8 +90,8 @@ def write_answer(draft: Draft) -> Answer:
     closing = draft.closing or draft.say("close")
     blocks = [_opening(draft), *(draft.exercise.answer(draft) if draft.exercise else [])]
     room = draft.target - count_tokens(" ".join([*blocks, closing]))
-    makers: list[Callable[[Draft, int], list[str]]] = [_steps, _points, _prose, _prose, _points, _plan, _table, _note]
-    order = [_steps if draft.rng.random() < 0.7 else _points, *draft.rng.sample(makers, len(makers))]
+    makers: list[Maker] = [_steps, _points, _prose, _prose, _points, _plan, _table, _note]
+    order = [makers[draft.rng.random() > 0.7], *draft.rng.sample(makers, len(makers))]
     while room > 25:
         maker = order.pop(0) if order else _prose
         parts = (maker if room > 110 else _prose)(draft, room)
@@ -138,6 +138,7 @@ def _items(draft: Draft, room: int, *, numbered: bool) -> list[str]:
     return [*draft.heading(), draft.say("list_lead"), "\n".join(lines)]
 
 
+Maker = Callable[[Draft, int], list[str]]
 _steps, _points = partial(_items, numbered=True), partial(_items, numbered=False)
 
 

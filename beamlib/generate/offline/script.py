@@ -98,6 +98,7 @@ class PlanScript:
     def __post_init__(self) -> None:
         self._key = f"{self.world.key} {self.plan}"
         self._rng = random.Random(f"script {self._key}")
+        self._said: set[str] = set()
         self._exercises = _exercises(self.world, self._rng)
         for batch in range(1, self.world.layout.subplans + 1):
             self.turns[batch] = [self._turn(*asked) for asked in self._questions(batch)]
@@ -172,6 +173,9 @@ class PlanScript:
                 said = f"{said} {grammar.say('which_one', scope, rng)}"
             text = sentence(tidy(said))
         text = f"{text}\n{exercise.message}" if exercise else text
+        if text in self._said and purpose != "instruction":
+            return self._step(strand, purpose, batch, entry)
+        self._said.add(text)
         closing = sentence(tidy(to_you(takes_up))) if takes_up else ""
         return Step(text, purpose, strand, others, entry, takes_up=closing, exercise=exercise, asked=asked)
 
