@@ -24,7 +24,7 @@ _WEIGHT: Mapping[str, float] = {"introduction": 1.2, "instruction": 0.4, "reply"
 """Length of an answer relative to others."""
 _SHORTEST, _LONGEST = 150, 1_500
 _LIST: Mapping[str, str] = {
-    "introduction": "introduce", "opening": "open", "fact": "tell", "update": "tell", "contradiction": "deny",
+    "introduction": "introduce", "opening": "open", "fact": "tell", "update": "update", "contradiction": "deny",
     "preference": "like", "dig": "dig", "reply": "reply", "followup": "followup",
 }  # fmt: skip
 _OPENING: Mapping[str, str] = {

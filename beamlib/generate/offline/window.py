@@ -16,7 +16,7 @@ Reply = dict[str, Any]
 Shown = Sequence[tuple[int, str, str]]
 """Messages of the cited turns: (id, role, text)."""
 _DISTANCE: Mapping[str, tuple[float, float, float]] = {
-    "information_extraction": (0.12, 0.45, 0.43),
+    "information_extraction": (0.1, 0.35, 0.55),
     "knowledge_update": (0.65, 0.3, 0.05),
     "contradiction_resolution": (0.5, 0.35, 0.15),
     "multi_session_reasoning": (0.3, 0.25, 0.45),

@@ -43,7 +43,7 @@ _BEYOND = 90  # days after the conversation's last that may be told of
 _DATES = 4  # dates that are never moved, so that there are days to count between
 _LEAST_MOVE = 3  # days by which an update puts something off
 _BROAD = 0.3  # share of the kinds of strands whose instruction bears on all of them, in a long conversation
-_THEMED = 0.55  # how often such an instruction is tied to the theme; the rest share a word with the request
+_THEMED = 0.65  # how often such an instruction is tied to the theme; the rest share a word with the request
 
 
 @dataclass
