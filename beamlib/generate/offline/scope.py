@@ -38,8 +38,9 @@ class Deck:
         With `fitting` it is left, and the answer empty, if it shares none.
         """
         if not self._left:
-            self._left = [one for one in self._rng.sample(self._texts, len(self._texts)) if one != self._last]
-        text = max(self._left, key=lambda one: len(near & _words(one))) if near else self._left[-1]
+            drawn = self._rng.sample(self._texts, len(self._texts))
+            self._left = [one for one in drawn if one != self._last] or drawn
+        text = max(self._left, key=lambda one: len(near & _words(one)) * (near != _words(one)))
         if fitting and not near & _words(text):
             return ""
         self._left.remove(text)
@@ -70,13 +71,13 @@ def scope_of(
     scope: dict[str, Value] = {}
 
     def noted(name: str, text: str) -> str:
-        nonlocal near
         said[name] = text = text if assistant or name in ("talk", "want") else to_me(text)
-        near = content(text if assistant else "")
         return text
 
     def drawn(name: str, *, fitting: bool = False) -> str:
+        nonlocal near
         text = decks[name].draw(near, fitting=fitting)
+        near = _words(text) if assistant and text else near
         return noted(name, grammar.fill(text, words if name == "things" else scope, rng)) if text else ""
 
     def do(this: str = "") -> str:
@@ -86,7 +87,7 @@ def scope_of(
 
     def reason() -> str:
         before, why = near, drawn("why")
-        return grammar.say("reason_near" if before & content(why) else "reason_far", {"why": why}, rng)
+        return grammar.say("reason_near" if before & near else "reason_far", {"why": why}, rng)
 
     scope |= {
         "it": words["it"],

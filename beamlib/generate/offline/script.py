@@ -121,7 +121,7 @@ class PlanScript:
 
     def aside(self, message: str, strand: Strand) -> str:
         """An answer to a message that is not the author's own (somebody edited a file): advice on a strand."""
-        step = Step(message, "dig", strand, self._others(strand, 1), target=self._usual)
+        step = Step(message, "dig", strand, self._others(strand, (self.plan, 1, 99)), target=self._usual)
         return self._answered(step, message).text
 
     def _answered(self, step: Step, message: str) -> Answer:
@@ -155,7 +155,8 @@ class PlanScript:
         return ScriptTurn(entry, [self._step(entry.strand, purpose, entry.place[1], entry, text)])
 
     def _step(self, strand: Strand, purpose: str, batch: int, entry: Entry | None = None, text: str = "") -> Step:
-        others, asked, rng, takes_up = self._others(strand, batch), dict[str, str](), self._rng, ""
+        others = self._others(strand, entry.place if entry else (self.plan, batch, 99))
+        asked, rng, takes_up = dict[str, str](), self._rng, ""
         added_up = entry is not None and entry.fact is not None and entry.fact.kind.kind == "tally"
         shown = purpose in _SHOWING and not added_up and rng.random() < _SHOWN
         exercise = next(self._exercises, None) if shown else None
@@ -179,9 +180,10 @@ class PlanScript:
         closing = sentence(tidy(to_you(takes_up))) if takes_up else ""
         return Step(text, purpose, strand, others, entry, takes_up=closing, exercise=exercise, asked=asked)
 
-    def _others(self, strand: Strand, batch: int) -> list[Strand]:
-        """Some other strands that are talked about in the same sub-plan, at least one."""
-        here = {one.strand: None for one in self.world.entries[self.plan, batch] if one.strand is not strand}
+    def _others(self, strand: Strand, place: tuple[int, int, int]) -> list[Strand]:
+        """Some other strands that were talked about shortly before `place`, at least one; at the start any."""
+        lately = [*self.world.entries.get((self.plan, place[1] - 1), []), *self.world.entries[self.plan, place[1]]]
+        here = {one.strand: None for one in lately if one.strand is not strand and one.fact and one.place < place}
         return self._rng.sample(list(here) or self.world.strands, min(_OTHERS, len(here) or 1))
 
     def _trigger(self) -> None:
