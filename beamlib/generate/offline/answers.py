@@ -132,8 +132,9 @@ def _items(draft: Draft, room: int, *, numbered: bool) -> list[str]:
         head = tidy(draft.world.grammar.fill(slot, draft.scope, draft.rng))
         rest = draft.say("after_do") if numbered else f": {capital(draft.say('item'))}"
         more = f" {draft.say('prose')}" if draft.rng.random() < 0.42 else ""
-        blank = "" if rest[0] in ",;.:" else " "
-        lines.append(f"{f'{number}.' if numbered else '-'} **{capital(head)}**{blank}{rest}{more}")
+        lines.append(
+            f"{f'{number}.' if numbered else '-'} **{capital(head)}**{'' if rest[0] in ',;.:' else ' '}{rest}{more}"
+        )
         draft.advice += [head] if first else []
     return [*draft.heading(), draft.say("list_lead"), "\n".join(lines)]
 

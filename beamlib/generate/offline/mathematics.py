@@ -359,10 +359,9 @@ def _exercise(world: World, family: str, problem: Problem, rng: random.Random) -
     message = world.grammar.say("math_shown", words, rng)
 
     def answer(draft: Draft) -> list[str]:
-        fault = draft.say(f"fault_{problem.fault or family}")
         lines = [f"{at}. {draft.say(f'math_{name}', a=a)}" for at, (name, a) in enumerate(problem.steps, start=1)]
         lines.append(f"{len(lines) + 1}. {draft.say('math_result', a=problem.result)}")
-        checked = draft.say("math_check", slip=problem.slip, fault=fault)
+        checked = draft.say("math_check", slip=problem.slip, fault=draft.say(f"fault_{problem.fault or family}"))
         return [draft.say("math_begin", task=task), "\n".join(lines), checked]
 
     return Exercise(message, answer)

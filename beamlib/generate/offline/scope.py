@@ -33,10 +33,7 @@ class Deck:
         self._last = ""
 
     def draw(self, near: frozenset[str] = frozenset(), *, fitting: bool = False) -> str:
-        """The next phrase: of those left, one that shares most content words with `near`.
-
-        With `fitting` it is left, and the answer empty, if it shares none.
-        """
+        """Of the phrases left one that shares most words with `near`; with `fitting` an empty one if none is shared."""
         if not self._left:
             drawn = self._rng.sample(self._texts, len(self._texts))
             self._left = [one for one in drawn if one != self._last] or drawn
@@ -53,7 +50,6 @@ def scope_of(
     last: dict[str, str] | None = None, matters: Sequence[str] = (), about: str = "",
 ) -> dict[str, Value]:  # fmt: skip
     """A scope for the lists of `user.toml`, or of `assistant.toml` with the user's words turned to `you`.
-
     `others` are strands that are under way as well; a message speaks of one of them.
 
     `last` takes down the phrase of each kind that was drawn last; `matters` are noun phrases of what was told before.
