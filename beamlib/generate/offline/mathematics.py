@@ -111,7 +111,7 @@ def limit(rng: random.Random) -> Problem:
     top = sp.expand((X - point) * (X - other) * a)
     return Problem(
         (tex(top / (X - point)), str(point)), "no limit at all",
-        (("factor", tex(sp.factor(top))), ("cancel", tex(X - point))), tex(a * (point - other)),
+        (("numerator", tex(sp.factor(top))), ("cancel", tex(X - point))), tex(a * (point - other)),
     )  # fmt: skip
 
 
