@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import comb, gcd, perm
 from typing import Any
 
@@ -20,6 +20,7 @@ from beamlib.generate.offline.answers import Draft, Exercise
 from beamlib.generate.offline.world import World
 
 X, Y, N, T = sp.symbols("x y n t")
+_equal = partial(sp.Eq, evaluate=False)  # sympy's finding out whether it holds took most of the time
 _MANY = 2_000  # problems of a plan, after which one may come again
 Family = Callable[[random.Random], "Problem"]
 
@@ -49,8 +50,8 @@ def linear_equation(rng: random.Random) -> Problem:
     a += c
     left, right = a * X + b, c * X + (a - c) * root + b
     return Problem(
-        (tex(sp.Eq(left, right)),), f"x = {sp.Rational((a - c) * root, a + c)}",
-        (("collect", tex(sp.Eq((a - c) * X, (a - c) * root))), ("divide", tex(a - c))), f"x = {root}",
+        (tex(_equal(left, right)),), f"x = {sp.Rational((a - c) * root, a + c)}",
+        (("collect", tex(_equal((a - c) * X, (a - c) * root))), ("divide", tex(a - c))), f"x = {root}",
     )  # fmt: skip
 
 
@@ -60,7 +61,7 @@ def quadratic(rng: random.Random) -> Problem:
     lead = rng.choice((1, 1, 2, 3))
     whole = sp.expand(lead * (X - one) * (X - two))
     return Problem(
-        (tex(sp.Eq(whole, 0)),), f"x = {-one} and x = {-two}",
+        (tex(_equal(whole, 0)),), f"x = {-one} and x = {-two}",
         (("factor", tex(sp.factor(whole))), ("zero_product", f"x = {one} or x = {two}")),
         f"x = {min(one, two)} and x = {max(one, two)}",
     )  # fmt: skip
@@ -71,10 +72,10 @@ def linear_system(rng: random.Random) -> Problem:
     a, b, c, d = (_nonzero(rng, 7) for _ in range(4))
     while a * d == b * c:
         d = _nonzero(rng, 7)
-    first, second = sp.Eq(a * X + b * Y, a * x + b * y), sp.Eq(c * X + d * Y, c * x + d * y)
+    first, second = _equal(a * X + b * Y, a * x + b * y), _equal(c * X + d * Y, c * x + d * y)
     return Problem(
         (tex(first), tex(second)), f"x = {y}, y = {x}",
-        (("eliminate", tex(sp.Eq((a * d - b * c) * X, (a * d - b * c) * x))), ("back", tex(first.subs(X, x)))),
+        (("eliminate", tex(_equal((a * d - b * c) * X, (a * d - b * c) * x))), ("back", tex(_equal(a * x + b * Y, first.rhs)))),
         f"x = {x}, y = {y}",
     )  # fmt: skip
 
@@ -241,7 +242,7 @@ def distance(rng: random.Random) -> Problem:
     k, x, y = _nonzero(rng, 30), _nonzero(rng, 9), _nonzero(rng, 9)
     value = sp.Rational(abs(a * x + b * y + k), c)
     return Problem(
-        (str(x), str(y), tex(sp.Eq(a * X + b * Y + k, 0))),
+        (str(x), str(y), tex(_equal(a * X + b * Y + k, 0))),
         tex(abs(a * x + b * y + k)), (("insert", str(a * x + b * y + k)), ("normal", str(c))), tex(value),
     )  # fmt: skip
 
@@ -279,8 +280,7 @@ def linear_ode(rng: random.Random) -> Problem:
 
 
 def heat_equation(rng: random.Random) -> Problem:
-    modes, speed = rng.randint(2, 8), rng.randint(2, 9)
-    size = rng.randint(2, 12)
+    modes, speed, size = rng.randint(2, 8), rng.randint(2, 9), rng.randint(2, 12)
     decay = f"e^{{-{speed * modes * modes}\\pi^2 t}}"
     return Problem(
         (f"\\(u_t = {speed}u_{{xx}}\\)", f"\\(u(x,0) = {size}\\sin({modes}\\pi x)\\)"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from beamlib.generate.probes.drafts import Ref, read_ref
@@ -13,7 +14,7 @@ from beamlib.generate.shapes import Plan, Repairs
 from beamlib.models.base import Model, Prompt
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Window:
     """The plans that one call sees: one, or two consecutive ones at 10M. `count` candidates are asked for."""
 
@@ -38,7 +39,7 @@ class Window:
                     lines.append(f"[{ref}] **{bullet.label}:** {bullet.text}")
         return "\n".join(lines).strip()
 
-    @property
+    @cached_property
     def bullets(self) -> dict[Ref, str]:
         """`label: text` of each bullet by its reference."""
         return {

@@ -286,11 +286,15 @@ def _remarks(view: View) -> tuple[tuple[int, str], ...]:
     """The sentences of a conversation that remark on something said, with the ids of their messages."""
     found = []
     for message in view.messages:
-        text = message.text.lower()
-        if any(part in text for part in _REMARKING):
-            sentences = split_sentences(message.text)
+        if _may_remark(message.text):
+            sentences = filter(_may_remark, split_sentences(message.text))
             found += [(message.id, sentence) for sentence in sentences if _REMARK.search(sentence)]
     return tuple(found)
+
+
+def _may_remark(text: str) -> bool:
+    text = text.lower()
+    return any(part in text for part in _REMARKING)
 
 
 def events_in_order(draft: Draft, view: View) -> str | None:
