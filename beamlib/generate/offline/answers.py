@@ -20,9 +20,10 @@ _SENTENCE_START = re.compile(r"(?<=[.!?] )[a-z]")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|mine|myself)\b")
 
 _ASKED = (
-    ("open_wrong", "", r"go wrong"), ("open_if", "", r"what (?:if|happens)"), ("open_who", "", r"\bwho\b"),
-    ("open_time", "", r"how (?:much|little|long|often)"), ("open_which", "act", r"better|wiser|smarter|more sensible"),
-    ("open_tell", "aim", r"explain to|convince|tell [A-Z]"), ("open_usual", "", r"usually|and what about"),
+    ("open_wrong", "", r"g[oe]t? wrong|look out for"), ("open_if", "", r"what (?:if|happens)"),
+    ("open_who", "", r"\bwho\b"), ("open_time", "", r"how (?:much|little|long|often)"),
+    ("open_which", "act", r"better|wiser|smarter|more sens|which comes| or [\w ]{0,10}\?"),
+    ("open_tell", "aim", r"explain to|convince|tell [A-Z]"), ("open_usual", "", r"usually|and what about|which of"),
     ("open_plan", "aim", r"\bplan|first step|checklist|schedule|start|begin"),
 )  # fmt: skip
 """Kinds of questions: the list that answers one, what must be known of it, and how it is recognized."""
@@ -117,7 +118,7 @@ def _taken_up(draft: Draft, said: str) -> str:
     """The answer to what was asked, by the kind of question; empty where nothing was and something is `said`."""
     known = {"": True, "act": bool(draft.act), "aim": bool(draft.aim)}
     for name, needed, pattern in _ASKED:
-        if known[needed] and re.search(pattern, draft.question):
+        if known[needed] and re.search(pattern, draft.question.replace(draft.act or draft.aim, "")):
             return draft.say(name)
     if draft.act:
         return draft.say("open_agree" if draft.opening == "open_reply" else "open_act")

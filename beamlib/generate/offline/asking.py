@@ -58,7 +58,8 @@ def _advice(window: Window, fact: Fact) -> Idea:
             (number, said) for number, role, said in shown if role == "assistant" and told and number == told[0] + 1
         ]
         turn = next((one for one in script.all_turns if one.entry.place == fact.place), None)
-        advice = script.answer(turn, 0).advice[:4] if turn else ()
+        # Where code or a problem was shown, the answer is about that.
+        advice = script.answer(turn, 0).advice[:4] if turn and turn.steps[0].exercise is None else ()
         given = list(dict.fromkeys(one for one in advice if after and one.casefold() in after[0][1].casefold()))
         return {
             "question": question if given else "",
@@ -160,7 +161,7 @@ def instruction_following(window: Window) -> Iterator[Idea]:
     ruled = Counter(one.occasion for found in window.world.entries.values() for one in found if one.rule)
     for entry in window.entries:
         if entry.rule is not None and ruled[entry.occasion] == 1:
-            question = window.say("ask_rule", ask=window.rng.choice(entry.strand.kind.requests))
+            question = window.rng.choice(entry.strand.kind.requests)
             if not window.world.occasion(entry.strand)[1]:
                 question = window.say("which_strand", full=window.full(entry.strand), ask=question)
             wanted = ["Response should follow the instruction: ", "; ".join(entry.rule.signs)]

@@ -70,12 +70,13 @@ def quadratic(rng: random.Random) -> Problem:
 def linear_system(rng: random.Random) -> Problem:
     x, y = _nonzero(rng, 9), _nonzero(rng, 9)
     a, b, c, d = (_nonzero(rng, 7) for _ in range(4))
-    while a * d == b * c:
-        d = _nonzero(rng, 7)
+    while x == y or a * d == b * c:
+        y, d = _nonzero(rng, 9), _nonzero(rng, 7)
+    det = a * d - b * c
     first, second = _equal(a * X + b * Y, a * x + b * y), _equal(c * X + d * Y, c * x + d * y)
     return Problem(
         (tex(first), tex(second)), f"x = {y}, y = {x}",
-        (("eliminate", tex(_equal((a * d - b * c) * X, (a * d - b * c) * x))), ("back", tex(_equal(a * x + b * Y, first.rhs)))),
+        (("eliminate", tex(_equal(det * X, det * x))), ("back", tex(_equal(a * x + b * Y, first.rhs)))),
         f"x = {x}, y = {y}",
     )  # fmt: skip
 

@@ -58,7 +58,8 @@ def scope_of(
     kind, grammar = strand.kind, world.grammar
     words = world.scope(strand, plan, rng)
     turned: Callable[[str], str] = to_you if assistant else str
-    decks = {name: Deck(getattr(kind, name), rng) for name in ("do", "why", "risk", "want", "things", "talk")}
+    phrases = {name: getattr(kind, name) for name in ("do", "why", "risk", "want", "things", "talk")}
+    decks = {name: Deck([one for one in found if turned(one) != about], rng) for name, found in phrases.items()}
     known = world.people[plan]
     elsewhere = Deck([turned(world.scope(one, plan, rng)["ref"]) for one in others], rng)
     people = Deck(rng.sample(known, min(_NAMED, len(known))) if assistant else known, rng)

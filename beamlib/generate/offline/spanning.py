@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from operator import attrgetter
 
 from beamlib.generate.offline.facts import Fact, past_of
 from beamlib.generate.offline.grammar import in_words, plural, series, to_you
@@ -15,7 +16,7 @@ _ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8
 _RATE = re.compile(r"\b(?:per|each|every|an? (?:day|week|month|year|hour|night)|daily|weekly|monthly|yearly)\b")
 _ONE_OF_MANY = 0.4
 _ITEMS, _STATES = range(3, 13), 9
-"""Items that are put in order, and at most so many states in a summary."""
+"""Items that are put in order, and at most so many states of a summary that are tested."""
 
 
 def temporal_reasoning(window: Window) -> Iterator[Idea]:
@@ -30,7 +31,7 @@ def _between(window: Window, first: Fact, second: Fact, days: int) -> Idea:
     names = (window.named(first), window.named(second))
     question = window.say("ask_days", first=names[0], second=names[1])
     count = f"{days} {'day' if days == 1 else 'days'}"
-    between = f"between {names[0]} ({first.v}) and {names[1]} ({second.v})"
+    between = f"between {first.v}, {names[0]}, and {second.v}, {names[1]}"
 
     def ask(shown: Shown) -> Reply:
         return {
@@ -83,7 +84,7 @@ def _together(
     def ask(shown: Shown) -> Reply:
         return {
             "question": question,
-            "answer": f"{value} ({'; '.join(steps)}).",
+            "answer": f"{value} ({'; '.join(steps)})." if facts[0].number else f"{value}.",
             "difficulty": "hard" if len(facts) > 2 else "medium",
             "reasoning_type": "aggregation_over_sessions",
             "sessions_required": len({fact.place[:2] for fact in facts}),
@@ -153,12 +154,8 @@ def _name(window: Window, facts: Sequence[Fact], named: float) -> str:
     return kind.short[0] if window.rng.random() < named else window.rng.choice(kind.theme)
 
 
-def _place(fact: Fact) -> tuple[int, int, int]:
-    return fact.place
-
-
 def _order(window: Window, told: Sequence[Fact], what: str) -> Iterator[Idea]:
-    facts = sorted({one.key: one for one in reversed(told) if one.revises is None}.values(), key=_place)
+    facts = sorted({one.key: one for one in reversed(told) if one.revises is None}.values(), key=attrgetter("place"))
     if len(facts) not in _ITEMS:
         return
     several = len({fact.strand.number for fact in facts}) > 1
@@ -203,7 +200,7 @@ def summarization(window: Window) -> Iterator[Idea]:
             yield _summary(window, facts, _theme(window, facts[0], _SUMMED_BY_NAME))
     for facts in kinds.values():
         if _whole(window, facts):
-            yield _summary(window, sorted(facts, key=_place), _name(window, facts, _SUMMED_BY_NAME))
+            yield _summary(window, sorted(facts, key=attrgetter("place")), _name(window, facts, _SUMMED_BY_NAME))
 
 
 def _summary(window: Window, facts: Sequence[Fact], theme: str) -> Idea:
@@ -213,10 +210,10 @@ def _summary(window: Window, facts: Sequence[Fact], theme: str) -> Idea:
         newest[fact.key] = [*(newest.get(fact.key, ()) if fact.kind.kind in ("tally", "list") else ()), fact]
     several = len({fact.strand.number for fact in facts}) > 1
     states = [
-        f"{_state(versions)} ({window.full(versions[0].strand)})" if several else _state(versions)
+        f"{_state(versions)} ({to_you(window.full(versions[0].strand))})" if several else _state(versions)
         for versions in newest.values()
     ]
-    states = states[:: -(-len(states) // _STATES)]
+    tested = states[:: -(-len(states) // _STATES)]
 
     def ask(shown: Shown) -> Reply:
         ids = sorted({number for fact in facts for number in telling(shown, fact.clause)})
@@ -230,7 +227,7 @@ def _summary(window: Window, facts: Sequence[Fact], theme: str) -> Idea:
             "key_elements_tested": [versions[-1].kind.np for versions in newest.values()],
             "synthesis_required": "Bring together what was said over several sessions.",
             "evidence": ids,
-            "nuggets": [f"LLM response should contain: {state}" for state in states],
+            "nuggets": [f"LLM response should contain: {state}" for state in tested],
         }
 
     return Idea(f"the progress of {theme}", [fact.place for fact in facts], ask)
