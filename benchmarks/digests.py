@@ -40,7 +40,7 @@ COMMANDS = (
     "memorycode generate", "memorycode run",
 )  # fmt: skip
 
-DATA = frozenset({".csv", ".json", ".toml", ".safetensors", ".mplstyle", ".j2"})
+DATA = frozenset({".csv", ".json", ".toml", ".safetensors", ".mplstyle", ".j2", ".yaml"})
 """Endings of what the packages carry as data; it is known by its name, wherever it lies."""
 
 GROUPS = ("run", "generated", "recorded", "options", "files")
@@ -118,7 +118,8 @@ class Digests:
         for protocol in PROTOCOLS:
             yield self.said(f"scores/{protocol}", "score", run, "--protocol", protocol, "--json")
         yield self.said("scores/tables", "tables", run, "--json")
-        yield self.said("scores/claims", "claims", "--json")
+        for claim in json.loads(self.product.call("claims", "--json")):
+            yield f"claims/{claim['id']}", as_json(claim).encode()
         for order in ORDERS:
             words = ("--dialogues", run / "memorycode" / "data", "--outputs", run / "memorycode" / "outputs")
             yield self.said(f"scores/memorycode/{order}", "memorycode", "score", *words, "--order", order, "--json")

@@ -18,9 +18,10 @@ LEFT_OUT = (
     "places: the work folder, the checkout and the run's name are written WORK, ROOT and RUN",
     f"fields of JSON that hold text: {', '.join(sorted(FIELDS))}, and a record's hash of itself (sha256 at its top)",
     "commits (after the word), Python's and packages' versions, durations in seconds, numbers of objects (0x...)",
-    "of notebooks: sources, errors and progress (stderr), pictures, the first parameter listing's places",
-    "PDF, PNG and HTML of notebooks: of figures CSV and JSON count, of notebooks what cells print and show",
-    "the index page's links; the store's bytes (its keys and replies are looked at by replaying them)",
+    "of notebooks: sources, errors and progress (stderr) and pictures; what cells print and show is compared",
+    "PDF and PNG of figures (their CSV and JSON are compared), HTML of notebooks, the page index.html",
+    "readings/, which LIGHT keeps by a hash of its code, and the bytes of call stores (their keys are compared)",
+    "more than two sub-plans of 10M, 500K and 1M, retrievers that have to be downloaded, the variant released",
 )
 """What no digest covers, in words."""
 
