@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from beamlib.errors import UserError
 from beamlib.generate.domains import general_domains, titles
 from beamlib.generate.offline import bank as bank_module
-from beamlib.generate.offline.bank import BANKS, NUMBERS, StrandKind, bank, banks, common, grammar, texts
+from beamlib.generate.offline.bank import BANKS, NUMBERS, StrandKind, bank, banks, common, grammar
 from beamlib.generate.offline.grammar import compiled, slots
 
 _SCOPE = {
@@ -26,6 +28,16 @@ _SCOPE = {
 _ONE_WAY = re.compile(
     r"\b(?:raised to|lowered|increased|reduced|more than|less than|dropped to|rose|went (?:up|down))\b"
 )
+
+
+def texts(part: BaseModel) -> Iterator[str]:
+    """Every text of a part of a bank."""
+    for value in part.__dict__.values():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, BaseModel):
+                yield from texts(one)
+            elif isinstance(one, str):
+                yield one
 
 
 def strands() -> list[tuple[str, StrandKind]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -222,16 +222,6 @@ def common() -> _Common:
 def grammar(domain: str) -> Grammar:
     """The common lists and the domain's own."""
     return Grammar({**common().lists, **bank(domain).lists})
-
-
-def texts(part: BaseModel) -> Iterator[str]:
-    """Every text of a part of a bank."""
-    for value in part.__dict__.values():
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, BaseModel):
-                yield from texts(one)
-            elif isinstance(one, str):
-                yield one
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -198,7 +198,6 @@ class Grammar:
     """Lists of alternatives by name."""
 
     def __init__(self, lists: Mapping[str, Sequence[str]]) -> None:
-        self._texts = lists
         self._lists = {name: tuple(map(compiled, texts)) for name, texts in lists.items()}
         self._noun = ""
 
@@ -206,10 +205,6 @@ class Grammar:
     def names(self) -> set[str]:
         """The lists that texts may call on."""
         return set(self._lists)
-
-    def texts(self, name: str) -> Sequence[str]:
-        """The alternatives of a list as they are written."""
-        return self._texts[name]
 
     def fill(self, text: str, scope: Mapping[str, Value], rng: random.Random) -> str:
         """`text` expanded. A name that neither the scope nor the grammar has is a `KeyError`."""

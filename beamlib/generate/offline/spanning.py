@@ -154,19 +154,18 @@ def _name(window: Window, facts: Sequence[Fact], named: float) -> str:
     return kind.short[0] if window.rng.random() < named else window.rng.choice(kind.theme)
 
 
+def _item(window: Window, fact: Fact, several: bool) -> str:
+    if fact.kind.kind == "event":
+        return to_you(f"that I {past_of(fact.v)}")
+    return window.named(fact) if several else fact.kind.np
+
+
 def _order(window: Window, told: Sequence[Fact], what: str) -> Iterator[Idea]:
     facts = sorted({one.key: one for one in reversed(told) if one.revises is None}.values(), key=attrgetter("place"))
     if len(facts) not in _ITEMS:
         return
     several = len({fact.strand.number for fact in facts}) > 1
-    items = [
-        to_you(f"that I {past_of(fact.v)}")
-        if fact.kind.kind == "event"
-        else window.named(fact)
-        if several
-        else fact.kind.np
-        for fact in facts
-    ]
+    items = [_item(window, fact, several) for fact in facts]
     question = window.say("ask_order", what=what, count=in_words(len(items)))
 
     def ask(shown: Shown) -> Reply:
