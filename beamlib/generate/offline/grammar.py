@@ -31,9 +31,7 @@ _BACK: Mapping[str, str] = {
     "your": "my", "yours": "mine", "yourself": "myself", "you": "I", "you're": "I'm", "you've": "I've",
     "you'll": "I'll", "you'd": "I'd",
 }  # fmt: skip
-_OBJECT = re.compile(
-    r"(?<!-)\byou(?=$|[^\w' ]| (?:and|or|to|with|for|in|on|at|from|about|into|by|as|more|most|too|than|the|an?)\b)"
-)
+_OBJECT = re.compile(r"(?<!-)\byou(?=$|[^\w' ]| (?:and|or|to|with|for|[io]n|a[ts]|from|about|into|by|most|the|an?)\b)")
 _ARE = re.compile(r"\byou (are|were)\b")
 _AFTER_HEAD = re.compile(
     r" (?:of|for|from|with|in|on|at|to|about|that|who|by|over|under|around|between|behind|before|after|near)\b.*"

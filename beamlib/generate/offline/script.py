@@ -40,8 +40,7 @@ _ASKS = re.compile(r"[^.!?:]*\?")
 _SHOWING = ("opening", "fact", "dig", "update")
 _PINNED: Mapping[str, str] = {"topic": "thing", "act": "do", "worst": "risk", "who": "person", "day": "weekday"}
 """What an answer's last sentence and the message that takes it up have in common: slots and what fills them."""
-_TAKES_UP = " // "
-"""Stands between these two in the lists `reply` and `followup`."""
+_TAKES_UP = " // "  # stands between these two in the lists `reply` and `followup`
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +157,8 @@ class PlanScript:
         others = self._others(strand, entry.place if entry else (self.plan, batch, 99))
         asked, rng, takes_up = dict[str, str](), self._rng, ""
         added_up = entry is not None and entry.fact is not None and entry.fact.kind.kind == "tally"
-        shown = purpose in _SHOWING and not added_up and rng.random() < _SHOWN
-        exercise = next(self._exercises, None) if shown else None
+        shown = purpose in _SHOWING and not added_up
+        exercise = next(self._exercises, None) if shown and rng.random() < _SHOWN else None
         if not text:
             grammar = self.world.grammar
             matters = [one.kind.np for one in strand.told if one.place[:2] < (self.plan, batch)]
@@ -177,8 +176,8 @@ class PlanScript:
         if text in self._said and purpose != "instruction":
             return self._step(strand, purpose, batch, entry)
         self._said.add(text)
-        closing = sentence(tidy(to_you(takes_up))) if takes_up else ""
-        return Step(text, purpose, strand, others, entry, takes_up=closing, exercise=exercise, asked=asked)
+        takes_up = takes_up and sentence(tidy(to_you(takes_up)))
+        return Step(text, purpose, strand, others, entry, takes_up=takes_up, exercise=exercise, asked=asked)
 
     def _others(self, strand: Strand, place: tuple[int, int, int]) -> list[Strand]:
         """Some other strands that were talked about shortly before `place`, at least one; at the start any."""
