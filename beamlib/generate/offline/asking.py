@@ -12,8 +12,9 @@ from beamlib.generate.offline.window import Idea, Reply, Shown, Window, state_of
 
 _NEAR_REQUEST = 0.45
 """How often a request on a preference takes up words of it; released ones share almost three in a row with it."""
-_ADVICE = 0.4
-"""Share of the questions on single statements that ask for the assistant's: of the released ones, 51 of 184."""
+_ADVICE, _STEPS = 0.4, 3
+"""Share of the questions on single statements that ask for the assistant's (of the released ones 51 of 184), and the
+first points of its list that are asked for."""
 
 
 def information_extraction(window: Window) -> Iterator[Idea]:
@@ -59,10 +60,10 @@ def _advice(window: Window, fact: Fact) -> Idea:
         ]
         turn = next((one for one in script.all_turns if one.entry.place == fact.place), None)
         # Where code or a problem was shown, the answer is about that.
-        advice = script.answer(turn, 0).advice[:4] if turn and turn.steps[0].exercise is None else ()
+        advice = script.answer(turn, 0).advice[:_STEPS] if turn and turn.steps[0].exercise is None else ()
         given = list(dict.fromkeys(one for one in advice if after and one.casefold() in after[0][1].casefold()))
         return {
-            "question": question if given else "",
+            "question": question if len(given) == _STEPS else "",
             "answer": f"I suggested that you {series(given)}." if given else "",
             "difficulty": "hard",
             "question_type": "advice_recall",
