@@ -120,11 +120,10 @@ def limit(rng: random.Random) -> Problem:
 def geometric_series(rng: random.Random) -> Problem:
     first, below = rng.randint(2, 30), rng.randint(2, 9)
     ratio = sp.Rational(rng.randint(1, below - 1), below)
-    total = first / (1 - ratio)
     return Problem(
         (f"\\(\\sum_{{n=0}}^{{\\infty}} {first}\\left({sp.latex(ratio)}\\right)^n\\)",),
         tex(first * (1 - ratio)), (("ratio", tex(ratio)), ("formula", f"\\(\\frac{{a}}{{1-r}}\\) with a = {first}")),
-        tex(total),
+        tex(first / (1 - ratio)),
     )  # fmt: skip
 
 
