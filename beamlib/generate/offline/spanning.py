@@ -208,12 +208,11 @@ def _summary(window: Window, facts: Sequence[Fact], theme: str) -> Idea:
     for fact in facts:
         newest[fact.key] = [*(newest.get(fact.key, ()) if fact.kind.kind in ("tally", "list") else ()), fact]
     several, most = len({fact.strand.number for fact in facts}) > 1, min(len(newest), _STATES)
-    kept = [list(newest.values())[number * len(newest) // most] for number in range(most)]
     states = [
         f"{_state(versions)} ({to_you(window.full(versions[0].strand))})" if several else _state(versions)
         for versions in newest.values()
     ]
-    tested = states[:: -(-len(states) // _STATES)]
+    tested = [states[number * len(states) // most] for number in range(most)]
 
     def ask(shown: Shown) -> Reply:
         ids = sorted({number for fact in facts for number in telling(shown, fact.clause)})
@@ -224,7 +223,7 @@ def _summary(window: Window, facts: Sequence[Fact], theme: str) -> Idea:
             "summarization_type": "progressive_overview",
             "bullet_points_covered": len(facts),
             "conversation_sessions": ids,
-            "key_elements_tested": [versions[-1].kind.np for versions in kept],
+            "key_elements_tested": [versions[-1].kind.np for versions in newest.values()],
             "synthesis_required": "Bring together what was said over several sessions.",
             "evidence": ids,
             "nuggets": [f"LLM response should contain: {state}" for state in tested],
