@@ -20,8 +20,8 @@ _SENTENCE_START = re.compile(r"(?<=[.!?] )[a-z]")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|mine|myself)\b")
 
 _ASKED = (
-    ("open_wrong", "", r"g[oe]t? wrong|look out for"), ("open_if", "", r"what (?:if|happens)"),
-    ("open_who", "", r"\bwho\b"), ("open_time", "", r"how (?:much|little|long|often)"),
+    ("open_wrong", "", r"g[oe]t? wrong|look out for"), ("open_if", "", r"what (?:if|happens)|do if [^I]|still work"),
+    ("open_likely", "", r"how (?:likely|common)"), ("open_time", "", r"how (?:much|little|long|often)"),
     ("open_which", "act", r"better|wiser|smarter|more sens|which comes| or [\w ]{0,10}\?"),
     ("open_tell", "aim", r"explain to|convince|tell [A-Z]"), ("open_usual", "", r"usually|and what about|which of"),
     ("open_plan", "aim", r"\bplan|first step|checklist|schedule|start|begin"),
@@ -99,7 +99,7 @@ def write_answer(draft: Draft) -> Answer:
         blocks += parts
         room -= count_tokens("\n".join(parts))
         order = order or draft.rng.sample(makers[:5], 5)
-    return Answer("\n\n".join(part for part in [*blocks, closing] if part), tuple(draft.advice))
+    return Answer("\n\n".join(part for part in dict.fromkeys([*blocks, closing]) if part), tuple(draft.advice))
 
 
 def _opening(draft: Draft) -> str:

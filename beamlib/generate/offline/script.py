@@ -138,7 +138,7 @@ class PlanScript:
 
     def _questions(self, batch: int) -> list[tuple[Entry, str]]:
         """What is asked in a sub-plan: bullets with what each message about them is for, in order."""
-        entries = self.world.entries[self.plan, batch]
+        entries = sorted(self.world.entries[self.plan, batch], key=lambda one: one.purpose != "introduction")
         found: list[tuple[Entry, str]] = []
         for group in divide([one for one in entries if one.purpose not in _SPECIAL], self.world.layout.groups):
             count = self.world.layout.questions - (self._rng.random() < self.targets.shy)

@@ -207,12 +207,12 @@ def _summary(window: Window, facts: Sequence[Fact], theme: str) -> Idea:
     newest: dict[tuple[int, str], list[Fact]] = {}
     for fact in facts:
         newest[fact.key] = [*(newest.get(fact.key, ()) if fact.kind.kind in ("tally", "list") else ()), fact]
-    several = len({fact.strand.number for fact in facts}) > 1
+    several, most = len({fact.strand.number for fact in facts}) > 1, min(len(newest), _STATES)
     states = [
         f"{_state(versions)} ({to_you(window.full(versions[0].strand))})" if several else _state(versions)
         for versions in newest.values()
     ]
-    tested = states[:: -(-len(states) // _STATES)]
+    tested = [states[number * len(states) // most] for number in range(most)]
 
     def ask(shown: Shown) -> Reply:
         ids = sorted({number for fact in facts for number in telling(shown, fact.clause)})
