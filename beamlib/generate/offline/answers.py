@@ -23,7 +23,7 @@ _ASKED = (
     ("open_wrong", "", r"g[oe]t? wrong|look out for"), ("open_if", "", r"what (?:if|happens)|do if [^I]|still work"),
     ("open_likely", "", r"how (?:likely|common)"), ("open_time", "", r"how (?:much|little|long|often)"),
     ("open_which", "act", r"better|wiser|smarter|more sens|which comes| or [\w ]{0,10}\?"),
-    ("open_tell", "aim", r"explain to|convince|tell [A-Z]"), ("open_usual", "", r"usually|and what about|which of"),
+    ("open_tell", "aim", r"explain to|convince|tell [A-Z]"), ("open_usual", "", r"usually|what about|which of|I know"),
     ("open_plan", "aim", r"\bplan|first step|checklist|schedule|start|begin"),
 )  # fmt: skip
 """Kinds of questions: the list that answers one, what must be known of it, and how it is recognized."""
