@@ -78,6 +78,8 @@ def test_a_question_of_its_own_kind_is_answered_by_that_kind() -> None:
     for draft in drafts(act="call the office", question=" what could go wrong if I call the office?"):
         first = write_answer(draft).text.split("\n\n")[0]
         assert any(re.search(pattern(risk), first) for risk in draft.strand.kind.risk), first
+    for draft in drafts(act="call the office", question="how exactly do I call the office?"):
+        assert "small: call the office," in write_answer(draft).text.split("\n\n")[0]
     for draft in drafts(question=" who should I ask about it?"):
         first = write_answer(draft).text.split("\n\n")[0]
         assert any(name in first for name in draft.world.people[0]), first

@@ -22,6 +22,8 @@ _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|mine|myself)\b")
 _ASKED = (
     ("open_wrong", "", r"g[oe]t? wrong|look out for"), ("open_if", "", r"what (?:if|happens)"),
     ("open_who", "", r"\bwho\b"), ("open_time", "", r"how (?:much|little|long|often)"),
+    ("open_common", "", r"how (?:likely|common)"), ("open_how", "act", r"how exactly"),
+    ("open_sure", "", r"that important|is that (?:true|right|so|a fact)"),
     ("open_which", "act", r"better|wiser|smarter|more sens|which comes| or [\w ]{0,10}\?"),
     ("open_tell", "aim", r"explain to|convince|tell [A-Z]"), ("open_usual", "", r"usually|and what about|which of"),
     ("open_plan", "aim", r"\bplan|first step|checklist|schedule|start|begin"),
