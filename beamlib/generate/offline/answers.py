@@ -20,7 +20,7 @@ _SENTENCE_START = re.compile(r"(?<=[.!?] )[a-z]")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|mine|myself)\b")
 
 _ASKED = (
-    ("open_wrong", "", r"g[oe]t? wrong|look out for"), ("open_if", "", r"what (?:if|happens)"),
+    ("open_wrong", "", r"g[oe]t? wrong|look out for"), ("open_if", "", r"what (?:if|happens)|do if (?!I want)"),
     ("open_who", "", r"\bwho\b"), ("open_time", "", r"how (?:much|little|long|often)"),
     ("open_common", "", r"how (?:likely|common)"), ("open_how", "act", r"how exactly"),
     ("open_sure", "", r"that important|is that (?:true|right|so|a fact)"),
