@@ -89,7 +89,7 @@ def test_advice_that_says_when_gets_no_second_time() -> None:
     for about in ("swap notes once a week", "call the office"):
         for seed in range(60):
             rng = random.Random(seed)
-            scope = scope_of(one, one.strands[0], one.strands[1:2], 0, rng, assistant=True, about=about)
+            scope = scope_of(one, one.strands[0], one.strands[1:2], 0, rng, about=about)
             timed = scope["timed"]
             said.add((about, bool(_TIME.search(timed() if callable(timed) else timed))))
     assert ("swap notes once a week", True) not in said

@@ -21,7 +21,7 @@ _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|mine|myself)\b")
 
 _ASKED = (
     ("open_wrong", "", r"g[oe]t? wrong|look out for"), ("open_if", "", r"what (?:if|happens)|do if [^I]|still work"),
-    ("open_likely", "", r"how (?:likely|common)"), ("open_time", "", r"how (?:much|little|long|often)"),
+    ("open_likely", "", r"how (?:likely|common)"), ("open_time", "", r"^\W*[Hh]ow (?:much|little|long|often)"),
     ("open_which", "act", r"better|wiser|smarter|more sens|which comes| or [\w ]{0,10}\?"),
     ("open_tell", "aim", r"explain to|convince|tell [A-Z]"), ("open_usual", "", r"usually|what about|which of|I know"),
     ("open_plan", "aim", r"\bplan|first step|checklist|schedule|start|begin"),
@@ -69,10 +69,11 @@ class Draft:
     exercise: Exercise | None = None
     scope: dict[str, Value] = field(default_factory=dict)
     advice: list[str] = field(default_factory=list)
+    titles: set[str] = field(default_factory=lambda: {""})
 
     def __post_init__(self) -> None:
         act, about = to_you(self.act), to_you(self.act or self.aim or self.clause)
-        self.scope = scope_of(self.world, self.strand, self.others, self.plan, self.rng, assistant=True, about=about)
+        self.scope = scope_of(self.world, self.strand, self.others, self.plan, self.rng, about=about)
         aim = to_you(self.aim) or self.world.grammar.fill("{want}", self.scope, self.rng)
         self.scope |= {"aim": aim, "aim_title": title_case(aim), "act": act}
         self.headed = self.rng.choice(("### {}", "### {}", "**{}**", ""))
@@ -82,8 +83,10 @@ class Draft:
         return tidy(self.world.grammar.say(name, {**self.scope, **pinned}, self.rng))
 
     def heading(self) -> list[str]:
-        """A heading where the answer has such."""
-        return [self.headed.format(capital(self.say("head_title")))] if self.headed else []
+        """A heading where the answer has such, unless it stands there already."""
+        title = self.headed and self.headed.format(capital(self.say("head_title")))
+        fresh, self.titles = title not in self.titles, self.titles | {title}
+        return [title] if fresh else []
 
 
 def write_answer(draft: Draft) -> Answer:
@@ -127,17 +130,17 @@ def _taken_up(draft: Draft, said: str) -> str:
 
 def _items(draft: Draft, room: int, *, numbered: bool) -> list[str]:
     """A list: numbered, of advice with a reason or a hint, or of things with what to do about each."""
-    first, lines = numbered and not draft.advice, list[str]()
-    for number in range(1, _count(draft, room, 28 if numbered else 34, 7 if numbered else 6) + 1):
+    first, lines = numbered and not draft.advice, dict[str, str]()
+    for _ in range(_count(draft, room, 28 if numbered else 34, 7 if numbered else 6)):
         slot = "{own}" if first else "{do}" if numbered else "{thing}"
         head = tidy(draft.world.grammar.fill(slot, draft.scope, draft.rng))
         rest = draft.say("after_do") if numbered else f": {capital(draft.say('item'))}"
         more = f" {draft.say('prose')}" if draft.rng.random() < 0.42 else ""
-        lines.append(
-            f"{f'{number}.' if numbered else '-'} **{capital(head)}**{'' if rest[0] in ',;.:' else ' '}{rest}{more}"
-        )
-        draft.advice += [head] if first else []
-    return [*draft.heading(), draft.say("list_lead"), "\n".join(lines)]
+        blank = "" if rest[0] in ",;.:" else " "
+        lines.setdefault(head, f"**{capital(head)}**{blank}{rest}{more}")
+    draft.advice += lines if first else ()
+    marked = (f"{f'{at}.' if numbered else '-'} {line}" for at, line in enumerate(lines.values(), start=1))
+    return [*draft.heading(), draft.say("list_lead"), "\n".join(marked)]
 
 
 Maker = Callable[[Draft, int], list[str]]

@@ -46,16 +46,17 @@ class Deck:
 
 
 def scope_of(
-    world: World, strand: Strand, others: Sequence[Strand], plan: int, rng: random.Random, *, assistant: bool,
+    world: World, strand: Strand, others: Sequence[Strand], plan: int, rng: random.Random, *,
     last: dict[str, str] | None = None, matters: Sequence[str] = (), about: str = "",
 ) -> dict[str, Value]:  # fmt: skip
     """A scope for the lists of `user.toml`, or of `assistant.toml` with the user's words turned to `you`.
     `others` are strands that are under way as well; a message speaks of one of them.
 
-    `last` takes down the phrase of each kind that was drawn last; `matters` are noun phrases of what was told before.
-    The assistant begins `about` what was asked, and each phrase of the strand is near to the one before it.
+    `last` takes down the phrase of each kind that a user drew last; `matters` are noun phrases of what was told before.
+    The assistant begins `about` what was asked, without saying it again, and each phrase of the strand is near to the
+    one before it. Nobody is told what is `about` them.
     """
-    kind, grammar = strand.kind, world.grammar
+    kind, grammar, assistant = strand.kind, world.grammar, last is None
     words = world.scope(strand, plan, rng)
     turned: Callable[[str], str] = to_you if assistant else str
     phrases = {name: getattr(kind, name) for name in ("do", "why", "risk", "want", "things", "talk")}
@@ -64,7 +65,7 @@ def scope_of(
     elsewhere = Deck([turned(world.scope(one, plan, rng)["ref"]) for one in others], rng)
     people = Deck(rng.sample(known, min(_NAMED, len(known))) if assistant else known, rng)
     said = {"do": about} if last is None else last
-    near = content(about)
+    near = content(about if assistant else "")
     scope: dict[str, Value] = {}
 
     def noted(name: str, text: str) -> str:
@@ -93,7 +94,7 @@ def scope_of(
         "other": elsewhere.draw if assistant else elsewhere.draw(),
         "thing": lambda: drawn("things"),
         "bare": lambda: title_case(drawn("things")),
-        "person": people.draw,
+        "person": lambda: next(name for name in iter(people.draw, "") if assistant or name not in about),
         "own": lambda: drawn("do"),
         "do": do,
         "do2": do,

@@ -10,6 +10,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from beamlib.generate.offline.answers import Answer, Draft, Exercise, tidy, write_answer
 from beamlib.generate.offline.facts import Entry, Strand
@@ -162,9 +163,10 @@ class PlanScript:
         if not text:
             grammar = self.world.grammar
             matters = [one.kind.np for one in strand.told if one.place[:2] < (self.plan, batch)]
-            scope = scope_of(self.world, strand, others, self.plan, rng, assistant=False, last=asked, matters=matters)
             told = entry is not None and purpose != "dig"
-            scope["clause"] = (entry.clause or entry.text.rstrip(".")) if entry is not None and told else scope["talk"]
+            about = (entry.clause or entry.text.rstrip(".")) if entry is not None and told else ""
+            scope = scope_of(self.world, strand, others, self.plan, rng, last=asked, matters=matters, about=about)
+            scope["clause"] = about or scope["talk"]
             if not told and purpose != "dig":
                 scope |= {pin: grammar.fill(f"{{{name}}}", scope, rng) for pin, name in _PINNED.items()}
             said = grammar.say("shown" if exercise else _LIST[purpose], scope, rng)
@@ -188,10 +190,13 @@ class PlanScript:
     def _trigger(self) -> None:
         """Let some answers end in a question and some users ask back, as often as the published data do."""
         open_to = [turn for turn in self.all_turns if turn.entry.purpose not in ("instruction", "contradiction")]
+        said = {turn.steps[0].text for turn in self.all_turns}
         for purpose, wanted in (("reply", self.targets.replies), ("followup", self.targets.followups)):
             for turn, times in _spread(open_to, wanted, self._rng):
                 for _ in range(times):
-                    step = self._step(turn.entry.strand, purpose, turn.entry.place[1])
+                    asked = partial(self._step, turn.entry.strand, purpose, turn.entry.place[1])
+                    step = next(one for one in iter(asked, None) if one.text not in said)
+                    said.add(step.text)
                     turn.steps[-1].closing = step.takes_up
                     turn.steps.append(step)
 

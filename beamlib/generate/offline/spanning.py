@@ -108,7 +108,7 @@ def _list(window: Window, facts: Sequence[Fact]) -> Idea:
     items = [to_you(fact.v) for fact in facts]
     question = window.put(facts[0], "multi_session_reasoning")
     count = in_words(len(items))
-    return _together(window, facts, question, f"{count}: {series(items)}", items, [count, *items])
+    return _together(window, facts, question, count, items, [count, *items])
 
 
 def _sum(window: Window, facts: Sequence[Fact]) -> Idea:
