@@ -21,6 +21,7 @@ _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|mine|myself)\b")
 
 _ASKED = (
     ("open_wrong", "", r"g[oe]t? wrong|look out for"), ("open_if", "", r"what (?:if|happens)|do if [^I]|still work"),
+    ("open_how", "act", r"how exactly"), ("open_sure", "", r"that important|is that (?:true|right|so|a fact)"),
     ("open_likely", "", r"how (?:likely|common)"), ("open_time", "", r"^\W*[Hh]ow (?:much|little|long|often)"),
     ("open_which", "act", r"better|wiser|smarter|more sens|which comes| or [\w ]{0,10}\?"),
     ("open_tell", "aim", r"explain to|convince|tell [A-Z]"), ("open_usual", "", r"usually|what about|which of|I know"),
