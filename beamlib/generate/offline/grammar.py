@@ -34,7 +34,8 @@ _BACK: Mapping[str, str] = {
 _OBJECT = re.compile(r"(?<!-)\byou(?=$|[^\w' ]| (?:and|or|to|with|for|[io]n|a[ts]|from|about|into|by|most|the|an?)\b)")
 _ARE = re.compile(r"\byou (are|were)\b")
 _AFTER_HEAD = re.compile(
-    r" (?:of|for|from|with|in|on|at|to|about|that|who|by|over|under|around|between|behind|before|after|near)\b.*"
+    r" (?:of|for|from|with|in|on|at|to|about|that|who|by|over|under|around|between|behind|before|after|near|during"
+    r"|without|against)\b.*|,.*"
 )
 _PAIR = re.compile(r" and (?:the|my|your) ")
 _ARTICLE = re.compile(  # passes over most articles that are right: this is asked of every phrase
