@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from beamlib.errors import UserError
@@ -106,6 +106,7 @@ def sentence(text: str) -> str:
     return capital(text if text.endswith((".", "?", "!", ":")) else f"{text.rstrip(',;')}.")
 
 
+@lru_cache(maxsize=20_000)
 def to_you(text: str) -> str:
     """The user's words turned to the second person."""
     text = _WAS_I.sub("were you", _I_WAS.sub(lambda was: f"you were{was[2] or ''}", text))

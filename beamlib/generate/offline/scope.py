@@ -37,7 +37,9 @@ class Deck:
         if not self._left:
             drawn = self._rng.sample(self._texts, len(self._texts))
             self._left = [one for one in drawn if one != self._last] or drawn
-        text = max(self._left, key=lambda one: len(near & _words(one)) * (near != _words(one)))
+        text = self._left[0]
+        if near:
+            text = max(self._left, key=lambda one: len(near & _words(one)) * (near != _words(one)))
         if fitting and not near & _words(text):
             return ""
         self._left.remove(text)
