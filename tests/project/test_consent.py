@@ -29,7 +29,7 @@ from beamlib.suites.memorycode.generating import fulfil as generate_dialogues
 
 EXAMPLE = ROOT / "beamlib/benchmark/example"
 NAME = f"test-consent-{os.getpid()}"
-COMMISSION = Commission(usual_parameters("100K"))
+COMMISSION = Commission(usual_parameters("100K", authors="authors.json"))  # models draw among all domains
 MEMORY = """from beamlib.memory import Recollection
 class Mine:
     name = "mine"
@@ -143,7 +143,7 @@ def test_what_is_announced_is_what_is_called(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    author = ServedAuthor([COMMISSION.story()])
+    author = ServedAuthor([COMMISSION.stood_in().story()])
     with ScriptedServer(author) as server:
         models = models_file(tmp_path / "authors.json", server.base_url)
         job = Job(None, ["100k"], NAME, 0, "paper", "", None, False, Endpoints(), authors=Path(models.name), yes=True)
