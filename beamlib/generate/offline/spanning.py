@@ -90,7 +90,7 @@ def _together(
             "sessions_required": len({fact.place[:2] for fact in facts}),
             "conversation_references": [state_of(fact) for fact in facts],
             "reasoning_steps": [*steps, f"together: {value}"],
-            "evidence": [number for fact in facts for number in telling(shown, fact.clause)],
+            "evidence": telling(shown, *(fact.clause for fact in facts)),
             "nuggets": [f"LLM response should state: {one}" for one in nuggets],
         }
 
@@ -178,7 +178,7 @@ def _order(window: Window, told: Sequence[Fact], what: str) -> Iterator[Idea]:
             "total_mentions": len(items),
             "conversation_references": [state_of(fact) for fact in facts],
             "ordering_tested": items,
-            "evidence": [number for fact in facts for number in telling(shown, fact.clause)],
+            "evidence": telling(shown, *(fact.clause for fact in facts)),
             "nuggets": items,
         }
 
@@ -215,7 +215,7 @@ def _summary(window: Window, facts: Sequence[Fact], theme: str) -> Idea:
     tested = [states[number * len(states) // most] for number in range(most)]
 
     def ask(shown: Shown) -> Reply:
-        ids = sorted({number for fact in facts for number in telling(shown, fact.clause)})
+        ids = sorted(telling(shown, *(fact.clause for fact in facts)))
         return {
             "question": question,
             "answer": f"This is what you told me: {'; '.join(states)}.",

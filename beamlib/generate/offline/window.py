@@ -109,10 +109,16 @@ class Window:
 Maker = Callable[[Window], Iterator[Idea]]
 
 
-def telling(shown: Shown, clause: str) -> list[int]:
-    """The first of the user's messages shown that holds a clause, in a list; empty where none does."""
-    wanted = clause.casefold()
-    return [number for number, role, said in shown if role != "assistant" and wanted in said.casefold()][:1]
+def telling(shown: Shown, *clauses: str) -> list[int]:
+    """For each clause the first of the user's messages shown that holds it, each message once: of two strands the same
+    may be told in the same words. A clause that none holds has no message.
+    """
+    found: list[int] = []
+    for clause in clauses:
+        wanted = clause.casefold()
+        free = (one for one in shown if one[1] != "assistant" and one[0] not in found)
+        found += [number for number, _, said in free if wanted in said.casefold()][:1]
+    return found
 
 
 def state_of(fact: Fact) -> str:
