@@ -139,7 +139,7 @@ def event_ordering(window: Window) -> Iterator[Idea]:
 
 
 def _single(window: Window, facts: Sequence[Fact]) -> bool:
-    """Whether a strand is asked about by itself: where there are more of its kind, mostly all are asked about."""
+    """Whether a strand is asked about by itself: of many of a kind only some are."""
     return window.world.alone(facts[0].strand) or window.rng.random() < _ONE_OF_MANY
 
 

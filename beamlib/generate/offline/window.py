@@ -110,14 +110,11 @@ Maker = Callable[[Window], Iterator[Idea]]
 
 
 def telling(shown: Shown, *clauses: str) -> list[int]:
-    """For each clause the first of the user's messages shown that holds it, each message once: of two strands the same
-    may be told in the same words. A clause that none holds has no message.
-    """
+    """The user's message for each clause that one holds, each once: two strands may be told in the same words."""
     found: list[int] = []
-    for clause in clauses:
-        wanted = clause.casefold()
-        free = (one for one in shown if one[1] != "assistant" and one[0] not in found)
-        found += [number for number, _, said in free if wanted in said.casefold()][:1]
+    for clause in map(str.casefold, clauses):
+        said = (number for number, role, text in shown if role != "assistant" and clause in text.casefold())
+        found += [number for number in said if number not in found][:1]
     return found
 
 
