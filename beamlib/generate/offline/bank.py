@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -118,6 +118,13 @@ class StrandKind(_Part):
     requests: list[str] = Field(min_length=2)
     absent: list[Absence] = Field(min_length=1)
     fact: list[FactKind] = Field(min_length=6)
+
+    @cached_property
+    def foretelling(self) -> frozenset[str]:
+        """Texts that name what a fact tells: a user who said them would bring it up before."""
+        named = [content(one.np) for one in self.fact]
+        texts = [*self.do, *self.want, *self.talk, *self.things]
+        return frozenset(text for text in texts if any(words <= content(text) for words in named))
 
 
 class Preference(_Part):

@@ -61,8 +61,9 @@ def scope_of(
     kind, grammar, assistant = strand.kind, world.grammar, last is None
     words = world.scope(strand, plan, rng)
     turned: Callable[[str], str] = to_you if assistant else str
+    unsaid = {about} if assistant else kind.foretelling
     phrases = {name: getattr(kind, name) for name in ("do", "why", "risk", "want", "things", "talk")}
-    decks = {name: Deck([one for one in found if turned(one) != about], rng) for name, found in phrases.items()}
+    decks = {name: Deck([one for one in found if turned(one) not in unsaid], rng) for name, found in phrases.items()}
     known = world.people[plan]
     elsewhere = Deck([turned(world.scope(one, plan, rng)["ref"]) for one in others], rng)
     people = Deck(rng.sample(known, min(_NAMED, len(known))) if assistant else known, rng)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from operator import attrgetter
 
-from beamlib.generate.offline.facts import Fact, past_of
+from beamlib.generate.offline.facts import Fact
 from beamlib.generate.offline.grammar import in_words, plural, series, to_you
 from beamlib.generate.offline.window import Idea, Reply, Shown, Window, state_of, telling
 
@@ -65,17 +65,13 @@ def multi_session_reasoning(window: Window) -> Iterator[Idea]:
         for found in parts.values():
             if len({fact.place[:2] for fact in found}) > 1:
                 yield _tally(window, found) if found[0].kind.kind == "tally" else _list(window, found)
-    once = [fact for fact in window.final() if fact.kind.kind == "money" and not _rate(fact)]
+    sums = [fact for fact in window.final() if fact.kind.kind == "money"]
+    once = [one for one in sums if not any(_RATE.search(text) for text in (one.kind.np, *one.kind.say))]
     window.rng.shuffle(once)
     for start in range(0, len(once) - 2, 3):
         group = sorted(once[start : start + 3], key=lambda fact: fact.place)
         if len({fact.place[:2] for fact in group}) > 1 and len({fact.number for fact in group}) == 3:
             yield _sum(window, group)
-
-
-def _rate(fact: Fact) -> bool:
-    """Whether a sum of money is paid again and again: it is not added to what is paid once."""
-    return any(_RATE.search(text) for text in (fact.kind.np, *fact.kind.say))
 
 
 def _together(
@@ -84,7 +80,7 @@ def _together(
     def ask(shown: Shown) -> Reply:
         return {
             "question": question,
-            "answer": f"{value} ({'; '.join(steps)})." if facts[0].number else f"{value}.",
+            "answer": f"{value} ({'; '.join(steps)})." if facts[0].number else f"{value}: {series(steps)}.",
             "difficulty": "hard" if len(facts) > 2 else "medium",
             "reasoning_type": "aggregation_over_sessions",
             "sessions_required": len({fact.place[:2] for fact in facts}),
@@ -154,18 +150,12 @@ def _name(window: Window, facts: Sequence[Fact], named: float) -> str:
     return kind.short[0] if window.rng.random() < named else window.rng.choice(kind.theme)
 
 
-def _item(window: Window, fact: Fact, several: bool) -> str:
-    if fact.kind.kind == "event":
-        return to_you(f"that I {past_of(fact.v)}")
-    return window.named(fact) if several else fact.kind.np
-
-
 def _order(window: Window, told: Sequence[Fact], what: str) -> Iterator[Idea]:
     facts = sorted({one.key: one for one in reversed(told) if one.revises is None}.values(), key=attrgetter("place"))
     if len(facts) not in _ITEMS:
         return
     several = len({fact.strand.number for fact in facts}) > 1
-    items = [_item(window, fact, several) for fact in facts]
+    items = [window.named(fact) if several else fact.kind.np for fact in facts]
     question = window.say("ask_order", what=what, count=in_words(len(items)))
 
     def ask(shown: Shown) -> Reply:
