@@ -14,6 +14,8 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 
+import re2
+
 from beamlib.generate.probes.drafts import Draft, View
 from beamlib.generate.probes.figures import spans, totals
 from beamlib.generate.probes.kinds import ABILITIES, KINDS, Ability
@@ -42,22 +44,16 @@ _OPPOSING: Mapping[str, tuple[re.Pattern[str], bool]] = {
     ),
 }
 """By a word of the kind's name, what one statement (True: both) must hold to rule the other out in its way."""
-_REMARK = re.compile(
-    r"\b(?:contradict(?:s|ed|ing)? (?:what|you|your|something|the fact)\b|contradictory (?:information|statements?)"
+_REMARK = re2.compile(  # a tenth of the time of `re` over ten million tokens
+    r"(?i)\b(?:contradict(?:s|ed|ing)? (?:what|you|your|something|the fact)\b|contradictory (?:information|statements?)"
     r"|(?:inconsisten\w+|discrepanc\w+|conflicts?|contradictions?) (?:here\b|(?:between|with|in) (?:what|you|your)\b)"
     r"|(?:earlier|before|previously),? (?:you|I) (?:had )?(?:said|told|mentioned|wrote|stated)"
     r"|(?:you|I)(?:['’]ve| have| had)? (?:said|told (?:you|me)|mentioned|wrote|stated)\b[^.?!\n]{0,60}"
     r"\b(?:earlier|before|previously|but|while|although)"
     r"|which (?:of (?:the two|these|them)|one|statement|version) (?:holds|applies|(?:is|was) (?:it|right|correct|true))"
-    r"|misspoke|misremember\w*|mixed (?:that|it|this) up|take (?:that|it) back|was wrong about|correct myself)\b",
-    re.IGNORECASE,
+    r"|misspoke|misremember\w*|mixed (?:that|it|this) up|take (?:that|it) back|was wrong about|correct myself)\b"
 )
 """Wordings by which somebody notices that two statements cannot both be true, or takes one back."""
-_REMARKING = (
-    "contradict", "inconsisten", "discrepanc", "conflict", "said", "told", "mentioned", "wrote", "stated", "which ",
-    "misspoke", "misremember", "mixed ", "take that", "take it", "was wrong about", "correct myself",
-)  # fmt: skip
-"""Of these each of the wordings holds one: looking for them takes a tenth of the time."""
 _CONFLICT = content("contradict contradictory contradiction conflicting inconsistent inconsistency")
 
 
@@ -286,15 +282,10 @@ def _remarks(view: View) -> tuple[tuple[int, str], ...]:
     """The sentences of a conversation that remark on something said, with the ids of their messages."""
     found = []
     for message in view.messages:
-        if _may_remark(message.text):
-            sentences = filter(_may_remark, split_sentences(message.text))
+        if _REMARK.search(message.text):
+            sentences = split_sentences(message.text)
             found += [(message.id, sentence) for sentence in sentences if _REMARK.search(sentence)]
     return tuple(found)
-
-
-def _may_remark(text: str) -> bool:
-    text = text.lower()
-    return any(part in text for part in _REMARKING)
 
 
 def events_in_order(draft: Draft, view: View) -> str | None:
