@@ -162,7 +162,8 @@ class PlanScript:
         exercise = next(self._exercises, None) if shown and rng.random() < _SHOWN else None
         if not text:
             grammar = self.world.grammar
-            matters = [one.kind.np for one in strand.told if one.place[:2] < (self.plan, batch)]
+            before = [one.kind for one in strand.told if one.place[:2] < (self.plan, batch)]
+            matters = [kind.np for kind in before if kind.kind != "event"]  # that it was done may be denied
             told = entry is not None and purpose != "dig"
             about = (entry.clause or entry.text.rstrip(".")) if entry is not None and told else ""
             scope = scope_of(self.world, strand, others, self.plan, rng, last=asked, matters=matters, about=about)
