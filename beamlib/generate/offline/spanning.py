@@ -124,9 +124,9 @@ def event_ordering(window: Window) -> Iterator[Idea]:
         if len({fact.place[:2] for fact in facts}) > 1 and _single(window, facts):
             yield from _order(window, facts, window.say("sides_of", theme=_theme(window, facts[0], _ORDERED_BY_NAME)))
     for facts in kinds.values():
-        done = [one for one in facts if one.kind.kind == "event"]
-        if _whole(window, facts) and not window.denied() & {one.key for one in done}:
-            yield from _order(window, done, window.say("done_about", theme=_name(window, facts, _ORDERED_BY_NAME)))
+        if _whole(window, facts):
+            days = [one for one in facts if one.kind.kind == "date"]
+            yield from _order(window, days, window.say("days_about", theme=_name(window, facts, _ORDERED_BY_NAME)))
     if len(window.plans) == window.world.story.plans:
         every = [one for found in told.values() for one in found]
         sums = [one for one in every if one.kind.kind == "money" or one.kind.unit == "dollar"]
