@@ -12,12 +12,13 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from beamlib.benchmark.model import Size
-from beamlib.benchmark.sources import parse_size
-from beamlib.benchmark.treatment import Treatment
+from beamlib.data.model import Size
+from beamlib.data.sources import parse_size
+from beamlib.data.treatment import Treatment
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text
-from beamlib.models.endpoints import BACKBONE
+from beamlib.llm.endpoints import BACKBONE
+from beamlib.places import PARAMS, ROOT
 
 RELEASED_FLAGS: Mapping[str, str] = {
     "duplicate_per_message": "M1: RAG and working memory hold every pair once per message of its turn",
@@ -33,7 +34,6 @@ RELEASED_FLAGS: Mapping[str, str] = {
 """Behaviours of the released code that can be switched on one by one, with their number in the reference (M12, the
 history an extraction sees, is the released rule in both variants)."""
 
-PARAMS = Path(__file__).resolve().parents[1] / "params"
 """The parameter files, `<size>.yaml` each."""
 
 OF_GENERATION = (
@@ -225,12 +225,12 @@ def _check_places(parameters: RunParameters, origin: str) -> None:
 
     Relative paths count from the repository's top folder, as in the notebooks.
     """
-    run = PARAMS.parent / parameters.run
+    run = ROOT / parameters.run
     for name, made in _MADE_BY_THE_RUN.items():
         given = getattr(parameters, name)
-        if not parameters.run or not given or PARAMS.parent / given == run / made:
+        if not parameters.run or not given or ROOT / given == run / made:
             continue
-        data, places = (PARAMS.parent / given).resolve(), (run.resolve(), (run / GENERATED).resolve())
+        data, places = (ROOT / given).resolve(), (run.resolve(), (run / GENERATED).resolve())
         if any(place.is_relative_to(data) for place in places) or data.is_relative_to(places[0]):
             raise UserError(
                 f"{origin}: parameter 'run' is {parameters.run!r}, and what is written there would lie among what "

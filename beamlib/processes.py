@@ -16,7 +16,7 @@ from typing import NoReturn
 from tqdm import tqdm
 
 from beamlib.errors import UserError
-from beamlib.models import base
+from beamlib.llm import model as base
 
 _TO_ANSWER = 5.0  # seconds beyond what replies get, for a worker that is deep in a library when it is ended
 

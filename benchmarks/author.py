@@ -17,21 +17,21 @@ from typing import Annotated, Any
 
 import pandas as pd
 import typer
-from likeness import MORE, Figure, agreement_rows, agreements, figures, goal, read_figures, write_figures
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from beamlib.benchmark.model import SIZES, Size
-from beamlib.benchmark.sources import find_conversations, parse_size
+from beam_generate.casting import Writing
+from beam_generate.layouts import targets
+from beam_generate.pipeline import Commission
+from beam_generate.producing import produce
+from beam_offline import OFFLINE_NAME
+from beamlib.data.model import SIZES, Size
+from beamlib.data.sources import find_conversations, parse_size
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json, write_text
-from beamlib.generate.casting import Writing
-from beamlib.generate.layouts import targets
-from beamlib.generate.pipeline import Commission
-from beamlib.generate.producing import produce
-from beamlib.models.offline import OFFLINE_NAME
 from beamlib.params import usual_parameters
+from likeness import MORE, Figure, agreement_rows, agreements, figures, goal, read_figures, write_figures
 
 SHIPPED = Path(__file__).parent / "released_likeness.csv"
 """Figures of the twenty released 100K conversations: numbers only."""

@@ -24,9 +24,10 @@ from typing import Annotated
 
 import typer
 import yaml
+from tqdm import tqdm
+
 from normal import LEFT_OUT, Normaliser, as_json, shape, short
 from product import DIALOGUES, GENERATED, ROOT, CommandFailed, Product
-from tqdm import tqdm
 
 DOMAINS = {"general": "Career and Professional Development", "coding": "Coding", "math": "Math"}
 SIZES = ("100K", "500K", "1M", "10M")

@@ -22,8 +22,8 @@ from rich.table import Table
 from tqdm import tqdm
 
 from beamlib.files import to_json
-from beamlib.scoring.statistics import Array, conversation_values, difference_interval, mean_interval
-from beamlib.scoring.tables import average_values
+from beamlib.scoring.intervals import Array, conversation_values, difference_interval, mean_interval
+from beamlib.scoring.scores import average_values
 
 SIZES = (2, 3, 5, 10, 20, 35)
 LOWEST, HIGHEST = 92.0, 98.0

@@ -24,14 +24,14 @@ from rich.console import Console
 from rich.table import Table
 
 import beamlib
-from beamlib.benchmark.sources import Source, find_conversations
+from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.files import to_json
 
 if TYPE_CHECKING:
     from latency_work import Spent
 
-EXAMPLE = Path(beamlib.__file__).parent / "benchmark" / "example"
+EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 MIB = 1 << 20
 RELEASED_LANES = 25
 """Threads of the released code's extraction; everything after it is one call at a time."""

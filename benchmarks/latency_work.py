@@ -18,19 +18,19 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from beamlib.benchmark.loading import Loaded, load
-from beamlib.benchmark.sources import Source
+from beamlib.data.loading import Loaded, load
+from beamlib.data.sources import Source
+from beamlib.evaluate.answering import answer_probes
 from beamlib.files import temporary_folder
+from beamlib.llm.client import EndpointModel
+from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.model import Model, Prompt, run
+from beamlib.llm.prompts import prompt_file
+from beamlib.llm.retrying import Careful
+from beamlib.llm.stored_model import CallStore, StoredModel
 from beamlib.memory import Light, LightSettings
 from beamlib.memory.extraction import extraction_prompts
-from beamlib.models.base import Model, Prompt, run
-from beamlib.models.careful import Careful
-from beamlib.models.client import EndpointModel
-from beamlib.models.endpoints import Endpoint
-from beamlib.models.prompts import prompt_file
-from beamlib.models.store import CallStore, StoredModel
 from beamlib.retrieval.encoder import embedded_encoder
-from beamlib.runs.answering import answer_probes
 
 STEPS = ("episodic_keys", "scratchpad_notes", "scratchpad_compress", "scratchpad_filter", "answer")
 TESTS = Path(__file__).parents[1] / "tests"

@@ -22,18 +22,18 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
+from beam_memorycode.averages import summarise
+from beam_memorycode.generating import Order
+from beam_memorycode.generating import fulfil as generate
+from beam_memorycode.loading import Item, load_dialogues
+from beam_memorycode.ordering import RunOrder
+from beam_memorycode.ordering import fulfil as ask
+from beam_memorycode.outputs import OUTPUTS, Outputs, outputs_in, read_outputs
+from beam_memorycode.scoring import ScoredAnswer, Scorer, applications, score_outputs
+from beam_memorycode.setups import PUBLISHED
+from beam_offline import OFFLINE_NAME
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
-from beamlib.models.offline import OFFLINE_NAME
-from beamlib.suites.memorycode.averages import summarise
-from beamlib.suites.memorycode.generating import Order
-from beamlib.suites.memorycode.generating import fulfil as generate
-from beamlib.suites.memorycode.loading import Item, load_dialogues
-from beamlib.suites.memorycode.ordering import RunOrder
-from beamlib.suites.memorycode.ordering import fulfil as ask
-from beamlib.suites.memorycode.outputs import OUTPUTS, Outputs, outputs_in, read_outputs
-from beamlib.suites.memorycode.scoring import ScoredAnswer, Scorer, applications, score_outputs
-from beamlib.suites.memorycode.setups import PUBLISHED
 
 KIB_PER_MIB = 1 << 10
 

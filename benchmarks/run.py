@@ -24,15 +24,15 @@ from rich.table import Table
 from tqdm import tqdm
 
 import beamlib
-from beamlib.benchmark.model import SIZES, Size
-from beamlib.benchmark.sources import Source, find_conversations, parse_size
+from beamlib.data.model import SIZES, Size
+from beamlib.data.sources import Source, find_conversations, parse_size
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
 
 if TYPE_CHECKING:
     from stages import Cost
 
-EXAMPLE = Path(beamlib.__file__).parent / "benchmark" / "example"
+EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 BASELINES = {"characters": "index pairs, bm25", "questions": "recall, rag bm25"}
 """The row of the same tier and run that every other row with this unit is compared with."""
 

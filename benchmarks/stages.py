@@ -15,17 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from beamlib.benchmark.loading import Loaded, load
-from beamlib.benchmark.model import Probe, Size
-from beamlib.benchmark.sources import Source
+from beam_offline import OfflineModel
+from beamlib.data.loading import Loaded, load
+from beamlib.data.model import Probe, Size
+from beamlib.data.sources import Source
+from beamlib.evaluate.calling import resolved
+from beamlib.llm.model import Prompt, complete_all
 from beamlib.memory import FullContext, Light, Memory, Rag
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
-from beamlib.models.base import Prompt, complete_all
-from beamlib.models.offline import OfflineModel
 from beamlib.params import RunParameters, load_parameters
 from beamlib.retrieval import SHIPPED, Document, build_index, embedded_encoder
-from beamlib.runs.calling import resolved
 
 Work = tuple[int, Callable[[], object]]
 """How many characters or questions there are to do, and what does them."""
@@ -54,8 +54,8 @@ def measure_import() -> Cost:
 
 def measure_evaluation(size: Size, data: str, run: str, conversations: int) -> Cost:
     """Every arm of every experiment answered and judged into the folder `run`, from which the notebooks then replay."""
-    from beamlib.runs.arms import arms_of, experiments
-    from beamlib.runs.evaluate import evaluate
+    from beamlib.evaluate.arms import arms_of, experiments
+    from beamlib.evaluate.run import evaluate
 
     parameters = _parameters(size, data=data, run=run, conversations=conversations)
     arms = arms_of(parameters, experiments(parameters))

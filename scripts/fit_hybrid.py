@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from tqdm import tqdm
 
-from beamlib.benchmark.loading import Loaded, load
-from beamlib.benchmark.model import SIZES
-from beamlib.benchmark.sources import find_conversations
+from beam_offline import OfflineModel
+from beamlib.data.loading import Loaded, load
+from beamlib.data.model import SIZES
+from beamlib.data.sources import find_conversations
 from beamlib.memory.episodic import episodic_documents
 from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
 from beamlib.memory.rag import pair_document
-from beamlib.models.offline import OfflineModel
 from beamlib.retrieval import embedded_encoder
 from beamlib.retrieval.hybrid import SESSION, WEIGHTS, HybridIndex, with_session
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# SHA-256 of the JSON and text files of released conversations, as beamlib/benchmark/released.csv lists them:
+# SHA-256 of the JSON and text files of released conversations, as beamlib/data/released.csv lists them:
 #
-#   scripts/released_checksums.sh CHATS... > beamlib/benchmark/released.csv
+#   scripts/released_checksums.sh CHATS... > beamlib/data/released.csv
 #
 # CHATS are folders laid out like the released chats/ (100K/1/chat.json, ...), all of the same commit of the repository.
 set -euo pipefail

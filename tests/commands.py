@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.cli import main
+from beamlib.cli.__main__ import main
 
 DATA = ("BEAM_DATA", "MEMORYCODE_DATA")
 SETTINGS = {"HF_HUB_OFFLINE": "1", "COLUMNS": "200"}

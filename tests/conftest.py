@@ -48,7 +48,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pauses before another try are drawn from a small part of what they are, in the process of the tests."""
     for name in ("_JITTER", "_THROTTLED_JITTER"):
         short = tenacity.wait_random_exponential(multiplier=0.02, max=1)
-        monkeypatch.setattr(f"beamlib.models.client.{name}", short)
+        monkeypatch.setattr(f"beamlib.llm.client.{name}", short)
 
 
 @pytest.fixture(scope="session")

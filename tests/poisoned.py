@@ -12,16 +12,16 @@ import pandas as pd
 from IPython.display import Markdown
 from pydantic import BaseModel
 
+from beam_claims.engine import ClaimResult, markdown
+from beamlib.evaluate.costs import Estimate, RealisedRow
+from beamlib.evaluate.records import Answer
+from beamlib.evaluate.run_store import Manifest
 from beamlib.params import RunParameters
-from beamlib.report.blocks import BlockTable
-from beamlib.report.claims import ClaimResult, markdown
-from beamlib.report.costs import CostTable, cost_table
+from beamlib.report.cost_table import CostTable, cost_table
+from beamlib.report.long_frame import published_long
+from beamlib.report.table import BlockTable
 from beamlib.report.tables import footer, result_table, side_by_side
 from beamlib.report.text import markdown_text
-from beamlib.report.tidy import published_long
-from beamlib.runs.manifest import Manifest
-from beamlib.runs.records import Answer
-from beamlib.runs.spending import Estimate, RealisedRow
 from beamlib.scoring.records import Judgement
 
 Record = TypeVar("Record", bound=BaseModel)

@@ -20,12 +20,11 @@ from served_author import ServedAuthor, models_file, recognise
 from steady_replies import steady_reply
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path[:0] = [str(ROOT), str(ROOT / "packages"), str(ROOT / "benchmarks")]
 
-from product import ASK, DIALOGUES, GENERATE, GENERATED, MODELS, RECORDED, RUN, TALK, Product  # noqa: E402
-
-from beamlib.generate.pipeline import Commission  # noqa: E402
+from beam_generate.pipeline import Commission  # noqa: E402
 from beamlib.params import usual_parameters  # noqa: E402
+from product import ASK, DIALOGUES, GENERATE, GENERATED, MODELS, RECORDED, RUN, TALK, Product  # noqa: E402
 
 PORT = 47_115
 """The address is part of what a call is found by, so it is the same in every recording."""

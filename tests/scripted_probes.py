@@ -9,11 +9,11 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from beamlib.benchmark.model import Seed, Size
-from beamlib.generate.probes.drafts import Draft, Ref, View
-from beamlib.generate.probes.kinds import ABILITIES
-from beamlib.generate.shapes import Bullet, Layout, Plan, Profile, Said, SpokenTurn, Story, SubPlan, Timeline
-from beamlib.models.base import Completion, Prompt
+from beam_generate.probes.drafts import Draft, Ref, View
+from beam_generate.probes.kinds import ABILITIES
+from beam_generate.shapes import Bullet, Layout, Plan, Profile, Said, SpokenTurn, Story, SubPlan, Timeline
+from beamlib.data.model import Seed, Size
+from beamlib.llm.model import Completion, Prompt
 
 TOLD: dict[str, tuple[str, str]] = {
     "1.1": ("Hall", "I paid a deposit of 340 euros for Lakeside Hall on March 3, 2025. Is that fair?"),
@@ -244,8 +244,8 @@ def draft(ability: str, fields: Mapping[str, Any] | None = None, **changes: Any)
 def _good() -> list[Draft]:
     import asyncio
 
-    from beamlib.generate.probes.making import make_probes
-    from beamlib.generate.shapes import Repairs
+    from beam_generate.probes.making import make_probes
+    from beam_generate.shapes import Repairs
 
     if not _MADE:
         made = asyncio.run(make_probes(Scripted(), story(), [plan()], [turns()], Repairs(), 1))

@@ -17,14 +17,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
+from beam_generate.casting import prompts_of_generation
+from beam_generate.shapes import Story
+from beam_offline.author.author import OfflineAuthor
+from beamlib.llm.endpoints import Author
+from beamlib.llm.model import Prompt
+from beamlib.llm.prompts import prompt_file
 from scripted_server import Answer, body_text
-
-from beamlib.generate.casting import prompts_of_generation
-from beamlib.generate.offline.author import OfflineAuthor
-from beamlib.generate.shapes import Story
-from beamlib.models.base import Prompt
-from beamlib.models.endpoints import Author
-from beamlib.models.prompts import prompt_file
 
 _SLOT = re.compile(r"\{\{ *(?P<name>\w+)(?: or \"(?P<default>[^\"]*)\")? *\}\}")
 

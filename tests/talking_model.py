@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import date, timedelta
 
-from beamlib.benchmark.model import Seed, Size
-from beamlib.generate.shapes import (
+from beam_generate.shapes import (
     SPECIAL_LABELS,
     SPECIALS,
     Bullet,
@@ -21,7 +20,8 @@ from beamlib.generate.shapes import (
     SubPlan,
     Timeline,
 )
-from beamlib.models.base import Completion, Prompt
+from beamlib.data.model import Seed, Size
+from beamlib.llm.model import Completion, Prompt
 
 LAYOUT = Layout(subplans=2, bullets=5, groups=2, questions=2)
 LIMITS = Limits(recent=10, replies=2, followups=2, reach="conversation")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beamlib.memory.base import Passage
+from beamlib.memory.protocol import Passage
 from beamlib.text import count_tokens, token_spans
 
 RESERVE_TOKENS = 3_000

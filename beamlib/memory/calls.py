@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beamlib.models.base import Completion, Model, ModelError, Prompt, attempt_all
+from beamlib.llm.model import Completion, Model, ModelError, Prompt, attempt_all
 
 
 def failure(prompts: Sequence[Prompt], replies: Sequence[Completion | ModelError]) -> ModelError | None:

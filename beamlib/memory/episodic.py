@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from beamlib.benchmark.model import Conversation, Pair
+from beamlib.data.model import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.memory.replies import lines_of
 from beamlib.retrieval import Document, Encoders, build_index

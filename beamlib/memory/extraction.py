@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from beamlib.benchmark.model import Conversation, Pair
-from beamlib.memory.base import passage
+from beamlib.data.model import Conversation, Pair
+from beamlib.llm.model import Model, Prompt, attempt_all
 from beamlib.memory.budget import shorten
 from beamlib.memory.calls import replies_to, with_gaps
 from beamlib.memory.episodic import read_keys
-from beamlib.models.base import Model, Prompt, attempt_all
+from beamlib.memory.protocol import passage
 from beamlib.text import count_tokens
 
 INPUT_TOKENS = 25_000

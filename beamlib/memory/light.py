@@ -13,13 +13,14 @@ from dataclasses import astuple, dataclass, fields, replace
 from pathlib import PurePath
 from typing import Any
 
-from beamlib.benchmark.model import Conversation, Pair
+from beamlib.data.model import Conversation, Pair
 from beamlib.errors import UserError
-from beamlib.memory.base import Passage, Recollection, passage
+from beamlib.llm.model import Model, ModelError
 from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, most_passages, passage_tokens, shortened
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import episodic_keys, read_pairs
-from beamlib.memory.released import (
+from beamlib.memory.protocol import Passage, Recollection, passage
+from beamlib.memory.released_memory import (
     LIGHT_ESTIMATE,
     LIGHT_FLAGS,
     WORKING_ENTRIES,
@@ -31,7 +32,6 @@ from beamlib.memory.released import (
 )
 from beamlib.memory.scratchpad import Chunk, Scratchpad, build_scratchpad, relevant_chunks, scratchpad_passages
 from beamlib.memory.working import newest_pairs, working_memory
-from beamlib.models.base import Model, ModelError
 from beamlib.retrieval import Encoders, dense_encoder
 
 _SWITCHES = {
@@ -56,7 +56,7 @@ class LightSettings:
     The `use_` switches are the ablations of Table 8. `encoder` makes the chunker's vectors and those of the retriever
     `dense`, `splade` those of `splade` (see `beamlib.retrieval.Encoders`).
 
-    `released` switches on behaviours of the released code, by the names of `beamlib.memory.released.LIGHT_FLAGS`:
+    `released` switches on behaviours of the released code, by the names in `released_memory.LIGHT_FLAGS`:
 
     - `duplicate_per_message` (M1): working memory counts every pair once per message of its turn and shows the copies.
     - `oldest_working_memory` (M2): it is filled oldest first from the last 100 entries, whatever `working_pairs` is,
@@ -69,7 +69,7 @@ class LightSettings:
     - `one_vector_per_pair` (M7): all keys of a pair are embedded as one text.
     - `exact_yes` (M14): the filter keeps a chunk only for the bare word yes.
 
-    `beamlib.memory.released` says what no flag reproduces.
+    `beamlib.memory.released_memory` says what no flag reproduces.
     """
 
     k: int = 5

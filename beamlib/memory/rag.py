@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from beamlib.benchmark.model import Conversation, Pair
+from beamlib.data.model import Conversation, Pair
 from beamlib.errors import UserError
-from beamlib.memory.base import Recollection, passage
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, shortened
-from beamlib.memory.released import RAG_ESTIMATE, RAG_FLAGS, check_flags, entries, flags_name, pack
+from beamlib.memory.protocol import Recollection, passage
+from beamlib.memory.released_memory import RAG_ESTIMATE, RAG_FLAGS, check_flags, entries, flags_name, pack
 from beamlib.retrieval import Document, Encoders, Index, build_index
 from beamlib.text import split_sentences
 
@@ -19,7 +19,7 @@ class Rag:
     """Recalls the `k` pairs whose text suits the question best, best first, in `window_tokens - reserve_tokens`.
 
     `encoder` and `splade` name the models of the retrievers `dense` and `splade`. `released` switches on behaviours of
-    the released code (`beamlib.memory.released.RAG_FLAGS`): `duplicate_per_message` (M1) indexes every pair of a turn
+    the released code (`released_memory.RAG_FLAGS`): `duplicate_per_message` (M1) indexes every pair of a turn
     once per *message* of that turn (2, 4, 6... copies), so that the top k hold few distinct pairs and show some of them
     repeatedly; `character_budgets` packs whole pairs in rank order under 29,000 estimated tokens. That only the first
     512 tokens of a pair are embedded (M7) is a property of the released encoder: `dense` with that model has it.

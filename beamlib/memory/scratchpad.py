@@ -14,14 +14,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from beamlib.benchmark.model import Conversation
-from beamlib.memory.base import Passage
+from beamlib.data.model import Conversation
+from beamlib.llm.model import Model, ModelError, Outcome, Prompt, attempt_all
 from beamlib.memory.budget import JOINT_TOKENS, newest_that_fit, passage_tokens, shorten
 from beamlib.memory.calls import replies_to, with_gaps
 from beamlib.memory.chunking import semantic_chunks, sentences_of
 from beamlib.memory.extraction import header
+from beamlib.memory.protocol import Passage
 from beamlib.memory.replies import lines_of
-from beamlib.models.base import Model, ModelError, Outcome, Prompt, attempt_all
 from beamlib.retrieval.encoder import Encoder
 from beamlib.text import count_tokens
 

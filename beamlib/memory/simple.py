@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from beamlib.benchmark.model import Conversation
-from beamlib.memory.base import Recollection
+from beamlib.data.model import Conversation
+from beamlib.memory.protocol import Recollection
 
 
 class NoMemory:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from beamlib.benchmark.model import Pair
-from beamlib.memory.base import Passage, passage
+from beamlib.data.model import Pair
 from beamlib.memory.budget import most_passages, shortened
+from beamlib.memory.protocol import Passage, passage
 
 
 def newest_pairs(pairs: Sequence[Pair], count: int, shown: Collection[int] = ()) -> list[Passage]:

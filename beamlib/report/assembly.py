@@ -17,22 +17,22 @@ from typing import Any
 import pandas as pd
 from pydantic import ValidationError
 
+from beam_offline import OFFLINE_NAME
 from beamlib.errors import UserError
+from beamlib.evaluate import run_store as manifests
+from beamlib.evaluate.arms import COMPONENTS, Arm, experiments
+from beamlib.evaluate.calling import part_of
+from beamlib.evaluate.run import read_answers, stored_judgements
+from beamlib.evaluate.run_store import Manifest
 from beamlib.files import to_json
-from beamlib.models.offline import OFFLINE_NAME
 from beamlib.params import RunParameters
-from beamlib.report.blocks import Table, joined, save_table
 from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure, save_figure
+from beamlib.report.long_frame import checked, series_of
 from beamlib.report.results import changes_of, footer_of, long_frame
+from beamlib.report.table import Table, joined, save_table
 from beamlib.report.tables import ResultTable, ensure_comparable, model_shown
-from beamlib.report.tidy import checked, series_of
-from beamlib.runs import manifest as manifests
-from beamlib.runs.arms import COMPONENTS, Arm, experiments
-from beamlib.runs.calling import part_of
-from beamlib.runs.evaluate import read_answers, stored_judgements
-from beamlib.runs.manifest import Manifest
 from beamlib.scoring.protocols import find_protocol
-from beamlib.scoring.tables import present_sizes, score_run
+from beamlib.scoring.scores import present_sizes, score_run
 
 ALL = "all"
 """The part of a run's tables and figures that what is put together goes to."""

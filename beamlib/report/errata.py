@@ -10,14 +10,14 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader
 
-from beamlib.benchmark.audit import ABOUT
-from beamlib.benchmark.errata import Erratum, load_errata
-from beamlib.benchmark.model import SIZES
+from beam_claims.defects import ABOUT
+from beamlib.data.errata import Erratum, load_errata
+from beamlib.data.model import SIZES
 from beamlib.errors import UserError
 from beamlib.report.text import markdown_text
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.records import Judgement
-from beamlib.scoring.tables import AVERAGE, score_run, summarise
+from beamlib.scoring.scores import AVERAGE, score_run, summarise
 
 PAGE = "errata.md.j2"
 ALL, DROP = "none, flag", "drop"

@@ -1,4 +1,4 @@
-"""The figures: grouped bars and lines from a long frame (`beamlib.report.tidy`), saved with what they were made of.
+"""The figures: grouped bars and lines from a frame of `beamlib.report.long_frame`, saved with what they were made of.
 
 Every function returns a `matplotlib.figure.Figure` that is not registered with pyplot, and leaves no global state
 behind. Protocol and judge stand in a line below, which goes into the caption too; values have their interval where the
@@ -24,11 +24,11 @@ from matplotlib.figure import Figure
 from matplotlib.style import context
 
 import beamlib
-from beamlib.benchmark.reading import left_out_line
+from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
 from beamlib.files import sha256, write_bytes, write_json
+from beamlib.report.long_frame import AVERAGE, COLUMNS, ROWS, ability_label, checked, series_label, series_of, sizes_of
 from beamlib.report.tables import Footer, model_shown
-from beamlib.report.tidy import AVERAGE, COLUMNS, ROWS, ability_label, checked, series_label, series_of, sizes_of
 
 COLUMN_WIDTH, PAGE_WIDTH = 3.4, 7.0  # inches: one column and both columns of a two-column page
 _MARKERS = "osD^vPX*"

@@ -19,34 +19,33 @@ import pandas as pd
 from IPython.display import Image
 from matplotlib.figure import Figure
 
-from beamlib.benchmark.reading import left_out_line
-from beamlib.benchmark.sources import refuse_data
+from beam_generate.estimate import estimate_writing
+from beam_generate.pipeline import unfinished
+from beam_generate.working import commission_of, writing_of
+from beam_memorycode.notebook_runs import estimate_shown
+from beam_memorycode.running import PART
+from beam_offline import OFFLINE_NAME
+from beamlib.data.checked_json import left_out_line
+from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
+from beamlib.evaluate.arms import arms_of
+from beamlib.evaluate.calling import open_roster, part_of, resolved
+from beamlib.evaluate.configuration import stated, writing_configuration
+from beamlib.evaluate.estimate import estimate
+from beamlib.evaluate.run import left_out
+from beamlib.evaluate.run_store import commit, configuration_of_run
 from beamlib.files import make_folder, parse_yaml, read_json, read_text, sha256_of_file, write_text
-from beamlib.generate.estimate import estimate_writing
-from beamlib.generate.pipeline import unfinished
-from beamlib.generate.working import commission_of, writing_of
-from beamlib.models.endpoints import MODELS, key_variables, load_models
-from beamlib.models.keys import refuse_keys
-from beamlib.models.offline import OFFLINE_NAME
-from beamlib.models.roster import Roster
+from beamlib.llm.endpoints import MODELS, key_variables, load_models
+from beamlib.llm.keys import refuse_keys
+from beamlib.llm.roles import Roster
 from beamlib.params import OF_GENERATION, Preset, RunParameters, load_parameters, parse_parameters
-from beamlib.report.blocks import Table, save_table
+from beamlib.places import NOTEBOOKS, ROOT
 from beamlib.report.figures import save_figure
 from beamlib.report.kernels import end_kernels, fork_kernels
-from beamlib.runs.arms import arms_of
-from beamlib.runs.calling import open_roster, part_of, resolved
-from beamlib.runs.configuration import stated, writing_configuration
-from beamlib.runs.estimate import estimate
-from beamlib.runs.evaluate import left_out
-from beamlib.runs.manifest import commit, configuration_of_run
-from beamlib.suites.memorycode.running import PART
-from beamlib.suites.memorycode.shown import estimate_shown
+from beamlib.report.table import Table, save_table
 
 SomeTable = TypeVar("SomeTable", bound=Table)
 
-ROOT = Path(__file__).resolve().parents[2]
-NOTEBOOKS = ROOT / "notebooks"
 PUBLISHED = "published"
 GENERATION = ("01_plans", "02_user_turns", "03_assistant_turns", "04_probing_questions")
 EVALUATION = ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")

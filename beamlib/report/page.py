@@ -16,9 +16,9 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
+from beam_claims.engine import audit, compact, totals
 from beamlib.files import read_json, read_text, write_json, write_text
-from beamlib.report.claims import audit, compact, totals
-from beamlib.report.costs import cost_fragment
+from beamlib.report.cost_table import cost_fragment
 from beamlib.report.tables import NOTHING, with_interval
 
 _TAGS = frozenset(["br", "caption", "figcaption", "figure", "strong", "table", "tbody", "td", "th", "thead", "tr"])

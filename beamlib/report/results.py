@@ -9,19 +9,19 @@ from typing import Any
 
 import pandas as pd
 
-from beamlib.benchmark.gold import Gold
+from beamlib.data.gold import Gold
 from beamlib.errors import UserError
+from beamlib.evaluate import run_store as manifests
+from beamlib.evaluate.arms import experiments
+from beamlib.evaluate.records import Answer
+from beamlib.evaluate.run import Evaluation, evaluate, read_judgements, stored_judgements
+from beamlib.evaluate.run_store import Manifest
 from beamlib.params import RunParameters
+from beamlib.report.long_frame import AVERAGE, COLUMNS
 from beamlib.report.tables import Footer, ensure_comparable, footer
-from beamlib.report.tidy import AVERAGE, COLUMNS
-from beamlib.runs import manifest as manifests
-from beamlib.runs.arms import experiments
-from beamlib.runs.evaluate import Evaluation, evaluate, read_judgements, stored_judgements
-from beamlib.runs.manifest import Manifest
-from beamlib.runs.records import Answer
 from beamlib.scoring.evidence import evidence_recall
-from beamlib.scoring.statistics import compare, interval_note
-from beamlib.scoring.tables import SCORE_COLUMNS, present_sizes, score_run, summarise, unscored_reasons
+from beamlib.scoring.intervals import compare, interval_note
+from beamlib.scoring.scores import SCORE_COLUMNS, present_sizes, score_run, summarise, unscored_reasons
 
 RECALL = "evidence recall: share of the cited messages shown in the context (no model, no judge)"
 NOTES = "scratchpad"
@@ -32,7 +32,7 @@ NOTES = "scratchpad"
 class Results:
     """One experiment of one tier.
 
-    `summary` and `evidence` are long frames (`beamlib.report.tidy`) of scores and of evidence recall; `scores` and
+    `summary` and `evidence` are frames of `beamlib.report.long_frame` of scores and of evidence recall; `scores` and
     `recalls` hold one row per question for each arm. Evidence recall counts messages that the context shows; `noted`
     counts those as well that only a note speaks of.
     """

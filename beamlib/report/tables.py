@@ -1,6 +1,6 @@
 """Tables in the paper's shape: abilities as rows, series as columns, the average last, and what they rest on below.
 
-A table comes from a long frame (`beamlib.report.tidy`) and leaves as CSV, Markdown or HTML. It says which protocol,
+A table comes from a frame of `beamlib.report.long_frame` and leaves as CSV, Markdown or HTML. It says which protocol,
 judge and reader are behind it, and it does not mix runs that cannot be compared unless it is told to, and then says so.
 """
 
@@ -15,12 +15,12 @@ from typing import Any
 
 import pandas as pd
 
-from beamlib.benchmark.reading import left_out_line
+from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
-from beamlib.report.blocks import html_table
+from beamlib.evaluate.arms import searches
+from beamlib.evaluate.configuration import stated, windows_stated
 from beamlib.report.fitness import fitness
-from beamlib.report.text import counted, markdown_table
-from beamlib.report.tidy import (
+from beamlib.report.long_frame import (
     AVERAGE,
     COLUMNS,
     ROWS,
@@ -32,8 +32,8 @@ from beamlib.report.tidy import (
     series_of,
     sizes_of,
 )
-from beamlib.runs.arms import searches
-from beamlib.runs.configuration import stated, windows_stated
+from beamlib.report.table import html_table
+from beamlib.report.text import counted, markdown_table
 
 OFFLINE = "offline stand-in, not a language model"
 ORDERING = (

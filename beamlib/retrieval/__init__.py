@@ -65,7 +65,7 @@ def build_index(documents: Sequence[Document], retriever: str = "hybrid", encode
     if retriever == "hybrid":
         return HybridIndex(documents, embedded_encoder())
     if retriever == "hybrid-beam":
-        from beamlib.retrieval.hybrid_beam import TunedIndex  # here, so that nothing else runs code that knows BEAM
+        from beam_tuned.hybrid_beam import TunedIndex  # here, so that nothing else runs code that knows BEAM
 
         return TunedIndex(documents, embedded_encoder())
     keys = [document.keys for document in documents]

@@ -6,11 +6,11 @@ package and what builds on it may import gold data.
 
 from __future__ import annotations
 
+from beamlib.scoring.intervals import compare
 from beamlib.scoring.judge import ToJudge, judge_answer, judge_answers
 from beamlib.scoring.protocols import PROTOCOLS
+from beamlib.scoring.scores import score_run, summarise, unscored_reasons
 from beamlib.scoring.spread import judge_spread
-from beamlib.scoring.statistics import compare
-from beamlib.scoring.tables import score_run, summarise, unscored_reasons
 
 __all__ = [
     "PROTOCOLS",

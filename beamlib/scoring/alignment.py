@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from beamlib.models.base import Completion, Model, ModelError, Prompt
-from beamlib.scoring.asking import Reading, ask, ended
+from beamlib.llm.model import Completion, Model, ModelError, Prompt
 from beamlib.scoring.event_ordering import is_order_nugget
 from beamlib.scoring.items import parse_items, without_marks
 from beamlib.scoring.records import Alignment
 from beamlib.scoring.replies import Matches, read_matches
+from beamlib.scoring.scoring_rule import Reading, ask, ended
 
 AlignmentMethod = Literal["greedy", "batched"]
 

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from beamlib.benchmark.gold import ABILITIES, Gold
-from beamlib.benchmark.loading import PAPER, load, readable
-from beamlib.benchmark.model import Conversation, Size
-from beamlib.benchmark.reading import left_out_line
-from beamlib.benchmark.sources import Source, find_conversations
-from beamlib.benchmark.treatment import Treatment
+from beam_offline import OfflineModel
+from beamlib.data.checked_json import left_out_line
+from beamlib.data.gold import ABILITIES, Gold
+from beamlib.data.loading import PAPER, load, readable
+from beamlib.data.model import Conversation, Size
+from beamlib.data.sources import Source, find_conversations
+from beamlib.data.treatment import Treatment
 from beamlib.errors import UserError
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
 from beamlib.memory.rag import Rag
-from beamlib.models.offline import OfflineModel
 from beamlib.processes import process_pool
 from beamlib.retrieval import RETRIEVERS
-from beamlib.scoring.statistics import conversation_values, mean_interval
+from beamlib.scoring.intervals import conversation_values, mean_interval
 
 MEMORIES = ("light", "rag")
 """`light`: the episodic index alone, its keys by the offline stand-in (not a language model). `rag`: pairs."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from beamlib.benchmark.gold import Gold
-from beamlib.models.base import Completion, Model, Prompt, run
+from beamlib.data.gold import Gold
+from beamlib.llm.model import Completion, Model, Prompt, run
 from beamlib.scoring.alignment import AlignmentMethod, align
-from beamlib.scoring.asking import Reading, ask, both, ended
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, RepeatJudgement
 from beamlib.scoring.replies import read_score
+from beamlib.scoring.scoring_rule import Reading, ask, both, ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from beamlib.benchmark.gold import Ability
+from beamlib.data.gold import Ability
 
 
 class NuggetVerdict(BaseModel):

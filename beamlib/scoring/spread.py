@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beamlib.benchmark.gold import ABILITIES
+from beamlib.data.gold import ABILITIES
 from beamlib.scoring.records import Judgement
-from beamlib.scoring.tables import AVERAGE, ability_cells, present_sizes, score_repeats
+from beamlib.scoring.scores import AVERAGE, ability_cells, present_sizes, score_repeats
 
 if TYPE_CHECKING:
     import pandas as pd  # where it is used: a process that only asks a judge needs no tables, and it takes 0.4 s

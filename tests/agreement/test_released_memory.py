@@ -26,12 +26,12 @@ from statistics import mean
 
 import pytest
 
-from beamlib.benchmark.loading import Loaded, load
-from beamlib.benchmark.model import Pair
-from beamlib.benchmark.sources import find_conversations
-from beamlib.benchmark.treatment import Treatment
+from beamlib.data.loading import Loaded, load
+from beamlib.data.model import Pair
+from beamlib.data.sources import find_conversations
+from beamlib.data.treatment import Treatment
 from beamlib.memory import Rag, passage
-from beamlib.memory.released import LIGHT_ESTIMATE, LIGHT_FLAGS, WORKING_ENTRIES, entries, namesakes, pack
+from beamlib.memory.released_memory import LIGHT_ESTIMATE, LIGHT_FLAGS, WORKING_ENTRIES, entries, namesakes, pack
 from beamlib.memory.working import newest_pairs
 
 AS_RELEASED = Treatment("truncated", strip_markers=False, errata="none")

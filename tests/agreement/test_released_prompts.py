@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.benchmark.loading import load
-from beamlib.benchmark.sources import find_conversations
+from beamlib.data.loading import load
+from beamlib.data.sources import find_conversations
+from beamlib.evaluate.answering import answer_arms
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import resolved
+from beamlib.llm.model import Completion, Prompt
+from beamlib.llm.roles import Roster
 from beamlib.memory import FullContext
-from beamlib.memory.base import passage
 from beamlib.memory.budget import RESERVE_TOKENS, passage_tokens
-from beamlib.models.base import Completion, Prompt
-from beamlib.models.roster import Roster
+from beamlib.memory.protocol import passage
 from beamlib.params import RunParameters, load_parameters
-from beamlib.runs.answering import answer_arms
-from beamlib.runs.arms import Arm
-from beamlib.runs.calling import resolved
 
 
 class Listening:

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from beamlib.benchmark.gold import ABILITIES
+from beamlib.data.gold import ABILITIES
 from beamlib.scoring.event_ordering import order_scores, released_order
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.protocols.released_code import released_score
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict
-from beamlib.scoring.tables import score_run
+from beamlib.scoring.scores import score_run
 
 
 def port_event_ordering(rubric, lines, same):

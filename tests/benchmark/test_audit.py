@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from fixtures_release import WORLDS, questions_of, write_conversation, write_value
 
-from beamlib.benchmark.audit import ABOUT, AuditReport, audit_folder
-from beamlib.benchmark.errata import Detector, load_errata
+from beam_claims.defects import ABOUT, AuditReport, audit_folder
+from beamlib.data.errata import Detector, load_errata
 from beamlib.errors import UserError
+from fixtures_release import WORLDS, questions_of, write_conversation, write_value
 
 QUESTIONS = "probing_questions/probing_questions.json"
 FROM_TO = "LLM response should state: from March 4 till March 25"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from beamlib.data.check import CheckReport, check_folder
 from fixtures_release import WORLDS, chat_of, write_value
-
-from beamlib.benchmark.check import CheckReport, check_folder
 
 
 def odd(report: CheckReport) -> list[tuple[str, str]]:

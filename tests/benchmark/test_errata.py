@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from fixtures_release import WORLDS, questions_of
 
-from beamlib.benchmark import Treatment, find_conversations
-from beamlib.benchmark.errata import Erratum, load_errata
-from beamlib.benchmark.loading import Loaded, load
+from beamlib.data import Treatment, find_conversations
+from beamlib.data.errata import Erratum, load_errata
+from beamlib.data.loading import Loaded, load
 from beamlib.errors import UserError
 from beamlib.files import sha256
+from fixtures_release import WORLDS, questions_of
 
 ENTRIES = load_errata().entries
 

@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
 
-from beamlib.benchmark import Treatment, find_conversations
-from beamlib.benchmark import hub as hub_module
-from beamlib.benchmark.audit import audit_folder
-from beamlib.benchmark.check import check_folder
-from beamlib.benchmark.hub import PINNED, HubFile, download, parse_literal, read_row
-from beamlib.benchmark.loading import load
-from beamlib.benchmark.reading import Log
-from beamlib.benchmark.sources import Source
+from beam_claims.defects import audit_folder
+from beamlib.data import Treatment, find_conversations
+from beamlib.data import hub as hub_module
+from beamlib.data.check import check_folder
+from beamlib.data.checked_json import Log
+from beamlib.data.hub import PINNED, HubFile, download, parse_literal, read_row
+from beamlib.data.loading import load
+from beamlib.data.sources import Source
 from beamlib.errors import UserError
 from beamlib.files import read_json, sha256
+from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
 
 TEXT = pa.string()
 MESSAGE = pa.struct(

@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
-from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
 
-from beamlib.benchmark import Treatment, find_conversations
-from beamlib.benchmark.gold import ABILITIES
-from beamlib.benchmark.loading import Loaded, load
-from beamlib.benchmark.sources import Source
+from beamlib.data import Treatment, find_conversations
+from beamlib.data.gold import ABILITIES
+from beamlib.data.loading import Loaded, load
+from beamlib.data.sources import Source
 from beamlib.errors import UserError
+from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
 
 FULL = Treatment("full")
 

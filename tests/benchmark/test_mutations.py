@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures_release import WORLDS, chat_of, questions_of, turns_of, write_conversation, write_value
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beamlib.benchmark.loading import Loaded, load
-from beamlib.benchmark.sources import QUESTIONS, Source
+from beamlib.data.loading import Loaded, load
+from beamlib.data.sources import QUESTIONS, Source
 from beamlib.errors import UserError
+from fixtures_release import WORLDS, chat_of, questions_of, turns_of, write_conversation, write_value
 
 DELETE = object()
 WRONG: dict[type, list[Any]] = {

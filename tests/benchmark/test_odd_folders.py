@@ -9,14 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fixtures_release import write_conversation
 
-from beamlib.benchmark.check import check_folder
-from beamlib.benchmark.hub import conversation_numbers, parse_literal
-from beamlib.benchmark.loading import load
-from beamlib.benchmark.reading import Log, parse_json, show
-from beamlib.benchmark.sources import Source, find_conversations
+from beamlib.data.check import check_folder
+from beamlib.data.checked_json import Log, parse_json, show
+from beamlib.data.hub import conversation_numbers, parse_literal
+from beamlib.data.loading import load
+from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
+from fixtures_release import write_conversation
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_parquet_text_that_is_not_utf8_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_chats_and_parquet_files_together_are_both_seen(repo_root: Path, tmp_path: Path) -> None:
-    shutil.copytree(repo_root / "beamlib/benchmark/example/100K", tmp_path / "100K")
+    shutil.copytree(repo_root / "beamlib/data/example/100K", tmp_path / "100K")
     (tmp_path / "500K-00000-of-00001.parquet").write_bytes(b"not parquet")
     with pytest.raises(UserError, match=r"500K-00000-of-00001\.parquet: not a readable parquet file"):
         find_conversations(tmp_path)

@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fixtures_release import write_conversation
 
-from beamlib.benchmark import Treatment, find_conversations, hub
-from beamlib.benchmark.check import check_folder
-from beamlib.benchmark.checksums import DataFile, released_hashes
-from beamlib.benchmark.gold import ABILITIES
-from beamlib.benchmark.loading import load, load_questions
-from beamlib.benchmark.reading import Unreadable
-from beamlib.benchmark.released import data_file
+from beamlib.data import Treatment, find_conversations, hub
+from beamlib.data.check import check_folder
+from beamlib.data.checked_json import Unreadable
+from beamlib.data.checksums import DataFile, released_hashes
+from beamlib.data.gold import ABILITIES
+from beamlib.data.loading import load, load_questions
+from beamlib.data.released_layout import data_file
 from beamlib.files import sha256, sha256_of_file
+from fixtures_release import write_conversation
 
 QUESTIONS = "probing_questions/probing_questions.json"
 

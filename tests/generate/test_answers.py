@@ -8,14 +8,14 @@ from itertools import pairwise
 
 import pytest
 
-from beamlib.generate.offline.answers import Draft, write_answer
-from beamlib.generate.offline.bank import common, grammar
-from beamlib.generate.offline.grammar import compiled, to_you
-from beamlib.generate.offline.scope import Deck, scope_of, title_case
-from beamlib.generate.offline.script import Measures, PlanScript
-from beamlib.generate.offline.world import World
-from beamlib.generate.pipeline import Commission
-from beamlib.generate.probes.wording import content
+from beam_generate.pipeline import Commission
+from beam_generate.probes.wording import content
+from beam_offline.author.answers import Draft, write_answer
+from beam_offline.author.grammar import compiled, to_you
+from beam_offline.author.scope import Deck, scope_of, title_case
+from beam_offline.author.script import Measures, PlanScript
+from beam_offline.author.word_bank import common, grammar
+from beam_offline.author.world import World
 from beamlib.params import usual_parameters
 
 DOMAINS = ("Career and Professional Development", "Coding", "Math")

@@ -19,20 +19,10 @@ from typing import Any
 
 import pytest
 
-from beamlib.benchmark.check import check_folder
-from beamlib.benchmark.loading import Loaded, load
-from beamlib.benchmark.model import Size
-from beamlib.benchmark.sources import find_conversations
-from beamlib.files import temporary_folder
-from beamlib.generate.casting import Writing
-from beamlib.generate.domains import style_of
-from beamlib.generate.layouts import layouts_of, targets
-from beamlib.generate.offline.author import OfflineAuthor
-from beamlib.generate.offline.examiner import Examiner
-from beamlib.generate.offline.grammar import to_you
-from beamlib.generate.offline.people import share_of
-from beamlib.generate.offline.world import World
-from beamlib.generate.pipeline import (
+from beam_generate.casting import Writing
+from beam_generate.domains import style_of
+from beam_generate.layouts import layouts_of, targets
+from beam_generate.pipeline import (
     JOURNAL,
     Commission,
     make_dialogue_of_plan,
@@ -41,7 +31,17 @@ from beamlib.generate.pipeline import (
     make_question_stage,
     repairs_of,
 )
-from beamlib.generate.probes.wording import content, share
+from beam_generate.probes.wording import content, share
+from beam_offline.author.author import OfflineAuthor
+from beam_offline.author.examiner import Examiner
+from beam_offline.author.grammar import to_you
+from beam_offline.author.people import share_of
+from beam_offline.author.world import World
+from beamlib.data.check import check_folder
+from beamlib.data.loading import Loaded, load
+from beamlib.data.model import Size
+from beamlib.data.sources import find_conversations
+from beamlib.files import temporary_folder
 from beamlib.params import usual_parameters
 from beamlib.text import count_tokens
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from beam_generate.domains import general_domains, titles
+from beam_offline.author import word_bank as bank_module
+from beam_offline.author.grammar import compiled, slots
+from beam_offline.author.word_bank import BANKS, NUMBERS, StrandKind, bank, banks, common, grammar
 from beamlib.errors import UserError
-from beamlib.generate.domains import general_domains, titles
-from beamlib.generate.offline import bank as bank_module
-from beamlib.generate.offline.bank import BANKS, NUMBERS, StrandKind, bank, banks, common, grammar
-from beamlib.generate.offline.grammar import compiled, slots
 
 _SCOPE = {
     "it", "full", "ref", "other", "thing", "this", "bare", "person", "do", "do2", "why",

@@ -10,11 +10,11 @@ from itertools import islice
 import pytest
 import yaml
 
-from beamlib.generate.offline.answers import Draft
-from beamlib.generate.offline.bank import bank
-from beamlib.generate.offline.coding import LANGUAGES, Snippet, draw_words, exercises, filled, library, suits
-from beamlib.generate.offline.world import World
-from beamlib.generate.pipeline import Commission
+from beam_generate.pipeline import Commission
+from beam_offline.author.answers import Draft
+from beam_offline.author.coding import LANGUAGES, Snippet, draw_words, exercises, filled, library, suits
+from beam_offline.author.word_bank import bank
+from beam_offline.author.world import World
 from beamlib.params import usual_parameters
 
 _SNIPPETS = library().snippets

@@ -14,19 +14,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from talking_model import LIMITS, TalkingModel, make_plan, make_story
 
+from beam_generate.dialogue import PROMPT_IDS, Entry, hold_dialogue
+from beam_generate.history import USER, Lazy, Side, Talk, Window
+from beam_generate.journal import Journal, fingerprint, prompt_hashes
+from beam_generate.layouts import answer_words
+from beam_generate.messages import leaks, tidy
+from beam_generate.questions import make_questions
+from beam_generate.shapes import Limits, Question, Reach, Repairs, Said, SpokenTurn
 from beamlib.errors import UserError
-from beamlib.generate.dialogue import PROMPT_IDS, Entry, hold_dialogue
-from beamlib.generate.history import USER, Lazy, Side, Talk, Window
-from beamlib.generate.journal import Journal, fingerprint, prompt_hashes
-from beamlib.generate.layouts import answer_words
-from beamlib.generate.messages import leaks, tidy
-from beamlib.generate.questions import make_questions
-from beamlib.generate.shapes import Limits, Question, Reach, Repairs, Said, SpokenTurn
-from beamlib.models.base import ModelError, Outcome, Prompt
-from beamlib.models.prompts import prompt_file
+from beamlib.llm.model import ModelError, Outcome, Prompt
+from beamlib.llm.prompts import prompt_file
 from beamlib.text import count_tokens
+from talking_model import LIMITS, TalkingModel, make_plan, make_story
 
 STORY, PLAN = make_story(), make_plan(subplans=3)
 BATCH = replace(LIMITS, reach="batch")
@@ -366,7 +366,7 @@ test_dialogue.outcome(Path({folder!r}), model)
 
 
 def test_a_killed_process_loses_only_the_turn_it_was_at(tmp_path: Path, repo_root: Path) -> None:
-    paths = [str(repo_root), str(repo_root / "tests"), str(repo_root / "tests" / "generate")]
+    paths = [str(repo_root / name) for name in (".", "packages", "tests", "tests/generate")]
     code = CHILD.format(paths=paths, folder=str(tmp_path))
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
     assert child.stdout is not None and child.stdout.readline() == "here\n"

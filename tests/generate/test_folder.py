@@ -9,16 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from talking_model import LAYOUT, LIMITS, TalkingModel, make_plan, make_story
 
-from beamlib.benchmark.check import CheckReport, Finding, check_folder
-from beamlib.benchmark.gold import ABILITIES
-from beamlib.benchmark.loading import load
-from beamlib.benchmark.sources import find_conversations
-from beamlib.benchmark.treatment import Treatment
-from beamlib.errors import UserError
-from beamlib.generate.dialogue import hold_dialogue
-from beamlib.generate.folder import (
+from beam_generate.dialogue import hold_dialogue
+from beam_generate.folder import (
     combine_chats,
     read_questions,
     read_turns,
@@ -26,10 +19,17 @@ from beamlib.generate.folder import (
     write_probing_questions,
     write_questions,
 )
-from beamlib.generate.plan_files import read_people, read_plan, read_story, write_plan, write_story
-from beamlib.generate.questions import make_questions
-from beamlib.generate.shapes import Plan, Question, Repairs, SpokenTurn, Story
-from beamlib.generate.stages import begin, making, stage_state, stages_done
+from beam_generate.plan_files import read_people, read_plan, read_story, write_plan, write_story
+from beam_generate.questions import make_questions
+from beam_generate.shapes import Plan, Question, Repairs, SpokenTurn, Story
+from beam_generate.stages import begin, making, stage_state, stages_done
+from beamlib.data.check import CheckReport, Finding, check_folder
+from beamlib.data.gold import ABILITIES
+from beamlib.data.loading import load
+from beamlib.data.sources import find_conversations
+from beamlib.data.treatment import Treatment
+from beamlib.errors import UserError
+from talking_model import LAYOUT, LIMITS, TalkingModel, make_plan, make_story
 
 
 def generate(folder: Path, story: Story, plan: Plan) -> tuple[list[list[Question]], list[SpokenTurn]]:

@@ -17,16 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_server import Faults, ScriptedServer, body_text
-from served_author import SPOILS, ServedAuthor, models_file, recognise
 
-from beamlib.benchmark.check import check_folder
-from beamlib.benchmark.sources import find_conversations
-from beamlib.errors import UserError
-from beamlib.generate.casting import Writing, prompts_of_generation
-from beamlib.generate.domains import titles
-from beamlib.generate.ordering import Order, fulfil
-from beamlib.generate.pipeline import (
+from beam_generate.casting import Writing, prompts_of_generation
+from beam_generate.domains import titles
+from beam_generate.ordering import Order, fulfil
+from beam_generate.pipeline import (
     STAGES,
     Commission,
     finished,
@@ -36,13 +31,18 @@ from beamlib.generate.pipeline import (
     make_question_stage,
     repairs_of,
 )
-from beamlib.generate.producing import at_once
-from beamlib.generate.stages import stage_state
-from beamlib.generate.titles import ask_titles, read_titles
-from beamlib.models.prompts import prompt_file, render
-from beamlib.models.store import Mode
+from beam_generate.producing import at_once
+from beam_generate.stages import stage_state
+from beam_generate.titles import ask_titles, read_titles
+from beamlib.data.check import check_folder
+from beamlib.data.sources import find_conversations
+from beamlib.errors import UserError
+from beamlib.evaluate.run_store import origin
+from beamlib.llm.prompts import prompt_file, render
+from beamlib.llm.stored_model import Mode
 from beamlib.params import usual_parameters
-from beamlib.runs.manifest import origin
+from scripted_server import Faults, ScriptedServer, body_text
+from served_author import SPOILS, ServedAuthor, models_file, recognise
 
 COMMISSION = Commission(usual_parameters("100K", generation_seed=7, domain="Coding"))
 GENERAL = Commission(usual_parameters("100K", generation_seed=7, domain="Cooking", authors="models.json"))

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from beam_offline.author.grammar import Grammar, is_plural, plural, sentence, slots, to_me, to_you, with_article
 from beamlib.errors import UserError
-from beamlib.generate.offline.grammar import Grammar, is_plural, plural, sentence, slots, to_me, to_you, with_article
 
 
 def said(text: str, **scope: str) -> set[str]:

@@ -11,10 +11,10 @@ from math import comb, gcd, sqrt
 import pytest
 import sympy as sp
 
-from beamlib.generate.offline.bank import bank, grammar
-from beamlib.generate.offline.mathematics import FAMILIES, Problem, exercises
-from beamlib.generate.offline.world import World
-from beamlib.generate.pipeline import Commission
+from beam_generate.pipeline import Commission
+from beam_offline.author.mathematics import FAMILIES, Problem, exercises
+from beam_offline.author.word_bank import bank, grammar
+from beam_offline.author.world import World
 from beamlib.params import usual_parameters
 
 

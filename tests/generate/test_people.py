@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamlib.benchmark.model import SIZES, Size
+from beam_generate.domains import domains, general_domains, parse_domain, style_of, titles
+from beam_generate.layouts import PRINTED_SIZE, layouts_of, limits_of, targets
+from beam_generate.names import name_groups, places, professions
+from beam_generate.people import TYPES, People, draw_people, render_profile, render_relationships, render_traits
+from beam_generate.seeds import MIXTURE, make_story, render_topic
+from beam_generate.shapes import Layout, Person, Profile, Repairs, Story, Style
+from beam_generate.titles import new_topic
+from beam_offline.author.word_bank import bank, banks
+from beamlib.data.model import SIZES, Size
+from beamlib.data.published import table
 from beamlib.errors import UserError
-from beamlib.generate.domains import domains, general_domains, parse_domain, style_of, titles
-from beamlib.generate.layouts import PRINTED_SIZE, layouts_of, limits_of, targets
-from beamlib.generate.names import name_groups, places, professions
-from beamlib.generate.offline.bank import bank, banks
-from beamlib.generate.people import TYPES, People, draw_people, render_profile, render_relationships, render_traits
-from beamlib.generate.seeds import MIXTURE, make_story, render_topic
-from beamlib.generate.shapes import Layout, Person, Profile, Repairs, Story, Style
-from beamlib.generate.titles import new_topic
-from beamlib.models.base import Completion, ModelError, Prompt
+from beamlib.llm.model import Completion, ModelError, Prompt
 from beamlib.params import usual_parameters
-from beamlib.published import table
 
 SEEDS = st.integers(min_value=-(2**31), max_value=2**31)
 USUAL = {size: usual_parameters(size) for size in SIZES}

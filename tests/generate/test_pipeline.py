@@ -15,13 +15,10 @@ from typing import Any
 
 import pytest
 
-from beamlib.benchmark.sources import find_conversations
-from beamlib.errors import UserError
-from beamlib.generate.casting import Writing
-from beamlib.generate.folder import read_turns
-from beamlib.generate.offline.world import World
-from beamlib.generate.ordering import Order, fulfil
-from beamlib.generate.pipeline import (
+from beam_generate.casting import Writing
+from beam_generate.folder import read_turns
+from beam_generate.ordering import Order, fulfil
+from beam_generate.pipeline import (
     DECISIONS,
     JOURNAL,
     Commission,
@@ -31,11 +28,14 @@ from beamlib.generate.pipeline import (
     make_probe_stage,
     make_question_stage,
 )
-from beamlib.generate.plan_files import read_plan, read_story
-from beamlib.generate.review import Decision, write_decisions
-from beamlib.generate.stages import stage_state
+from beam_generate.plan_files import read_plan, read_story
+from beam_generate.review import Decision, write_decisions
+from beam_generate.stages import stage_state
+from beam_offline.author.world import World
+from beamlib.data.sources import find_conversations
+from beamlib.errors import UserError
+from beamlib.evaluate.run_store import origin
 from beamlib.params import usual_parameters
-from beamlib.runs.manifest import origin
 
 COMMISSION = Commission(usual_parameters("100K", generation_seed=5, domain="Trip Planning"))
 OFFLINE = Writing()

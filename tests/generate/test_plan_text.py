@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamlib.errors import UserError
-from beamlib.generate.plan_text import (
+from beam_generate.plan_text import (
     Narrative,
     find_days,
     number_bullets,
@@ -25,8 +24,9 @@ from beamlib.generate.plan_text import (
     show_day,
     with_day,
 )
-from beamlib.generate.reply_json import objects
-from beamlib.generate.shapes import SubPlan, Timeline
+from beam_generate.reply_json import objects
+from beam_generate.shapes import SubPlan, Timeline
+from beamlib.errors import UserError
 
 HERE = Path("plan.txt")
 DAYS = st.dates(min_value=date(1900, 1, 1), max_value=date(2199, 12, 31))

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.benchmark.model import Size
+from beam_generate.long_plans import fit_timelines, make_plans, make_stages
+from beam_generate.plan_rules import fit_days
+from beam_generate.plan_text import find_days, read_subplans, read_timeline, render_plan, show_day
+from beam_generate.plans import make_plan, with_biography
+from beam_generate.seeds import make_story
+from beam_generate.shapes import Plan, Repairs, Story, Timeline
+from beamlib.data.model import Size
 from beamlib.errors import UserError
-from beamlib.generate.long_plans import fit_timelines, make_plans, make_stages
-from beamlib.generate.plan_rules import fit_days
-from beamlib.generate.plan_text import find_days, read_subplans, read_timeline, render_plan, show_day
-from beamlib.generate.plans import make_plan, with_biography
-from beamlib.generate.seeds import make_story
-from beamlib.generate.shapes import Plan, Repairs, Story, Timeline
-from beamlib.models.base import Completion, ModelError, Prompt
+from beamlib.llm.model import Completion, ModelError, Prompt
 from beamlib.params import usual_parameters
 
 Wrong = Callable[[str, Prompt], str]

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_probes import draft, plan, turns, view
 
-from beamlib.generate.probes.checks import CHECKS, examine, examine_all
-from beamlib.generate.probes.drafts import Draft, Ref, View
-from beamlib.generate.probes.figures import spans, totals
-from beamlib.generate.probes.kinds import ABILITIES
-from beamlib.generate.probes.wording import Day, content, days, names, numbers, quotations, share
-from beamlib.generate.shapes import Said, SpokenTurn
+from beam_generate.probes.checks import CHECKS, examine, examine_all
+from beam_generate.probes.drafts import Draft, Ref, View
+from beam_generate.probes.figures import spans, totals
+from beam_generate.probes.kinds import ABILITIES
+from beam_generate.probes.wording import Day, content, days, names, numbers, quotations, share
+from beam_generate.shapes import Said, SpokenTurn
+from scripted_probes import draft, plan, turns, view
 
 ORDER = "event_ordering"
 UPDATE = "knowledge_update"

@@ -10,21 +10,21 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_probes import MESSAGE, SECOND, TOLD, Scripted, draft, plan, reply_of, story, turns, view
 
-from beamlib.benchmark import gold
-from beamlib.benchmark.questions import SHAPES, parse_questions
-from beamlib.benchmark.reading import Log
+from beam_generate.probes.asking import read_json
+from beam_generate.probes.candidates import find_candidates, windows
+from beam_generate.probes.drafts import Draft, Ref, View, from_record, read_candidates, read_ref, to_record
+from beam_generate.probes.kinds import ABILITIES, KINDS, Ability
+from beam_generate.probes.making import ProbeSet, TooFew, make_probes
+from beam_generate.probes.nuggets import by_rule, tidy
+from beam_generate.probes.selection import deciles, released_deciles, select
+from beam_generate.shapes import Repairs, Said, SpokenTurn
+from beamlib.data import gold
+from beamlib.data.checked_json import Log
+from beamlib.data.probes import SHAPES, parse_questions
 from beamlib.errors import UserError
-from beamlib.generate.probes.candidates import find_candidates, windows
-from beamlib.generate.probes.drafts import Draft, Ref, View, from_record, read_candidates, read_ref, to_record
-from beamlib.generate.probes.kinds import ABILITIES, KINDS, Ability
-from beamlib.generate.probes.making import ProbeSet, TooFew, make_probes
-from beamlib.generate.probes.nuggets import by_rule, tidy
-from beamlib.generate.probes.replies import read_json
-from beamlib.generate.probes.selection import deciles, released_deciles, select
-from beamlib.generate.shapes import Repairs, Said, SpokenTurn
-from beamlib.models.base import ModelError, Outcome
+from beamlib.llm.model import ModelError, Outcome
+from scripted_probes import MESSAGE, SECOND, TOLD, Scripted, draft, plan, reply_of, story, turns, view
 
 
 def made(model: Scripted, repairs: Repairs | None = None, plans: int = 1, **options: Any) -> ProbeSet:

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from talking_model import TalkingModel, make_plan, make_story
 
+from beam_generate.question_replies import read_questions
+from beam_generate.questions import Asked, _Likeness, divide, make_questions
+from beam_generate.shapes import Question, Repairs, Style
 from beamlib.errors import UserError
-from beamlib.generate.question_replies import read_questions
-from beamlib.generate.questions import Asked, _Likeness, divide, make_questions
-from beamlib.generate.shapes import Question, Repairs, Style
-from beamlib.models.base import ModelError, Outcome, Prompt
+from beamlib.llm.model import ModelError, Outcome, Prompt
+from talking_model import TalkingModel, make_plan, make_story
 
 PLAN, STORY = make_plan(), make_story()
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from beamlib.benchmark.model import SIZES
+from beam_generate.layouts import PRINTED_SIZE
+from beam_generate.probes import selection
+from beam_generate.probes.selection import deciles, published_deciles, released_deciles
+from beamlib.data.model import SIZES
+from beamlib.data.published import table
 from beamlib.files import read_json
-from beamlib.generate.layouts import PRINTED_SIZE
-from beamlib.generate.probes import selection
-from beamlib.generate.probes.selection import deciles, published_deciles, released_deciles
-from beamlib.published import table
 
 Cited = dict[int, list[list[int]]]
 

@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_probes import Scripted, plan, story, turns, view
 
-from beamlib import published
-from beamlib.errors import UserError
-from beamlib.generate.probes.drafts import Draft
-from beamlib.generate.probes.making import ProbeSet, choose, make_probes
-from beamlib.generate.quality import DIMENSIONS, Rating, mean_scores, rater_agreement, read_ratings
-from beamlib.generate.review import (
+from beam_generate.probes.drafts import Draft
+from beam_generate.probes.making import ProbeSet, choose, make_probes
+from beam_generate.quality import DIMENSIONS, Rating, mean_scores, rater_agreement, read_ratings
+from beam_generate.review import (
     VERDICTS,
     Decision,
     Review,
@@ -27,8 +24,11 @@ from beamlib.generate.review import (
     read_decisions,
     write_decisions,
 )
-from beamlib.generate.review_page import rating_widget, review_widget
-from beamlib.generate.shapes import Repairs
+from beam_generate.review_page import rating_widget, review_widget
+from beam_generate.shapes import Repairs
+from beamlib.data import published
+from beamlib.errors import UserError
+from scripted_probes import Scripted, plan, story, turns, view
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ from functools import cache
 
 import pytest
 
-from beamlib.generate.offline.author import OfflineAuthor
-from beamlib.generate.offline.bank import banks
-from beamlib.generate.offline.grammar import articles
-from beamlib.generate.offline.script import PlanScript, Step
-from beamlib.generate.pipeline import Commission
+from beam_generate.pipeline import Commission
+from beam_offline.author.author import OfflineAuthor
+from beam_offline.author.grammar import articles
+from beam_offline.author.script import PlanScript, Step
+from beam_offline.author.word_bank import banks
 from beamlib.params import usual_parameters
 
 SEEDS = (3, 4)

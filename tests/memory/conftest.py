@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from beamlib.benchmark.model import Batch, Conversation, Message, Seed, Turn
-from beamlib.models.base import Completion, ModelError, Outcome, Prompt
+from beamlib.data.model import Batch, Conversation, Message, Seed, Turn
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")  # how busy the machine is says nothing about the code

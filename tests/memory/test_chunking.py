@@ -151,10 +151,10 @@ def test_langchain_agrees_on_the_pad_of_a_real_conversation(
     langchain: Any, beam_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both with the whole way through LIGHT: what is installed does not change a chunk."""
-    from beamlib.benchmark.loading import load
-    from beamlib.benchmark.sources import find_conversations
+    from beam_offline import OfflineModel
+    from beamlib.data.loading import load
+    from beamlib.data.sources import find_conversations
     from beamlib.memory import Light
-    from beamlib.models.offline import OfflineModel
 
     conversation = load(find_conversations(beam_data)[0]).conversation
     found = []

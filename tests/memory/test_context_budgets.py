@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beamlib.benchmark.model import Conversation
+from beamlib.data.model import Conversation
 from beamlib.errors import UserError
 from beamlib.memory import FullContext, Light, LightSettings, Rag
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, passage_tokens, shorten
-from beamlib.memory.released import LIGHT_FLAGS, RAG_FLAGS
+from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
 from beamlib.text import COUNTERS, cl100k_missing, count_tokens, use_counter
 
 PIECES = st.sampled_from(

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.benchmark.model import Conversation
+from beamlib.data.model import Conversation
 from beamlib.errors import UserError
-from beamlib.memory.base import Recollection, passage
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, passage_tokens
 from beamlib.memory.full_context import FullContext
+from beamlib.memory.protocol import Recollection, passage
 from beamlib.text import count_tokens
 
 LEAST = LEAST_TOKENS + JOINT_TOKENS

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from beamlib.benchmark.model import Conversation
+from beamlib.data.model import Conversation
 from beamlib.errors import UserError
-from beamlib.memory.base import Recollection, passage
+from beamlib.llm.model import ModelError
 from beamlib.memory.light import Light, LightSettings
-from beamlib.models.base import ModelError
+from beamlib.memory.protocol import Recollection, passage
 from beamlib.text import count_tokens
 
 QUESTIONS = ["What is the sourdough starter called?", "Who delivers the flour, and when?", "What colour is the sign?"]

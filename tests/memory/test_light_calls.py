@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from beamlib.benchmark.model import Conversation
+from beamlib.data.model import Conversation
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
 from beamlib.memory import Light, LightSettings, Recollection
-from beamlib.models.base import Completion, ModelError, Outcome, Prompt
 
 SETTINGS = LightSettings(k=3, working_pairs=2)
 QUESTIONS = ["What is the starter called?", "Who delivers the flour?", "What colour is the sign?"]

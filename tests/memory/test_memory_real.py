@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.benchmark.loading import Loaded, load
-from beamlib.benchmark.sources import find_conversations
+from beam_offline import OfflineModel
+from beamlib.data.loading import Loaded, load
+from beamlib.data.sources import find_conversations
 from beamlib.memory import FullContext, Light, LightSettings, passage
 from beamlib.memory.budget import passage_tokens
-from beamlib.models.offline import OfflineModel
 from beamlib.text import count_tokens
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from beamlib.benchmark.model import Batch, Conversation, Message, Seed, Turn
+from beamlib.data.model import Batch, Conversation, Message, Seed, Turn
 from beamlib.errors import UserError
 from beamlib.memory import Light, LightSettings, Passage, Rag, passage
 from beamlib.memory.budget import passage_tokens
-from beamlib.memory.released import LIGHT_FLAGS, RAG_FLAGS, entries, namesakes, pack
+from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS, entries, namesakes, pack
 from beamlib.params import RELEASED_FLAGS
 
 M1 = frozenset({"duplicate_per_message"})

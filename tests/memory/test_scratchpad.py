@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.benchmark.model import Conversation
+from beamlib.data.model import Conversation
+from beamlib.llm.model import ModelError
 from beamlib.memory.budget import passage_tokens
 from beamlib.memory.chunking import semantic_chunks
 from beamlib.memory.extraction import INPUT_TOKENS, PAIR_TOKENS, extract, extraction_prompts
@@ -18,7 +19,6 @@ from beamlib.memory.scratchpad import (
     relevant_chunks,
     scratchpad_passages,
 )
-from beamlib.models.base import ModelError
 from beamlib.text import count_tokens
 
 

@@ -3,9 +3,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.benchmark.model import Conversation
-from beamlib.memory.base import passage
+from beamlib.data.model import Conversation
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, passage_tokens
+from beamlib.memory.protocol import passage
 from beamlib.memory.working import working_memory
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from beam_memorycode import talk
+from beam_memorycode.bank import UPDATABLE, instructions, topics_json
+from beam_memorycode.gold import KINDS
+from beam_memorycode.wordings import Wording, foreign, take_apart
 from beamlib.errors import UserError
-from beamlib.suites.memorycode import talk
-from beamlib.suites.memorycode.bank import UPDATABLE, instructions, topics_json
-from beamlib.suites.memorycode.gold import KINDS
-from beamlib.suites.memorycode.wordings import Wording, foreign, take_apart
 
 
 @pytest.fixture(scope="module")

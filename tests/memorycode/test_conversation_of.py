@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.benchmark.model import Conversation
+from beam_memorycode.conversation import conversation_of
+from beam_memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
+from beam_memorycode.loading import load_dialogues
+from beam_offline import OfflineModel
+from beamlib.data.model import Conversation
 from beamlib.errors import UserError
 from beamlib.memory import FullContext, Light, LightSettings, Memory, Rag
-from beamlib.models.offline import OfflineModel
-from beamlib.suites.memorycode.conversation import conversation_of
-from beamlib.suites.memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
-from beamlib.suites.memorycode.loading import load_dialogues
 
 PEOPLE = Context("Ruth", "Björn", "Halden Works")
 NAMED = re.compile(r"\s*(Ruth|Björn)\s*:")

@@ -9,16 +9,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from beam_claims.engine import STATUSES, ClaimResult, markdown
+from beam_claims.values import rounded
+from beam_memorycode.claims import audit_memorycode, declared, on_outputs
+from beam_memorycode.claims.on_evidence import Evidence
+from beam_memorycode.loading import Item, load_dialogues
+from beam_memorycode.outputs import find_outputs
+from beam_memorycode.published import Published, table
+from beam_memorycode.rules import Verdict
+from beam_memorycode.scored import score_model
 from beamlib.errors import UserError
-from beamlib.report.claims import STATUSES, ClaimResult, markdown
-from beamlib.report.claims.values import rounded
-from beamlib.report.memorycode.claims import audit_memorycode, declared, outputs
-from beamlib.report.memorycode.claims.evidence import Evidence
-from beamlib.report.memorycode.published import Published, table
-from beamlib.report.memorycode.scored import score_model
-from beamlib.suites.memorycode.loading import Item, load_dialogues
-from beamlib.suites.memorycode.outputs import find_outputs
-from beamlib.suites.memorycode.rules import Verdict
 
 PRINTED = ("Table 1", "Table 2", "Table 4")
 
@@ -141,19 +141,20 @@ def evidence_of_six(items: list[Item], memorycode_data: Path) -> Evidence:
 
 def test_outputs_decide_how_table_4_comes_about(evidence_of_six: Evidence) -> None:
     data = evidence_of_six
-    assert outputs.table4(data, "").recomputed == "4 of 4 cells"
-    assert outputs.table4(data, "").status == "holds"
-    assert outputs.order_fits(data, "", "rule-mean", "").status == "differs"
-    assert outputs.variant_fits(data, "", "all rules at once", "").status == "differs"
-    assert outputs.variant_misses(data, "", "absent counts 0", "").status == "holds"
-    assert outputs.without_fifteen(data, "").status == "holds"  # none of the six has fifteen sessions
+    assert on_outputs.table4(data, "").recomputed == "4 of 4 cells"
+    assert on_outputs.table4(data, "").status == "holds"
+    assert on_outputs.order_fits(data, "", "rule-mean", "").status == "differs"
+    assert on_outputs.variant_fits(data, "", "all rules at once", "").status == "differs"
+    assert on_outputs.variant_misses(data, "", "absent counts 0", "").status == "holds"
+    assert on_outputs.without_fifteen(data, "").status == "holds"  # none of the six has fifteen sessions
     frame = table("table4")  # the printed values of all 360
     other = Evidence(Published({"table4": frame}), data.items, data.models)
-    assert outputs.table4(other, "").status == "differs"
-    assert "GPT-4o" in outputs.table4(other, "").note
+    assert on_outputs.table4(other, "").status == "differs"
+    assert "GPT-4o" in on_outputs.table4(other, "").note
     scores_only = replace(data.models[0], outputs={})
     assert (
-        outputs.variant_fits(replace(data, models=(scores_only,)), "", "all rules at once", "").status == STATUSES[-1]
+        on_outputs.variant_fits(replace(data, models=(scores_only,)), "", "all rules at once", "").status
+        == STATUSES[-1]
     )
 
 
@@ -169,22 +170,22 @@ def test_outputs_decide_what_is_said_of_scores(evidence_of_six: Evidence) -> Non
     data = evidence_of_six
     (model,) = data.models
     verdicts = data.verdicts["GPT-4o"]
-    absent = outputs.absent_share(data, "<1")
+    absent = on_outputs.absent_share(data, "<1")
     assert absent.recomputed["GPT-4o"]["history"] == round(100 * float((verdicts["verdict"] == "absent").mean()), 1)
     assert absent.status == "differs"
-    assert outputs.alike(data, "").status == outputs.spread(data, "").status == "cannot be checked"
-    assert outputs.rank_stable(data, "", "Command R+").status == "cannot be checked"
+    assert on_outputs.alike(data, "").status == on_outputs.spread(data, "").status == "cannot be checked"
+    assert on_outputs.rank_stable(data, "", "Command R+").status == "cannot be checked"
     known = verdicts[verdicts["verdict"] != "absent"].assign(
         held=lambda rows: rows["verdict"] == "pass", updated=lambda rows: rows["rank"] > 0
     )
     shares = known.groupby(["dialogue", "updated"])["held"].mean().unstack().dropna()
     expected = round(float((shares[True] - shares[False]).mean()), 3)
-    assert outputs.rank_stable(data, "", "GPT-4o").recomputed["all"][0] == expected
+    assert on_outputs.rank_stable(data, "", "GPT-4o").recomputed["all"][0] == expected
     worse = tuple(
         replace(answer, verdicts=tuple(Verdict.FAIL for _ in answer.verdicts))
         if answer.setup == "history" and len(model.dialogues[answer.dialogue_id].sessions) == 3
         else answer
         for answer in model.answers
     )
-    assert outputs.declines(data, "").status == "holds"
-    assert outputs.declines(replace(data, models=(replace(model, answers=worse),)), "").status == "differs"
+    assert on_outputs.declines(data, "").status == "holds"
+    assert on_outputs.declines(replace(data, models=(replace(model, answers=worse),)), "").status == "differs"

@@ -12,24 +12,24 @@ from dataclasses import replace
 
 import pytest
 
-from beamlib.errors import UserError
-from beamlib.models.offline import OFFLINE_NAME
-from beamlib.suites.memorycode import outputs as outputs_module
-from beamlib.suites.memorycode import reading
-from beamlib.suites.memorycode.averages import ORDERS, summarise
-from beamlib.suites.memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
-from beamlib.suites.memorycode.gold import DialogueRules, Rule
-from beamlib.suites.memorycode.loading import (
+from beam_memorycode import ast_reading as reading
+from beam_memorycode import outputs as outputs_module
+from beam_memorycode.averages import ORDERS, summarise
+from beam_memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
+from beam_memorycode.gold import DialogueRules, Rule
+from beam_memorycode.loading import (
     Item,
     load_dialogue,
     load_dialogues,
     write_dialogue,
 )
-from beamlib.suites.memorycode.ordering import RunOrder, fulfil
-from beamlib.suites.memorycode.outputs import Outputs, find_outputs, outputs_in, read_outputs, write_outputs
-from beamlib.suites.memorycode.rules import Verdict
-from beamlib.suites.memorycode.scoring import RELEASED, VARIANTS, score_outputs
-from beamlib.suites.memorycode.tally import tally, tally_text
+from beam_memorycode.ordering import RunOrder, fulfil
+from beam_memorycode.outputs import Outputs, find_outputs, outputs_in, read_outputs, write_outputs
+from beam_memorycode.rules import Verdict
+from beam_memorycode.scoring import RELEASED, VARIANTS, score_outputs
+from beam_memorycode.tally import tally, tally_text
+from beam_offline import OFFLINE_NAME
+from beamlib.errors import UserError
 
 SOME = (10, 40, 70, 108, 190, 220, 310)
 MODEL = "gpt-4o"

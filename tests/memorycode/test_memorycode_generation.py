@@ -19,22 +19,22 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from beam_memorycode.agenda import conversation_variables, describe_meeting, read_agenda, read_meeting
+from beam_memorycode.conversing import check_conversation, conversation_prompt, hold_conversations, read_turns
+from beam_memorycode.dialogues import SESSION_COUNTS, Context, Dialogue, Session, Topic
+from beam_memorycode.generating import CALLS, DATASET, RECORD, TOPICS, Order, fulfil, wanted_dialogues
+from beam_memorycode.loading import load_dialogues
+from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
+from beam_memorycode.templates import draw_template
+from beam_memorycode.wordings import take_apart
+from beam_offline import OFFLINE_NAME
+from beam_offline.guidelines import standing_guidelines
+from beamlib.errors import UserError
+from beamlib.llm.model import ModelError, Prompt, run
+from beamlib.llm.prompts import prompt_file
 from scripted_server import ScriptedServer, body_text
 from served_author import models_file
-
-from beamlib.errors import UserError
-from beamlib.models.base import ModelError, Prompt, run
-from beamlib.models.offline import OFFLINE_NAME
-from beamlib.models.offline.guidelines import standing_guidelines
-from beamlib.models.prompts import prompt_file
-from beamlib.suites.memorycode.agenda import conversation_variables, describe_meeting, read_agenda, read_meeting
-from beamlib.suites.memorycode.conversing import check_conversation, conversation_prompt, hold_conversations, read_turns
-from beamlib.suites.memorycode.dialogues import SESSION_COUNTS, Context, Dialogue, Session, Topic
-from beamlib.suites.memorycode.generating import CALLS, DATASET, RECORD, TOPICS, Order, fulfil, wanted_dialogues
-from beamlib.suites.memorycode.loading import load_dialogues
-from beamlib.suites.memorycode.templates import draw_template
-from beamlib.suites.memorycode.wordings import take_apart
-from beamlib.suites.memorycode.writer import PROMPT, WORDS, OfflineWriter
 
 WHO = Context("Ada", "Grace", "Acme")
 
@@ -372,7 +372,7 @@ def test_nothing_is_called_before_yes(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_killed_generation_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
     order = replace(ORDER, counts=(10, 15), per_count=1)
     code = (
-        "import sys; from pathlib import Path; from beamlib.suites.memorycode.generating import Order, fulfil; "
+        "import sys; from pathlib import Path; from beam_memorycode.generating import Order, fulfil; "
         "fulfil(Order(Path(sys.argv[1]), counts=(10, 15), models=Path(sys.argv[2]), yes=True))"
     )
     with ScriptedServer(_Speaker(order), latency=0.08) as server:

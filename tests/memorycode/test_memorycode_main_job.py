@@ -8,19 +8,19 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from scripted_server import ScriptedServer
-from steady_replies import steady_reply
 
+from beam_memorycode.suite import MemoryCode, find_dialogues, memorycode
+from beam_memorycode.tally import tally
+from beam_offline import OFFLINE_NAME
 from beamlib.errors import UserError
-from beamlib.main_memorycode import MemoryCode, find_dialogues, memorycode
-from beamlib.models.offline import OFFLINE_NAME
+from beamlib.evaluate.arms import arms_of
+from beamlib.evaluate.calling import part_of, recording_command, resolved
+from beamlib.evaluate.publish import keep_settings
+from beamlib.evaluate.run_store import answers_key, judgements_key
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.notebooks import Workspace
-from beamlib.runs.arms import arms_of
-from beamlib.runs.calling import part_of, recording_command, resolved
-from beamlib.runs.manifest import answers_key, judgements_key
-from beamlib.runs.publish import keep_settings
-from beamlib.suites.memorycode.tally import tally
+from scripted_server import ScriptedServer
+from steady_replies import steady_reply
 
 SESSION = {"session_regex": [["class", "^a_.*"]], "session_eval_query": ["stack"], "text": "Ada: Hello."}
 CODE = "class a_Stack: pass"
@@ -54,7 +54,7 @@ def sidecar(work: Workspace, name: str) -> dict[str, object]:
 def test_the_folder_given_else_the_usual_one_else_none(
     dialogues: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beamlib.main_memorycode.DEFAULT", tmp_path / "usual")
+    monkeypatch.setattr("beam_memorycode.suite.DEFAULT", tmp_path / "usual")
     assert find_dialogues(None) == ""
     assert find_dialogues(dialogues) == str(dialogues)
     monkeypatch.chdir(tmp_path)

@@ -12,11 +12,9 @@ import pandas as pd
 import pytest
 from matplotlib.container import BarContainer
 
-from beamlib.errors import UserError
-from beamlib.models.offline import OFFLINE_NAME
-from beamlib.report.figures import save_figure
-from beamlib.report.memorycode import figures
-from beamlib.report.memorycode.frames import (
+from beam_memorycode import figures
+from beam_memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
+from beam_memorycode.frames import (
     count_frame,
     form_of,
     instruction_frame,
@@ -26,16 +24,18 @@ from beamlib.report.memorycode.frames import (
     setup_frame,
     verdict_frame,
 )
-from beamlib.report.memorycode.published import ROWS, Published, row_of, table
-from beamlib.report.memorycode.scored import ScoredModel, is_published, score_model, sort_models
-from beamlib.report.memorycode.study import GENERATED_COUNTS, Study, series_of, subject_of
-from beamlib.report.memorycode.tables import order_table, own_table, table4, variant_table
-from beamlib.scoring.statistics import mean_interval
-from beamlib.suites.memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
-from beamlib.suites.memorycode.gold import DialogueRules, Rule
-from beamlib.suites.memorycode.loading import Item, load_dialogues
-from beamlib.suites.memorycode.outputs import Outputs, find_outputs
-from beamlib.suites.memorycode.scoring import VARIANTS, Scorer, score_outputs
+from beam_memorycode.gold import DialogueRules, Rule
+from beam_memorycode.loading import Item, load_dialogues
+from beam_memorycode.outputs import Outputs, find_outputs
+from beam_memorycode.published import ROWS, Published, row_of, table
+from beam_memorycode.scored import ScoredModel, is_published, score_model, sort_models
+from beam_memorycode.scoring import VARIANTS, Scorer, score_outputs
+from beam_memorycode.study import GENERATED_COUNTS, Study, series_of, subject_of
+from beam_memorycode.tables import order_table, own_table, table4, variant_table
+from beam_offline import OFFLINE_NAME
+from beamlib.errors import UserError
+from beamlib.report.figures import save_figure
+from beamlib.scoring.intervals import mean_interval
 
 CONTEXT = Context("Ada", "Ben", "Acme")
 QUERY = "function that adds two numbers"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beamlib.models.offline import REPLIES
-from beamlib.models.offline.coder import write_code
-from beamlib.models.offline.guidelines import Form, Guideline, Thing, standing_guidelines
+from beam_offline import REPLIES
+from beam_offline.coder import write_code
+from beam_offline.guidelines import Form, Guideline, Thing, standing_guidelines
 
 FUNCTION = "function that merges two ranked menus"
 CLASS = "Parcel depot class with load and unload parcels methods"
@@ -267,7 +267,7 @@ def test_pasted_rubbish_is_read_all_the_same(piece: str) -> None:
 
 
 def test_most_real_guidelines_are_found(memorycode_data: Path) -> None:
-    from beamlib.suites.memorycode.loading import load_dialogues
+    from beam_memorycode.loading import load_dialogues
 
     said = found = 0
     for item in load_dialogues(memorycode_data):
@@ -281,10 +281,10 @@ def test_most_real_guidelines_are_found(memorycode_data: Path) -> None:
 
 
 def test_real_histories_score_near_the_ceiling_and_no_dialogue_near_nothing(memorycode_data: Path) -> None:
-    from beamlib.suites.memorycode.averages import dialogue_scores
-    from beamlib.suites.memorycode.loading import load_dialogues
-    from beamlib.suites.memorycode.outputs import Outputs
-    from beamlib.suites.memorycode.scoring import score_outputs
+    from beam_memorycode.averages import dialogue_scores
+    from beam_memorycode.loading import load_dialogues
+    from beam_memorycode.outputs import Outputs
+    from beam_memorycode.scoring import score_outputs
 
     items = [item for item in load_dialogues(memorycode_data) if item.dialogue.has_texts and item.dialogue.short]
     means = []

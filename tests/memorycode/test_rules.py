@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamlib.errors import UserError
-from beamlib.suites.memorycode import scoring
-from beamlib.suites.memorycode.code import (
+from beam_memorycode import scoring
+from beam_memorycode.gold import KINDS, Rule
+from beam_memorycode.objects import Looking, objects
+from beam_memorycode.parsing import (
     MOST_CHARACTERS,
     MOST_LEVELS,
     TOO_DEEP,
@@ -23,10 +24,9 @@ from beamlib.suites.memorycode.code import (
     parse,
     python_blocks,
 )
-from beamlib.suites.memorycode.gold import KINDS, Rule
-from beamlib.suites.memorycode.objects import Looking, objects
-from beamlib.suites.memorycode.rules import Verdict, matcher, verdict
-from beamlib.suites.memorycode.scoring import Scorer
+from beam_memorycode.rules import Verdict, matcher, verdict
+from beam_memorycode.scoring import Scorer
+from beamlib.errors import UserError
 
 PASS, FAIL, ABSENT = Verdict.PASS, Verdict.FAIL, Verdict.ABSENT
 

@@ -14,29 +14,29 @@ from typing import Any
 
 import pytest
 import yaml
+
+from beam_memorycode import output_store as keeping
+from beam_memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
+from beam_memorycode.estimating import estimate_all
+from beam_memorycode.evaluating import Ran, chosen, run_all
+from beam_memorycode.ordering import RunOrder, fulfil
+from beam_memorycode.output_store import OutputFolder, read_manifest
+from beam_memorycode.outputs import Outputs, read_outputs, write_outputs
+from beam_memorycode.running import PART, run_dialogue, run_shared
+from beam_memorycode.setups import MEMORIES, SETUPS, Setup
+from beam_offline import OFFLINE_NAME
+from beamlib.errors import UserError
+from beamlib.evaluate.calling import open_roster, resolved
+from beamlib.evaluate.records import Answer as Record
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
+from beamlib.llm.roles import Roster
+from beamlib.params import RunParameters, load_parameters
 from scripted_server import Answer, ScriptedServer, body_text, error_body
 from steady_replies import steady_reply
 
-from beamlib.errors import UserError
-from beamlib.models.base import Completion, ModelError, Outcome, Prompt
-from beamlib.models.offline import OFFLINE_NAME
-from beamlib.models.roster import Roster
-from beamlib.params import RunParameters, load_parameters
-from beamlib.runs.calling import open_roster, resolved
-from beamlib.runs.records import Answer as Record
-from beamlib.suites.memorycode import keeping
-from beamlib.suites.memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
-from beamlib.suites.memorycode.estimating import estimate_all
-from beamlib.suites.memorycode.evaluating import Ran, chosen, run_all
-from beamlib.suites.memorycode.keeping import OutputFolder, read_manifest
-from beamlib.suites.memorycode.ordering import RunOrder, fulfil
-from beamlib.suites.memorycode.outputs import Outputs, read_outputs, write_outputs
-from beamlib.suites.memorycode.running import PART, run_dialogue, run_shared
-from beamlib.suites.memorycode.setups import MEMORIES, SETUPS, Setup
-
 SECRET = "zk-1f8e7d6c5b4a39281706"
 REFUSED = "Heap class"
-OWN = """from beamlib.memory.base import Recollection, passage
+OWN = """from beamlib.memory.protocol import Recollection, passage
 class Newest:
     name = "newest"
     def ingest(self, conversation): self.last = conversation.pairs[-1]
@@ -109,7 +109,7 @@ def test_equal_prompts_of_many_dialogues_are_one_call() -> None:
 
 def test_a_memory_sees_the_talk_and_the_question_and_nothing_else(repo_root: Path, tmp_path: Path) -> None:
     (tmp_path / "spy.py").write_text(
-        "import json\nfrom beamlib.memory.base import Recollection\n"
+        "import json\nfrom beamlib.memory.protocol import Recollection\n"
         f"class Spy:\n    name = 'spy'\n    def ingest(self, c): self.seen = [repr(c)]\n"
         f"    def recall(self, q):\n        self.seen.append(q)\n"
         f"        open({str(tmp_path / 'seen')!r}, 'w').write(json.dumps(self.seen))\n        return Recollection('')\n"
@@ -190,7 +190,7 @@ def test_the_manifest_says_what_the_answers_rest_on(offline: tuple[RunParameters
 def test_nothing_is_made_again_and_what_was_touched_is(offline: tuple[RunParameters, Ran], monkeypatch: Any) -> None:
     given, ran = offline
     before, asked = files(Path(given.run)), []
-    import beamlib.suites.memorycode.evaluating as evaluating
+    import beam_memorycode.evaluating as evaluating
 
     true = evaluating.work_through
     monkeypatch.setattr(
@@ -379,7 +379,7 @@ def test_a_killed_run_goes_on_and_pays_no_call_twice(repo_root: Path, tmp_path: 
         models = models_file(server, tmp_path / "models.yaml", concurrency=lanes)
         places = {"tests": str(repo_root / "tests"), "here": str(Path(__file__).parent), "root": str(repo_root)}
         program = PROGRAM.format(run=str(tmp_path / "run"), models=str(models), **places)
-        environment = {**os.environ, "PYTHONPATH": str(repo_root)}
+        environment = {**os.environ, "PYTHONPATH": f"{repo_root}{os.pathsep}{repo_root / 'packages'}"}
         first = subprocess.Popen([sys.executable, "-c", program], env=environment)
         while len(server.requests) < 9 and first.poll() is None:
             time.sleep(0.01)
@@ -399,7 +399,7 @@ def test_a_killed_run_goes_on_and_pays_no_call_twice(repo_root: Path, tmp_path: 
 def test_threads_that_come_at_once_share_one_event_loop() -> None:
     """Were there several, each would have lanes of its own, and the endpoint more requests than it should."""
     program = (
-        "import asyncio, threading\nfrom beamlib.models.base import run\n"
+        "import asyncio, threading\nfrom beamlib.llm.model import run\n"
         "async def here(): return id(asyncio.get_running_loop())\n"
         "seen, gate = [], threading.Barrier(16)\n"
         "def go(): gate.wait(); seen.append(run(here()))\n"

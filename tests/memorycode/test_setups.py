@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.errors import UserError
-from beamlib.suites.memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
-from beamlib.suites.memorycode.loading import Item, load_dialogues
-from beamlib.suites.memorycode.setups import (
+from beam_memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
+from beam_memorycode.loading import Item, load_dialogues
+from beam_memorycode.setups import (
     MEMORIES,
     PUBLISHED,
     SETUPS,
@@ -29,6 +28,7 @@ from beamlib.suites.memorycode.setups import (
     prompts_of,
     recalled_prompt,
 )
+from beamlib.errors import UserError
 
 PEOPLE = Context("Ruth", "Björn", "Halden Works")
 

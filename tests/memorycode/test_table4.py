@@ -13,14 +13,14 @@ from dataclasses import replace
 
 import pytest
 
-from beamlib.report.memorycode.claims import audit_memorycode, declared
-from beamlib.report.memorycode.scored import score_folder
-from beamlib.suites.memorycode.averages import COLUMNS, dialogue_scores, summarise
-from beamlib.suites.memorycode.gold import Rule
-from beamlib.suites.memorycode.loading import load_dialogues
-from beamlib.suites.memorycode.outputs import find_outputs, read_outputs
-from beamlib.suites.memorycode.scoring import VARIANTS, Scorer, score_outputs
-from beamlib.suites.memorycode.tally import PUBLISHED_REVISION, data_revision
+from beam_memorycode.averages import COLUMNS, dialogue_scores, summarise
+from beam_memorycode.claims import audit_memorycode, declared
+from beam_memorycode.gold import Rule
+from beam_memorycode.loading import load_dialogues
+from beam_memorycode.outputs import find_outputs, read_outputs
+from beam_memorycode.scored import score_folder
+from beam_memorycode.scoring import VARIANTS, Scorer, score_outputs
+from beam_memorycode.tally import PUBLISHED_REVISION, data_revision
 
 PUBLISHED = {"gpt-4o": "GPT-4o", "llama-3.1-8b-instruct": "Llama 3.1 8B"}
 EXPECTED_COLUMNS = {"short_history": "history_short", "long_history": "history_long"}
@@ -60,7 +60,7 @@ def dialogues(items):
 def test_means_and_standard_errors_are_table_4s(model, scored, dialogues, repo_root):
     found = summarise(scored, dialogues)
     rows = csv.DictReader(
-        (repo_root / "beamlib/published/memorycode_table4_scores.csv").read_text("utf-8").splitlines()
+        (repo_root / "beamlib/data/published/memorycode_table4_scores.csv").read_text("utf-8").splitlines()
     )
     printed = {row["setup"]: (row["mean"], row["stderr"]) for row in rows if row["model"] == PUBLISHED[model]}
     assert printed == {name: (f"{cell.mean:.1f}", f"{cell.stderr:.2f}") for name, cell in found.items()}

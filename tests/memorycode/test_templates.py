@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_memorycode.bank import UPDATABLE, instructions
+from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue, Mention
+from beam_memorycode.loading import Item, load_dialogue, load_dialogues, write_dialogue
+from beam_memorycode.recipe import RECIPES, RecipeName, recipe
+from beam_memorycode.talk import fillers, orders, people
+from beam_memorycode.templates import draw_template
 from beamlib.errors import UserError
-from beamlib.suites.memorycode.bank import UPDATABLE, instructions
-from beamlib.suites.memorycode.dialogues import SESSION_COUNTS, Dialogue, Mention
-from beamlib.suites.memorycode.loading import Item, load_dialogue, load_dialogues, write_dialogue
-from beamlib.suites.memorycode.recipe import RECIPES, RecipeName, recipe
-from beamlib.suites.memorycode.talk import fillers, orders, people
-from beamlib.suites.memorycode.templates import draw_template
 
 DRAWS = {
     "seed": st.integers(-5, 10_000),

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 import zstandard
-from remade_archives import Members, members_of, named, rebuilt, unpacked, unpadded
 
 from beamlib.errors import UserError
 from beamlib.files import sha256
-from beamlib.models import archive as archive_module
-from beamlib.models.archive import export_calls, import_calls, verify_archive
-from beamlib.models.base import Outcome
-from beamlib.models.store import CallStore, StoredCall
+from beamlib.llm import archive as archive_module
+from beamlib.llm.archive import export_calls, import_calls, verify_archive
+from beamlib.llm.model import Outcome
+from beamlib.llm.stored_model import CallStore, StoredCall
+from remade_archives import Members, members_of, named, rebuilt, unpacked, unpadded
 
 
 def stored(number: int, **changes: Any) -> StoredCall:

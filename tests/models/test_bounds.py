@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from pydantic import ValidationError
-from scripted_server import Answer, ScriptedServer, completion
 
-from beamlib.models.base import MOST_REPLY_BYTES, Completion, ModelError, Outcome, Prompt, attempt_all
-from beamlib.models.client import EndpointModel
-from beamlib.models.endpoints import Endpoint
-from beamlib.models.faults import bounded
-from beamlib.models.tokens import EndpointCounter
+from beamlib.llm.client import EndpointModel
+from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.faults import bounded
+from beamlib.llm.model import MOST_REPLY_BYTES, Completion, ModelError, Outcome, Prompt, attempt_all
+from beamlib.llm.tokens import EndpointCounter
+from scripted_server import Answer, ScriptedServer, completion
 
 MIB = 1 << 20
 GOOD = json.dumps(completion({}, "fine")).encode()

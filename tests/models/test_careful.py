@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_server import Answer, ScriptedServer, completion
 
-from beamlib.models.base import Completion, ModelError, Outcome, Prompt, run
-from beamlib.models.careful import POLICIES, Careful, complete_lines
-from beamlib.models.client import EndpointModel
-from beamlib.models.endpoints import Endpoint
-from beamlib.models.offline import REPLIES
-from beamlib.models.prompts import prompt_file
+from beam_offline import REPLIES
+from beamlib.llm.client import EndpointModel
+from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run
+from beamlib.llm.prompts import prompt_file
+from beamlib.llm.retrying import POLICIES, Careful, complete_lines
+from scripted_server import Answer, ScriptedServer, completion
 
 Said = tuple[str, str]
 FINE: Said = ("- a\n- b", "stop")

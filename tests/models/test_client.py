@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 import tenacity
-from scripted_server import FINAL, Answer, Faults, ScriptedServer, completion, error_body
 
 from beamlib.errors import UserError
-from beamlib.models.base import Completion, ModelError, Outcome, Prompt, Usage, attempt_all, gather_all, run
-from beamlib.models.careful import Careful
-from beamlib.models.client import EndpointModel, _pause
-from beamlib.models.endpoints import Endpoint
+from beamlib.llm.client import EndpointModel, _pause
+from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, attempt_all, gather_all, run
+from beamlib.llm.retrying import Careful
+from scripted_server import FINAL, Answer, Faults, ScriptedServer, completion, error_body
 
 KEY = "sk-invented-0123456789"
 KINDS = Faults.KINDS
@@ -444,7 +444,7 @@ def test_calls_wait_for_a_server_that_comes_back() -> None:
 
 
 def test_importing_the_client_imports_no_openai() -> None:
-    script = "import sys, beamlib.models.client; print('openai' in sys.modules, 'httpx2' in sys.modules)"
+    script = "import sys, beamlib.llm.client; print('openai' in sys.modules, 'httpx2' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert shown.stdout.split() == ["False", "False"]
 

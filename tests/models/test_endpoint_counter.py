@@ -10,10 +10,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-from scripted_server import ScriptedServer
 
-from beamlib.models.endpoints import Endpoint
-from beamlib.models.tokens import EndpointCounter
+from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.tokens import EndpointCounter
+from scripted_server import ScriptedServer
 
 MESSAGES = [{"role": "user", "content": "one two three"}]
 Serve = Callable[..., str]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from beamlib.errors import UserError
-from beamlib.models.endpoints import Author, load_models, parse_models
+from beamlib.llm.endpoints import Author, load_models, parse_models
 
 ENDPOINT = {"model": "tiny", "base_url": "http://127.0.0.1:8000/v1", "context_window": 32_768}
 ROLES = ("memory", "compressor", "judge", "aligner")

@@ -12,8 +12,8 @@ from urllib.parse import quote
 import pytest
 
 from beamlib.errors import UserError
-from beamlib.models.base import ModelError, Outcome
-from beamlib.models.faults import Breaker, TryAgain, brief, error_text, retry_after, status_error, without_key
+from beamlib.llm.faults import Breaker, TryAgain, brief, error_text, retry_after, status_error, without_key
+from beamlib.llm.model import ModelError, Outcome
 
 KEY = "sk-invented-0123456789"
 

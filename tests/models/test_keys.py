@@ -12,9 +12,9 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from beamlib.errors import UserError
-from beamlib.models.calls import CallStore, StoredCall
-from beamlib.models.endpoints import keys_kept_out
-from beamlib.models.keys import is_secret, is_variable_name, looks_like_key, names_a_key, refuse_keys, without_key
+from beamlib.llm.call_store import CallStore, StoredCall
+from beamlib.llm.endpoints import keys_kept_out
+from beamlib.llm.keys import is_secret, is_variable_name, looks_like_key, names_a_key, refuse_keys, without_key
 
 KEY = 'kQ7+vB"x/Lm<2Zt9&c'
 NAME = "BEAM_TEST_KEY"

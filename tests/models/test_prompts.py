@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from beam_offline import REPLIES, OfflineModel
 from beamlib.errors import UserError
-from beamlib.models.base import Prompt
-from beamlib.models.offline import REPLIES, OfflineModel
-from beamlib.models.prompts import PROMPTS, check_overrides, prompt_file, prompt_ids, render
+from beamlib.llm.model import Prompt
+from beamlib.llm.prompts import PROMPTS, check_overrides, prompt_file, prompt_ids, render
 
 IDS = prompt_ids()
 EVALUATION = sorted(REPLIES)

@@ -24,16 +24,16 @@ from unittest.mock import Mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripted_server import ScriptedServer
 
 from beamlib.errors import UserError
+from beamlib.evaluate.calling import stored_calls
 from beamlib.files import sha256
-from beamlib.models import calls as calls_module
-from beamlib.models.base import Completion, ModelError, Outcome, Prompt, Usage, attempt_all, run
-from beamlib.models.client import EndpointModel
-from beamlib.models.endpoints import Endpoint
-from beamlib.models.store import CallStore, Mode, StoredCall, StoredModel, call_key
-from beamlib.runs.calling import stored_calls
+from beamlib.llm import call_store as calls_module
+from beamlib.llm.client import EndpointModel
+from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, attempt_all, run
+from beamlib.llm.stored_model import CallStore, Mode, StoredCall, StoredModel, call_key
+from scripted_server import ScriptedServer
 
 COMMAND = "beamlib run params/mine.yaml --calls record"
 
@@ -208,7 +208,7 @@ def test_refresh_looks_at_no_clock(store: CallStore, monkeypatch: pytest.MonkeyP
     endpoint = Counted()
     for day in (3, 3, 1, 4):  # a clock that stands still, and is set back
         moment = datetime(2026, 1, day, tzinfo=UTC)
-        monkeypatch.setattr("beamlib.models.store.datetime", SimpleNamespace(now=lambda _, moment=moment: moment))
+        monkeypatch.setattr("beamlib.llm.stored_model.datetime", SimpleNamespace(now=lambda _, moment=moment: moment))
         asked = len(endpoint.asked)
         for _ in range(2):
             with CallStore(store.path, run_id=f"run {asked}") as held:
@@ -311,7 +311,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from test_store import key_of, stored
-from beamlib.models.store import CallStore
+from beamlib.llm.stored_model import CallStore
 path, reopen = Path(sys.argv[1]), int(sys.argv[2])
 store, n = CallStore(path), int(sys.argv[3])
 print("ready", flush=True)
@@ -326,7 +326,10 @@ while True:
 
 def child(code: str, *arguments: object) -> subprocess.Popen[str]:
     here = Path(__file__).parent
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [here, here.parent, here.parents[1]]))}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, [here, here.parent, here.parents[1], here.parents[1] / "packages"])),
+    }
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 

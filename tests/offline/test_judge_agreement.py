@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beamlib.models.offline.judge import judge
+from beam_offline.offline_judge import judge
 
 
 def read(path: Path) -> Any:

@@ -13,12 +13,12 @@ from statistics import mean
 
 import pytest
 
-from beamlib.benchmark.loading import load
-from beamlib.benchmark.sources import find_conversations
-from beamlib.memory.base import Recollection, passage
-from beamlib.models.offline.judge import judge
-from beamlib.models.offline.reader import answer
-from beamlib.models.offline.wording import MISSING
+from beam_offline.answer_wording import MISSING
+from beam_offline.offline_judge import judge
+from beam_offline.reader import answer
+from beamlib.data.loading import load
+from beamlib.data.sources import find_conversations
+from beamlib.memory.protocol import Recollection, passage
 
 Scores = dict[str, dict[str, list[float]]]
 

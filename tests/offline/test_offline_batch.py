@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamlib.models.base import Prompt
-from beamlib.models.offline import OfflineModel
-from beamlib.models.offline.judge import align_batch, align_events
+from beam_offline import OfflineModel
+from beam_offline.offline_judge import align_batch, align_events
+from beamlib.llm.model import Prompt
 
 WORDS = ("hive", "queen", "smoker", "harvest", "frame", "swarm", "wax", "feeder", "2024", "3.5", "[1]", "1.", "no", "{")
 SNIPPETS = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)

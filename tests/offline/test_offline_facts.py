@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.models.offline.facts import (
+from beam_offline.read_facts import (
     NUMBER_WORDS,
     Day,
     count_asked,

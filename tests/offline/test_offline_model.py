@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.models.base import ModelError, Prompt, complete_all
-from beamlib.models.offline import OFFLINE_NAME, REPLIES, OfflineModel
-from beamlib.models.prompts import prompt_file, render
+from beam_offline import OFFLINE_NAME, REPLIES, OfflineModel
+from beamlib.llm.model import ModelError, Prompt, complete_all
+from beamlib.llm.prompts import prompt_file, render
 from beamlib.text import count_tokens
 
 PAIR = "[messages 2-3]\nUSER: I keep 14 hives behind the barn.\nASSISTANT: **Feed them**: in autumn."
@@ -106,7 +106,9 @@ def test_it_says_what_it_is() -> None:
 
 
 def test_it_reaches_no_gold(repo_root: Path) -> None:
-    for path in sorted((repo_root / "beamlib" / "models").rglob("*.py")):
+    paths = sorted(path for top in ("beamlib/llm", "packages/beam_offline") for path in (repo_root / top).rglob("*.py"))
+    assert len(paths) > 30
+    for path in paths:
         source = path.read_text(encoding="utf-8")
-        assert "benchmark.gold" not in source, path
+        assert "data.gold" not in source, path
         assert "beamlib.scoring" not in source, path

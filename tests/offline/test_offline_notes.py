@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.models.offline.notes import (
+from beam_offline.notes import (
     _about_same,
     _newest_of_same,
     _Note,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.models.offline.question import Kind, kind_of
-from beamlib.models.offline.reader import answer
-from beamlib.models.offline.wording import MISSING
+from beam_offline.answer_wording import MISSING
+from beam_offline.question import Kind, kind_of
+from beam_offline.reader import answer
 
 
 def pair(first: int, user: str, assistant: str = "Understood.") -> str:

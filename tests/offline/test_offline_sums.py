@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from beamlib.models.offline.judge import judge
-from beamlib.models.offline.reader import answer
+from beam_offline.offline_judge import judge
+from beam_offline.reader import answer
 
 SAID = (
     "The deposit for the barn is $120.",

@@ -95,7 +95,7 @@ def test_figures_come_back_from_their_file(likeness: Any, shipped: Any, tmp_path
 
 
 def test_shipped_figures_are_those_of_the_released_conversations(likeness: Any, shipped: Any, beam_data: Path) -> None:
-    from beamlib.benchmark.sources import find_conversations
+    from beamlib.data.sources import find_conversations
 
     told = {(one.row, one.part): one for one in shipped}
     first, *_ = (likeness.measured(source) for source in find_conversations(beam_data, ["100K"])[:1])
@@ -108,7 +108,7 @@ def test_shipped_figures_are_those_of_the_released_conversations(likeness: Any, 
 
 def test_every_figure_that_is_shipped_is_measured(likeness: Any, shipped: Any) -> None:
     """On the built-in example, which is too small for a vocabulary of 45,000 words."""
-    found = likeness.figures(Path(beamlib.__file__).parent / "benchmark" / "example", ["100K"], quiet=True)
+    found = likeness.figures(Path(beamlib.__file__).parent / "data" / "example", ["100K"], quiet=True)
     rows = {one.row for one in found}
     assert {one.row for one in shipped} - rows == {"vocabulary in 45,000 words"} and not rows - {o.row for o in shipped}
     assert all(isfinite(one.value) for one in found)

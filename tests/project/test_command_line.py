@@ -12,14 +12,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands import Call, beamlib
 
 from beamlib.report.notebooks import EVALUATION, GENERATION, SUITES
+from commands import Call, beamlib
 
 
 @pytest.fixture(scope="module")
 def example(repo_root: Path) -> Path:
-    return repo_root / "beamlib/benchmark/example"
+    return repo_root / "beamlib/data/example"
 
 
 @pytest.fixture(scope="module")

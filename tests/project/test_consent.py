@@ -12,22 +12,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from beam_generate.pipeline import Commission, unfinished
+from beam_generate.producing import produce
+from beam_memorycode.generating import Order
+from beam_memorycode.generating import fulfil as generate_dialogues
+from beamlib.cli.main_job import Endpoints, Job, _plan
+from beamlib.cli.main_plan import confirm
+from beamlib.errors import UserError
+from beamlib.files import read_json
+from beamlib.params import load_parameters, usual_parameters
+from beamlib.report.notebooks import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITES
 from commands import ENVIRONMENT, Call
 from scripted_server import ScriptedServer
 from served_author import ServedAuthor, models_file
 
-from beamlib.errors import UserError
-from beamlib.files import read_json
-from beamlib.generate.pipeline import Commission, unfinished
-from beamlib.generate.producing import produce
-from beamlib.main_job import Endpoints, Job, _plan
-from beamlib.main_plan import confirm
-from beamlib.params import load_parameters, usual_parameters
-from beamlib.report.notebooks import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITES
-from beamlib.suites.memorycode.generating import Order
-from beamlib.suites.memorycode.generating import fulfil as generate_dialogues
-
-EXAMPLE = ROOT / "beamlib/benchmark/example"
+EXAMPLE = ROOT / "beamlib/data/example"
 NAME = f"test-consent-{os.getpid()}"
 COMMISSION = Commission(usual_parameters("100K", authors="authors.json"))  # models draw among all domains
 MEMORY = """from beamlib.memory import Recollection

@@ -11,23 +11,23 @@ from pathlib import Path
 
 import pytest
 import typer
+
+from beam_memorycode.generating import Order, fulfil
+from beamlib.cli.__main__ import app
+from beamlib.data.sources import RECORD, refuse_data
+from beamlib.errors import UserError
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.publish import keep_settings, publish
+from beamlib.evaluate.run import evaluate
+from beamlib.files import sha256_of_file
+from beamlib.params import load_parameters
+from beamlib.report.notebooks import EVALUATION, GENERATION, SUITES, execute_all
 from commands import Call, beamlib
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
 
-from beamlib.benchmark.sources import RECORD, refuse_data
-from beamlib.cli import app
-from beamlib.errors import UserError
-from beamlib.files import sha256_of_file
-from beamlib.params import load_parameters
-from beamlib.report.notebooks import EVALUATION, GENERATION, SUITES, execute_all
-from beamlib.runs.arms import Arm
-from beamlib.runs.calling import resolved
-from beamlib.runs.evaluate import evaluate
-from beamlib.runs.publish import keep_settings, publish
-from beamlib.suites.memorycode.generating import Order, fulfil
-
-EXAMPLE = Path(__file__).resolve().parents[2] / "beamlib/benchmark/example"
+EXAMPLE = Path(__file__).resolve().parents[2] / "beamlib/data/example"
 State = dict[str, tuple[int, str]]
 
 

@@ -39,7 +39,7 @@ def test_streams_that_cannot_be_written_to(command: str, code: int, sentence: st
 SCRIPT = """
 import os, subprocess, sys
 from pathlib import Path
-from beamlib.ending import conclude
+from beamlib.cli.ending import conclude
 
 def command():
     with open({place!r}, "w") as handle:

@@ -36,7 +36,7 @@ def imported(statement: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["beamlib", "beamlib.cli", "beamlib.params", "beamlib.models.base", "beamlib.models.endpoints"]
+    "module", ["beamlib", "beamlib.cli.__main__", "beamlib.params", "beamlib.llm.model", "beamlib.llm.endpoints"]
 )
 def test_nothing_heavy_is_imported(module: str) -> None:
     assert imported(f"import {module}") == set()
@@ -44,15 +44,15 @@ def test_nothing_heavy_is_imported(module: str) -> None:
 
 def test_a_worker_of_a_run_imports_what_it_needs() -> None:
     """Runs start many processes. Tables, statistics and clients are for those that make, compute or call them."""
-    assert imported("import beamlib.runs.evaluate") == {"faiss", "scipy"}
+    assert imported("import beamlib.evaluate.run") == {"faiss", "scipy"}
 
 
 @pytest.mark.parametrize("domain", ["Trip Planning", "Coding", "Math"])
 def test_sympy_is_loaded_where_mathematics_is_written(domain: str) -> None:
-    modules = "generate.pipeline import Commission; from beamlib.params import usual_parameters"
+    modules = "from beam_generate.pipeline import Commission; from beamlib.params import usual_parameters"
     story = f"Commission(usual_parameters('100K', domain='{domain}')).story()"
-    write = f"from beamlib.generate.offline.author import OfflineAuthor; OfflineAuthor({story}).script(0)"
-    assert ("sympy" in imported(f"from beamlib.{modules}; {write}")) == (domain == "Math")
+    write = f"from beam_offline.author.author import OfflineAuthor; OfflineAuthor({story}).script(0)"
+    assert ("sympy" in imported(f"{modules}; {write}")) == (domain == "Math")
 
 
 def test_it_would_be_seen() -> None:

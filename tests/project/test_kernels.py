@@ -46,7 +46,10 @@ def written(folder: Path, **sources: str) -> Path:
 
 def job(*arguments: str | Path) -> subprocess.Popen[bytes]:
     """A process of its own that runs the notebooks named."""
-    return subprocess.Popen([sys.executable, "-c", JOB, *arguments], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    return subprocess.Popen(
+        [sys.executable, "-c", JOB, *arguments],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'packages'}"},
+    )
 
 
 def gone(pid: int, seconds: float) -> bool:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from beam_memorycode.generating import Order
+from beam_memorycode.generating import fulfil as generate_dialogues
+from beamlib.report.notebooks import ROOT
 from commands import Call
 from scripted_server import ScriptedServer
 
-from beamlib.report.notebooks import ROOT
-from beamlib.suites.memorycode.generating import Order
-from beamlib.suites.memorycode.generating import fulfil as generate_dialogues
-
-EXAMPLE = ROOT / "beamlib/benchmark/example"
+EXAMPLE = ROOT / "beamlib/data/example"
 NAME = f"test-keys-{os.getpid()}"
 KEY, VARIABLE = "sk-test-0a1b2c3d4e5f", "BEAM_TEST_KEY"
 ROLES = ("memory", "compressor", "judge", "aligner")

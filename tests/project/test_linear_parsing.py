@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from beamlib.generate.probes.replies import read_json
-from beamlib.generate.question_replies import framed, read_questions
-from beamlib.generate.reply_json import objects
+from beam_generate.probes.asking import read_json
+from beam_generate.question_replies import framed, read_questions
+from beam_generate.reply_json import objects
 from beamlib.memory.replies import lines_of
 from beamlib.scoring.protocols.released_code import released_reply
 from beamlib.scoring.replies import read_matches, read_score

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from beamlib import cli
+from beamlib.cli import __main__ as cli
 from beamlib.errors import UserError
 from beamlib.files import parse_json, parse_yaml, read_json, read_jsonl
-from beamlib.models import prompts
+from beamlib.llm import prompts
 from beamlib.params import load_parameters
 
 
@@ -119,7 +119,7 @@ def test_how_a_command_ends(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("beamlib.report.claims.audit", fail)
+    monkeypatch.setattr("beam_claims.engine.audit", fail)
     monkeypatch.setattr("sys.argv", ["beamlib", "claims"])
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -128,7 +128,7 @@ def test_how_a_command_ends(
 
 
 def test_a_file_name_that_is_no_text_can_be_printed(tmp_path: Path, repo_root: Path) -> None:
-    shutil.copytree(repo_root / "beamlib/benchmark/example/100K/1", tmp_path / "100K/1")
+    shutil.copytree(repo_root / "beamlib/data/example/100K/1", tmp_path / "100K/1")
     (tmp_path / "100K/1" / b"\xff.pickle".decode(errors="surrogateescape")).write_bytes(b"x")
     command = [sys.executable, "-m", "beamlib.cli", "data", "check", str(tmp_path), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

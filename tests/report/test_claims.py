@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from beamlib import published
+from beam_claims.engine import STATUSES, ClaimResult, audit, declared, markdown, render, totals
+from beam_claims.values import Interval, figures, verdict
+from beamlib.data import published
 from beamlib.errors import UserError
-from beamlib.report.claims import STATUSES, ClaimResult, audit, declared, markdown, render, totals
-from beamlib.report.claims.values import Interval, figures, verdict
 
 NAMES = [f"beam-{number:03}" for number in range(1, 119)]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 import beamlib
-from beamlib.benchmark.sources import find_conversations
-from beamlib.benchmark.treatment import Treatment
-from beamlib.report.blocks import joined, save_table
-from beamlib.report.conversations import Described, describe
-from beamlib.report.generation import decile_figure
-from beamlib.report.tidy import benchmark_comparison
+from beam_generate.dataset_tables import Described, describe
+from beam_generate.figures import decile_figure
+from beamlib.data.sources import find_conversations
+from beamlib.data.treatment import Treatment
+from beamlib.report.long_frame import benchmark_comparison
+from beamlib.report.table import joined, save_table
 
-EXAMPLE = Path(beamlib.__file__).parent / "benchmark" / "example"
+EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 
 
 @pytest.fixture(scope="module")

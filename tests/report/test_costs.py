@@ -12,11 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.models.store import CallStore, StoredCall
-from beamlib.params import RunParameters, load_parameters
-from beamlib.report.costs import cost_fragment, cost_table, read_costs, save_costs
-from beamlib.runs.estimate import estimate_path, save
-from beamlib.runs.spending import (
+from beamlib.evaluate.costs import (
     Estimate,
     OutputRule,
     PendingRow,
@@ -28,6 +24,10 @@ from beamlib.runs.spending import (
     realised,
     since,
 )
+from beamlib.evaluate.estimate import estimate_path, save
+from beamlib.llm.stored_model import CallStore, StoredCall
+from beamlib.params import RunParameters, load_parameters
+from beamlib.report.cost_table import cost_fragment, cost_table, read_costs, save_costs
 
 READER = {"stage": "answering", "role": "reader", "step": "answer", "model": "big"}
 JUDGE = {"stage": "judging", "role": "judge", "step": "judge_nugget", "model": "small"}

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.benchmark.errata import load_errata
+from beamlib.data.errata import load_errata
 from beamlib.errors import UserError
 from beamlib.report.errata import effect_by_protocol, errata_effect, errata_page, published_effect
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.records import Judgement, NuggetVerdict
-from beamlib.scoring.tables import score_run
+from beamlib.scoring.scores import score_run
 
 
 def judged(question: str, ability: str, *scores: float | None) -> Judgement:

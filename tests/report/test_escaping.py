@@ -17,19 +17,19 @@ import pytest
 from IPython.core.formatters import format_display_data
 from markdown_it import MarkdownIt
 from nbconvert.filters import markdown2html
-from poisoned import EVIL, NAME, RUN, Scripts, poisoned, poisoned_blocks, poisoned_costs, poisoned_parameters, shown
 from rich.console import Console
 
+from beam_claims.engine import ClaimResult
+from beam_generate.probes.drafts import Draft, Spoken, View
+from beam_generate.review_page import review_widget
+from beamlib.evaluate.costs import Estimate, RealisedRow
 from beamlib.files import write_json, write_text
-from beamlib.generate.probes.drafts import Draft, Spoken, View
-from beamlib.generate.review_page import review_widget
 from beamlib.params import usual_parameters
-from beamlib.report.blocks import save_table
-from beamlib.report.claims import ClaimResult
 from beamlib.report.notebooks import EVALUATION, NOTEBOOKS, execute
 from beamlib.report.page import Section, write_page
+from beamlib.report.table import save_table
 from beamlib.report.text import markdown_text, print_rows
-from beamlib.runs.spending import Estimate, RealisedRow
+from poisoned import EVIL, NAME, RUN, Scripts, poisoned, poisoned_blocks, poisoned_costs, poisoned_parameters, shown
 
 HERE = Path(__file__).parents[1]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -206,7 +206,7 @@ def test_no_name_is_a_colour_or_a_command_to_the_terminal(capsys: pytest.Capture
     costs = cost_text(name)
     for text in (capsys.readouterr().out, costs):
         assert name in text
-    from beamlib.main_plan import console
+    from beamlib.cli.main_plan import console
 
     assert isinstance(console, Console)
     console.print(f"  1. {name}")
@@ -217,7 +217,7 @@ def cost_text(name: str) -> str:
     row = poisoned(RealisedRow).model_copy(update={"model": name, "role": "r", "step": "s"})
     estimate = poisoned(Estimate)
     row_ahead = estimate.rows[0].model_copy(update={"model": name, "role": "r", "step": "s"})
-    from beamlib.report.costs import cost_table
+    from beamlib.report.cost_table import cost_table
 
     text = estimate.model_copy(update={"rows": (row_ahead,), "backbone": name}).render()
     assert name in text
@@ -225,7 +225,7 @@ def cost_text(name: str) -> str:
 
 
 def test_what_a_terminal_would_obey_is_shown_as_text() -> None:
-    from beamlib.ending import _shown
+    from beamlib.cli.ending import _shown
 
     written: list[str] = []
     write = _shown(lambda text: written.append(text) or len(text))

@@ -26,8 +26,8 @@ from beamlib.report.figures import (
     score_changes,
     style,
 )
+from beamlib.report.long_frame import COLUMNS, published_long
 from beamlib.report.tables import Footer, published_footer
-from beamlib.report.tidy import COLUMNS, published_long
 
 OURS = Footer("f1-weighted", "offline stand-in, not a language model", "reader-a", "d", 2, 40, 0, "95 %", "t", "regex")
 

@@ -10,10 +10,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from beamlib import published
-from beamlib.benchmark.gold import ABILITIES
+from beamlib.data import published
+from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
-from beamlib.report.blocks import save_table
+from beamlib.report.long_frame import AVERAGE, COLUMNS, ROWS, checked, published_long
+from beamlib.report.table import save_table
 from beamlib.report.tables import (
     OFFLINE,
     ORDERING,
@@ -25,7 +26,6 @@ from beamlib.report.tables import (
     result_table,
     side_by_side,
 )
-from beamlib.report.tidy import AVERAGE, COLUMNS, ROWS, checked, published_long
 
 STAND_IN = "offline stand-in, not a language model"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.benchmark.gold import Gold
-from beamlib.benchmark.model import Size
+from beamlib.data.gold import Gold
+from beamlib.data.model import Size
 from beamlib.errors import UserError
 from beamlib.scoring.evidence import evidence_recall, evidence_table
 
@@ -58,7 +58,7 @@ def test_rows_and_workers(beam_data: Path) -> None:
 
 
 def test_one_conversation_has_no_interval(repo_root: Path) -> None:
-    rows = evidence_table(repo_root / "beamlib/benchmark/example", ["100K"], ["rag"], ["bm25"], [5], quiet=True)
+    rows = evidence_table(repo_root / "beamlib/data/example", ["100K"], ["rag"], ["bm25"], [5], quiet=True)
     assert {(row["low"], row["high"], row["conversations"]) for row in rows} == {(None, None, 1)}
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from beamlib.retrieval import Document, embedded_encoder
-from beamlib.retrieval.hybrid_beam import WEIGHTS, TunedIndex
-from beamlib.retrieval.hybrid_beam_wording import (
+from beam_tuned.hybrid_beam import WEIGHTS, TunedIndex
+from beam_tuned.query_intent import (
     instruction_topics,
     is_denial,
     is_instruction,
     is_preference,
     read_question,
 )
+from beamlib.retrieval import Document, embedded_encoder
 
 CHATTER = [
     [f"I am painting the {place} this week, which colour goes with oak?"] for place in ("hall", "attic", "porch")

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_tuned.hybrid_beam import Coverage
 from beamlib.errors import UserError
 from beamlib.retrieval import SHIPPED, Document, Index, build_index, embedded_encoder
 from beamlib.retrieval.base import best, standardised
 from beamlib.retrieval.dense import DenseIndex
-from beamlib.retrieval.hybrid_beam import Coverage
 from beamlib.retrieval.sparse import SparseIndex, tokenize
 
 KEYS = [

@@ -22,12 +22,12 @@ USED = """
 import sys
 from beamlib.memory.light import Light
 from beamlib.memory.rag import Rag
-from beamlib.models.offline import OfflineModel
-from beamlib.benchmark.loading import load
-from beamlib.benchmark.sources import find_conversations
+from beam_offline import OfflineModel
+from beamlib.data.loading import load
+from beamlib.data.sources import find_conversations
 from pathlib import Path
 import beamlib
-one = load(find_conversations(Path(beamlib.__file__).parent / "benchmark" / "example")[0])
+one = load(find_conversations(Path(beamlib.__file__).parent / "data" / "example")[0])
 for memory in (Rag(), Light(OfflineModel())):
     memory.ingest(one.conversation)
     memory.recall(one.probes[0].question)
@@ -70,7 +70,7 @@ def test_no_source_of_the_default_path_has_a_known_frame(repo_root: Path) -> Non
         for text in texts_of(repo_root / "beamlib" / place):
             said = " ".join(words_of(text))
             assert not [frame for frame in FRAMES if frame in said], place
-    tuned = " ".join(words_of(" ".join(texts_of(repo_root / "beamlib/retrieval/hybrid_beam_wording.py"))))
+    tuned = " ".join(words_of(" ".join(texts_of(repo_root / "packages/beam_tuned/query_intent.py"))))
     assert "only and only" in tuned and "in order" in tuned, "the test can fail"
 
 

@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
-from beamlib.benchmark.model import Batch, Conversation, Message, Seed, Turn
+from beam_offline.keys import MOST_CHARACTERS, MOST_SENTENCES, episodic_keys
+from beamlib.data.model import Batch, Conversation, Message, Seed, Turn
 from beamlib.errors import UserError
 from beamlib.memory.episodic import EpisodicIndex, read_keys
 from beamlib.memory.rag import Rag
-from beamlib.memory.released import RAG_FLAGS
-from beamlib.models.offline.keys import MOST_CHARACTERS, MOST_SENTENCES, episodic_keys
+from beamlib.memory.released_memory import RAG_FLAGS
 
 DUPLICATES = frozenset({"duplicate_per_message"})
 TURNS = [

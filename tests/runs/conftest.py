@@ -17,7 +17,7 @@ import pytest
 
 from beamlib.processes import process_pool
 
-POOL = "beamlib.runs.evaluate.process_pool"
+POOL = "beamlib.evaluate.run.process_pool"
 
 
 @pytest.fixture(scope="module")

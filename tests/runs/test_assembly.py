@@ -11,20 +11,20 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from scripted_server import ScriptedServer
-from steady_replies import steady_reply
 from typer.testing import CliRunner
 
 import beamlib
-from beamlib.cli import app
+from beamlib.cli.__main__ import app
 from beamlib.errors import UserError
+from beamlib.evaluate.arms import COMPONENTS, Arm
+from beamlib.evaluate.run import evaluate, read_judgements
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.assembly import Options, assemble, assemble_job
-from beamlib.runs.arms import COMPONENTS, Arm
-from beamlib.runs.evaluate import evaluate, read_judgements
-from beamlib.scoring.tables import score_run, summarise
+from beamlib.scoring.scores import score_run, summarise
+from scripted_server import ScriptedServer
+from steady_replies import steady_reply
 
-EXAMPLE = Path(beamlib.__file__).parent / "benchmark" / "example"
+EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 NONE = Arm(memory="none")
 RAG = Arm(memory="rag", retriever="bm25", k=3)
 LIGHT = Arm(memory="light", retriever="bm25", k=3)

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.benchmark.gold import Gold
-from beamlib.benchmark.loading import Loaded, load
-from beamlib.benchmark.model import Conversation
-from beamlib.benchmark.sources import find_conversations
+from beam_offline import OfflineModel
+from beamlib.data.gold import Gold
+from beamlib.data.loading import Loaded, load
+from beamlib.data.model import Conversation
+from beamlib.data.sources import find_conversations
+from beamlib.evaluate.answering import AnswerTask, answer_probes, answer_task, ingested
+from beamlib.evaluate.arms import Arm, arms_of, experiments
+from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.judging import evidence_of
+from beamlib.evaluate.own import OwnMemory
+from beamlib.llm.model import Completion, Prompt
+from beamlib.llm.roles import Roster
 from beamlib.memory import Memory, Recollection
-from beamlib.models.base import Completion, Prompt
-from beamlib.models.offline import OfflineModel
-from beamlib.models.roster import Roster
 from beamlib.params import load_parameters
 from beamlib.processes import process_pool
-from beamlib.runs.answering import AnswerTask, answer_probes, answer_task, ingested
-from beamlib.runs.arms import Arm, arms_of, experiments
-from beamlib.runs.calling import resolved
-from beamlib.runs.judging import evidence_of
-from beamlib.runs.own import OwnMemory
 from beamlib.scoring.judge import judge_answer
 
 CANARY = "zqcanary"
@@ -59,7 +59,7 @@ def planted(value: object, counter: Iterator[int]) -> object:
 def poisoned(tmp_path_factory: pytest.TempPathFactory, repo_root: Path) -> Loaded:
     """The built-in example with a canary in every gold field."""
     folder = tmp_path_factory.mktemp("data")
-    shutil.copytree(repo_root / "beamlib/benchmark/example", folder, dirs_exist_ok=True)
+    shutil.copytree(repo_root / "beamlib/data/example", folder, dirs_exist_ok=True)
     path = folder / "100K/1/probing_questions/probing_questions.json"
     counter = iter(range(10_000))
     path.write_text(json.dumps(planted(json.loads(path.read_text()), counter)))
@@ -154,7 +154,7 @@ class Hunter:
         if os.path.exists("/proc/self/mem"):
             places["memory"] = b"".join(regions())
         found = {name: len(PLANTED.findall(held)) for name, held in places.items()}
-        found["gold"] = b" Gold " in places["objects"] or b"beamlib.benchmark.gold" in places["modules"]
+        found["gold"] = b" Gold " in places["objects"] or b"beamlib.data.gold" in places["modules"]
         found["conversation"] = [name for name in places if self.said[:40].encode() in places[name]]
         return Recollection(json.dumps(found))
 """

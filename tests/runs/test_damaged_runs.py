@@ -12,15 +12,15 @@ import time
 from pathlib import Path
 
 import pytest
-from fixtures_release import WORLDS, questions_of, write_conversation, write_value
 
 from beamlib import files
-from beamlib.benchmark.sources import QUESTIONS
+from beamlib.data.sources import QUESTIONS
 from beamlib.errors import UserError
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.results import score_folders
-from beamlib.runs.arms import Arm
-from beamlib.runs.evaluate import evaluate
+from fixtures_release import WORLDS, questions_of, write_conversation, write_value
 
 ARMS = (Arm(memory="none"), Arm(memory="oracle"))
 FILES = ("answers.jsonl", "judgements.jsonl", "manifest.json")
@@ -91,7 +91,7 @@ def test_a_place_that_cannot_be_written_to_is_told_before_the_work(
     parameters: RunParameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path(parameters.run).write_text("a file in the folder's place")
-    monkeypatch.setattr("beamlib.runs.evaluate.process_pool", None)  # reaching it would fail
+    monkeypatch.setattr("beamlib.evaluate.run.process_pool", None)  # reaching it would fail
     with pytest.raises(UserError, match="cannot be made"):
         evaluate(parameters, ARMS, quiet=True)
 

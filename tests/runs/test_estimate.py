@@ -13,20 +13,20 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_server import ScriptedServer
 
 from beamlib.errors import UserError
-from beamlib.models.base import Completion, Prompt
-from beamlib.models.endpoints import Endpoint
-from beamlib.models.store import CallStore, StoredCall
+from beamlib.evaluate import estimate as module
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import calls_folder
+from beamlib.evaluate.costs import Estimate, pending_line, price, realised, since
+from beamlib.evaluate.dry_run import BLOCK, EstimatingModel, Prefixes, Rehearsal, drawn_out
+from beamlib.evaluate.estimate import estimate, estimate_path, save, saved
+from beamlib.evaluate.run import evaluate
+from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.model import Completion, Prompt
+from beamlib.llm.stored_model import CallStore, StoredCall
 from beamlib.params import RunParameters, load_parameters
-from beamlib.runs import estimate as module
-from beamlib.runs.arms import Arm
-from beamlib.runs.calling import calls_folder
-from beamlib.runs.estimate import estimate, estimate_path, save, saved
-from beamlib.runs.evaluate import evaluate
-from beamlib.runs.rehearsal import BLOCK, EstimatingModel, Prefixes, Rehearsal, drawn_out
-from beamlib.runs.spending import Estimate, pending_line, price, realised, since
+from scripted_server import ScriptedServer
 
 ARMS = (Arm(memory="full-context"), Arm(memory="light", retriever="bm25", k=2), Arm(memory="oracle"))
 ROLES = ("memory", "compressor", "judge", "aligner")
@@ -52,7 +52,7 @@ def server() -> Iterator[ScriptedServer]:
 def run_parameters(tmp_path: Path, repo_root: Path, base_url: str, **changes: Any) -> RunParameters:
     """Parameters of a run on the built-in example."""
     if not (tmp_path / "data").exists():
-        shutil.copytree(repo_root / "beamlib/benchmark/example/100K/1", tmp_path / "data/100K/1")
+        shutil.copytree(repo_root / "beamlib/data/example/100K/1", tmp_path / "data/100K/1")
     models = models_file(tmp_path, base_url)
     values = {"data": str(tmp_path / "data"), "run": str(tmp_path / "run"), "models": str(models), "workers": 1}
     return load_parameters(repo_root / "params/100k.yaml", **{**values, **changes})

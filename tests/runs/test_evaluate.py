@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from beamlib.errors import UserError
-from beamlib.models.base import Completion, ModelError, Prompt
+from beamlib.evaluate import run as module
+from beamlib.evaluate import run_store as manifests
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.run import evaluate, read_answers, read_judgements
+from beamlib.llm.model import Completion, ModelError, Prompt
 from beamlib.params import RunParameters, load_parameters
-from beamlib.runs import evaluate as module
-from beamlib.runs import manifest as manifests
-from beamlib.runs.arms import Arm
-from beamlib.runs.evaluate import evaluate, read_answers, read_judgements
 
 ARMS = (Arm(memory="none"), Arm(memory="oracle"), Arm(memory="rag", retriever="bm25", k=2))
 FILES = ("answers.jsonl", "judgements.jsonl", "manifest.json")
@@ -29,7 +29,7 @@ FILES = ("answers.jsonl", "judgements.jsonl", "manifest.json")
 def data(tmp_path: Path, repo_root: Path) -> Path:
     """Three conversations: the built-in example under three numbers."""
     for number in "123":
-        shutil.copytree(repo_root / "beamlib/benchmark/example/100K/1", tmp_path / "data/100K" / number)
+        shutil.copytree(repo_root / "beamlib/data/example/100K/1", tmp_path / "data/100K" / number)
     return tmp_path / "data"
 
 
@@ -66,8 +66,8 @@ def test_a_killed_run_goes_on(parameters: RunParameters, tmp_path: Path) -> None
     script = (
         "import sys\n"
         "from beamlib.params import RunParameters\n"
-        "from beamlib.runs.arms import Arm\n"
-        "from beamlib.runs.evaluate import evaluate\n"
+        "from beamlib.evaluate.arms import Arm\n"
+        "from beamlib.evaluate.run import evaluate\n"
         "if __name__ == '__main__':\n"
         "    p = RunParameters.model_validate_json(sys.argv[1])\n"
         "    evaluate(p, [Arm.model_validate_json(a) for a in sys.argv[2:]], quiet=True)\n"
@@ -129,7 +129,7 @@ def test_answers_outlive_a_change_of_judge(parameters: RunParameters, monkeypatc
     found = manifests.read(folder)
     manifests.write(folder, found.model_copy(update={"judgements_key": "another judge"}))
     answers = (folder / "answers.jsonl").read_bytes()
-    monkeypatch.setattr("beamlib.runs.evaluate.answer_task", forbid)
+    monkeypatch.setattr("beamlib.evaluate.run.answer_task", forbid)
     evaluate(parameters, ARMS, quiet=True)
     assert (folder / "answers.jsonl").read_bytes() == answers
     assert manifests.read(folder) == found
@@ -138,9 +138,9 @@ def test_answers_outlive_a_change_of_judge(parameters: RunParameters, monkeypatc
 @pytest.mark.usefixtures("in_this_process")
 def test_answers_outlive_an_end_before_the_judging(parameters: RunParameters, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch, pytest.raises(AssertionError, match="computed again"):
-        patch.setattr("beamlib.runs.evaluate.judge_task", forbid)
+        patch.setattr("beamlib.evaluate.run.judge_task", forbid)
         evaluate(parameters, ARMS, quiet=True)
-    monkeypatch.setattr("beamlib.runs.evaluate.answer_task", forbid)
+    monkeypatch.setattr("beamlib.evaluate.run.answer_task", forbid)
     again = evaluate(parameters, ARMS, quiet=True)
     assert {name: len(judgements) for name, judgements in again.judgements.items()} == {arm.name: 60 for arm in ARMS}
 
@@ -155,10 +155,10 @@ class Broken:
 
 
 def test_a_failed_call_is_unscored_with_its_reason(parameters: RunParameters) -> None:
-    from beamlib.benchmark.loading import load
-    from beamlib.benchmark.sources import find_conversations
-    from beamlib.models.roster import Roster
-    from beamlib.runs.answering import answer_probes, ingested
+    from beamlib.data.loading import load
+    from beamlib.data.sources import find_conversations
+    from beamlib.evaluate.answering import answer_probes, ingested
+    from beamlib.llm.roles import Roster
 
     loaded = load(find_conversations(Path(parameters.data))[0])
     arms = [Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2)]

@@ -17,20 +17,20 @@ from typing import Any
 
 import pytest
 import yaml
-from scripted_server import Answer, Faults, ScriptedServer, completion
-from steady_replies import steady_reply
 
 import beamlib
 from beamlib.errors import UserError
-from beamlib.models.base import Outcome
-from beamlib.models.store import CallStore
+from beamlib.evaluate.answering import answer_alone, ingested
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import open_roster, recording_command, resolved
+from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.llm.model import Outcome
+from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters
-from beamlib.runs.answering import answer_alone, ingested
-from beamlib.runs.arms import Arm
-from beamlib.runs.calling import open_roster, recording_command, resolved
-from beamlib.runs.evaluate import Evaluation, evaluate
+from scripted_server import Answer, Faults, ScriptedServer, completion
+from steady_replies import steady_reply
 
-EXAMPLE = Path(beamlib.__file__).parent / "benchmark" / "example"
+EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 ARMS = (
     Arm(memory="none"),
     Arm(memory="full-context"),
@@ -223,13 +223,13 @@ import traceback
 from pathlib import Path
 import openai
 from beamlib.params import parse_parameters
-from beamlib.benchmark.loading import load
-from beamlib.benchmark.sources import find_conversations
-from beamlib.ending import ended_by_signals
+from beamlib.data.loading import load
+from beamlib.data.sources import find_conversations
+from beamlib.cli.ending import ended_by_signals
 from beamlib.files import read_json, write_jsonl
-from beamlib.runs.arms import Arm
-from beamlib.runs.calling import open_roster, resolved
-from beamlib.runs.judging import work
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import open_roster, resolved
+from beamlib.evaluate.judging import work
 
 def drive(file):
     values = read_json(Path(file))
@@ -345,17 +345,17 @@ def test_twenty_kills_cost_nothing_twice(repo_root: Path, tmp_path: Path) -> Non
 WHOLE = """
 import sys
 from pathlib import Path
-from beamlib.ending import conclude
+from beamlib.cli.ending import conclude
 from beamlib.files import read_json
-from beamlib.models import base
+from beamlib.llm import model as base
 
 base.PATIENCE = float(sys.argv[2])
 
 def command():
     # Here, as in a command: what these import is not there yet when signals are first answered.
     from beamlib.params import parse_parameters
-    from beamlib.runs.arms import Arm
-    from beamlib.runs.evaluate import evaluate
+    from beamlib.evaluate.arms import Arm
+    from beamlib.evaluate.run import evaluate
 
     values = read_json(Path(sys.argv[1]))
     arms = [Arm.model_validate(arm) for arm in values["arms"]]
@@ -464,7 +464,7 @@ def test_a_signal_waits_no_longer_than_it_says_and_a_second_one_not_at_all(repo_
 
 def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
     script = (
-        "import os, signal\nfrom beamlib.ending import conclude\n"
+        "import os, signal\nfrom beamlib.cli.ending import conclude\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         "conclude(lambda: (os.kill(os.getpid(), signal.SIGHUP), print('went on')))"
     )

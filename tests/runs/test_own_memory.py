@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.benchmark.loading import Loaded, load
-from beamlib.benchmark.sources import find_conversations
+from beamlib.data.loading import Loaded, load
+from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.models.base import ModelError
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.own import OwnMemory, check_own_memory
+from beamlib.evaluate.run import evaluate
+from beamlib.evaluate.run_store import answers_key
+from beamlib.llm.model import ModelError
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.results import results
-from beamlib.runs.arms import Arm
-from beamlib.runs.calling import resolved
-from beamlib.runs.evaluate import evaluate
-from beamlib.runs.manifest import answers_key
-from beamlib.runs.own import OwnMemory, check_own_memory
 
 NEWEST = """
 from beamlib.memory import Recollection, passage
@@ -76,7 +76,7 @@ def file(tmp_path: Path) -> Path:
 def parameters(file: Path, name: str, root: Path) -> RunParameters:
     return load_parameters(
         root / "params/100k.yaml",
-        data=str(root / "beamlib/benchmark/example"),
+        data=str(root / "beamlib/data/example"),
         run=str(file.parent / "run"),
         own_memory=f"{file}:{name}",
         workers=1,
@@ -220,7 +220,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def example(repo_root: Path) -> Loaded:
-    return load(find_conversations(repo_root / "beamlib/benchmark/example")[0])
+    return load(find_conversations(repo_root / "beamlib/data/example")[0])
 
 
 @pytest.fixture(scope="module")
@@ -334,7 +334,7 @@ def test_nothing_that_it_began_goes_on(hostile: str, capfd: pytest.CaptureFixtur
 
 PARENT = """
 import sys
-from beamlib.runs.own import OwnMemory
+from beamlib.evaluate.own import OwnMemory
 with OwnMemory(sys.argv[1], 600, 9) as memory:
     print(memory.recall("Recollection(str(os.getpid()))").context, flush=True)
     memory.recall(sys.argv[2])
@@ -381,6 +381,6 @@ def test_another_time_limit_asks_again(file: Path, repo_root: Path) -> None:
 
 
 def _own(chosen: RunParameters) -> list:  # type: ignore[type-arg]
-    from beamlib.runs.arms import experiments
+    from beamlib.evaluate.arms import experiments
 
     return [arm for arm in experiments(chosen)["main"] if arm.memory == "own"]

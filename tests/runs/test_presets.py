@@ -10,25 +10,25 @@ from typing import Any
 
 import pytest
 import yaml
+
+import beamlib
+from beam_generate.working import writing_of
+from beamlib.cli.main_job import Endpoints, Job, estimate_lines, run
+from beamlib.errors import UserError
+from beamlib.evaluate.arms import Arm, arms_of, experiments
+from beamlib.evaluate.calling import endpoints, recording_command, resolved
+from beamlib.evaluate.configuration import stated, writing_configuration
+from beamlib.evaluate.estimate import estimate
+from beamlib.evaluate.run import evaluate
+from beamlib.evaluate.run_store import configuration_of, configuration_of_run
+from beamlib.evaluate.run_store import read as read_manifest
+from beamlib.llm.stored_model import CallStore
+from beamlib.params import RunParameters, load_parameters
+from beamlib.report.tables import footer
 from scripted_server import ScriptedServer, body_text
 from steady_replies import steady_reply
 
-import beamlib
-from beamlib.errors import UserError
-from beamlib.generate.working import writing_of
-from beamlib.main_job import Endpoints, Job, estimate_lines, run
-from beamlib.models.store import CallStore
-from beamlib.params import RunParameters, load_parameters
-from beamlib.report.tables import footer
-from beamlib.runs.arms import Arm, arms_of, experiments
-from beamlib.runs.calling import endpoints, recording_command, resolved
-from beamlib.runs.configuration import stated, writing_configuration
-from beamlib.runs.estimate import estimate
-from beamlib.runs.evaluate import evaluate
-from beamlib.runs.manifest import configuration_of, configuration_of_run
-from beamlib.runs.manifest import read as read_manifest
-
-EXAMPLE = Path(beamlib.__file__).parent / "benchmark" / "example"
+EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 SIZES = ("100k", "500k", "1m", "10m")
 NONE, FULL = Arm(memory="none"), Arm(memory="full-context")
 RAG, LIGHT = Arm(memory="rag", retriever="bm25", k=5), Arm(memory="light", retriever="bm25", k=5)

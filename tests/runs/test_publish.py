@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+import beamlib
+from beamlib.errors import UserError
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.publish import keep_settings, publish, verify
+from beamlib.evaluate.run import evaluate
+from beamlib.llm.archive import export_calls
+from beamlib.params import RunParameters, load_parameters
 from remade_archives import contents, remade
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
 
-import beamlib
-from beamlib.errors import UserError
-from beamlib.models.archive import export_calls
-from beamlib.params import RunParameters, load_parameters
-from beamlib.runs.arms import Arm
-from beamlib.runs.calling import resolved
-from beamlib.runs.evaluate import evaluate
-from beamlib.runs.publish import keep_settings, publish, verify
-
 KEY = "swordfish-and-chips"
-EXAMPLE = Path(beamlib.__file__).parent / "benchmark" / "example"
+EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 ARMS = (Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2))
 
 

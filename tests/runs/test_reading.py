@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.benchmark.loading import Loaded, load
-from beamlib.benchmark.sources import find_conversations
+from beam_offline import OfflineModel
+from beamlib.data.loading import Loaded, load
+from beamlib.data.sources import find_conversations
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.ingest_cache import read_light
+from beamlib.evaluate.run import answers_to_probe, evaluate
+from beamlib.llm.roles import Roster
 from beamlib.memory import Light, LightSettings
-from beamlib.models.offline import OfflineModel
-from beamlib.models.roster import Roster
 from beamlib.params import RunParameters, load_parameters
-from beamlib.runs.arms import Arm
-from beamlib.runs.evaluate import answers_to_probe, evaluate
-from beamlib.runs.reading import read_light
 
 ROSTER = Roster.of(OfflineModel())
 ARMS = (Arm(memory="none"), Arm(memory="light", retriever="hybrid", k=2), Arm(memory="rag", retriever="bm25", k=2))
@@ -22,7 +22,7 @@ ARMS = (Arm(memory="none"), Arm(memory="light", retriever="hybrid", k=2), Arm(me
 
 @pytest.fixture
 def parameters(tmp_path: Path, repo_root: Path) -> RunParameters:
-    data = str(repo_root / "beamlib/benchmark/example")
+    data = str(repo_root / "beamlib/data/example")
     return load_parameters(repo_root / "params/100k.yaml", data=data, run=str(tmp_path / "run"))
 
 
@@ -78,7 +78,7 @@ def test_an_answer_on_file_is_the_one_that_would_be_made(
     evaluate(parameters, ARMS[:2], quiet=True)
     asked: list[str] = []
     monkeypatch.setattr(
-        "beamlib.runs.evaluate.ingested",
+        "beamlib.evaluate.run.ingested",
         lambda arms, *_: asked.extend(arm.name for arm in arms) or iter([]),  # type: ignore[func-returns-value]
     )
     assert list(answers_to_probe(probe, loaded, ARMS[:2], parameters, ROSTER)) == made[:2]

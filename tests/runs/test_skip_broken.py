@@ -7,24 +7,24 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
-from scripted_server import ScriptedServer
-from steady_replies import steady_reply
 from test_publish import models_file
 
-from beamlib.benchmark.reading import Unreadable, left_out_line
-from beamlib.cli import main
+from beamlib.cli.__main__ import main
+from beamlib.data.checked_json import Unreadable, left_out_line
+from beamlib.evaluate import run_store as manifests
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.publish import keep_settings, publish, verify
+from beamlib.evaluate.run import evaluate, left_out
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.figures import averages, budget_figure
 from beamlib.report.page import Section, write_page
 from beamlib.report.results import results, score_folders
 from beamlib.report.tables import result_table
-from beamlib.runs import manifest as manifests
-from beamlib.runs.arms import Arm
-from beamlib.runs.calling import resolved
-from beamlib.runs.evaluate import evaluate, left_out
-from beamlib.runs.publish import keep_settings, publish, verify
 from beamlib.scoring.evidence import evidence_table
+from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
+from scripted_server import ScriptedServer
+from steady_replies import steady_reply
 
 ARMS = (Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2))
 LEFT_OUT = "1 conversation left out: 100K-2 (chat.json: line "

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamlib.benchmark.gold import Gold
-from beamlib.models.base import Completion, ModelError, Outcome, Prompt
+from beamlib.data.gold import Gold
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
 from beamlib.scoring import ToJudge, judge_answers
 from beamlib.scoring.items import parse_items, without_marks
 from beamlib.scoring.replies import read_matches

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from beamlib.benchmark.gold import Gold
+from beamlib.data.gold import Gold
 from beamlib.errors import UserError
-from beamlib.models.base import Completion, ModelError, Outcome, Prompt
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
 from beamlib.scoring import ToJudge, judge_answer, judge_answers
 from beamlib.scoring.protocols import PROTOCOLS
 

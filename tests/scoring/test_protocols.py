@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamlib.benchmark.gold import ABILITIES
+from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.scoring.event_ordering import is_order_nugget, order_scores
 from beamlib.scoring.protocols import PROTOCOLS, find_protocol

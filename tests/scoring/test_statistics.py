@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from beamlib.errors import UserError
-from beamlib.scoring.statistics import (
+from beamlib.scoring.intervals import (
     compare,
     conversation_values,
     difference_interval,

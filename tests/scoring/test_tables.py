@@ -11,9 +11,9 @@ from scipy import stats
 
 from beamlib.errors import UserError
 from beamlib.scoring import score_run, summarise, unscored_reasons
+from beamlib.scoring.intervals import mean_interval
 from beamlib.scoring.records import Judgement, NuggetVerdict
-from beamlib.scoring.statistics import mean_interval
-from beamlib.scoring.tables import SCORE_COLUMNS, SUMMARY_COLUMNS, average_values
+from beamlib.scoring.scores import SCORE_COLUMNS, SUMMARY_COLUMNS, average_values
 
 
 def judged(conversation, number, ability, *scores):

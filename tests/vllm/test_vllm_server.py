@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from beamlib.errors import UserError
-from beamlib.models.base import Completion, ModelError, Outcome, Prompt, attempt_all, complete_all, gather_all, run
-from beamlib.models.careful import Careful
-from beamlib.models.client import EndpointModel
-from beamlib.models.endpoints import Endpoint
-from beamlib.models.store import CallStore, StoredModel
-from beamlib.models.tokens import EndpointCounter
+from beamlib.llm.client import EndpointModel
+from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, attempt_all, complete_all, gather_all, run
+from beamlib.llm.retrying import Careful
+from beamlib.llm.stored_model import CallStore, StoredModel
+from beamlib.llm.tokens import EndpointCounter
 
 if TYPE_CHECKING:
     from conftest import VllmServer

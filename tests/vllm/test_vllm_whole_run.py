@@ -11,18 +11,18 @@ import yaml
 
 import beamlib
 from beamlib.errors import UserError
-from beamlib.models.base import Outcome
-from beamlib.models.store import CallStore
+from beamlib.evaluate.arms import arms_of
+from beamlib.evaluate.run import evaluate
+from beamlib.llm.model import Outcome
+from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters
-from beamlib.runs.arms import arms_of
-from beamlib.runs.evaluate import evaluate
 
 if TYPE_CHECKING:
     from conftest import VllmServer
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 
-EXAMPLE = Path(beamlib.__file__).parent / "benchmark" / "example"
+EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 VERDICT = {
     "type": "object",
     "properties": {"score": {"enum": [0, 0.5, 1]}, "reason": {"enum": ["noise"]}},

@@ -1,0 +1,39 @@
+"""The benchmark as typed data: conversations and probes. Nothing exported here reaches gold."""
+
+from beamlib.data.model import (
+    SIZES,
+    Batch,
+    ChatVariant,
+    Conversation,
+    Marker,
+    Message,
+    MessageKind,
+    Pair,
+    Probe,
+    Role,
+    Seed,
+    Size,
+    Turn,
+)
+from beamlib.data.sources import Source, find_conversations, parse_size
+from beamlib.data.treatment import Treatment
+
+__all__ = [
+    "SIZES",
+    "Batch",
+    "ChatVariant",
+    "Conversation",
+    "Marker",
+    "Message",
+    "MessageKind",
+    "Pair",
+    "Probe",
+    "Role",
+    "Seed",
+    "Size",
+    "Source",
+    "Treatment",
+    "Turn",
+    "find_conversations",
+    "parse_size",
+]

@@ -1,0 +1,101 @@
+"""Known defects of published questions, as data with a version (`errata.json`)."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from beamlib.data.gold import Ability
+from beamlib.data.model import Probe
+from beamlib.errors import UserError
+from beamlib.files import read_text, sha256
+
+Kind = Literal["answer", "rubric", "evidence"]
+Detector = Literal[
+    "interval",
+    "reference_rubric",
+    "foreign_rubric",
+    "figure_not_cited",
+    "date_not_said",
+    "one_source",
+    "order",
+    "only_n_items",
+    "shared_reference",
+    "twin_rubric",
+    "similar_question",
+]
+"""What `beam_claims.defects` looks for; an erratum names those that show it."""
+ERRATA_FILE = Path(__file__).with_name("errata.json")
+
+
+class Erratum(BaseModel):
+    """One defective question.
+
+    `question_sha256` is the hash of the question's text: the erratum speaks of that question only, so that other data
+    under the same ids is not touched. `kind` says what is wrong: the expected answer (or the question itself), only the
+    rubric, or only the cited messages. `spoils_score`: a right answer can lose points by it, or a wrong one gain some.
+    The judge reads the rubric alone, so a wrong reference beside a right rubric spoils nothing, nor do wrong citations,
+    which mislead evidence recall. `message_ids` are the messages of the evaluated chat that show it, `detectors` what
+    finds it without a reader, `checked` who confirmed it and how, one text per check.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    question_id: str = Field(pattern=r"^(100K|500K|1M|10M)-[1-9][0-9]*-q[0-9]{2}$")
+    ability: Ability
+    kind: Kind
+    spoils_score: bool
+    question_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    defect: str = Field(min_length=20)
+    message_ids: tuple[int, ...] = ()
+    detectors: tuple[Detector, ...] = ()
+    checked: tuple[Annotated[str, Field(min_length=10)], ...] = Field(min_length=1)
+    date: datetime.date
+
+    @model_validator(mode="after")
+    def _citations_are_not_judged(self) -> Self:
+        if self.kind == "evidence" and self.spoils_score:
+            raise ValueError("wrong citations alone spoil no score: set spoils_score to false or name another kind")
+        return self
+
+
+class Errata(BaseModel):
+    """The list and its version, which changes whenever the list does."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: str
+    entries: tuple[Erratum, ...]
+
+
+@cache
+def load_errata(path: Path = ERRATA_FILE) -> Errata:
+    """The errata list; a malformed one is a `UserError`."""
+    try:
+        return Errata.model_validate_json(read_text(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UserError(f"{path}: {where}: {first['msg']}; correct the entry.") from None
+
+
+def known_defects(probes: Sequence[Probe]) -> tuple[Erratum, ...]:
+    """The errata that speak of `probes`, in probe order."""
+    entries = {entry.question_id: entry for entry in load_errata().entries}
+    found = ((entries.get(probe.id), probe) for probe in probes)
+    return tuple(entry for entry, probe in found if entry and entry.question_sha256 == sha256(probe.question))
+
+
+def flagged_probes(probes: Sequence[Probe]) -> tuple[str, ...]:
+    """Ids of the probes that an erratum names, in probe order."""
+    return tuple(entry.question_id for entry in known_defects(probes))
+
+
+def spoilt_probes(probes: Sequence[Probe]) -> frozenset[str]:
+    """Ids of the probes whose score a defect can spoil: those that `errata: drop` leaves out."""
+    return frozenset(entry.question_id for entry in known_defects(probes) if entry.spoils_score)

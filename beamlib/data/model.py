@@ -1,0 +1,143 @@
+"""A conversation as typed data, and the questions asked about it.
+
+`Conversation -> Batch -> Turn -> Message` (paper section 2.2). A *batch* is a sub-plan, a *turn* is one main user
+question with everything it triggered, a *pair* is one user message and the assistant message after it. What a question
+is worth (rubric, reference answer, evidence) is kept apart, in `beamlib.data.gold`: nothing in this module can
+reach it, so a memory or reader that is handed these objects cannot either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+Role = Literal["user", "assistant"]
+Size = Literal["100K", "500K", "1M", "10M"]
+ChatVariant = Literal["full", "truncated"]
+MessageKind = Literal["main_question", "answer_ai_question", "followup_question"]
+
+SIZES: tuple[Size, ...] = ("100K", "500K", "1M", "10M")
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The plan coordinates a main question carried as ` ->-> batch,bullet` at the end of its text.
+
+    `batch` and `bullets` are 1-based; `bullets` is empty where the question belongs to no bullet. `remark` is whatever
+    else stood after the arrow. `variant` names the spelling (see `beamlib.data.markers`).
+    """
+
+    batch: int
+    bullets: tuple[int, ...] = ()
+    remark: str = ""
+    variant: str = "i,j"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. `id` is global in the conversation (0-based); `kind` is None on assistant messages."""
+
+    id: int
+    role: Role
+    content: str
+    kind: MessageKind | None = None
+    marker: Marker | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One user message and the assistant message that answers it: the unit that is indexed and retrieved."""
+
+    user: Message
+    assistant: Message
+
+    @property
+    def message_ids(self) -> tuple[int, int]:
+        return (self.user.id, self.assistant.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Messages that alternate user, assistant, ...; the first is a main question."""
+
+    messages: tuple[Message, ...]
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        return tuple(Pair(u, a) for u, a in zip(self.messages[::2], self.messages[1::2], strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One sub-plan's turns. `plan` is 0-based and 0 below 10M; `time_anchor` is `Month-DD-YYYY` or None."""
+
+    number: int
+    turns: tuple[Turn, ...]
+    time_anchor: str | None = None
+    plan: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """What the conversation is about: domain (`category`), title, theme, subtopics."""
+
+    category: str
+    title: str
+    theme: str = ""
+    subtopics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A whole conversation under one data treatment.
+
+    `id` is `<size>-<directory>`, for example `100K-7`, and `size` a tier; a conversation of another benchmark has that
+    one's name for its `size` (`beamlib.suites`). `sha256` hashes the treated content, so that results can say
+    what they rest on. `variant` is the chat that was read: `truncated` falls back to `full` where no cut exists.
+    """
+
+    id: str
+    size: str
+    seed: Seed
+    batches: tuple[Batch, ...]
+    variant: ChatVariant = "full"
+    strip_markers: bool = True
+    sha256: str = ""
+    removed: dict[str, int] = field(default_factory=dict)
+    """How many markers were taken out of the text, by spelling; empty when `strip_markers` is off."""
+
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        return tuple(turn for batch in self.batches for turn in batch.turns)
+
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        return tuple(pair for turn in self.turns for pair in turn.pairs)
+
+    @cached_property
+    def sessions(self) -> dict[int, int]:
+        """Which batch, counted from 0 over all plans, every pair stands in, by the id of its user message."""
+        return {
+            pair.user.id: number
+            for number, batch in enumerate(self.batches)
+            for turn in batch.turns
+            for pair in turn.pairs
+        }
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(message for turn in self.turns for message in turn.messages)
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A probing question as a reader or memory may see it. `id` is `<conversation>-q<NN>` in file order."""
+
+    id: str
+    conversation_id: str
+    question: str

@@ -1,0 +1,272 @@
+"""From a conversation and its probes to answers. Nothing here has seen a rubric."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from beamlib.data.model import Conversation, Probe
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import open_roster, resolved
+from beamlib.evaluate.ingest_cache import read_light
+from beamlib.evaluate.oracle import Oracle
+from beamlib.evaluate.own import OwnMemory
+from beamlib.evaluate.records import Answer
+from beamlib.llm.model import Completion, Model, ModelError, Prompt, gather_all, run
+from beamlib.llm.roles import Roster
+from beamlib.llm.stored_model import THIS_RUN
+from beamlib.memory import FullContext, Light, LightSettings, Memory, NoMemory, Rag, Recollection
+from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
+from beamlib.params import RunParameters
+from beamlib.text import count_tokens
+
+AnyMemory = TypeVar("AnyMemory", bound=Memory | Oracle)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A probe as it goes to the reader: what was recalled for it, and the prompt; or why there is none."""
+
+    probe: Probe
+    recollection: Recollection = field(default_factory=lambda: Recollection(""))
+    prompt: Prompt | None = None
+    failure: str = ""
+    transient: bool = False
+
+
+Group = tuple[Sequence[Asked], Model, bool]
+"""Prompts, who is asked, and whether the first of them warms the others' prefix."""
+
+
+def light_settings(arm: Arm, parameters: RunParameters) -> LightSettings:
+    """LIGHT's settings for an arm: `without` switches one component off."""
+    return LightSettings(
+        k=arm.k or parameters.k,
+        retriever=arm.retriever or parameters.retriever,
+        working_pairs=parameters.working_pairs,
+        reader_window=parameters.reader_window,
+        context_budget=arm.other_budget or parameters.context_budget,
+        episodic_share=parameters.episodic_share,
+        working_share=parameters.working_share,
+        scratchpad_threshold=parameters.scratchpad_threshold,
+        scratchpad_target=parameters.scratchpad_target,
+        chunk_percentile=parameters.chunk_percentile,
+        chunk_buffer=parameters.chunk_buffer,
+        encoder=parameters.encoder,
+        splade=parameters.splade,
+        released=parameters.flags & LIGHT_FLAGS,
+        use_retrieval=arm.without != "retrieval",
+        use_scratchpad=arm.without != "scratchpad",
+        use_working=arm.without != "working-memory",
+        use_filter=arm.without != "noise-filter",
+    )
+
+
+def ingested(
+    arms: Sequence[Arm],
+    conversation: Conversation,
+    parameters: RunParameters,
+    roster: Roster,
+    evidence: Mapping[str, tuple[int, ...]],
+) -> Iterator[tuple[Arm, Memory | Oracle | ModelError]]:
+    """Each arm with its memory, conversation read; a failed reading comes as the `ModelError` it raised.
+
+    All variants of LIGHT share one reading, which is most of their cost: they differ only in what they recall.
+    `evidence` maps a probe's id to the message ids it cites, for the oracle alone. Each arm has its own `Conversation`
+    of the same unchangeable messages; a memory of one's own has a copy of these too, in its process, which ends when
+    the next arm is asked for.
+    """
+    read: Light | ModelError | None = None
+    indexed: dict[str, Light] = {}  # the reading under each retriever: an index is made once
+    for arm in arms:
+        conversation = replace(conversation, removed=dict(conversation.removed))
+        if arm.memory == "own":
+            with OwnMemory(arm.target or "", parameters.memory_timeout, parameters.full_context_window) as own:
+                yield arm, _read(own, conversation)
+            continue
+        if arm.memory != "light":
+            yield arm, _read(_plain_memory(arm, parameters, evidence), conversation)
+            continue
+        settings = light_settings(arm, parameters)
+        if read is None:
+            try:
+                read = read_light(conversation, settings, parameters, roster)
+            except ModelError as error:
+                read = error
+        if isinstance(read, ModelError):
+            yield arm, read
+            continue
+        if settings.retriever not in indexed:
+            indexed[settings.retriever] = read.variant(settings)  # another index over the same keys and notes
+        yield arm, indexed[settings.retriever].variant(settings)
+
+
+def _read(memory: AnyMemory, conversation: Conversation) -> AnyMemory | ModelError:
+    try:
+        memory.ingest(conversation)
+    except ModelError as error:
+        return error
+    return memory
+
+
+def _plain_memory(arm: Arm, parameters: RunParameters, evidence: Mapping[str, tuple[int, ...]]) -> Memory | Oracle:
+    match arm.memory:
+        case "none":
+            return NoMemory()
+        case "oracle":
+            return Oracle(evidence)
+        case "full-context":
+            return FullContext(window_tokens=parameters.full_context_window)
+        case _:
+            return Rag(
+                k=arm.k or parameters.k,
+                retriever=arm.retriever or parameters.retriever,
+                window_tokens=parameters.reader_window,
+                encoder=parameters.encoder,
+                splade=parameters.splade,
+                released=parameters.flags & RAG_FLAGS,
+            )
+
+
+def ask_probes(
+    probes: Sequence[Probe], memory: Memory | Oracle | ModelError, prompt_id: str, *, accumulate: bool = False
+) -> list[Asked]:
+    """What `memory` recalls for every probe, as prompts for the reader.
+
+    `accumulate` reproduces the released long-context baseline, whose message list keeps every question from the second
+    on (M9 of the reference: 1, 1, 2, 3, ... questions in the prompt).
+    """
+    if isinstance(memory, ModelError):
+        reason = f"the memory could not be built: {memory.reason}"
+        return [Asked(probe, failure=reason, transient=memory.transient) for probe in probes]
+    asked = []
+    for place, (probe, found) in enumerate(zip(probes, recollections(probes, memory), strict=True)):
+        if isinstance(found, ModelError):
+            asked.append(Asked(probe, failure=found.reason, transient=found.transient))
+            continue
+        context = found.context
+        if accumulate:
+            context = "\n\n".join([context, *(f"USER: {earlier.question}" for earlier in probes[1:place])])
+        prompt = Prompt(prompt_id, {"question": probe.question, "context": context}, about=probe.id)
+        asked.append(Asked(probe, found, prompt))
+    return asked
+
+
+def recollections(probes: Sequence[Probe], memory: Memory | Oracle) -> list[Recollection | ModelError]:
+    """What `memory` recalls for each of `probes`, in order, or the `ModelError` that recalling ended with."""
+    if isinstance(memory, Light):  # its filter calls for all questions go out together
+        return memory.recall_all([probe.question for probe in probes])
+    found: list[Recollection | ModelError] = []
+    for probe in probes:
+        try:
+            found.append(memory.recall_for(probe) if isinstance(memory, Oracle) else memory.recall(probe.question))
+        except ModelError as error:
+            found.append(error)
+    return found
+
+
+async def answers_to(asked: Sequence[Asked], reader: Model, *, warm: bool = False) -> list[Answer]:
+    """Put the prompts to `reader`, all at once; what could not be asked or answered is unscored with its reason.
+
+    `warm` lets the first prompt end before the others start: they share its long prefix, which an endpoint can only
+    find in its cache once it has read it.
+    """
+    prompts = [one.prompt for one in asked if one.prompt is not None]
+    first = await gather_all(reader, prompts[:1]) if warm else []
+    replies = iter([*first, *await gather_all(reader, prompts[len(first) :])])
+    return [_answer(one, next(replies) if one.prompt is not None else None) for one in asked]
+
+
+async def answer_groups(groups: Sequence[Group]) -> list[list[Answer]]:
+    """`answers_to` for several groups at once."""
+    return list(await asyncio.gather(*(answers_to(asked, reader, warm=warm) for asked, reader, warm in groups)))
+
+
+@dataclass(frozen=True)
+class AnswerTask:
+    """What a process that answers is handed: a conversation and questions, nothing else of the data.
+
+    `evidence` is empty but in a task of the oracle alone, where no other arm is.
+    """
+
+    conversation: Conversation
+    probes: tuple[Probe, ...]
+    arms: tuple[Arm, ...]
+    parameters: RunParameters
+    evidence: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    processes: int = 1
+    run_id: str = THIS_RUN  # the parent's: a worker is of the same run
+
+
+def answer_task(task: AnswerTask) -> dict[str, list[Answer]]:
+    """The answers of a task's arms, in a process of its own."""
+    parameters = resolved(task.parameters)
+    with open_roster(parameters, task.conversation.id, task.processes, task.run_id) as roster:
+        return answer_arms(task.arms, task.conversation, task.probes, parameters, roster, task.evidence)
+
+
+def answer_arms(
+    arms: Sequence[Arm],
+    conversation: Conversation,
+    probes: Sequence[Probe],
+    parameters: RunParameters,
+    roster: Roster,
+    evidence: Mapping[str, tuple[int, ...]],
+) -> dict[str, list[Answer]]:
+    """The answers of every arm by its name. Memories read and recall one after the other, then all prompts go out."""
+    groups: list[Group] = []
+    for arm, memory in ingested(arms, conversation, parameters, roster, evidence):
+        whole = arm.memory == "full-context"
+        accumulate = whole and "questions_accumulate" in parameters.flags
+        asked = ask_probes(probes, memory, prompt_of(arm, parameters), accumulate=accumulate)
+        groups.append((asked, roster.reader_of(arm.memory), whole))
+    names = [arm.name for arm in arms]
+    return dict(zip(names, run(answer_groups(groups)), strict=True))
+
+
+def prompt_of(arm: Arm, parameters: RunParameters) -> str:
+    """The reader's prompt for an arm: listing 44, or the conversation with the question at its end."""
+    if arm.memory != "full-context":
+        return "answer"
+    return "answer_full_released" if "long_context_prompt" in parameters.flags else "answer_full"
+
+
+def answer_probes(
+    probes: Sequence[Probe], memory: Memory | Oracle | ModelError, reader: Model, prompt_id: str
+) -> list[Answer]:
+    """Ask `reader` every probe over what one `memory` recalls."""
+    return run(answers_to(ask_probes(probes, memory, prompt_id), reader))
+
+
+def answer_alone(
+    probe: Probe,
+    probes: Sequence[Probe],
+    arm: Arm,
+    memory: Memory | Oracle | ModelError,
+    parameters: RunParameters,
+    reader: Model,
+) -> Answer:
+    """The answer to one of a conversation's `probes` by the very request that `answer_arms` makes for it."""
+    accumulate = arm.memory == "full-context" and "questions_accumulate" in parameters.flags
+    before = probes[: list(probes).index(probe)] if accumulate else ()
+    asked = ask_probes([*before, probe], memory, prompt_of(arm, parameters), accumulate=accumulate)
+    return run(answers_to(asked[-1:], reader))[0]
+
+
+def _answer(asked: Asked, reply: Completion | ModelError | None) -> Answer:
+    record = {"probe_id": asked.probe.id, "conversation_id": asked.probe.conversation_id}
+    if reply is None:
+        return Answer.model_validate({**record, "unscored": asked.failure, "transient": asked.transient})
+    if isinstance(reply, ModelError):
+        return Answer.model_validate({**record, "unscored": reply.reason, "transient": reply.transient})
+    return Answer(
+        probe_id=asked.probe.id,
+        conversation_id=asked.probe.conversation_id,
+        text=reply.text,
+        message_ids=asked.recollection.message_ids,
+        parts=dict(asked.recollection.parts),
+        context_tokens=count_tokens(asked.recollection.context),
+        gaps=asked.recollection.gaps,
+    )

@@ -1,0 +1,214 @@
+"""From parameters to models: the offline stand-in, or endpoints behind one conversation's call store."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from beam_offline import OFFLINE_NAME, OfflineModel
+from beamlib.files import inside, to_json
+from beamlib.llm.client import EndpointModel
+from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
+from beamlib.llm.model import Model
+from beamlib.llm.prompts import check_overrides
+from beamlib.llm.retrying import Careful
+from beamlib.llm.roles import Roster
+from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
+from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
+from beamlib.text import use_counter
+
+_REPLY_IN_RESERVE = 1_024
+_LEAST_WINDOW = 4_000  # less than a memory can be packed into; a smaller reader refuses, and the estimate warns of it
+_OFFLINE_WINDOW = 131_072  # tokens the stand-in reads of a whole conversation: as many as Qwen2.5-32B (section 4.1)
+
+ROLES = ("reader", "memory", "compressor", "judge", "aligner")
+READER_OF = "reader:"
+"""Begins the role of a reader that is served otherwise for one method, whose name follows."""
+
+_NO_CALL_RESTS_ON = frozenset({"protocol", "seed", "workers", "memorycode", *OF_GENERATION})
+_HAVE_OPTIONS = frozenset(
+    {
+        "size", "preset", "data", "run", "conversations", "own_memory", "models", "backbone", "calls", "confirm_cost",
+        "prompts",
+    }
+)  # fmt: skip
+
+
+def models_file(parameters: RunParameters) -> ModelsFile | None:
+    """The models file of a run, None for the offline stand-in."""
+    return load_models(Path(parameters.models)) if parameters.models else None
+
+
+def endpoints(parameters: RunParameters) -> dict[str, Endpoint]:
+    """The endpoint of each of `ROLES`, and of `reader:<method>` where the backbone is served otherwise for a method.
+
+    Empty for the offline stand-in. A role without an output limit has the parameters'.
+    """
+    found = models_file(parameters)
+    if found is None:
+        return {}
+    backbone = found.reader(parameters.backbone)
+    readers = {f"{READER_OF}{method}": backbone.of(method) for method in backbone.methods}
+    usual = backbone.of("")
+    roles = {
+        "reader": usual, **{role: one for role, one in readers.items() if one != usual}, "memory": found.memory,
+        "compressor": found.compressor, "judge": found.judge, "aligner": found.aligner,
+    }  # fmt: skip
+    return {role: one.limited(parameters.output_tokens) for role, one in roles.items()}
+
+
+def reader_role(memory: str, roles: Mapping[str, Any]) -> str:
+    """The one of `roles` (as `endpoints` names them) that answers over what `memory` recalls."""
+    own = f"{READER_OF}{memory}"
+    return own if own in roles else "reader"
+
+
+def roster(models: Mapping[str, Model]) -> Roster:
+    """The models of a run by the names that `endpoints` gives their roles."""
+    methods = {role.removeprefix(READER_OF): one for role, one in models.items() if role.startswith(READER_OF)}
+    return Roster(**{role: models[role] for role in ROLES}, methods=methods)
+
+
+def windows(parameters: RunParameters) -> dict[str, int]:
+    """Tokens that the memories may fill, by parameter: what is wanted, and no more than the endpoints accept.
+
+    RAG and LIGHT get equally much, whatever each is served with (paper, section 4.1: 32K).
+    """
+    roles = endpoints(parameters)
+    wanted = {"reader_window": parameters.reader_window, "full_context_window": parameters.full_context_window}
+    if not roles:
+        return {**wanted, "full_context_window": parameters.full_context_window or _OFFLINE_WINDOW}
+    found = {}
+    for name, methods in (("reader_window", ("rag", "light")), ("full_context_window", ("full-context",))):
+        window = max(_LEAST_WINDOW, min(_room(roles[reader_role(method, roles)]) for method in methods))
+        found[name] = min(wanted[name] or window, window)
+    return found
+
+
+def _room(reader: Endpoint) -> int:
+    # The memories' own reserve has room for a reply of this length and no longer one.
+    return reader.context_window - max(0, (reader.max_output_tokens or 0) - _REPLY_IN_RESERVE)
+
+
+def resolved(parameters: RunParameters) -> RunParameters:
+    """The parameters with what they leave open filled in: the first backbone, the counter of `auto`, and windows that
+    the reader has.
+
+    The counter is made the process's own, and the folder of prompts is checked.
+    """
+    found = models_file(parameters)
+    changes: dict[str, Any] = dict(windows(parameters))
+    if found is not None:
+        changes["backbone"] = parameters.backbone or next(iter(found.readers))
+    counter = parameters.token_counter
+    if counter == "auto" and found is None:
+        counter = "regex-words"  # the stand-in's numbers must not depend on what else is installed
+    if parameters.prompts:
+        check_overrides(Path(parameters.prompts))
+    return parameters.model_copy(update={**changes, "token_counter": use_counter(counter)})
+
+
+def identities(parameters: RunParameters, memory: str = "") -> dict[str, dict[str, Any]]:
+    """What a reply of each of `ROLES` depends on, for manifests; without keys, prices and the like.
+
+    The reader is the one that answers over what `memory` recalls.
+    """
+    found = endpoints(parameters)
+    if not found:
+        return {role: {"model": OFFLINE_NAME} for role in ROLES}
+    return {role: found[reader_role(memory, found) if role == "reader" else role].settings for role in ROLES}
+
+
+def part_of(parameters: RunParameters) -> str:
+    """The part of a run folder that holds a tier: `100k`, or `100k-<backbone>` where models are called."""
+    found = models_file(parameters)
+    if found is None:
+        return parameters.size.lower()
+    return f"{parameters.size.lower()}-{parameters.backbone or next(iter(found.readers))}"
+
+
+def place_of(parameters: RunParameters, *parts: str) -> Path:
+    """A file or folder (an arm's, by its name) of a tier of one backbone, inside the run folder."""
+    return inside(Path(parameters.run), part_of(parameters), *parts)
+
+
+def calls_folder(parameters: RunParameters, suite: str = "") -> Path:
+    """Where the call stores of a tier lie; backbones share them, as LIGHT's reading does not depend on the reader.
+
+    Those of another benchmark lie under its name, `suite`, whatever the tier.
+    """
+    return Path(parameters.run) / "calls" / (suite or parameters.size.lower())  # may be a link to another disk
+
+
+def recording_command(parameters: RunParameters) -> str:
+    """The shell command that calls what this run is missing, and nothing that it does not ask for."""
+    words = ["./run_all.sh", "--data", parameters.data, "--sizes", parameters.size.lower()]
+    words += ["--name", Path(parameters.run).name, "--models", parameters.models]
+    words += ["--backbones", parameters.backbone] if parameters.backbone else []
+    words += ["--prompts", parameters.prompts] if parameters.prompts else []
+    words += ["--memory", parameters.own_memory] if parameters.own_memory else []
+    words += ["--conversations", str(parameters.conversations)] if parameters.conversations else []
+    words += ["--preset", parameters.preset] if parameters.preset != "default" else []
+    usual = usual_parameters(parameters.size, preset=parameters.preset)
+    for name in sorted(RunParameters.model_fields.keys() - _HAVE_OPTIONS - _NO_CALL_RESTS_ON):
+        value = getattr(parameters, name)
+        if value != getattr(usual, name):
+            plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./-]*", value)
+            words += ["--set", f"{name}={value if plain else to_json(value)}"]
+    return shlex.join([*words, "--calls", "record", "--yes"])
+
+
+@contextmanager
+def open_roster(
+    parameters: RunParameters,
+    conversation: str,
+    processes: int = 1,
+    run_id: str = THIS_RUN,
+    *,
+    suite: str = "",
+    command: str = "",
+) -> Iterator[Roster]:
+    """The models that work on one conversation, its call store open; `processes` share the endpoints' concurrency.
+
+    `suite` is the benchmark that the conversation is of, BEAM where it is empty, and `command` the shell command that
+    records its calls.
+    """
+    roles = endpoints(parameters)
+    if not roles:
+        yield Roster.of(OfflineModel())
+        return
+    prompts = Path(parameters.prompts) if parameters.prompts else None
+    path = inside(calls_folder(parameters, suite), f"{conversation}.sqlite")
+    command = command or recording_command(parameters)
+    with CallStore(path, read_only=parameters.calls == "replay", run_id=run_id) as store:
+        models: dict[str, Model] = {}
+        for role, endpoint in roles.items():
+            lanes = max(1, endpoint.concurrency // processes)
+            stored = StoredModel(
+                EndpointModel(role, endpoint, prompts=prompts, lanes=lanes),
+                store,
+                parameters.calls,
+                role=role,
+                conversation=conversation,
+                command=command,
+                confirmed=parameters.confirm_cost,
+            )
+            models[role] = Careful(stored)
+        yield roster(models)
+
+
+def stored_calls(folder: Path) -> int:
+    """How many calls the stores of a tier hold at this moment, while others write to them.
+
+    Opened as one who may write: the last to close a store in WAL clears its side files away.
+    """
+    total = 0
+    for path in sorted(folder.glob("*.sqlite")):
+        with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as held:
+            total += int(held.execute("SELECT count(*) FROM calls").fetchone()[0])  # for a progress bar: a miss is none
+    return total

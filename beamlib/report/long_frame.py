@@ -1,0 +1,128 @@
+"""The one shape that tables and figures take: a long frame with a row per size, ability and series.
+
+size      tier of the benchmark: "100K", "500K", "1M", "10M"
+ability   the data set's name, or "average" for the mean over abilities
+series    what is compared: an arm, a method, a retriever, a budget ("K=5", "...-k5") or an ablation ("...without...")
+mean      the value on the scale of the measure (scores: 0 to 1); NaN where nothing could be scored
+low, high ends of its interval, both NaN where there is none (published values have none)
+n         number of questions behind the mean, missing where unknown (published values)
+conversations   number of conversations behind the mean, missing where unknown; one by itself has no interval
+
+A column `printed`, where there is one, holds the string of the paper and is shown in place of `mean`.
+Rows keep their order: series appear in tables and legends as they come first in the frame.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from beamlib.data import published
+from beamlib.data.gold import ABILITIES
+from beamlib.errors import UserError
+
+COLUMNS = ("size", "ability", "series", "mean", "low", "high", "n", "conversations")
+AVERAGE = "average"
+ROWS = (*ABILITIES, AVERAGE)
+"""Abilities in the order of every table, the average last."""
+
+_ABILITY_LABELS = {str(ability): label for ability, label in published.PRINTED_ABILITY.items()} | {
+    AVERAGE: published.AVERAGE
+}
+_SERIES_COLUMNS = {"table1": ["backbone", "method"], "table8": ["variant"], "table9": ["k"], "table10": ["retriever"]}
+
+
+def published_long(table: str, backbone: str | None = None) -> pd.DataFrame:
+    """A published score table (table1, table8, table9 or table10) as a long frame with the printed strings.
+
+    Series are "backbone / method" in Table 1, or the method alone when `backbone` names one of its four; the printed
+    variants in Table 8; "K=5" and so on in Table 9; the retrievers in Table 10. Raises `UserError` for another table
+    and for an unknown backbone.
+    """
+    if table not in _SERIES_COLUMNS:
+        raise UserError(f"published table {table!r} has no scores; use one of: {', '.join(_SERIES_COLUMNS)}.")
+    frame = published.table(table)
+    names = [column for column in _SERIES_COLUMNS[table] if backbone is None or column != "backbone"]
+    if backbone is not None:
+        known = list(dict.fromkeys(frame["backbone"])) if "backbone" in frame else []
+        if backbone not in known:
+            raise UserError(f"{table} has no backbone {backbone!r}; known ones: {', '.join(known) or 'none'}.")
+        frame = frame[frame["backbone"] == backbone]
+    prefix = "K=" if table == "table9" else ""
+    parts = [[str(value) for value in frame[name]] for name in names]
+    return pd.DataFrame(
+        {
+            "size": list(frame["length"]),
+            "ability": [
+                AVERAGE if name == published.AVERAGE else published.ability_of(name) for name in frame["ability"]
+            ],
+            "series": [prefix + " / ".join(values) for values in zip(*parts, strict=True)],
+            "mean": list(frame["score"]),
+            "low": float("nan"),
+            "high": float("nan"),
+            "n": pd.array([pd.NA] * len(frame), dtype="Int64"),
+            "conversations": pd.array([pd.NA] * len(frame), dtype="Int64"),
+            "printed": list(frame["printed"]),
+        }
+    )
+
+
+def benchmark_comparison() -> pd.DataFrame:
+    """Table 2: which of the ten abilities each benchmark covers, as the authors marked it; a row per benchmark."""
+    frame = published.table("table2")
+    frame["covered"] = frame["covered"].map({"yes": "✓", "no": "–"})
+    rows = ["benchmark", "domain", "chat_length"]
+    names = dict.fromkeys(frame["ability"])
+    return frame.pivot(index=rows, columns="ability", values="covered").loc[
+        list(dict.fromkeys(frame["benchmark"])), list(names)
+    ]
+
+
+def misprint_notes(table: str) -> list[str]:
+    """What a caption has to say about cells of a published table that contradict their own average."""
+    rows = published.table("misprints").to_dict("records")
+    return [
+        f"{row['length']}, {row['ability']}, {series_label(row['column'])} is printed {row['printed']}; "
+        f"the printed Average implies {row['implied']}."
+        for row in rows
+        if row["table"] == table
+    ]
+
+
+def checked(frame: pd.DataFrame) -> pd.DataFrame:
+    """`frame` itself, if it is in long form: its columns are there, abilities are known, no cell occurs twice.
+
+    Raises `UserError` otherwise, and when the frame is empty.
+    """
+    if missing := [name for name in COLUMNS if name not in frame]:
+        raise UserError(f"results: the column '{missing[0]}' is missing; the columns are {', '.join(COLUMNS)}.")
+    if frame.empty:
+        raise UserError("results: there is no row to show; run at least one arm on one conversation first.")
+    if unknown := sorted(set(frame["ability"]) - set(ROWS)):
+        raise UserError(f"results: ability {unknown[0]!r} is not one of {', '.join(ROWS)}.")
+    if (repeated := frame.duplicated(["size", "ability", "series"])).any():
+        cell = " / ".join(str(value) for value in frame.loc[repeated, ["size", "ability", "series"]].iloc[0])
+        raise UserError(f"results: {cell} occurs twice; give every arm its own series name.")
+    return frame
+
+
+def sizes_of(frame: pd.DataFrame) -> list[str]:
+    """The sizes of a frame, shortest first, then others in order of appearance."""
+    found = list(dict.fromkeys(frame["size"]))
+    return [size for size in published.LENGTHS if size in found] + [
+        size for size in found if size not in published.LENGTHS
+    ]
+
+
+def series_of(frame: pd.DataFrame) -> list[str]:
+    """The series of a frame in order of appearance."""
+    return list(dict.fromkeys(frame["series"]))
+
+
+def ability_label(ability: str) -> str:
+    """An ability, or "average", as the paper's tables print it."""
+    return _ABILITY_LABELS[ability]
+
+
+def series_label(series: str) -> str:
+    """A series in words: "without_noise_filtering" -> "without noise filtering"."""
+    return "sparse (SPLADE)" if series == "sparse_splade" else series.replace("_", " ")

@@ -1,0 +1,177 @@
+"""Uncertainty that respects the data: questions of one conversation go together, so the unit is the conversation.
+
+Paper tables print bare means. Here each mean has a 95 % interval over conversations, by Student's t with n - 1 degrees
+of freedom, and a difference between two methods one over paired conversations and a sign-flip test. A percentile
+bootstrap would be too short with few conversations. `benchmarks/intervals.py` shows by simulation how often each
+interval holds the mean it is for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit, stdtrit
+
+from beamlib.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = npt.NDArray[np.float64]
+
+LEVEL = 0.95
+EXACT_UP_TO = 12
+"""Conversations up to which all 2^n sign patterns are tried instead of a random sample."""
+
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Method a minus method b on the same questions.
+
+    `difference` is the mean over `n` conversations, `low` and `high` its 95 % interval, `p_value` two-sided; fewer than
+    two conversations have neither (NaN). `unscored` questions were left out on both sides.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    n: int
+    unscored: int
+
+
+def interval_note(n: int) -> str:
+    """What a footer says of the intervals of means over `n` conversations."""
+    if n < 2:
+        return f"none (n = {n}: one conversation shows no spread, so differences rank nothing)"
+    return f"95 % t-interval over conversations (n = {n}), logit scale"
+
+
+def mean_interval(scores: Array) -> Array:
+    """Ends of the 95 % interval of a mean of scores from 0 to 1, one score per conversation along the last axis.
+
+    `scores` is (..., n), the result (2, ...), low and high; NaN for n < 2. Student's t on the logit scale: t standard
+    errors either way, divided by mean x (1 - mean). In mid-range that is the plain t-interval; near 0 and 1, where
+    scores pile up on one side, it reaches further to the other, and it never leaves the range. For equal scores see
+    `_unless_equal`.
+    """
+    mean, half = _student(scores)
+    inside = mean.clip(_TINY, 1 - _TINY)
+    reach = half / (inside * (1 - inside))
+    return _unless_equal(scores, expit(logit(inside) + np.stack([-reach, reach])), lowest=0.0)
+
+
+def difference_interval(differences: Array) -> Array:
+    """Ends of the 95 % interval of a mean of paired differences from -1 to 1; shapes as in `mean_interval`.
+
+    The plain t-interval, cut to the range. For equal differences see `_unless_equal`.
+    """
+    mean, half = _student(differences)
+    return _unless_equal(differences, np.stack([mean - half, mean + half]).clip(-1, 1), lowest=-1.0)
+
+
+def _student(values: Array) -> tuple[Array, Array]:
+    """Mean, and half the width of its plain t-interval; NaN for n < 2."""
+    n = values.shape[-1]
+    if n < 2:
+        nothing = np.full(values.shape[:-1], np.nan)
+        return nothing, nothing
+    return values.mean(axis=-1), stdtrit(n - 1, (1 + LEVEL) / 2) * values.std(axis=-1, ddof=1) / np.sqrt(n)
+
+
+def _unless_equal(values: Array, ends: Array, lowest: float) -> Array:
+    """The ends as given; where all n values are the same x, those of a mean that such a sample does not rule out.
+
+    No deviation to be seen is not none: a share of 1 - 0.05^(1/n) of all conversations (about 3 / n) can be anything
+    from `lowest` to 1 and still be missing from n of them once in twenty times.
+    """
+    n = values.shape[-1]
+    if n < 2:
+        return ends
+    first, unseen = values[..., 0], 1 - (1 - LEVEL) ** (1 / n)
+    equal = np.ptp(values, axis=-1) < _TINY
+    return np.where(equal, np.stack([first + unseen * (end - first) for end in (lowest, 1.0)]), ends)
+
+
+def conversation_values(sums: Array, counts: Array) -> Array:
+    """What each conversation adds to a ratio, as values whose plain mean is `sums.sum() / counts.sum()`.
+
+    Both are (..., n), as is the result. The spread of these values is, to first order, that of the ratio when
+    conversations are drawn, so an interval for their mean is one for the ratio. With equal counts they are the
+    conversations' own means.
+    """
+    ratio = sums.sum(axis=-1, keepdims=True) / counts.sum(axis=-1, keepdims=True)
+    values: Array = ratio + (sums - ratio * counts) / counts.mean(axis=-1, keepdims=True)
+    return values
+
+
+def sign_flip_test(differences: Array, seed: int = 0, resamples: int = 10_000) -> float:
+    """Two-sided p-value of paired `differences` (one per conversation) under random signs.
+
+    Exact up to `EXACT_UP_TO` values; beyond, `resamples` random patterns with the observed one counted in.
+    NaN for fewer than two values: one difference has the same size under either sign.
+    """
+    n = len(differences)
+    if n < 2:
+        return float("nan")
+    observed = abs(differences.sum())
+    if n <= EXACT_UP_TO:
+        signs = np.array(list(itertools.product((1.0, -1.0), repeat=n)))
+    else:
+        signs = np.random.default_rng(seed).choice(np.array([1.0, -1.0]), size=(resamples, n))
+    # Sums that are equal but for rounding must count as equal: hence the tolerance, relative to the data.
+    reached = np.abs(signs @ differences) >= observed - _TINY * max(1.0, float(np.abs(differences).sum()))
+    if n <= EXACT_UP_TO:
+        return float(reached.mean())
+    return float((reached.sum() + 1) / (resamples + 1))
+
+
+def compare(scores_a: pd.DataFrame, scores_b: pd.DataFrame, seed: int = 0) -> Comparison:
+    """Compare two methods on the same questions; both frames as `beamlib.scoring.scores.score_run` makes them.
+
+    A conversation counts with the mean of its ability means, over the questions that both methods have a score for.
+    `seed` draws the signs of the test. Raises `UserError` if the two question sets differ. Select an ability before
+    calling to compare on it alone.
+    """
+    both = _paired(scores_a, scores_b)
+    scored = both.dropna(subset=["score_a", "score_b"])
+    differences = (
+        (scored["score_a"] - scored["score_b"])
+        .groupby([scored["conversation_id"], scored["ability"]])
+        .mean()
+        .groupby(level="conversation_id")
+        .mean()
+        .to_numpy(dtype=np.float64)
+    )
+    mean, low, high = float("nan"), float("nan"), float("nan")
+    if len(differences):
+        mean = float(differences.mean())
+        low, high = map(float, difference_interval(differences))
+    p_value = sign_flip_test(differences, seed)
+    return Comparison(mean, low, high, p_value, len(differences), len(both) - len(scored))
+
+
+def _paired(scores_a: pd.DataFrame, scores_b: pd.DataFrame) -> pd.DataFrame:
+    keys = ["probe_id", "conversation_id", "ability"]
+    only_a = sorted(set(scores_a["probe_id"]) - set(scores_b["probe_id"]))
+    only_b = sorted(set(scores_b["probe_id"]) - set(scores_a["probe_id"]))
+    if only_a or only_b:
+        example = (only_a or only_b)[0]
+        raise UserError(
+            f"comparison: the two runs answer different questions ({len(only_a)} only in the first, {len(only_b)} only"
+            f" in the second, for example {example}); compare runs over the same question set."
+        )
+    columns = [*keys, "score"]
+    both = scores_a[columns].merge(scores_b[columns], on=keys, suffixes=("_a", "_b"), validate="one_to_one")
+    if len(both) != len(scores_a):
+        raise UserError(
+            "comparison: some questions have another ability or conversation in the second run than in the first;"
+            " score both runs on the same data."
+        )
+    return both

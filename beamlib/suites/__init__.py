@@ -1,1 +1,0 @@
-"""Other benchmarks, run and scored with the same models and memories."""

@@ -1,0 +1,329 @@
+"""Detectors of defective questions: what disagrees within a question, between questions, or with the cited messages.
+
+Each takes the questions of one conversation (`shared_reference`: of all) and yields what it finds. A finding is a
+reason to read a question, not a verdict on it: `errata.json` holds the ones that were read. Precision was put before
+recall.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from pydantic import BaseModel
+
+from beam_offline.read_facts import (
+    NUMBER_WORDS,
+    Day,
+    count_asked,
+    find_dates,
+    find_numbers,
+    stems,
+    without_dates,
+)
+from beamlib.data.errata import Detector
+from beamlib.data.gold import Gold
+from beamlib.data.model import Message, Probe
+from beamlib.files import to_json
+
+MOST_ALIKE = 0.6
+"""Share of common content words (Jaccard) from which two questions count as similar; 12 pairs in the released 2,000."""
+MOST_CONTAINED = 0.75
+"""The same as a share of the shorter question, where both ask for a fact and their figures have nothing in common."""
+SHORTEST_SHARED = 8
+"""Words from which a text that several conversations share is no coincidence."""
+
+_WORDS = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
+_INTERVAL = re.compile(
+    rf"(?<!to )(?<!or )\b(\d[\d,]*(?:\.\d+)?|{_WORDS})[\s-]+(?:(?:full|calendar|more|total|whole|consecutive) )?"
+    r"(minute|hour|day|week|month|year)s?\b",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r"\b([A-Z][a-z]+)\.? (\d{1,2}) ?[-–] ?(\d{1,2})\b")
+_DIGITS = re.compile(r"\d+(?:\.\d+)?")
+_STOCK = set(stems("contradictory"))
+"""What the one item has that every contradiction's rubric begins with, in whatever words its reference puts it."""
+_FACTS = ("information_extraction", "knowledge_update", "multi_session_reasoning", "temporal_reasoning")
+_DAYS = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
+
+
+class Finding(BaseModel):
+    """What one detector found. `question_ids`: the questions it rests on; `message_ids`: those that it cites.
+
+    `confirmed` are the questions among them whose entry in `errata.json` names this detector.
+    """
+
+    detector: Detector
+    question_ids: tuple[str, ...]
+    what: str
+    message_ids: tuple[int, ...] = ()
+    confirmed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Item:
+    """A question with its gold."""
+
+    probe: Probe
+    gold: Gold
+
+    @property
+    def rubric(self) -> str:
+        return "; ".join(self.gold.rubric)
+
+    @property
+    def sources(self) -> object:
+        """`source_chat_ids` as published."""
+        return self.gold.extras.get("source_chat_ids")
+
+    def finding(self, detector: Detector, what: str, *others: Item, messages: Iterable[int] = ()) -> Finding:
+        ids = (self.probe.id, *(other.probe.id for other in others))
+        return Finding(detector=detector, question_ids=ids, what=what, message_ids=tuple(messages))
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The questions of one conversation and its messages, None where there is no (whole) chat."""
+
+    items: Sequence[Item]
+    messages: Sequence[Message] | None = None
+
+
+def interval(sheet: Sheet) -> Iterator[Finding]:
+    """An interval that disagrees with the dates it is stated with."""
+    for item in _of(sheet, "temporal_reasoning"):
+        for name, text in (("reference", item.gold.reference), ("rubric", item.rubric)):
+            days, stated = _days(text), [found for found in _intervals(text) if found[1] in _DAYS]
+            gaps = [gap for pair in itertools.combinations(days, 2) for gap in _gaps(*pair)]
+            if not gaps or len(stated) != 1:
+                continue
+            [(number, unit)] = stated
+            length = _DAYS[unit]
+            nearest = min(gaps, key=lambda gap: (abs(gap / length - number), gap))
+            if abs(nearest / length - number) >= (0.5 if unit == "day" else 1):
+                what = f"the {name} says {number:g} {unit}s; {_list(map(_day, days))} are {nearest} days apart"
+                yield item.finding("interval", what, messages=item.gold.evidence)
+
+
+def reference_rubric(sheet: Sheet) -> Iterator[Finding]:
+    """A reference and a rubric that name different intervals, dates or numbers."""
+    for item in _of(sheet, "temporal_reasoning"):
+        said, judged = _intervals(item.gold.reference), _intervals(item.rubric)
+        for unit in sorted({unit for _, unit in said} & {unit for _, unit in judged}):
+            one, other = (sorted(number for number, own in found if own == unit) for found in (said, judged))
+            if not set(one) & set(other):
+                yield item.finding(
+                    "reference_rubric", f"the reference says {_figures(one)} {unit}s, the rubric {_figures(other)}"
+                )
+        dates = _days(item.gold.reference)
+        extra = _not_in(_days(item.rubric), dates)
+        if len(dates) > 1 and extra:
+            what = f"the rubric names {_list(extra)}, the reference {_list(map(_day, dates))}"
+            yield item.finding("reference_rubric", what)
+    for item in _of(sheet, "contradiction_resolution", "information_extraction", "multi_session_reasoning"):
+        numbers, rubric = _numbers(item.gold.reference), _numbers(item.rubric)
+        # The rubric of a sum lists its parts, which the reference need not.
+        if rubric - numbers and (numbers - rubric or item.gold.ability != "multi_session_reasoning"):
+            what = f"only the rubric has {_figures(rubric - numbers)}, only the reference {_figures(numbers - rubric)}"
+            yield item.finding("reference_rubric", what)
+
+
+def foreign_rubric(sheet: Sheet) -> Iterator[Finding]:
+    """A rubric item that has next to no word in common with its question, reference and notes."""
+    for item in sheet.items:
+        own = set(stems(f"{item.probe.question} {item.gold.reference} {to_json(dict(item.gold.extras))}"))
+        for number, nugget in enumerate(item.gold.rubric):
+            words = {stem for stem in stems(nugget.partition(":")[2] or nugget) if not stem[0].isdigit()}
+            if len(words) > 1 and len(words & own) < len(words) / 3 and not words & _STOCK:
+                yield item.finding("foreign_rubric", f"rubric item {number} speaks of {_list(sorted(words - own))}")
+
+
+def figure_not_cited(sheet: Sheet) -> Iterator[Finding]:
+    """A number or date of the reference that none of the cited messages has."""
+    if sheet.messages is None:
+        return
+    texts = {message.id: message.content for message in sheet.messages}
+    for item in _of(sheet, "information_extraction", "knowledge_update", "contradiction_resolution"):
+        if not item.gold.evidence or item.gold.evidence_missing:
+            continue
+        cited = "\n".join(texts[number] for number in item.gold.evidence)
+        said = _numbers(cited) | {float(text) for text in _DIGITS.findall(cited.replace(",", ""))}
+        missing = [f"{number:g}" for number in sorted(_numbers(item.gold.reference) - said)]
+        missing += _not_in(_days(item.gold.reference), _days(cited))
+        if missing:
+            what = f"the cited messages do not have {_list(missing)}"
+            yield item.finding("figure_not_cited", what, messages=item.gold.evidence)
+
+
+def date_not_said(sheet: Sheet) -> Iterator[Finding]:
+    """A date of the reference or the rubric that no message of the user has."""
+    if sheet.messages is None:
+        return
+    said = _days("\n".join(message.content for message in sheet.messages if message.role == "user"))
+    for item in sheet.items:
+        expected = _days(f"{item.gold.reference}; {item.rubric}")
+        missing = _not_in(expected, said)
+        if missing and not item.gold.evidence_missing and item.gold.ability != "summarization":
+            what = f"no message of the user has {_list(missing)}"
+            yield item.finding("date_not_said", what, messages=item.gold.evidence)
+
+
+def one_source(sheet: Sheet) -> Iterator[Finding]:
+    """Original and updated value, or two contradicting statements, that cite the same messages, or one of them none."""
+    for item in _of(sheet, "knowledge_update", "contradiction_resolution"):
+        parts = item.sources
+        if isinstance(parts, Mapping) and len(parts) == 2:
+            first, second = (_whole_numbers(part) for part in parts.values())
+            if sorted(first) == sorted(second) or not (first and second):
+                what = "; ".join(
+                    f"{name} cites {_list(_whole_numbers(ids)) or 'nothing'}" for name, ids in parts.items()
+                )
+                yield item.finding("one_source", what, messages=item.gold.evidence)
+
+
+def order(sheet: Sheet) -> Iterator[Finding]:
+    """Events to be put in the order of mention whose cited messages do not ascend."""
+    for item in _of(sheet, "event_ordering"):
+        entries = item.sources if isinstance(item.sources, list) else []
+        firsts = [min(ids) for entry in entries if (ids := _whole_numbers(entry))]
+        back = [f"{later} after {earlier}" for earlier, later in itertools.pairwise(firsts) if later < earlier]
+        if back:
+            what = f"the cited messages go back: {_list(back)}"
+            yield item.finding("order", what, messages=item.gold.evidence)
+
+
+def only_n_items(sheet: Sheet) -> Iterator[Finding]:
+    """A question for n items whose rubric has more or fewer."""
+    for item in _of(sheet, "event_ordering"):
+        asked, expected = count_asked(item.probe.question), len(item.gold.rubric)
+        if asked is not None and asked != expected:
+            yield item.finding("only_n_items", f"the question asks for {asked} items, the rubric has {expected}")
+
+
+def twin_rubric(sheet: Sheet) -> Iterator[Finding]:
+    """Two questions of an ability that are judged by one rubric."""
+    for one, other in itertools.combinations(sheet.items, 2):
+        if one.gold.ability == other.gold.ability and one.gold.rubric == other.gold.rubric:
+            yield one.finding("twin_rubric", f"both have the same {len(one.gold.rubric)} rubric item(s)", other)
+
+
+def similar_question(sheet: Sheet) -> Iterator[Finding]:
+    """Two questions that ask nearly the same and expect different answers."""
+    items = [item for item in sheet.items if item.gold.ability != "event_ordering"]  # which differ in one word only
+    words = {item.probe.id: set(stems(item.probe.question)) for item in items}
+    for one, other in itertools.combinations(items, 2):
+        mine, theirs = words[one.probe.id], words[other.probe.id]
+        if not mine or not theirs or one.gold.reference == other.gold.reference:
+            continue
+        alike = len(mine & theirs) / len(mine | theirs)
+        figures = [_figures_of(item.gold.reference) for item in (one, other)]
+        facts = one.gold.ability in _FACTS and other.gold.ability in _FACTS
+        apart = facts and all(figures) and figures[0].isdisjoint(figures[1])
+        if alike >= MOST_ALIKE or (apart and len(mine & theirs) / min(len(mine), len(theirs)) >= MOST_CONTAINED):
+            what = f"{len(mine & theirs)} content words in common, the references differ"
+            yield one.finding("similar_question", what, other)
+
+
+def shared_reference(items: Iterable[Item]) -> Iterator[Finding]:
+    """A reference or a whole rubric that stands under questions of several conversations.
+
+    Takes the questions of all conversations. What every abstention or contradiction has in common is no finding, for
+    texts are compared as a whole; short ones ("95%") agree by chance and are left out.
+    """
+    for name in ("reference", "rubric"):
+        groups: dict[str, list[Item]] = defaultdict(list)
+        for item in items if isinstance(items, Sequence) else list(items):
+            text = " ".join((item.gold.reference if name == "reference" else item.rubric).casefold().split())
+            if len(text.split()) >= SHORTEST_SHARED:
+                groups[text].append(item)
+        for group in groups.values():
+            conversations = {item.probe.conversation_id for item in group}
+            if len(conversations) > 1:
+                what = f"one {name} under {len(group)} questions of {len(conversations)} conversations"
+                yield group[0].finding("shared_reference", what, *group[1:])
+
+
+IN_CONVERSATION: Sequence[Callable[[Sheet], Iterator[Finding]]] = (
+    interval,
+    reference_rubric,
+    foreign_rubric,
+    figure_not_cited,
+    date_not_said,
+    one_source,
+    order,
+    only_n_items,
+    twin_rubric,
+    similar_question,
+)
+"""All detectors but `shared_reference`. Only `figure_not_cited` and `date_not_said` need a chat."""
+
+
+def _of(sheet: Sheet, *abilities: str) -> Iterator[Item]:
+    return (item for item in sheet.items if item.gold.ability in abilities)
+
+
+def _days(text: str) -> list[Day]:
+    """The calendar days of a text, each once, in order; "April 20-21" are two."""
+    text = _RANGE.sub(r"\1 \2, \1 \3", text)
+    days: list[Day] = []
+    for found in find_dates(text):
+        if not any(found.day.same(day) for day in days):
+            days.append(found.day)
+    return days
+
+
+def _not_in(days: Iterable[Day], said: Sequence[Day]) -> list[str]:
+    return [_day(day) for day in days if not any(day.same(other) for other in said)]
+
+
+def _day(day: Day) -> str:
+    return f"{date(2000, day.month, 1):%B} {day.day}" + (f", {day.year}" if day.year else "")
+
+
+def _gaps(one: Day, other: Day) -> set[int]:
+    """Days between two dates. Where years are missing: in a common and a leap year, and, if the second comes earlier in
+    the year, over the new year."""
+    gaps = set()
+    for year, later in itertools.product(
+        (2023, 2024), (0, 1) if (other.month, other.day) < (one.month, one.day) else (0,)
+    ):
+        try:
+            gaps.add(abs((other.on(year + later) - one.on(year)).days))
+        except ValueError:  # 29 February
+            continue
+    return gaps
+
+
+def _intervals(text: str) -> list[tuple[float, str]]:
+    found = {(_value(match[1]), match[2].lower()) for match in _INTERVAL.finditer(without_dates(text))}
+    return sorted(found)
+
+
+def _value(text: str) -> float:
+    return float(NUMBER_WORDS[text.lower()] if text[0].isalpha() else text.replace(",", ""))
+
+
+def _numbers(text: str) -> set[float]:
+    return {number.value for number in find_numbers(text)}
+
+
+def _figures_of(text: str) -> set[object]:
+    return {*_numbers(text), *((day.month, day.day) for day in _days(text))}
+
+
+def _figures(numbers: Iterable[float]) -> str:
+    return _list(f"{number:g}" for number in sorted(numbers)) or "none"
+
+
+def _whole_numbers(value: object) -> list[int]:
+    if isinstance(value, list):
+        return [number for entry in value for number in _whole_numbers(entry)]
+    return [value] if isinstance(value, int) else []
+
+
+def _list(parts: Iterable[object]) -> str:
+    return ", ".join(map(str, parts))

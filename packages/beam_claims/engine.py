@@ -1,0 +1,142 @@
+"""The claims audit: every claim of the paper's running text, recomputed from the published tables.
+
+`beamlib/data/published/claims.json` says which formula a claim rests on; the formulas are in this package's modules:
+`gains` (Table 1), `search` (the one search over formulas), `studies` (Tables 8, 9, 10 and single cells) and `shape`
+(sizes, counts, ratings). `values` holds the arithmetic of printed figures and the rules for the four statuses:
+
+holds                  the printed inputs give the printed figure by ordinary rounding, or the comparison is true
+holds within rounding  the figure is cut instead of rounded, or lies in the range that three-decimal inputs allow
+differs                neither, or the comparison fails for some cells
+cannot be checked      a setting, an outside fact or a figure that was lost; the note gives the reason
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from io import StringIO
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from beam_claims import gains, search, shape, studies
+from beam_claims.values import STATUSES, Outcome, Status, Tables
+from beamlib.files import read_json
+from beamlib.report.text import markdown_table
+
+__all__ = ["STATUSES", "ClaimResult", "audit", "compact", "declared", "markdown", "render", "totals"]
+
+_MODULES: Mapping[str, ModuleType] = {"gains": gains, "search": search, "shape": shape, "studies": studies}
+
+
+class ClaimResult(BaseModel):
+    """One claim after the audit. `recomputed` consists of JSON types, in the unit of the printed figure."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    section: str
+    claim: str
+    source: str
+    printed: str
+    recomputed: Any
+    status: Status
+    note: str
+
+    @classmethod
+    def of(cls, claim: Mapping[str, Any], outcome: Outcome, *, source: str) -> ClaimResult:
+        """A packaged claim with what its formula came to; `source` is what the formula looked at."""
+        stated = {name: claim[name] for name in ("id", "section", "claim", "printed")}
+        return cls(**stated, source=source, recomputed=outcome.recomputed, status=outcome.status, note=outcome.note)
+
+
+def declared() -> list[dict[str, Any]]:
+    """The claims as packaged: id, section, claim, source, printed, formula ("module.function"), parameters, status."""
+    found: list[dict[str, Any]] = read_json(Path(str(files("beamlib.data.published") / "claims.json")))
+    return found
+
+
+def audit(replaced: Mapping[str, pd.DataFrame] | None = None) -> list[ClaimResult]:
+    """Recompute every claim, in order; the stored status is not read.
+
+    `replaced` puts frames in the place of published tables of the same name (see `beamlib.data.published.FILES`): that
+    shows what another value would change. Raises `UserError` for a table that does not exist.
+    """
+    tables = Tables(replaced)
+    results = []
+    for claim in declared():
+        outcome = _formula(claim["formula"])(tables, claim["printed"], **claim["parameters"])
+        results.append(ClaimResult.of(claim, outcome, source=claim["source"]))
+    return results
+
+
+def _formula(name: str) -> Callable[..., Outcome]:
+    """The function behind "module.function"."""
+    module, function = name.split(".")
+    found: Callable[..., Outcome] = getattr(_MODULES[module], function)
+    return found
+
+
+def totals(results: Sequence[ClaimResult]) -> dict[Status, int]:
+    """How many claims have each status, in the order of `STATUSES`."""
+    return {status: sum(result.status == status for result in results) for status in STATUSES}
+
+
+def compact(value: Any) -> str:
+    """A recomputed value on one line, in its own order."""
+    if value is None:
+        return "–"
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {compact(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return f"[{', '.join(map(compact, value))}]"
+    return str(value)
+
+
+def _total_line(results: Sequence[ClaimResult]) -> str:
+    counts = ", ".join(f"{count} {status}" for status, count in totals(results).items())
+    return f"{len(results)} claims: {counts}."
+
+
+_HEADINGS = ("id", "section", "claim", "printed", "recomputed", "status", "note")
+_COLOURS: Mapping[Status, str] = {
+    "holds": "green",
+    "holds within rounding": "cyan",
+    "differs": "red",
+    "cannot be checked": "bright_black",
+}
+
+
+def _cells(result: ClaimResult) -> list[str]:
+    values = (result.id, result.section, result.claim, result.printed, result.recomputed, result.status, result.note)
+    return [compact(value) for value in values]
+
+
+def render(results: Sequence[ClaimResult], width: int = 120) -> str:
+    """The audit as text `width` characters wide for the terminal, totals last.
+
+    Coloured only when standard output is a terminal; colour repeats what the words say.
+    """
+    table = Table(title="Claims of the paper, recomputed from its tables", show_lines=True, expand=True)
+    for heading, share in {"id": 0, "claim, section, note": 5, "printed": 2, "recomputed": 3, "status": 2}.items():
+        table.add_column(heading, overflow="fold", no_wrap=not share, ratio=share or None)
+    for result in results:
+        identity, section, claim, printed, recomputed, status, note = _cells(result)
+        text = Text(claim).append(f" ({section})", "dim").append(f"\n{note}" if note else "", "dim")
+        table.add_row(identity, text, Text(printed), Text(recomputed), Text(status, _COLOURS[result.status]))
+    buffer = StringIO()
+    console = Console(file=buffer, width=width, force_terminal=sys.stdout.isatty())
+    console.print(table)
+    return f"{buffer.getvalue()}{_total_line(results)}"
+
+
+def markdown(results: Sequence[ClaimResult]) -> str:
+    """The audit as a Markdown table with its totals."""
+    return markdown_table(_HEADINGS, [_cells(result) for result in results], footer=[_total_line(results)])

@@ -1,0 +1,197 @@
+"""Exact arithmetic on printed figures: what a three-decimal table allows, and how a claim fares against it.
+
+Scores are read from the `printed` strings as decimals, so that no verdict hangs on binary rounding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from typing import Any, Literal
+
+import pandas as pd
+
+from beamlib.data import published
+from beamlib.errors import UserError
+
+Status = Literal["holds", "holds within rounding", "differs", "cannot be checked"]
+STATUSES: tuple[Status, ...] = ("holds", "holds within rounding", "differs", "cannot be checked")
+
+# A printed score was either rounded or cut to three decimals, so it stands for a true value in this range around it.
+BELOW, ABOVE = Decimal("0.0005"), Decimal("0.001")
+
+SCORE_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "table1": ("backbone", "method"),
+    "table8": ("variant",),
+    "table9": ("k",),
+    "table10": ("retriever",),
+}
+"""The score tables and the columns that together name one of their series."""
+
+_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBER_WORDS = {word: Decimal(value) for value, word in enumerate(_WORDS, start=1)}
+# A minus sign is a sign only where it does not separate the ends of a range ("3.5%-12.69%", "1-9").
+_NUMBER = re.compile(r"(?<![\d%])[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a formula makes of a claim: the recomputed value (JSON types), the status and a remark."""
+
+    recomputed: Any
+    status: Status
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The closed range of true values that printed figures allow."""
+
+    low: Decimal
+    high: Decimal
+
+    def __contains__(self, value: Decimal) -> bool:
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"[{show(self.low, signed=True)}, {show(self.high, signed=True)}]"
+
+    def minus(self, other: Interval) -> Interval:
+        """Differences of a value of this range and one of `other`, in percentage points."""
+        return Interval(100 * (self.low - other.high), 100 * (self.high - other.low))
+
+    def relative_to(self, other: Interval) -> Interval:
+        """Relative changes, in percent, from a value of `other` (positive) to one of this range."""
+        return Interval(change(self.low, other.high), change(self.high, other.low))
+
+
+def change(value: Decimal, base: Decimal) -> Decimal:
+    """Relative change from `base` to `value` in percent."""
+    return 100 * (value / base - 1)
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame as dictionaries."""
+    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def mean(values: Sequence[Decimal]) -> Decimal:
+    """Arithmetic mean; exact for the ten rows of a table."""
+    return sum(values, Decimal(0)) / len(values)
+
+
+def rounded(value: Decimal, places: int) -> Decimal:
+    """`value` to `places` decimals, ties away from zero."""
+    return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+
+
+def truncated(value: Decimal, places: int) -> Decimal:
+    """`value` cut to `places` decimals."""
+    return value.quantize(Decimal(1).scaleb(-places), ROUND_DOWN)
+
+
+def show(value: Decimal, places: int = 2, *, signed: bool = False) -> str:
+    """`value` with a fixed number of decimals."""
+    return f"{rounded(value, places):{'+' if signed else ''}}"
+
+
+def number(value: Decimal, places: int = 2) -> float:
+    """`value` rounded to `places` decimals, as the JSON number of a result."""
+    return float(rounded(value, places))
+
+
+def figures(printed: str) -> list[Decimal]:
+    """The numbers in a printed figure, in order: "3.5%-12.69%" gives 3.5 and 12.69; a leading number word counts."""
+    found = [Decimal(text.replace(",", "")) for text in _NUMBER.findall(printed)]
+    word = printed.split(" ", 1)[0]
+    return found or ([_NUMBER_WORDS[word]] if word in _NUMBER_WORDS else [])
+
+
+def places_of(value: Decimal) -> int:
+    """Number of decimals a figure was printed with."""
+    exponent = value.as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+def verdict(printed: Decimal, value: Decimal, *others: Decimal, allowed: Interval | None = None) -> Status:
+    """How `printed` relates to `value`, recomputed from printed inputs.
+
+    It holds when `value` rounds to it; within rounding when `value` or one of `others` (the same formula on the ability
+    rows, as far as that agrees with the `allowed` range) cut to the printed decimals gives it, or when it lies in the
+    range that the inputs allow.
+    """
+    places = places_of(printed)
+    if rounded(value, places) == printed:
+        return "holds"
+    candidates = [value, *(other for other in others if allowed is None or other in allowed)]
+    if any(truncated(candidate, places) == printed for candidate in candidates):
+        return "holds within rounding"
+    return "holds within rounding" if allowed is not None and printed in allowed else "differs"
+
+
+def holds(condition: bool) -> Status:
+    """The status of a comparison."""
+    return "holds" if condition else "differs"
+
+
+def worst(statuses: Sequence[Status]) -> Status:
+    """The weakest of several statuses."""
+    return max(statuses, key=STATUSES.index)
+
+
+class Scores:
+    """One score table (1, 8, 9 or 10) by length, ability and series; a series of Table 1 is "backbone / method"."""
+
+    def __init__(self, name: str, frame: pd.DataFrame, misprints: pd.DataFrame) -> None:
+        parts = [[str(value) for value in frame[column]] for column in SCORE_COLUMNS[name]]
+        series = map(" / ".join, zip(*parts, strict=True))
+        self._keys = list(zip(frame["length"], frame["ability"], series, strict=True))
+        self.printed = dict(zip(self._keys, map(Decimal, frame["printed"]), strict=True))
+        own = misprints[misprints["table"] == name]
+        # A correction counts only while the cell still shows the misprint it was made for.
+        self.corrected = self.printed | {
+            key: Decimal(row["implied"])
+            for row in records(own)
+            if self.printed.get(key := (row["length"], row["ability"], row["column"])) == Decimal(row["printed"])
+        }
+        self.lengths = list(dict.fromkeys(length for length, _, _ in self._keys))
+        self.series = list(dict.fromkeys(series for _, _, series in self._keys))
+        self.abilities = [name for name in dict.fromkeys(key[1] for key in self._keys) if name != published.AVERAGE]
+
+    def average(self, length: str, series: str) -> Decimal:
+        """The printed Average."""
+        return self.printed[length, published.AVERAGE, series]
+
+    def row_mean(self, length: str, series: str, *, corrected: bool = True) -> Decimal:
+        """Mean of the ten printed ability rows, with the two misprinted cells put right unless told otherwise."""
+        cells = self.corrected if corrected else self.printed
+        return mean([cells[length, ability, series] for ability in self.abilities])
+
+    def interval(self, length: str, series: str) -> Interval:
+        """True Averages that agree with the printed Average and, where they can agree with both, with the ten rows."""
+        average, rows = self.average(length, series), self.row_mean(length, series)
+        low, high = max(average, rows) - BELOW, min(average, rows) + ABOVE
+        return Interval(low, high) if low <= high else Interval(average - BELOW, average + ABOVE)
+
+
+class Tables:
+    """The tables that an audit reads: the published ones, with `replaced` frames in the place of their namesakes."""
+
+    def __init__(self, replaced: Mapping[str, pd.DataFrame] | None = None) -> None:
+        self._frames = dict(replaced or {})
+        if unknown := sorted(set(self._frames) - set(published.FILES)):
+            raise UserError(f"published table {unknown[0]!r} does not exist; use one of: {', '.join(published.FILES)}.")
+        self._scores: dict[str, Scores] = {}
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        if name not in self._frames:
+            self._frames[name] = published.table(name)
+        return self._frames[name]
+
+    def scores(self, name: str) -> Scores:
+        """A score table, read once."""
+        if name not in self._scores:
+            self._scores[name] = Scores(name, self[name], self["misprints"])
+        return self._scores[name]

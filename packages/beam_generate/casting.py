@@ -1,0 +1,152 @@
+"""Who writes a conversation: the offline author, or the endpoints of a models file behind a call store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from beam_generate.journal import prompt_hashes
+from beam_generate.shapes import Story
+from beam_offline import OFFLINE_NAME
+from beam_offline.author.author import OfflineAuthor
+from beamlib.files import sha256, sha256_of_file
+from beamlib.llm.client import EndpointModel
+from beamlib.llm.endpoints import Author, Endpoint, load_models
+from beamlib.llm.model import Completion, Model, Prompt
+from beamlib.llm.prompts import prompt_file, prompt_ids
+from beamlib.llm.retrying import Careful
+from beamlib.llm.stored_model import THIS_RUN, CallStore, Mode, StoredModel
+
+OTHER_BENCHMARK = "memorycode_"
+"""Begins the ids of prompts that write dialogues of `beam_memorycode`, and nothing here."""
+
+Stage = Literal["plans", "questions", "dialogue", "probes"]
+ROLES: Mapping[Stage, tuple[Author, ...]] = {
+    "plans": ("planner", "narrator", "augmenter", "detector"),
+    "questions": ("asker",),
+    "dialogue": ("speaker", "detector"),
+    "probes": ("prober", "detector"),
+}
+"""Who is asked in each stage (by the detector: summaries). A prompt's file names the role that answers it."""
+WRITERS: tuple[Author, ...] = tuple(dict.fromkeys(role for roles in ROLES.values() for role in roles))
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How conversations are written, beside their stories.
+
+    `models` is a models file, empty for the offline author; `prompts` a folder of overriding prompt files or empty.
+    `calls`, `confirmed` and `command` are as in `beamlib.llm.stored_model.StoredModel`. `output_tokens` limits replies,
+    `question_output_tokens` those of the asker, where the models file sets no limit; 0 is none. `processes` share the
+    endpoints' concurrency, and `run_id` is that of them all.
+    """
+
+    models: str = ""
+    prompts: str = ""
+    calls: Mode = "record"
+    confirmed: bool = False
+    command: str = ""
+    output_tokens: int = 0
+    question_output_tokens: int = 0
+    processes: int = 1
+    run_id: str = THIS_RUN
+
+    def endpoint(self, role: Author) -> Endpoint:
+        """Where the model of a role is served, with the limit of its replies; only with a models file."""
+        own = self.question_output_tokens if role == "asker" else 0
+        return load_models(Path(self.models)).author(role).limited(own or self.output_tokens)
+
+    def made_by(self, stage: Stage) -> dict[str, Any]:
+        """What the work of a stage rests on beside its files and numbers, for its record."""
+        if not self.models:
+            return {"author": OFFLINE_NAME, "rules": _rules()}
+        folder, roles = Path(self.prompts) if self.prompts else None, ROLES[stage]
+        hashes = prompt_hashes(tuple(name for name in prompts_of_generation() if role_of(name) in roles), folder)
+        authors = {role: self.endpoint(role).settings for role in roles}
+        return {"authors": authors, "prompts": sha256(repr(sorted(hashes.items())))}
+
+    @property
+    def names(self) -> str:
+        """Who writes: the models, each once."""
+        return ", ".join(dict.fromkeys(self.endpoint(role).model for role in WRITERS)) if self.models else OFFLINE_NAME
+
+    def ready(self) -> None:
+        """A `UserError` where the key of one of the models is missing: before another one's calls are paid for."""
+        for role in WRITERS:
+            EndpointModel(role, self.endpoint(role)).ready()
+
+
+def prompts_of_generation() -> list[str]:
+    """The ids of the prompts that the roles of generation answer."""
+    return [
+        name
+        for name in prompt_ids()
+        if prompt_file(name).role in get_args(Author) and not name.startswith(OTHER_BENCHMARK)
+    ]
+
+
+def role_of(prompt_id: str) -> Author:
+    """The role that answers a prompt: the one that our file names, whatever an overriding file says."""
+    return cast(Author, prompt_file(prompt_id).role)
+
+
+class Cast:
+    """The models of a conversation by role, as one: each prompt is answered by the model of its role."""
+
+    def __init__(self, models: Mapping[Author, Model]) -> None:
+        self.models = models
+
+    @property
+    def name(self) -> str:
+        """All models' names, each once."""
+        return ", ".join(dict.fromkeys(model.name for model in self.models.values()))
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """The reply of the model whose role the prompt is."""
+        return await self.models[role_of(prompt.id)].complete(prompt)
+
+
+@contextmanager
+def open_cast(writing: Writing, story: Story, stage: Stage, store: Path) -> Iterator[Model]:
+    """Who writes a stage of `story`: the offline author, or endpoints with their calls in the store at `store`."""
+    if not writing.models:
+        yield OfflineAuthor(story)
+        return
+    with open_roles(writing, ROLES[stage], f"{story.size}-{story.number}", store) as models:
+        yield models
+
+
+@contextmanager
+def open_roles(writing: Writing, roles: Sequence[Author], conversation: str, store: Path) -> Iterator[Cast]:
+    """The models of `roles`, their calls in the call store at `store` under the name of a conversation."""
+    prompts = Path(writing.prompts) if writing.prompts else None
+    with CallStore(store, read_only=writing.calls == "replay", run_id=writing.run_id) as calls:
+        models: dict[Author, Model] = {}
+        for role in roles:
+            endpoint = writing.endpoint(role)
+            lanes = max(1, endpoint.concurrency // writing.processes)
+            models[role] = Careful(
+                StoredModel(
+                    EndpointModel(role, endpoint, prompts=prompts, lanes=lanes),
+                    calls,
+                    writing.calls,
+                    role=role,
+                    conversation=conversation,
+                    command=writing.command,
+                    confirmed=writing.confirmed,
+                )
+            )
+        yield Cast(models)
+
+
+@cache
+def _rules() -> str:
+    """Hash of the code and banks that the offline author's texts rest on."""
+    files = sorted(path for path in _HERE.rglob("*") if path.suffix in (".py", ".toml", ".yaml", ".csv"))
+    return sha256("".join(f"{path.relative_to(_HERE).as_posix()} {sha256_of_file(path)}\n" for path in files))

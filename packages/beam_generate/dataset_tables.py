@@ -1,0 +1,169 @@
+"""Conversations beside what the paper prints of its own: Table 3, size and shape; Table 7, where the evidence lies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import ceil, isnan, nan
+
+import pandas as pd
+
+from beam_generate.layouts import PRINTED_SIZE, targets
+from beam_generate.probes.selection import deciles, published_deciles
+from beamlib.data.checked_json import Unreadable, left_out_line
+from beamlib.data.loading import Loaded, load, readable
+from beamlib.data.model import Conversation, Size
+from beamlib.data.published import table
+from beamlib.data.sources import Source
+from beamlib.data.treatment import Treatment
+from beamlib.evaluate.run import record_of
+from beamlib.evaluate.run_store import data_revision
+from beamlib.report.table import BlockTable
+from beamlib.report.tables import NOTHING
+from beamlib.text import active_counter, count_tokens
+
+_ROWS = {
+    "user_messages": "user messages",
+    "assistant_messages": "assistant messages",
+    "turns": "turns",
+    "answered_assistant_questions": "answered assistant questions",
+    "followup_questions": "follow-up questions",
+    "tokens": "tokens",
+}
+"""Column of Table 3 (tokens are not in it) -> what it counts."""
+_TIERS = {"100K": 20, "500K": 35, "1M": 35, "10M": 10}
+"""Conversations that the printed means are over."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """The conversations of one tier, counted.
+
+    `read` and `whole` hold a row per conversation: as the run reads it, and before the release cut it (the same where
+    it did not). `shares` are the percentages of the evidence in each tenth of a conversation, over `questions`
+    questions that cite messages. `source` says where the conversations come from and how they were read.
+    """
+
+    size: Size
+    read: pd.DataFrame
+    whole: pd.DataFrame
+    shares: tuple[float, ...]
+    questions: int
+    source: str
+
+    @property
+    def deciles(self) -> pd.DataFrame:
+        """Measured and printed percentages by tenth."""
+        printed = [100 * share for share in published_deciles(self.size)]
+        index = pd.Index(range(1, 11), name="decile")
+        return pd.DataFrame({"measured": self.shares, "Table 7 as printed": printed}, index=index).round(2)
+
+    def table3(self) -> BlockTable:
+        """Means per conversation beside the printed ones, with what the printed number turns out to be."""
+        printed = table("table3").set_index("chat_size").loc[PRINTED_SIZE[self.size]].to_dict()
+        rows = []
+        for name, words in _ROWS.items():
+            means = [NOTHING if isnan(m := frame[name].mean()) else f"{m:,.1f}" for frame in (self.read, self.whole)]
+            value = printed.get(name)
+            shown = NOTHING if value is None else f"{value:,}"
+            meaning = (
+                f"none: the size is called {PRINTED_SIZE[self.size]}" if value is None else self._meaning(name, value)
+            )
+            rows.append((words, (*means, shown, meaning)))
+        n, lost = len(self.read), int(self.whole["tokens"].isna().sum())
+        cut = int((self.read["tokens"] != self.whole["tokens"]).sum())
+        without = f" ({lost} of them cannot be read and do not count there)" if lost else ""
+        footer = (
+            f"{self.size}: n = {n}, where the printed means are over {_TIERS[self.size]} conversations; {self.source}; "
+            f"{cut} of {n} are cut, the column 'whole' is before the cut{without}.",
+            f"Tokens by {active_counter()}.",
+        )
+        header = ("Size", "Mean per conversation", "as read", "whole", "printed", "the printed number is")
+        title = f"Table 3, {self.size}: the conversations of this run beside the printed numbers"
+        return BlockTable(title, header, ((self.size, tuple(rows)),), footer)
+
+    def table7(self) -> BlockTable:
+        """Where the evidence lies, measured and printed, with what disagrees in words."""
+        rows = tuple(
+            (str(tenth), (f"{ours:.1f} %", f"{theirs:.2f} %", f"{ours - theirs:+.1f}"))
+            for tenth, ours, theirs in self.deciles.itertuples()
+        )
+        footer = (
+            f"{self.size}: {self._disagreement()} {self.questions} questions, n = {len(self.read)}; {self.source}.",
+            "Each question that cites messages weighs the same, in equal parts for the tenths in which it cites any.",
+        )
+        header = ("Size", "Tenth", "measured", "printed", "difference in points")
+        title = f"Table 7, {self.size}: where the evidence of this run's questions lies, beside the printed percentages"
+        return BlockTable(title, header, ((self.size, rows),), footer)
+
+    def _meaning(self, name: str, printed: int) -> str:
+        """What a printed number is of the whole conversations: their mean, rounded, their total, or neither."""
+        counts = self.whole[name]
+        if counts.isna().all():
+            return "not known: no whole chat can be read"
+        mean, each = counts.mean(), targets(self.size).followups if name == "followup_questions" else printed
+        side = "above" if each > mean else "below"
+        if printed in (round(mean), ceil(mean)):
+            return "the mean, rounded" if printed == round(mean) else "the mean, rounded up"
+        if printed == counts.sum():
+            return f"the total of all {len(counts)}, not their mean"
+        apart = f"{100 * abs(each / mean - 1):.1f} % {side} the mean" if mean else "not the mean"
+        return apart if each == printed else f"a total, {each:.1f} for each; {apart}"
+
+    def _disagreement(self) -> str:
+        """Measured against printed in words: the first tenth, and whether the printed column looks moved by a row."""
+        ours, theirs = (self.deciles[name].tolist() for name in self.deciles)
+        apart, moved = (
+            sum(abs(a - b) for a, b in zip(ours, printed, strict=True))
+            for printed in (theirs, [*theirs[1:], theirs[0]])
+        )
+        text = f"the first tenth holds {ours[0]:.1f} % of the evidence and is printed with {theirs[0]:.2f} %; "
+        text += f"the ten differ by {apart:.1f} points in sum"
+        return f"{text}, by {moved:.1f} with the printed column moved up a row." if moved < apart else f"{text}."
+
+
+def describe(
+    sources: Sequence[Source], treatment: Treatment, *, conversations: int = 0, skip_broken: bool = False
+) -> Described:
+    """Count the conversations of one tier, one after the other: a tier need not fit into memory.
+
+    At most `conversations` of them, 0 for all. A tier of twenty conversations of 100K takes three seconds. One that
+    cannot be read is `Unreadable`; with `skip_broken` it is left out and named beside the origin.
+    """
+    read, whole, evidence, records = [], [], [], {}
+    left_out: dict[str, str] = {}
+    found = readable(sources, treatment, skip_broken=skip_broken, left_out=left_out)
+    for one in islice(found, conversations or None):
+        records[one.source.id] = record_of(one)
+        read.append(_counts(one.conversation))
+        whole.append(_whole(one, treatment) if one.conversation.variant == "truncated" else read[-1])
+        cited = [gold.evidence for gold in one.gold.values() if gold.evidence]
+        evidence.append((len(cited), deciles(cited, len(one.conversation.messages))))
+    questions = sum(n for n, _ in evidence)
+    shares = (sum(100 * n * own[tenth] for n, own in evidence) / max(questions, 1) for tenth in range(10))
+    origin = f"{data_revision(records)}, read as chat_variant={treatment.chat_variant}"
+    origin += f"; {left_out_line(left_out)}" if left_out else ""
+    return Described(sources[0].size, pd.DataFrame(read), pd.DataFrame(whole), tuple(shares), questions, origin)
+
+
+def _whole(one: Loaded, treatment: Treatment) -> dict[str, float]:
+    """The counts before the cut, NaN where that chat cannot be read: no question needs it, so it stops nothing."""
+    try:
+        return _counts(load(one.source, replace(treatment, chat_variant="full")).conversation)
+    except Unreadable:
+        return dict.fromkeys(_ROWS, nan)
+
+
+def _counts(conversation: Conversation) -> dict[str, float]:
+    """The quantities of `_ROWS`."""
+    kinds = Counter(str(name) for message in conversation for name in (message.role, message.kind))
+    return {
+        "user_messages": kinds["user"],
+        "assistant_messages": kinds["assistant"],
+        "turns": len(conversation.turns),
+        "answered_assistant_questions": kinds["answer_ai_question"],
+        "followup_questions": kinds["followup_question"],
+        "tokens": sum(count_tokens(message.content) for message in conversation),
+    }

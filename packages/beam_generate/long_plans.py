@@ -1,0 +1,214 @@
+"""The ten interlocking plans of a 10M conversation: paper section 2.2.1 and Algorithm 1, lines 5 to 24.
+
+First ten sub-seeds, each with days of its own: successive events of a life (sequential expansion, Listing 28; the
+first is the conversation's own seed) or phases of one storyline (hierarchical decomposition, Listing 29). Narratives
+belong to the sub-seeds alone and are asked for together; plans follow one another, each knowing the plan before it
+(Listing 30), and in a decomposition also a summary of all earlier plans and every sub-seed to come (Listing 31).
+
+What a model returns wrong, besides the rules of `beam_generate.plans`: fewer than ten sub-seeds are asked for again,
+then an error; more are cut. Days outside the conversation's are clipped to it, and where a stage begins before the one
+before it has ended, its beginning is clipped. Where a stage then has fewer days than its plan has sub-plans, or none
+could be read, all stages not yet planned share the days that are left evenly. All of it is noted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import pairwise
+
+from beam_generate.people import render_profile, render_relationships
+from beam_generate.plan_text import read_timeline, render_plan, show_timeline
+from beam_generate.plans import about, ask_narratives, ask_plan, ask_summary, make_plan, plan_size, with_biography
+from beam_generate.reply_json import objects
+from beam_generate.seeds import read_seed, render_topic
+from beam_generate.shapes import Plan, Repairs, Story, Timeline
+from beamlib.data.model import Seed
+from beamlib.errors import UserError
+from beamlib.llm.model import Model, ModelError, Outcome, Prompt
+
+_STAGE = "seeds"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A sub-seed: what one plan is about, and its days."""
+
+    seed: Seed
+    timeline: Timeline
+
+
+async def make_plans(
+    model: Model, story: Story, repairs: Repairs, done: Sequence[Plan] = (), keep: Callable[[Plan], None] | None = None
+) -> list[Plan]:
+    """All plans of a conversation of any size, in order.
+
+    `done` are the first plans where they exist already; `keep` is handed every further one when it is whole. A
+    `ModelError` stops the conversation after the plans kept so far.
+    """
+    if [plan.index for plan in done] != list(range(len(done))) or len(done) > story.plans:
+        given = ", ".join(str(plan.index) for plan in done)
+        raise UserError(f"{story.size}-{story.number}: the plans on file have the indices {given}; remove them all.")
+    plans = list(done)
+    if len(plans) == story.plans:
+        return plans
+    if story.plans == 1:
+        plans.append(await make_plan(model, story, repairs))
+        if keep is not None:
+            keep(plans[0])
+        return plans
+    story = await with_biography(model, story, repairs)
+    stages = await make_stages(model, story, repairs, done)
+    coming = range(len(done), story.plans)
+    narratives = dict(
+        zip(coming, await _all([ask_narratives(model, story, stages[k].seed, k, repairs) for k in coming]), strict=True)
+    )
+    summaries = await _summaries(model, story, plans, repairs)
+    for index in coming:
+        prompt = _prompt(story, stages, index, narratives[index], plans, summaries)
+        timeline = stages[index].timeline
+        subplans = await ask_plan(model, prompt, story, timeline, index, repairs)
+        plans.append(Plan(index, stages[index].seed, timeline, narratives[index], subplans))
+        if keep is not None:
+            keep(plans[-1])
+        if index + 1 < story.plans:
+            summaries += await _summaries(model, story, plans[-1:], repairs)
+    return plans
+
+
+async def make_stages(model: Model, story: Story, repairs: Repairs, done: Sequence[Plan] = ()) -> list[Stage]:
+    """The ten stages of a story; those of `done` are as planned, the others follow them."""
+    where, count = about(story, "sub-seeds"), story.plans
+    prompt = Prompt(
+        f"seeds_{story.strategy}",
+        {
+            "topic": render_topic(story.topic),
+            "profile": render_profile(story.profile),
+            "timeline": show_timeline(story.timeline),
+            "count": str(count),
+        },
+        where,
+    )
+    found: list[tuple[Seed, Timeline | None]] = []
+    for _ in range(2):
+        found = _read((await model.complete(prompt)).text, story.topic.category)
+        if len(found) >= count:
+            break
+        repairs.note(_STAGE, where, f"{len(found)} of {count} sub-seeds", "asked again")
+        prompt = prompt.again(f"{len(found)} of {count} entries could be used; each needs title, theme and subtopics.")
+    else:
+        raise ModelError(f"{where}: {len(found)} of {count} sub-seeds in the reply", Outcome.UNREADABLE)
+    if len(found) > count:
+        repairs.note(_STAGE, where, f"{len(found)} sub-seeds, {count} asked for", "cut")
+    seeds = [seed for seed, _ in found[:count]]
+    if story.strategy == "sequential" and seeds[0] != story.topic:
+        if seeds[0].title.casefold() != story.topic.title.casefold():
+            repairs.note(_STAGE, where, f"first sub-seed {seeds[0].title!r:.80}", "set to the conversation's own seed")
+        seeds[0] = story.topic
+    planned = [Stage(plan.seed, plan.timeline) for plan in done]
+    told = [timeline for _, timeline in found[len(planned) : count]]
+    begin = planned[-1].timeline.end + timedelta(1) if planned else story.timeline.start
+    whole = Timeline(begin, story.timeline.end)
+    fitted = fit_timelines(told, whole, story.layout.subplans, f"{where} from {len(done) + 1}", repairs)
+    return planned + [Stage(seed, timeline) for seed, timeline in zip(seeds[len(planned) :], fitted, strict=True)]
+
+
+def fit_timelines(
+    told: Sequence[Timeline | None], whole: Timeline, days: int, where: str, repairs: Repairs
+) -> list[Timeline]:
+    """Timelines in order inside `whole`, none overlapping, each of at least `days` days.
+
+    A `UserError` says so where `whole` is too short for that.
+    """
+    found: list[Timeline] = []
+    free = whole.start
+    for number, timeline in enumerate(told, 1):
+        if timeline is None or not _has(free, whole.end, days):
+            break
+        clipped = Timeline(max(timeline.start, free), min(timeline.end, whole.end))
+        if not _has(clipped.start, clipped.end, days):
+            break
+        if clipped != timeline:
+            repairs.note(_STAGE, where, f"days of stage {number}: {show_timeline(timeline)}", "clipped to fit")
+        found.append(clipped)
+        free = clipped.end + timedelta(1)
+    if len(found) == len(told):
+        return found
+    length = (whole.end - whole.start).days + 1
+    if length < days * len(told):
+        raise UserError(f"{where}: {len(told)} plans of {days} days do not fit into {length} days; generate it again.")
+    repairs.note(_STAGE, where, "days missing, out of order, overlapping or too few", "shared out evenly")
+    bounds = [whole.start + timedelta(length * part // len(told)) for part in range(len(told) + 1)]
+    return [Timeline(start, after - timedelta(1)) for start, after in pairwise(bounds)]
+
+
+def _has(start: date, end: date, days: int) -> bool:
+    return (end - start).days + 1 >= days
+
+
+def _read(reply: str, category: str) -> list[tuple[Seed, Timeline | None]]:
+    found: list[tuple[Seed, Timeline | None]] = []
+    for entry in objects(reply) or []:
+        seed = read_seed(entry, category)
+        if seed is not None and seed.theme and seed.subtopics:
+            found.append((seed, read_timeline(_span(entry.get("timeline")))))
+    return found
+
+
+def _span(value: object) -> str:
+    """A timeline in JSON as text: a string, a list of two, or an object with start and end."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    return " to ".join(part for part in parts if isinstance(part, str))
+
+
+def _prompt(
+    story: Story, stages: Sequence[Stage], index: int, narratives: str, plans: Sequence[Plan], summaries: Sequence[str]
+) -> Prompt:
+    variables = {
+        "profile": render_profile(story.profile),
+        "core": render_relationships(story.core),
+        "newcomers": render_relationships(story.newcomers[index]),
+        "timeline": show_timeline(stages[index].timeline),
+        "narratives": narratives,
+        **plan_size(story),
+        "previous_plan": render_plan(plans[-1].subplans) if plans else "",
+        "index": str(index),
+        "introduce": "no" if plans else "yes",
+    }
+    if story.strategy == "sequential":
+        variables["topic"] = render_topic(stages[index].seed)
+    else:
+        variables |= {
+            "topic": render_topic(story.topic),
+            "stage": _show(stages[index]),
+            "stages": "\n\n".join(f"Stage {number}\n{_show(stage)}" for number, stage in enumerate(stages)),
+            "summaries": "\n\n".join(f"Plan {number}: {text}" for number, text in enumerate(summaries)),
+        }
+    return Prompt(f"plan_{story.strategy}", variables, about(story, "plan", index))
+
+
+def _show(stage: Stage) -> str:
+    return f"{render_topic(stage.seed)}\nTimeline: {show_timeline(stage.timeline)}"
+
+
+async def _summaries(model: Model, story: Story, plans: Sequence[Plan], repairs: Repairs) -> list[str]:
+    """Summaries of plans; none where the strategy does not show them to the next."""
+    return [] if story.strategy == "sequential" else await ask_summaries(model, story, plans, repairs)
+
+
+async def ask_summaries(model: Model, story: Story, plans: Sequence[Plan], repairs: Repairs) -> list[str]:
+    """About a hundred words on each plan, asked for together."""
+    return await _all([ask_summary(model, story, plan, repairs) for plan in plans])
+
+
+async def _all(calls: Sequence[Coroutine[None, None, str]]) -> list[str]:
+    """All replies in order; the first error once every call has ended, since what is in flight is paid for."""
+    replies = await asyncio.gather(*calls, return_exceptions=True)
+    found = []
+    for reply in replies:
+        if isinstance(reply, BaseException):
+            raise reply
+        found.append(reply)
+    return found

@@ -1,0 +1,175 @@
+"""From candidates to questions, reference answers and evidence (paper section 2.3, Listings 10 to 19)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beam_generate.probes.asking import ask_json
+from beam_generate.probes.candidates import Candidate, Window, plan_name
+from beam_generate.probes.drafts import Draft, Ref, View, read_ref
+from beam_generate.probes.kinds import KINDS, Ability
+from beam_generate.probes.nuggets import ABSENT
+from beam_generate.probes.showing import bullet_lines, show_turns, spoken_of
+from beam_generate.shapes import Repairs
+from beamlib.llm.model import Model, Prompt
+
+_HINTED: Mapping[str, tuple[str, ...]] = {
+    "abstention": ("entity", "detail", "keyword"),
+    "knowledge_update": ("old_value", "new_value"),
+}
+_FIXED = frozenset({"question", "difficulty", "source_chat_ids", "rubric", "plan_reference"})
+
+
+async def ask_questions(model: Model, candidates: Sequence[Candidate], view: View, repairs: Repairs) -> list[Draft]:
+    """A draft without rubric for each candidate that the conversation speaks of; the others are noted and dropped."""
+    kept = []
+    for candidate in candidates:
+        spoken, what = spoken_of(candidate, view)
+        if what:
+            repairs.note("probes", _where(candidate), what, "bullets left out" if spoken else "dropped")
+        if spoken is not None:
+            kept.append(spoken)
+    turns = await show_turns(model, kept, view, repairs)
+    bullets = [candidate.window.bullets for candidate in kept]
+    prompts = [
+        Prompt(
+            f"probe_{candidate.ability}",
+            {"bullets": bullet_lines(candidate.refs, texts), "turns": shown, "about": candidate.about},
+            about=_where(candidate),
+        )
+        for candidate, shown, texts in zip(kept, turns, bullets, strict=True)
+    ]
+    found = []
+    for candidate, texts, reply in zip(kept, bullets, await ask_json(model, prompts, dict, repairs), strict=True):
+        if reply is None:
+            continue
+        quoted = [f"Batch {ref.batch}, bullet {ref.bullet}: {texts[ref]}" for ref in candidate.refs]
+        draft = _draft(reply, candidate.ability, candidate.window, candidate.refs, candidate.about, quoted, repairs)
+        if draft is not None:
+            found.append(draft)
+    return found
+
+
+async def ask_abstention(model: Model, windows: Sequence[Window], repairs: Repairs) -> list[Draft]:
+    """Questions that the conversation cannot answer, several per plan (Listing 14)."""
+    prompts = [
+        Prompt("probe_abstention", {"plan": window.text, "count": window.count}, about=plan_name(window))
+        for window in windows
+    ]
+    found = []
+    for window, reply in zip(windows, await ask_json(model, prompts, list, repairs), strict=True):
+        for number, entry in enumerate(reply or [], start=1):
+            if not isinstance(entry, dict):
+                where = f"probe_abstention, {plan_name(window)}, entry {number}"
+                repairs.note("probes", where, f"no object: {entry!r:.60}", "dropped")
+                continue
+            told = re.findall(r"\d+\.\d+\.\d+", str(entry.get("plan_reference", "")))
+            refs = tuple(ref for ref in map(read_ref, told) if ref is not None and ref in window.bullets)
+            about = str(entry.get("entity", ""))
+            draft = _draft(entry, "abstention", window, refs, about, [], repairs)
+            if draft is not None:
+                found.append(draft)
+    return found
+
+
+def _where(candidate: Candidate) -> str:
+    return f"{candidate.ability}, {' '.join(map(str, candidate.refs))}"
+
+
+def _draft(
+    reply: Mapping[str, Any], ability: Ability, window: Window, refs: tuple[Ref, ...], about: str,
+    quoted: list[str], repairs: Repairs,
+) -> Draft | None:  # fmt: skip
+    """A reply as a draft; None (and a note) without a question or an answer."""
+    kind = KINDS[ability]
+    where = f"{ability}, {' '.join(map(str, refs)) or plan_name(window)}"
+    question = _text(reply.get("question"))
+    reference = _text(reply.get("answer", reply.get(kind.reference)))
+    detail = _text(reply.get("detail"))
+    if ability == "abstention" and detail and not reference.startswith(ABSENT):
+        reference = f"{ABSENT} information related to {detail.rstrip('.')}."
+    if not question or not reference:
+        repairs.note("probes", where, f"no {'answer' if question else 'question'} in the reply", "dropped")
+        return None
+    said = reply.get("absent", reply)
+    hints = {
+        name: _text(said.get(name) if isinstance(said, dict) else "") or _text(reply.get(name))
+        for name in _HINTED.get(ability, ())
+    }
+    evidence = {} if ability == "abstention" else _evidence(reply, kind.parts)
+    fields = {name: reply.get(name) for name in kind.fields if name not in _FIXED and name != kind.reference}
+    draft = Draft(
+        ability, question, reference, (), evidence, _text(reply.get("difficulty")) or "medium", fields,
+        about or question, refs, window.indices, {name: text for name, text in hints.items() if text},
+    )  # fmt: skip
+    return _completed(draft, quoted, where, repairs)
+
+
+def _evidence(reply: Mapping[str, Any], parts: Mapping[str, str] | None) -> dict[str, tuple[int, ...]]:
+    value = reply.get("evidence", reply.get("source_chat_ids"))
+    if not parts:
+        return {"": tuple(dict.fromkeys(_ids(value)))}
+    given = value if isinstance(value, dict) else {}
+    return {
+        published: tuple(dict.fromkeys(_ids(given.get(part, given.get(published)))))
+        for part, published in parts.items()
+    }
+
+
+def _ids(value: Any) -> list[int]:
+    """Message ids of a number, a text of digits, or lists of them; -1, which no message has, for anything else."""
+    if isinstance(value, list):
+        return [i for item in value for i in _ids(item)]
+    if type(value) is int:
+        return [value]
+    if isinstance(value, str) and value.strip().isdecimal():
+        return [int(value)]
+    return [] if value is None else [-1]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "; ".join(_text(item) for item in value if item)
+    return " ".join(str(value).split()) if isinstance(value, str | int | float) and value is not True else ""
+
+
+def _completed(draft: Draft, quoted: list[str], where: str, repairs: Repairs) -> Draft:
+    """Every published field there, with its type: counts are counted, texts and lists turned into each other, what
+    describes and is missing is taken from the bullets, the answer or the ability's name, and noted."""
+    kind = KINDS[draft.ability]
+    counted = {
+        "total_mentions": len(draft.fields.get("ordering_tested") or ()),
+        "sessions_required": len({(ref.plan, ref.batch) for ref in draft.refs}),
+        "bullet_points_covered": len(draft.refs),
+    }
+    fields: dict[str, Any] = {}
+    filled = []
+    for name, wanted in kind.fields.items():
+        if name not in draft.fields:
+            continue
+        value = draft.fields[name]
+        if name == "conversation_sessions":
+            fields[name] = sorted({ref.batch for ref in draft.refs}) if not _whole(value) else value
+        elif wanted is int:
+            fields[name] = value if type(value) is int else counted[name]
+        elif wanted is list:
+            items = [_text(item) for item in (value if isinstance(value, list) else [value])]
+            fields[name] = [item for item in items if item] or quoted or [draft.reference]
+            filled += [] if any(items) else [name]
+        else:
+            fields[name] = _text(value) or (quoted[0] if name == "conversation_reference" and quoted else "")
+            if not fields[name]:
+                fields[name] = draft.ability
+                filled.append(name)
+    if filled:
+        repairs.note("probes", where, f"missing in the reply: {', '.join(filled)}", "filled in")
+    return Draft(
+        draft.ability, draft.question, draft.reference, draft.rubric, draft.evidence, draft.difficulty, fields,
+        draft.about, draft.refs, draft.plans, draft.hints,
+    )  # fmt: skip
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(item) is int for item in value)

@@ -1,0 +1,164 @@
+"""What stands before a conversation's first plan, drawn from an explicit seed.
+
+Which domain a conversation has: a tier has the released mixture (20, 35, 35 and 10 conversations, of them 3, 5, 5, 3
+about coding and 2, 5, 5, 2 about mathematics), in an order drawn from the seed, and begins anew after the last. The
+first of each tier is general, and the four first ones of a seed are of four domains. Of the general domains the offline
+author has some; models write all of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from functools import cache
+from pathlib import Path
+
+from beam_generate.domains import find_title, general_domains, parse_domain, style_of, titles
+from beam_generate.layouts import check_days, layouts_of
+from beam_generate.people import draw_people
+from beam_generate.reply_json import strings, text_of
+from beam_generate.shapes import Story, Timeline
+from beam_offline.author.word_bank import bank, banks
+from beamlib.data.model import SIZES, Seed, Size
+from beamlib.errors import UserError
+from beamlib.files import read_json
+from beamlib.params import RunParameters
+
+MIXTURE: Mapping[Size, tuple[int, int, int]] = {
+    "100K": (15, 3, 2),
+    "500K": (25, 5, 5),
+    "1M": (25, 5, 5),
+    "10M": (5, 3, 2),
+}
+"""Released conversations of a size: general, coding, mathematics."""
+
+_SPAN: Mapping[Size, tuple[int, int]] = {"100K": (60, 120), "500K": (180, 300), "1M": (240, 365), "10M": (730, 1095)}
+"""Days from the first to the last day: the least and the most."""
+
+_TOPICS = Path(__file__).with_name("topics.json")
+
+
+def make_story(parameters: RunParameters, number: int, topic: Seed | None = None) -> Story:
+    """The story of conversation `number` (1-based) of a run: topic, people and days, all from `generation_seed`.
+
+    `domain` (either spelling) and `title` choose the topic; empty, they are drawn. A title of Table 5 brings its domain
+    along; any other needs one. Theme and subtopics are ours where the title is one of Table 5's, else empty. `topic` is
+    one from elsewhere, whole. The biography is still empty. A `UserError` names what is wrong, the layout included.
+    """
+    if number < 1:
+        raise UserError(f"conversation number {number} is below 1; conversations count from 1.")
+    size, seed = parameters.size, parameters.generation_seed
+    if topic is None:
+        able = tuple(name for name in general_domains() if parameters.authors or name in banks())
+        topic = _seed_of(*_topic(size, number, seed, parameters.domain.strip(), parameters.title.strip(), able))
+    if not parameters.authors:
+        bank(topic.category)  # a domain that the offline author does not have
+    people, style = draw_people(size, number, seed), style_of(topic.category)
+    story = Story(
+        size=size,
+        number=number,
+        seed=seed,
+        style=style,
+        topic=topic,
+        profile=people.profile,
+        core=people.core,
+        newcomers=people.newcomers,
+        timeline=_timeline(size, number, seed),
+        layout=layouts_of(parameters)[style],
+        strategy=parameters.strategy,
+    )
+    check_days(story)
+    return story
+
+
+def topic_within_reach(topic: Seed) -> Seed:
+    """`topic`, or one of Table 5 that the offline author has where it lacks the domain (those are all general)."""
+    if topic.category in banks():
+        return topic
+    nearest = next(name for name in general_domains() if name in banks())
+    return _seed_of(nearest, titles()[nearest][0])
+
+
+def render_topic(seed: Seed) -> str:
+    """A seed as the prompts show it; what is empty is left out."""
+    lines = [f"Domain: {seed.category}", f"Title: {seed.title}"]
+    if seed.theme:
+        lines.append(f"Theme: {seed.theme}")
+    if seed.subtopics:
+        lines.append(f"Subtopics: {', '.join(seed.subtopics)}")
+    return "\n".join(lines)
+
+
+def read_seed(entry: object, category: str) -> Seed | None:
+    """A seed from an object of a model's JSON; None without a title. Subtopics may be one text."""
+    if not isinstance(entry, dict):
+        return None
+    title = text_of(entry.get("title"))
+    if not title:
+        return None
+    return Seed(category, title, text_of(entry.get("theme")), strings(entry.get("subtopics")))
+
+
+def _topic(size: Size, number: int, seed: int, domain: str, title: str, able: Sequence[str]) -> tuple[str, str]:
+    """Domain and title; where none is asked for, one of the general domains `able`, coding or mathematics."""
+    known = find_title(title) if title else None
+    if title and not domain:
+        if known is None:
+            raise UserError(f"title {title!r:.120} is not one of Table 5's; give its domain as well.")
+        return known
+    if domain:
+        category = parse_domain(domain)
+        if title:
+            return category, known[1] if known and known[0] == category else title
+        return category, _title(category, size, seed, number - 1)
+    order = _domains(size, seed, number, able)
+    return order[-1], _title(order[-1], size, seed, order.count(order[-1]) - 1)
+
+
+def _domains(size: Size, seed: int, number: int, able: Sequence[str]) -> list[str]:
+    """The domains of conversations 1 to `number` of a size, general ones among `able`."""
+    general, coding, math = MIXTURE[size]
+    first = random.Random(f"first domains {seed}").sample(list(able), len(SIZES))[SIZES.index(size)]
+    rest = [name for name in able if name != first]
+    random.Random(f"general domains {seed} {size}").shuffle(rest)
+    cycle, used = [first, *rest], 0
+    found: list[str] = []
+    while len(found) < number:
+        styles = ["general"] * (general - 1) + ["Coding"] * coding + ["Math"] * math
+        random.Random(f"styles {seed} {size} {len(found)}").shuffle(styles)
+        for style in ["general", *styles]:
+            if style == "general":
+                found.append(cycle[used % len(cycle)])
+                used += 1
+            else:
+                found.append(style)
+    return found[:number]
+
+
+def _title(category: str, size: Size, seed: int, occurrence: int) -> str:
+    """The title of a domain's `occurrence`-th (0-based) conversation: none returns before all have been used."""
+    names = list(titles()[category])
+    random.Random(f"titles {seed} {category}").shuffle(names)
+    return names[(occurrence + SIZES.index(size)) % len(names)]
+
+
+def _seed_of(category: str, title: str) -> Seed:
+    if category in banks() and any(known.title == title for known in bank(category).titles):
+        known = bank(category).titled(title)
+        return Seed(category, title, known.theme, tuple(known.subtopics))
+    return _elsewhere().get((category, title), Seed(category, title))
+
+
+@cache
+def _elsewhere() -> Mapping[tuple[str, str], Seed]:
+    """The topics of Table 5 that the word banks do not have, by domain and title."""
+    seeds = [Seed(one["category"], one["title"], one["theme"], tuple(one["subtopics"])) for one in read_json(_TOPICS)]
+    return {(seed.category, seed.title): seed for seed in seeds}
+
+
+def _timeline(size: Size, number: int, seed: int) -> Timeline:
+    rng = random.Random(f"timeline {seed} {size} {number}")
+    start = date(2024, 1, 1) + timedelta(rng.randrange(366))
+    least, most = _SPAN[size]
+    return Timeline(start, start + timedelta(rng.randrange(least, most + 1)))

@@ -1,0 +1,221 @@
+"""Formulas on the outputs of the paper's models: how Table 4 comes about, and what sections 4 and 6 say of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from beam_claims.values import Outcome, holds, rounded
+from beam_memorycode.averages import COLUMNS, Order, mean, standard_error
+from beam_memorycode.claims.on_evidence import Evidence, unchecked
+from beam_memorycode.frames import count_frame, instruction_frame
+from beam_memorycode.rules import Verdict
+from beam_memorycode.scored import ScoredModel
+from beam_memorycode.scoring import RELEASED
+from beam_memorycode.tally import named_variant
+from beamlib.scoring.intervals import difference_interval
+
+_LONGEST = 100  # sessions
+_LISTED = 3  # cells that a note names
+_FAMILIAR = frozenset({"function docstring", "method docstring", "function annotation", "method annotation"})
+
+
+def table4(data: Evidence, printed: str) -> Outcome:
+    """Means and standard errors of Table 4, to the last printed digit, for the models at hand."""
+    return _fits(data, RELEASED.name, "dialogue-mean", "")
+
+
+def variant_fits(data: Evidence, printed: str, variant: str, what: str) -> Outcome:
+    """Whether Table 4 comes about by a way of scoring that is not the released one."""
+    if not all(model.outputs for model in data.known.values()):
+        return unchecked("the answers have to be scored anew, and only their scores were handed over.")
+    return _fits(data, variant, "dialogue-mean", what)
+
+
+def variant_misses(data: Evidence, printed: str, variant: str, what: str) -> Outcome:
+    """The opposite: the released scoring meets Table 4 and the other way does not."""
+    released, other = table4(data, printed), variant_fits(data, printed, variant, what)
+    return Outcome(other.recomputed, holds(released.status == "holds" and other.status == "differs"), other.note)
+
+
+def order_fits(data: Evidence, printed: str, order: Order, what: str) -> Outcome:
+    """Whether Table 4 comes about by an order of averaging."""
+    return _fits(data, RELEASED.name, order, what)
+
+
+def _fits(data: Evidence, variant: str, order: Order, what: str) -> Outcome:
+    """How many cells of Table 4 (mean and standard error) come out, and the means that do not."""
+    met, missed = 0, []
+    for row, model in data.known.items():
+        summary = model.summarised(order, named_variant(variant))
+        for column in COLUMNS:
+            found, cell = summary[column], data.published.scores[row, column]
+            if found.mean is None or found.stderr is None:
+                continue
+            value, error = rounded(Decimal(repr(found.mean)), 1), rounded(Decimal(repr(found.stderr)), 2)
+            met += (same := (value, error) == (cell.mean, cell.stderr))
+            if not same:
+                missed.append(f"{row} {column} {value} ±{error} for {cell.mean} ±{cell.stderr}")
+    listed = "; ".join([*missed[:_LISTED], *([f"and {len(missed) - _LISTED} more"] if len(missed) > _LISTED else [])])
+    note = f"{what} {listed}.".strip() if missed else what
+    return Outcome(f"{met} of {met + len(missed)} cells", holds(not missed), note)
+
+
+def without_fifteen(data: Evidence, printed: str) -> Outcome:
+    """Whether the short column of Table 4 comes about without the dialogues of fifteen sessions."""
+    values, fits = {}, []
+    for row, model in data.known.items():
+        scores = [
+            score for number, score in model.scores("history").items() if len(model.dialogues[number].sessions) < 15
+        ]
+        cell = data.published.scores[row, "short_history"]
+        error = standard_error(scores)
+        if error is None:
+            continue
+        found = rounded(Decimal(repr(float(100 * mean(scores)))), 1), rounded(Decimal(repr(100 * error)), 2)
+        values[row] = f"{found[0]} ±{found[1]} for {cell.mean} ±{cell.stderr}"
+        fits.append(found == (cell.mean, cell.stderr))
+    return Outcome(values, holds(all(fits)), "With the thirty dialogues of fifteen sessions the column comes out.")
+
+
+def absent_share(data: Evidence, printed: str) -> Outcome:
+    """Share of rules whose object is absent, in percent, by setup: below the printed one in all of them?"""
+    shares: dict[str, dict[str, float]] = {}
+    for row, model in data.known.items():
+        absent: dict[str, int] = {}
+        applied: dict[str, int] = {}
+        for answer in model.answers:
+            absent[answer.setup] = absent.get(answer.setup, 0) + answer.verdicts.count(Verdict.ABSENT)
+            applied[answer.setup] = applied.get(answer.setup, 0) + len(answer.verdicts)
+        shares[row] = {setup: round(100 * absent[setup] / count, 1) for setup, count in applied.items() if count}
+    inside = all(share < 1 for found in shares.values() for share in found.values())
+    return Outcome(shares, holds(inside), "Percent of rule applications.")
+
+
+def declines(data: Evidence, printed: str) -> Outcome:
+    """History scores fall as the number of sessions rises: rank correlation at most -0.9 for every model."""
+    correlations, risen = {}, []
+    for row, lines in _lines(data):
+        correlations[row] = round(float(stats.spearmanr(lines["sessions"], lines["mean"]).statistic), 3)
+        steps = zip(lines["sessions"], lines["mean"], lines["mean"].shift(-1), strict=True)
+        risen += [f"{row} after {count}" for count, now, later in steps if later > now]
+    note = f"Rank correlation with the number of sessions. Single steps that rise: {', '.join(risen) or 'none'}."
+    return Outcome(correlations, holds(all(value <= -0.9 for value in correlations.values())), note)
+
+
+def converges(data: Evidence, printed: str) -> Outcome:
+    """Scores at 100 sessions, each of which has to round to the printed share."""
+    ends = _ends(data)
+    target = Decimal(printed.removeprefix("around "))
+    same = {row: rounded(Decimal(repr(found)), 1) == target for row, found in ends.items()}
+    note = f"Not rounding to {target}: {', '.join(row for row, fits in same.items() if not fits) or 'none'}."
+    return Outcome({row: round(found, 3) for row, found in ends.items()}, holds(all(same.values())), note)
+
+
+def alike(data: Evidence, printed: str) -> Outcome:
+    """At 100 sessions no two models differ by more than 1.96 standard errors of paired dialogues."""
+    scores = {
+        row: {number: float(value) for number, value in model.scores("history").items() if _long(model, number)}
+        for row, model in data.known.items()
+    }
+    if len(scores) < 2:
+        return unchecked("the outputs of fewer than two models are at hand.")
+    order = sorted(scores, key=lambda row: sum(scores[row].values()) / max(1, len(scores[row])))
+    low, high = scores[order[0]], scores[order[-1]]
+    gaps = [high[number] - low[number] for number in sorted(low.keys() & high.keys())]
+    gap, error = float(np.mean(gaps)), float(np.std(gaps, ddof=1)) / sqrt(len(gaps))
+    ends = [float(np.mean(list(scores[row].values()))) for row in (order[0], order[-1])]
+    note = f"{order[-1]} ({ends[1]:.3f}) less {order[0]} ({ends[0]:.3f}): {gap / error:.1f} standard errors."
+    return Outcome(round(gap, 3), holds(gap <= 1.96 * error), note)
+
+
+def spread(data: Evidence, printed: str) -> Outcome:
+    """Models lie further apart at one session than at a hundred."""
+    if len(data.known) < 2:
+        return unchecked("the outputs of fewer than two models are at hand.")
+    lines = pd.concat([frame.assign(row=row) for row, frame in _lines(data)])
+    ranges = lines.groupby("sessions")["mean"].agg(lambda means: float(means.max() - means.min()))
+    recomputed = {str(count): round(float(value), 3) for count, value in ranges.items()}
+    return Outcome(recomputed, holds(bool(ranges.iloc[0] > ranges.iloc[-1])), "Highest less lowest mean.")
+
+
+def rank_stable(data: Evidence, printed: str, model: str) -> Outcome:
+    """Within dialogues, updated instructions are followed as often as those that never were."""
+    applicable, reason = _applicable(data, model)
+    if applicable is None:
+        return unchecked(reason)
+    ever = set(applicable.loc[applicable["rank"] > 0, "instruction"])
+    found = {}
+    for name, rows in (("all", applicable), ("updatable only", applicable[applicable["instruction"].isin(ever)])):
+        parts = rows.assign(updated=rows["rank"] > 0).groupby(["dialogue", "updated"])["held"].mean().unstack().dropna()
+        gaps = parts[True] - parts[False]
+        ends = difference_interval(gaps.to_numpy(dtype=np.float64))
+        found[name] = [round(float(value), 3) for value in (gaps.mean(), *ends)]
+    inside = found["all"][1] <= 0 <= found["all"][2]
+    note = "Updated less never updated, in the same dialogue: mean and 95 % interval; stable where it includes 0."
+    return Outcome(found, holds(inside), note)
+
+
+def unfamiliar_lower(data: Evidence, printed: str, model: str) -> Outcome:
+    """Within dialogues, digits in names are followed less often than docstrings and annotations."""
+    applicable, reason = _applicable(data, model)
+    if applicable is None:
+        return unchecked(reason)
+    digit, familiar = applicable["form"] == "final digit", applicable["kind"].isin(_FAMILIAR)
+    parts = (
+        applicable[digit | familiar]
+        .assign(digit=digit)
+        .groupby(["dialogue", "digit"])["held"]
+        .mean()
+        .unstack()
+        .dropna()
+    )
+    gaps = parts[True] - parts[False]
+    _, high = difference_interval(gaps.to_numpy(dtype=np.float64))
+    means = instruction_frame(applicable, updated=False).set_index("label")["mean"]
+    ends = [means[means.index.str.endswith("final digit")].max(), means[means.index.isin(_FAMILIAR)].min()]
+    note = f"Single instructions overlap: the best digit has {ends[0]:.2f}, the worst of the others {ends[1]:.2f}."
+    recomputed = {
+        "digits": round(float(parts[True].mean()), 3),
+        "docstrings, annotations": round(float(parts[False].mean()), 3),
+    }
+    return Outcome(recomputed, holds(bool(high < 0)), note if ends[0] > ends[1] else "")
+
+
+def instructions_vary(data: Evidence, printed: str, model: str) -> Outcome:
+    """The intervals of the best and the worst followed instruction do not meet."""
+    applicable, reason = _applicable(data, model)
+    if applicable is None:
+        return unchecked(reason)
+    frame = instruction_frame(applicable, updated=False).dropna()
+    best, worst = frame.iloc[0], frame.iloc[-1]
+    recomputed = {row["label"]: round(float(row["mean"]), 3) for row in (best, worst)}
+    return Outcome(recomputed, holds(bool(best["low"] > worst["high"])), f"Of {len(frame)} instructions.")
+
+
+def _applicable(data: Evidence, row: str) -> tuple[pd.DataFrame | None, str]:
+    """The verdicts on a model's history answers whose objects are there, or why there are none."""
+    if row not in data.known:
+        return None, f"the outputs of {row} are not at hand."
+    verdicts = data.verdicts[row]
+    return verdicts[verdicts["verdict"] != Verdict.ABSENT.value].assign(
+        held=verdicts["verdict"] == Verdict.PASS.value
+    ), ""
+
+
+def _long(model: ScoredModel, number: int) -> bool:
+    return len(model.dialogues[number].sessions) == _LONGEST
+
+
+def _lines(data: Evidence) -> Iterator[tuple[str, pd.DataFrame]]:
+    for row, model in data.known.items():
+        yield row, count_frame({row: model})
+
+
+def _ends(data: Evidence) -> dict[str, float]:
+    return {row: float(lines.loc[lines["sessions"] == _LONGEST, "mean"].iloc[0]) for row, lines in _lines(data)}

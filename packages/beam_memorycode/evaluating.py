@@ -1,0 +1,125 @@
+"""A whole run on MemoryCode: what is on file stays, what is missing is asked for, and all of it ends in output files.
+
+Scoring is not done here: it reads the files (`beam_memorycode.outputs`), as it reads the authors'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from beam_memorycode.dialogues import Dialogue
+from beam_memorycode.output_store import OutputFolder, RunManifest
+from beam_memorycode.running import PART, work_through
+from beam_memorycode.setups import PUBLISHED, Setup, possible
+from beamlib.evaluate.calling import resolved
+from beamlib.llm.endpoints import load_models
+from beamlib.params import RunParameters
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run has to do: its folders by arm, and the setups that each dialogue is still to be asked in.
+
+    `left_out` has the ids of the dialogues that a setup cannot be asked about, for want of texts.
+    """
+
+    parameters: RunParameters
+    folders: Mapping[str, OutputFolder]
+    wanted: Sequence[tuple[Dialogue, tuple[Setup, ...]]]
+    left_out: Mapping[Setup, tuple[int, ...]]
+
+    def folder(self, setup: Setup) -> OutputFolder:
+        """The folder that a setup's answers go to."""
+        return self.folders[_arm(setup)]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run left: the folder of outputs and the manifest of each setup, and whom it could not be asked about."""
+
+    parameters: RunParameters
+    folders: Mapping[Setup, Path]
+    manifests: Mapping[Setup, RunManifest]
+    left_out: Mapping[Setup, tuple[int, ...]]
+
+
+def chosen(dialogues: Sequence[Dialogue], most: int) -> list[Dialogue]:
+    """At most so many dialogues of each number of sessions, by id; 0 for all.
+
+    Of a bundle that was published without all texts, those that have them come first.
+    """
+    if not most:
+        return list(dialogues)
+    groups: dict[int, list[Dialogue]] = {}
+    for dialogue in sorted(dialogues, key=lambda one: (not one.has_texts, one.id)):
+        groups.setdefault(len(dialogue.sessions), []).append(dialogue)
+    return sorted((one for group in groups.values() for one in group[:most]), key=lambda one: one.id)
+
+
+def plan_all(
+    dialogues: Sequence[Dialogue],
+    setups: Sequence[Setup],
+    parameters: RunParameters,
+    known: Sequence[Dialogue] = (),
+) -> Plan:
+    """Find out what is missing; nothing is asked or written. `known` are further dialogues whose answers may stay."""
+    parameters = resolved(parameters)
+    left_out = {setup: tuple(one.id for one in dialogues if not possible(one, setup)) for setup in setups}
+    asked = {one.id for one in dialogues}
+    anew = {(setup, number) for setup in setups for number in asked} if parameters.calls == "refresh" else set()
+    folders: dict[str, OutputFolder] = {}
+    for setup in setups:
+        arm = _arm(setup)
+        if arm not in folders:
+            folders[arm] = OutputFolder(arm, parameters)
+            folders[arm].open([*dialogues, *(one for one in known if one.id not in asked)], anew)
+        folders[arm].left_out[setup] = left_out[setup]
+    missing = [
+        (one, tuple(s for s in setups if possible(one, s) and not folders[_arm(s)].has(s, one))) for one in dialogues
+    ]
+    return Plan(parameters, folders, [one for one in missing if one[1]], left_out)
+
+
+def run_all(
+    dialogues: Sequence[Dialogue],
+    setups: Sequence[Setup],
+    parameters: RunParameters,
+    *,
+    known: Sequence[Dialogue] = (),
+    command: str = "",
+    quiet: bool = False,
+) -> Ran:
+    """Ask every dialogue in every setup, and write the answers; what is on file by the same hashes is not asked again.
+
+    With models nothing is called before `parameters.confirm_cost`. `known` are further dialogues of the data, whose
+    answers on file may stay. `command` is the shell command that records what a replay misses. A run that is killed
+    goes on where it was: no call whose reply arrived is made twice.
+    """
+    plan = plan_all(dialogues, setups, parameters, known)
+    for folder in plan.folders.values():
+        folder.begin()
+    if parameters.models:
+        load_models(Path(parameters.models)).keep(Path(parameters.run) / PART)
+    by_id = {one.id: one for one in dialogues}
+    try:
+        for work in work_through(plan.wanted, plan.parameters, command, quiet=quiet):
+            for number, answers in work.items():
+                for setup, found in answers.items():
+                    plan.folder(setup).take(by_id[number], setup, found)
+    finally:
+        for folder in plan.folders.values():
+            folder.write_manifest()
+    written = {arm: folder.close() for arm, folder in plan.folders.items()}
+    return Ran(
+        plan.parameters,
+        {setup: plan.folder(setup).path for setup in setups},
+        {setup: written[_arm(setup)] for setup in setups},
+        plan.left_out,
+    )
+
+
+def _arm(setup: Setup) -> Setup | Literal[""]:
+    return "" if setup in PUBLISHED else setup

@@ -1,0 +1,311 @@
+"""`beamlib memorycode generate`: templates drawn, conversations written, dialogues in the authors' layout.
+
+`<out>/dataset/dialogue_<id>.json`, `<out>/topics.json` (the seeds), `<out>/generation.json` (the order, who wrote it,
+each dialogue's SHA-256), and with models `<out>/calls/dialogue_<id>.sqlite`. A run that is killed goes on where it was:
+a dialogue that `generation.json` lists is not written again, and no call is paid for twice.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from beam_memorycode.bank import topics_json
+from beam_memorycode.conversing import conversation_prompt, hold_conversations
+from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue
+from beam_memorycode.loading import DATASET, Item, write_dialogue
+from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
+from beam_memorycode.recipe import RECIPES
+from beam_memorycode.templates import MOST_SESSIONS, draw_template, with_texts
+from beam_offline import OFFLINE_NAME
+from beamlib.cli.arguments import agreed
+from beamlib.data.sources import RECORD, refuse_data
+from beamlib.errors import UserError
+from beamlib.files import read_json, sha256, sha256_of_file, write_json
+from beamlib.llm.client import EndpointModel
+from beamlib.llm.endpoints import Endpoint, keys_kept_out, load_models
+from beamlib.llm.model import Model, ModelError, run
+from beamlib.llm.prompts import check_overrides, prompt_file, render
+from beamlib.llm.retrying import Careful
+from beamlib.llm.stored_model import CallStore, Mode, StoredModel
+
+TOPICS, CALLS = "topics.json", "calls"
+_HERE = Path(__file__).parent
+_TEMPLATE_CODE = ("agenda.py", "bank.py", "recipe.py", "talk.py", "templates.py", "wordings.py")
+_TOGETHER = 8  # dialogues that are waited for at a time; the endpoint's own lanes bound its calls
+_CHARACTERS_PER_TOKEN, _TOKENS_PER_WORD = 4.2, 1.4
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be generated: `per_count` dialogues (30 in the published set) of each number of sessions in `counts`.
+
+    Without `models` (a models file, role `speaker`) the offline writer writes. `calls` and `yes` are as in `beamlib
+    generate`: nothing is called before `yes`.
+    """
+
+    out: Path
+    seed: int = 7
+    recipe: str = "paper"
+    counts: Sequence[int] = SESSION_COUNTS
+    per_count: int = 1
+    models: Path | None = None
+    calls: Mode | str = "record"
+    prompts: Path | None = None
+    yes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One dialogue of an order: its id, its number of sessions, and its number (1-based) among those."""
+
+    id: int
+    sessions: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What came of an order: ids written now, ids that were there, and why others have not been written."""
+
+    written: tuple[int, ...]
+    there: tuple[int, ...]
+    failed: tuple[str, ...]
+
+
+def wanted_dialogues(order: Order) -> list[Wanted]:
+    """The dialogues of an order, ids from 1 by number of sessions, as published. Bad numbers are a `UserError`."""
+    for count in order.counts:
+        if not 1 <= count <= MOST_SESSIONS:
+            raise UserError(f"counts: {count} is no number of sessions; name numbers from 1 to {MOST_SESSIONS}.")
+    if not order.counts:
+        raise UserError("counts: no number of sessions is named; name at least one.")
+    if order.per_count < 1:
+        raise UserError(f"per_count is {order.per_count}; write at least one dialogue of each number of sessions.")
+    pairs = [(count, number) for count in sorted(set(order.counts)) for number in range(1, order.per_count + 1)]
+    return [Wanted(place, *pair) for place, pair in enumerate(pairs, start=1)]
+
+
+def fulfil(order: Order) -> Generated:
+    """Write what was ordered and say so; the `UserError` at the end names what could not be written."""
+    endpoint = _check(order)
+    refuse_data(order.out)
+    wanted = wanted_dialogues(order)
+    record = _Record.open(order, _made_by(order, endpoint))
+    pending = [one for one in wanted if not record.holds(order.out, one)]
+    if endpoint is not None and order.calls != "replay" and pending:
+        print(estimate([_template(order, one).dialogue for one in pending], endpoint, order.prompts))
+        order = replace(order, yes=agreed(order.yes))
+        EndpointModel("speaker", endpoint).ready()
+    started, run_id = time.monotonic(), uuid.uuid4().hex
+    print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
+    record.write(order.out)
+    write_json(order.out / TOPICS, topics_json())
+    with keys_kept_out(order.out, str(order.models or "")):
+        done, failed = _write_all(order, endpoint, pending, record, run_id)
+    there = tuple(one.id for one in wanted if one not in pending)
+    print(
+        f"{order.out / DATASET}: {len(done)} dialogue(s) written, {len(there)} there before, {len(failed)} not "
+        f"written, in {time.monotonic() - started:.0f} s"
+    )
+    if failed:
+        raise UserError(
+            f"{order.out}: {len(failed)} of {len(wanted)} dialogues are not written, the first for this reason: "
+            f"{failed[0]}; the same command asks again what may pass, and with --calls refresh all of these dialogues."
+        )
+    return Generated(tuple(done), there, tuple(failed))
+
+
+def estimate(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompts: Path | None = None) -> str:
+    """What writing `dialogues` would call and cost, in a sentence; what is stored already is counted as well."""
+    calls, characters, words = 0, 0, 0
+    for dialogue in dialogues:
+        for place, session in enumerate(dialogue.sessions):
+            messages = render(PROMPT, conversation_prompt(dialogue, place).variables, prompts)
+            characters += sum(len(message["content"]) for message in messages)
+            words += WORDS[session.length]
+            calls += 1
+    given, written = characters / _CHARACTERS_PER_TOKEN, words * _TOKENS_PER_WORD
+    dollars = (given * endpoint.input_price + written * endpoint.output_price) / 1_000_000
+    return (
+        f"speaker {endpoint.model}: about {calls:,d} calls for {len(dialogues):,d} dialogue(s), {given:,.0f} input and "
+        f"{written:,.0f} output tokens, {dollars:,.2f} US dollars; replies asked for again come on "
+        "top, and those that are stored from an earlier run are counted as well though not paid again."
+    )
+
+
+def _check(order: Order) -> Endpoint | None:
+    """The speaker's endpoint, None for the offline writer; a mistake in the order is a `UserError`."""
+    for option, value, known in (("recipe", order.recipe, RECIPES), ("--calls", order.calls, get_args(Mode))):
+        if value not in known:
+            raise UserError(f"{option}: {value!r:.80} does not exist; choose one of {', '.join(known)}.")
+    if order.models is None:
+        for option, given in (("--prompts", order.prompts is not None), ("--calls", order.calls != "record")):
+            if given:
+                raise UserError(f"{option}: the offline writer asks no model; name a models file by --models as well.")
+        return None
+    if order.prompts is not None:
+        check_overrides(order.prompts)
+    return load_models(order.models).author("speaker")
+
+
+def _made_by(order: Order, endpoint: Endpoint | None) -> dict[str, Any]:
+    """What the dialogues rest on beside the order."""
+    bank = [f"bank/{path.name}" for path in (_HERE / "bank").glob("*.toml")]
+    templates = [*bank, *_TEMPLATE_CODE]
+    if endpoint is None:
+        return {"author": OFFLINE_NAME, "rules": _hash([*templates, "writer.py"])}
+    prompt = prompt_file(PROMPT, order.prompts).sha256
+    return {"author": endpoint.settings, "rules": _hash(templates), "prompt": prompt}
+
+
+def _hash(names: Sequence[str]) -> str:
+    return sha256("".join(f"{name} {sha256_of_file(_HERE / name)}\n" for name in sorted(names)))
+
+
+@dataclass
+class _Record:
+    """`generation.json`: the order and, by id, what has been written of it."""
+
+    order: dict[str, Any]
+    dialogues: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, order: Order, made_by: dict[str, Any]) -> _Record:
+        """The record in `order.out`, or a new one; that of another order is a `UserError`."""
+        told = {
+            "seed": order.seed,
+            "recipe": order.recipe,
+            "counts": sorted(set(order.counts)),
+            "per_count": order.per_count,
+            **made_by,
+        }
+        path = order.out / RECORD
+        if not path.exists():
+            if (order.out / TOPICS).exists():
+                raise UserError(f"{order.out / TOPICS}: was not generated here; choose another folder.")
+            return cls(told)
+        value = read_json(path)
+        try:
+            held = value["order"]
+            dialogues = {int(row["id"]): {**row, "sha256": str(row["sha256"])} for row in value["dialogues"]}
+            differs = [name for name in sorted({*told, *held}) if told.get(name) != held.get(name)]
+        except (KeyError, TypeError, ValueError):
+            raise UserError(f"{path}: not the record of a generation; choose another folder, or delete it.") from None
+        if differs:
+            was, now_is = (f"{values.get(differs[0])!r:.80}" for values in (held, told))
+            raise UserError(
+                f"{path}: the folder holds another order ({differs[0]} is {was} there and {now_is} now); choose "
+                "another folder, or delete this one."
+            )
+        return cls(told, dialogues)
+
+    def holds(self, out: Path, one: Wanted) -> bool:
+        """Whether the dialogue is finished and as it was written; one that was changed since is a `UserError`."""
+        path = _path(out, one)
+        row = self.dialogues.get(one.id)
+        if row is None or not path.exists():
+            return False
+        if row["sha256"] != sha256_of_file(path):
+            raise UserError(f"{path}: changed since it was generated; delete it to have it written again.")
+        return True
+
+    def add(self, out: Path, one: Wanted) -> None:
+        """Count a dialogue as finished."""
+        self.dialogues[one.id] = {
+            "id": one.id,
+            "sessions": one.sessions,
+            "number": one.number,
+            "sha256": sha256_of_file(_path(out, one)),
+        }
+        self.write(out)
+
+    def write(self, out: Path) -> None:
+        """Write the record, atomically."""
+        rows = [self.dialogues[number] for number in sorted(self.dialogues)]
+        write_json(out / RECORD, {"order": self.order, "dialogues": rows})
+
+
+def _path(out: Path, one: Wanted) -> Path:
+    return out / DATASET / f"dialogue_{one.id}.json"
+
+
+def _template(order: Order, one: Wanted) -> Item:
+    return draw_template(one.id, seed=order.seed, name=order.recipe, sessions=one.sessions, number=one.number)
+
+
+def _write_all(
+    order: Order, endpoint: Endpoint | None, pending: Sequence[Wanted], record: _Record, run_id: str
+) -> tuple[list[int], list[str]]:
+    """Write what is pending; the ids written and the reasons of the rest."""
+    done: list[int] = []
+    failed: list[str] = []
+    # The offline writer is bound by the processor; with an endpoint one mostly waits.
+    pool = ThreadPoolExecutor(_TOGETHER if endpoint else 1)
+    try:
+        reasons = pool.map(lambda one: _write_one(order, endpoint, one, run_id), pending)
+        for one, reason in zip(pending, reasons, strict=True):
+            if reason:
+                failed.append(reason)
+                continue
+            record.add(order.out, one)
+            done.append(one.id)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # who interrupts need not wait for dialogues to be finished
+    return done, failed
+
+
+def _write_one(order: Order, endpoint: Endpoint | None, one: Wanted, run_id: str) -> str:
+    """Write a dialogue whole, or say why it could not be written."""
+    item = _template(order, one)
+    with _open_speaker(order, endpoint, one, run_id) as model:
+        texts = run(hold_conversations(model, item.dialogue))
+    for place, text in enumerate(texts, start=1):
+        if isinstance(text, ModelError):
+            return f"dialogue {one.id}, session {place} of {one.sessions}: {text.reason}".rstrip(".")
+    write_dialogue(order.out, with_texts(item, [text for text in texts if isinstance(text, str)]))
+    return ""
+
+
+@contextmanager
+def _open_speaker(order: Order, endpoint: Endpoint | None, one: Wanted, run_id: str) -> Iterator[Model]:
+    """Who writes a dialogue; with an endpoint its calls go through the dialogue's own store."""
+    if endpoint is None:
+        yield OfflineWriter()
+        return
+    mode: Any = order.calls
+    path = order.out / CALLS / f"dialogue_{one.id}.sqlite"
+    with CallStore(path, read_only=mode == "replay", run_id=run_id) as store:
+        yield Careful(
+            StoredModel(
+                EndpointModel("speaker", endpoint, prompts=order.prompts),
+                store,
+                mode,
+                role="speaker",
+                conversation=f"dialogue {one.id}",
+                command=_command(order),
+                confirmed=order.yes,
+            )
+        )
+
+
+def _command(order: Order) -> str:
+    """The command line that records what `order` needs; what is empty is left out."""
+    given = {
+        "--out": order.out,
+        "--seed": order.seed,
+        "--recipe": order.recipe,
+        "--counts": ",".join(str(count) for count in sorted(set(order.counts))),
+        "--per-count": order.per_count,
+        "--models": order.models or "",
+        "--prompts": order.prompts or "",
+    }
+    words = [word for option, value in given.items() if value != "" for word in (option, str(value))]
+    return shlex.join(["beamlib", "memorycode", "generate", *words, "--yes"])

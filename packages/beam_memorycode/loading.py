@@ -1,0 +1,232 @@
+"""Reading and writing dialogues: the authors' folder layout, and the compact bundle (one JSON line per dialogue).
+
+A *data folder* is one of: a folder of `dialogue_<id>.json`; a folder with `dataset/` in it and perhaps
+`outputs/<model>/` (the authors' repository, or what `beamlib memorycode generate` writes); or a bundle
+(`templates.jsonl.gz`, with `texts.jsonl.gz` and `outputs_<model>.jsonl.gz` where they were published).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
+
+from beam_memorycode.ast_reading import json_lines, numbered_files, read_bounded
+from beam_memorycode.dialogues import Context, Dialogue, Length, Mention, Session, Topic, TopicType
+from beam_memorycode.gold import Condition, DialogueRules, Kind, Rule
+from beamlib.errors import UserError
+from beamlib.files import write_json
+
+DATASET = "dataset"
+TEMPLATES, TEXTS = "templates.jsonl.gz", "texts.jsonl.gz"
+NOTHING = -1
+"""Stands in the files where a session has no instruction, or no filler."""
+
+_DIALOGUE_FILE = re.compile(r"dialogue_([0-9]{1,9})\.json")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A dialogue, and apart from it how answers to its queries are checked."""
+
+    dialogue: Dialogue
+    rules: DialogueRules
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)  # files hold fields that nothing here depends on
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_left_out(cls, value: Any) -> Any:
+        return {name: one for name, one in value.items() if one is not None} if isinstance(value, dict) else value
+
+
+class _Context(_Strict):
+    mentor: StrictStr = ""
+    mentee: StrictStr = ""
+    company: StrictStr = ""
+    mentor_persona: StrictStr = ""
+    mentee_persona: StrictStr = ""
+
+
+_Condition = StrictStr | StrictBool | tuple[StrictStr, StrictBool]
+
+
+class _Session(_Strict):
+    type: list[TopicType] = []
+    topic: list[StrictStr] = []
+    session_regex: list[tuple[Kind, _Condition]] = []
+    session_eval_query: list[StrictStr] = []
+    history_regex: list[tuple[Kind, _Condition]] = []
+    history_eval_query: list[StrictStr] = []
+    session_length: Length = "medium"
+    text: StrictStr | None = None
+
+
+class _TextLine(_Strict):
+    dialogue_id: StrictInt
+    texts: list[StrictStr]
+
+
+class _File(_Strict):
+    context: _Context = _Context()
+    instructions: list[list[list[StrictInt] | StrictInt]] = []
+    fillers: list[StrictInt | None] = []
+    sessions: list[_Session] = Field(min_length=1)
+
+
+def load_dialogues(folder: Path) -> list[Item]:
+    """All dialogues of a data folder, by id. Bad input is a `UserError` that names file, field, value and remedy."""
+    if (folder / TEMPLATES).is_file():
+        return _load_bundle(folder)
+    if (folder / DATASET).is_dir():
+        folder = folder / DATASET
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; give one of dialogue_<id>.json files.")
+    files = numbered_files(folder, _DIALOGUE_FILE)
+    if not files:
+        raise UserError(f"{folder}: holds neither dialogue_<id>.json files nor {TEMPLATES}; give a folder that does.")
+    return [_item(number, read_bounded(files[number]), str(files[number])) for number in sorted(files)]
+
+
+def load_dialogue(path: Path) -> Item:
+    """One dialogue of the authors' layout; its id is in the file's name."""
+    found = _DIALOGUE_FILE.fullmatch(path.name)
+    if found is None:
+        raise UserError(f"{path}: the file name is not dialogue_<id>.json; rename it.")
+    return _item(int(found[1]), read_bounded(path), str(path))
+
+
+def _load_bundle(folder: Path) -> list[Item]:
+    texts = _texts(folder / TEXTS) if (folder / TEXTS).is_file() else {}
+    items = []
+    for place, row in enumerate(json_lines(folder / TEMPLATES), start=1):
+        where = f"{folder / TEMPLATES}: line {place}"
+        number = row.get("dialogue_id") if isinstance(row, dict) else None
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise UserError(f"{where}: dialogue_id is {number!r:.40} where a whole number belongs; correct it.")
+        items.append(_item(number, row, where, texts.get(number)))
+    ids = [item.dialogue.id for item in items]
+    if len(set(ids)) < len(ids):
+        raise UserError(f"{folder / TEMPLATES}: dialogue_id {max(ids, key=ids.count)} occurs twice; remove one.")
+    return sorted(items, key=lambda item: item.dialogue.id)
+
+
+def _texts(path: Path) -> dict[int, list[str]]:
+    """What is said in the sessions of a bundle's dialogues, by dialogue id."""
+    texts = {}
+    for place, row in enumerate(json_lines(path), start=1):
+        try:
+            found = _TextLine.model_validate(row)
+        except ValidationError as error:
+            field = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the line"
+            raise UserError(f"{path}: line {place}: {field} is missing or wrong; fetch the file again.") from None
+        texts[found.dialogue_id] = found.texts
+    return texts
+
+
+def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -> Item:
+    try:
+        file = _File.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise UserError(f"{where}: {field} is {first['input']!r:.60}: {first['msg']}; correct it.") from None
+    if texts is not None and len(texts) != len(file.sessions):
+        raise UserError(f"{where}: {len(file.sessions)} sessions, but {TEXTS} has {len(texts)} for it; correct one.")
+    sessions = []
+    for place, session in enumerate(file.sessions):
+        text = session.text if texts is None else texts[place]
+        sessions.append(_session(session, _mentions(file, place, where), _filler(file, place), text, place, where))
+    last = file.sessions[-1]
+    if bool(last.history_regex) != bool(last.history_eval_query):
+        raise UserError(
+            f"{where}: of history_regex and history_eval_query the last session has only one; add the other."
+        )
+    context = Context(**file.context.model_dump())
+    dialogue = Dialogue(number, context, tuple(sessions), tuple(last.history_eval_query))
+    rules = tuple(tuple(_rule(rule) for rule in session.session_regex) for session in file.sessions)
+    return Item(dialogue, DialogueRules(number, rules, tuple(_rule(rule) for rule in last.history_regex)))
+
+
+def _session(
+    session: _Session, mentions: tuple[Mention, ...], filler: int | None, text: str | None, place: int, where: str
+) -> Session:
+    count = len(session.session_regex)
+    topics = tuple(Topic(*pair) for pair in zip(session.type, session.topic, strict=False))
+    coding = sum(topic.coding for topic in topics)
+    # Where a file leaves topics or mentions out, its answers can be scored all the same.
+    for name, length in (
+        ("session_eval_query", len(session.session_eval_query)),
+        ("topic", coding if session.topic or session.type else count),
+        ("instructions", len(mentions) or count),
+        ("type", len(session.type) - len(session.topic) + count),
+    ):
+        if length != count:
+            raise UserError(
+                f"{where}: sessions.{place}: {name} does not agree with the {count} entries of session_regex; "
+                "correct one of the two."
+            )
+    return Session(topics, mentions, tuple(session.session_eval_query), session.session_length, filler, text)
+
+
+def _mentions(file: _File, place: int, where: str) -> tuple[Mention, ...]:
+    if not file.instructions:
+        return ()
+    if len(file.instructions) != len(file.sessions):
+        raise UserError(
+            f"{where}: instructions has {len(file.instructions)} entries for {len(file.sessions)} sessions; correct it."
+        )
+    found = []
+    for entry in file.instructions[place]:
+        if entry == NOTHING:
+            continue
+        if not isinstance(entry, list) or len(entry) != 2:
+            raise UserError(f"{where}: instructions.{place} is {entry!r:.40}, not [id, value index]; correct it.")
+        found.append(Mention(*entry))
+    return tuple(found)
+
+
+def _filler(file: _File, place: int) -> int | None:
+    filler = file.fillers[place] if place < len(file.fillers) else NOTHING
+    return None if filler == NOTHING else filler
+
+
+def _rule(rule: tuple[Kind, Condition]) -> Rule:
+    return Rule(*rule)
+
+
+def dialogue_json(item: Item) -> dict[str, Any]:
+    """A dialogue as the authors' files hold it; the `history_*` fields are filled in the last session alone."""
+    dialogue, rules = item.dialogue, item.rules
+    sessions = []
+    for place, (session, checks) in enumerate(zip(dialogue.sessions, rules.sessions, strict=True)):
+        last = place == len(dialogue.sessions) - 1
+        row: dict[str, Any] = {
+            "type": [topic.type for topic in session.topics],
+            "topic": [topic.text for topic in session.topics],
+            "session_regex": [rule.as_json for rule in checks],
+            "session_eval_query": list(session.queries),
+            "history_regex": [rule.as_json for rule in rules.history] if last else [],
+            "history_eval_query": list(dialogue.queries) if last else [],
+            "session_length": session.length,
+        }
+        sessions.append(row if session.text is None else {**row, "text": session.text})
+    context = dialogue.context
+    return {
+        "context": {name: getattr(context, name) for name in _Context.model_fields},
+        "instructions": [
+            [[one.instruction, one.value] for one in session.mentions] or [NOTHING] for session in dialogue.sessions
+        ],
+        "fillers": [NOTHING if session.filler is None else session.filler for session in dialogue.sessions],
+        "sessions": sessions,
+    }
+
+
+def write_dialogue(folder: Path, item: Item) -> Path:
+    """Write `<folder>/dataset/dialogue_<id>.json`, atomically."""
+    return write_json(folder / DATASET / f"{item.dialogue.name}.json", dialogue_json(item))

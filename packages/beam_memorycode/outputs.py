@@ -1,0 +1,198 @@
+"""What models answered: the authors' `output_<id>.json`, and the compact bundle's lines.
+
+An answer is a text, or None where a call failed: such an answer is unscored, never a zero.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from beam_memorycode.ast_reading import MOST_BYTES, json_lines, numbered_files, read_bounded
+from beam_memorycode.dialogues import Dialogue
+from beamlib.errors import UserError
+from beamlib.files import parse_json, write_json
+
+OUTPUTS = "outputs"
+"""The folder of models' outputs in a data folder."""
+
+Answers = tuple[str | None, ...]
+
+_OUTPUT_FILE = re.compile(r"output_([0-9]{1,9})\.json")
+_BUNDLE_OUTPUTS = re.compile(r"outputs_(.+)\.jsonl\.gz")
+_FIELDS = {
+    "instruction": "instruction_model_output",
+    "session": "session_model_output",
+    "history": "history_model_output",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """The answers to one dialogue's queries; a setup that was not run is None.
+
+    `instruction` and `session` hold one tuple per session, one answer per query of that session. In the instruction
+    setup answer *j* is to the session's instruction *j* alone. `history` holds one answer per query of the dialogue.
+    """
+
+    dialogue_id: int
+    instruction: tuple[Answers, ...] | None = None
+    session: tuple[Answers, ...] | None = None
+    history: Answers | None = None
+
+
+def find_outputs(folder: Path) -> dict[str, Path]:
+    """The models' outputs in a data folder, by model name; see `outputs.read_outputs` for what the paths are."""
+    if folder.is_dir():
+        names = {path: _BUNDLE_OUTPUTS.fullmatch(path.name) for path in sorted(folder.iterdir())}
+        if bundled := {found[1]: path for path, found in names.items() if found}:
+            return bundled
+    if folder.name != OUTPUTS and (folder / OUTPUTS).is_dir():
+        folder = folder / OUTPUTS
+    if not folder.is_dir():
+        return {}
+    if any(folder.glob("output_*.json")):  # one model's, whatever lies in folders beside them
+        return {folder.resolve().name: folder}
+    return {path.name: path for path in sorted(folder.iterdir()) if path.is_dir() and any(path.glob("output_*.json"))}
+
+
+def outputs_in(path: Path, model: str = "") -> dict[str, Path]:
+    """The models' outputs at `path` by name, only those of `model` where it is given; none is a `UserError`.
+
+    `path` is one model's outputs, a folder with several models', or a bundle.
+    """
+    found = {path.name: path} if path.is_file() else find_outputs(path)
+    if not found:
+        raise UserError(f"{path}: holds no model's outputs; give a folder of output_<id>.json files.")
+    if model and model not in found:
+        raise UserError(f"--model: {path} holds no outputs of {model!r:.80}; choose one of {', '.join(found)}.")
+    return {model: found[model]} if model else found
+
+
+def read_outputs(path: Path, dialogues: Iterable[Dialogue]) -> dict[int, Outputs]:
+    """A model's outputs by dialogue id, each checked against its dialogue.
+
+    `path` is a folder of `output_<id>.json`, or a bundle's `outputs_<model>.jsonl.gz` (its instruction answers lie
+    beside it, one per instruction and value). Outputs of dialogues that are not among `dialogues` are left out. Bad
+    input is a `UserError`.
+    """
+    known = {dialogue.id: dialogue for dialogue in dialogues}
+    if path.is_file():
+        return _read_bundle(path, known)
+    if not path.is_dir():
+        raise UserError(f"{path}: no such folder or file; give a folder of output_<id>.json files.")
+    files = numbered_files(path, _OUTPUT_FILE)
+    if not files:
+        raise UserError(f"{path}: holds no output_<id>.json file; give the folder of one model's outputs.")
+    outputs = {number: _of_file(files[number], known[number]) for number in sorted(files) if number in known}
+    if not outputs:
+        raise UserError(f"{path}: none of its {len(files)} outputs belongs to one of the dialogues; give theirs.")
+    return outputs
+
+
+def write_outputs(folder: Path, outputs: Outputs) -> Path:
+    """Write `<folder>/output_<id>.json` in the authors' layout, atomically; a setup that was not run has no field."""
+    setups = {"instruction": outputs.instruction, "session": outputs.session}
+    count = max([len(one) for one in setups.values() if one is not None], default=1)
+    sessions: list[dict[str, Any]] = [
+        {_FIELDS[name]: list(one[place]) for name, one in setups.items() if one is not None} for place in range(count)
+    ]
+    if outputs.history is not None:
+        for session in sessions[:-1]:
+            session[_FIELDS["history"]] = []
+        sessions[-1][_FIELDS["history"]] = list(outputs.history)
+    return write_json(folder / f"output_{outputs.dialogue_id}.json", {"sessions": sessions})
+
+
+def _of_file(path: Path, dialogue: Dialogue) -> Outputs:
+    value = read_bounded(path)
+    sessions = value.get("sessions") if isinstance(value, dict) else None
+    if not isinstance(sessions, list) or not all(isinstance(session, dict) for session in sessions) or not sessions:
+        raise UserError(f"{path}: holds no list `sessions` of objects; restore the file.")
+    per_session: dict[str, tuple[Answers, ...] | None] = {}
+    for setup in ("instruction", "session"):
+        field = _FIELDS[setup]
+        if not any(session.get(field) for session in sessions):  # left out, null or empty all over: not run
+            per_session[setup] = None
+            continue
+        rows = [session.get(field) or [] for session in sessions]
+        per_session[setup] = _per_session(rows, dialogue, f"{path}: {field}")
+    field = _FIELDS["history"]
+    history = None
+    if sessions[-1].get(field):
+        history = _answers(sessions[-1][field], len(dialogue.queries), f"{path}: {field} of the last session")
+    return Outputs(dialogue.id, per_session["instruction"], per_session["session"], history)
+
+
+def _per_session(rows: Any, dialogue: Dialogue, where: str) -> tuple[Answers, ...]:
+    if not isinstance(rows, list):
+        raise UserError(f"{where}: not a list of sessions; restore the file.")
+    if len(rows) != len(dialogue.sessions):
+        raise UserError(
+            f"{where}: {len(rows)} sessions where {dialogue.name} has {len(dialogue.sessions)}; give the outputs of "
+            "these dialogues."
+        )
+    return tuple(
+        _answers(row, len(session.queries), f"{where} of session {place}")
+        for place, (row, session) in enumerate(zip(rows, dialogue.sessions, strict=True))
+    )
+
+
+def _answers(value: Any, count: int, where: str) -> Answers:
+    if not isinstance(value, list) or not all(answer is None or isinstance(answer, str) for answer in value):
+        raise UserError(f"{where}: not a list of texts; restore the file.")
+    if len(value) != count:
+        raise UserError(f"{where}: {len(value)} answers to {count} queries; they are matched by place, so add a null.")
+    return tuple(value)
+
+
+def _read_bundle(path: Path, known: Mapping[int, Dialogue]) -> dict[int, Outputs]:
+    values = _instruction_answers(path)
+    outputs: dict[int, Outputs] = {}
+    for place, row in enumerate(json_lines(path), start=1):
+        where = f"{path}: line {place}"
+        if not isinstance(row, dict) or not {"dialogue_id", "session_outputs", "history_outputs"} <= row.keys():
+            raise UserError(f"{where}: lacks dialogue_id, session_outputs or history_outputs; fetch the file again.")
+        number = row["dialogue_id"]
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise UserError(
+                f"{where}: dialogue_id is {number!r:.40} where a whole number belongs; fetch the file again."
+            )
+        if number in outputs:
+            raise UserError(f"{where}: dialogue_id {number} occurs twice; remove one of the two lines.")
+        dialogue = known.get(number)
+        if dialogue is None:
+            continue
+        instruction = None
+        if values is not None:
+            rows = [[values.get(f"{m.instruction}.{m.value}") for m in one.mentions] for one in dialogue.sessions]
+            instruction = _per_session(rows, dialogue, f"{where}: instruction outputs")
+        session = _per_session(row["session_outputs"], dialogue, f"{where}: session_outputs")
+        history = _answers(row["history_outputs"], len(dialogue.queries), f"{where}: history_outputs")
+        outputs[dialogue.id] = Outputs(dialogue.id, instruction, session, history)
+    if not outputs:
+        raise UserError(f"{path}: none of its outputs belongs to one of the dialogues; give theirs.")
+    return outputs
+
+
+def _instruction_answers(path: Path) -> dict[str, str] | None:
+    """The bundle's instruction answers by `<instruction>.<value>`, None where they were not published."""
+    beside = path.with_name("instruction_" + path.name.removesuffix(".jsonl.gz") + ".json.gz")
+    if not beside.is_file():
+        return None
+    try:
+        with gzip.open(beside, "rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"longer than {MOST_BYTES:,} bytes")
+        value = parse_json(data.decode("utf-8"))
+    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"{beside}: damaged ({error}); fetch the file again.") from None
+    if not isinstance(value, dict) or not all(isinstance(answer, str) for answer in value.values()):
+        raise UserError(f"{beside}: not an object of texts; fetch the file again.")
+    return value

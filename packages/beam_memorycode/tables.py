@@ -1,0 +1,152 @@
+"""The tables of the MemoryCode report, in the looks of `beamlib.report.tables`: Table 4, own runs, variants, orders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from beam_claims.values import rounded
+from beam_memorycode.averages import COLUMNS, ORDERS, Order, Summary
+from beam_memorycode.published import COLUMN_LABELS, Cell, Published
+from beam_memorycode.scored import ScoredModel
+from beam_memorycode.scoring import VARIANTS, Variant
+from beam_offline import OFFLINE_NAME
+from beamlib.report.table import Block, BlockTable
+from beamlib.report.tables import NOTHING
+
+PROTOCOL = "Scored by rules on parsed code; an answer counts by the mean share of applicable rules that it follows."
+
+_TABLE4_NOTES = (
+    "Percent ± standard error over dialogues. Published rows: 360 dialogues, 210 of them short and 150 long.",
+)
+_RECOMPUTED_NOTES = (
+    "Averaging: dialogue-mean, the paper's. Difference: recomputed, rounded as printed, less published (mean, standard "
+    "error).",
+    "n: dialogues with a score; unscored: answers never given; not Python: answers that do not parse.",
+)
+
+
+def table4(models: Sequence[ScoredModel], revision: str, published: Published | None = None) -> BlockTable:
+    """Table 4: what was printed, and beside it what the outputs at hand give, for each of the paper's models.
+
+    A model of the paper whose outputs are not at hand has its printed row alone; models without a row are left out.
+    `revision` is what the outputs at hand were given for.
+    """
+    printed = published or Published()
+    known = {model.row: model for model in models if model.row}
+    blocks: list[Block] = []
+    for row in printed.models:
+        cells = [printed.scores[row, column] for column in COLUMNS]
+        rows = [("published", tuple(f"{cell.mean} ±{cell.stderr}" for cell in cells))]
+        if row in known:
+            found = [known[row].summary[column] for column in COLUMNS]
+            rows.append(("recomputed", tuple(map(_cell, found))))
+            rows.append(("difference", tuple(_difference(a, b) for a, b in zip(found, cells, strict=True))))
+            rows.append(("n; unscored; not Python", tuple(map(_counts, found))))
+        blocks.append((row, tuple(rows)))
+    return BlockTable(
+        "MemoryCode, Table 4: published, and recomputed from the outputs at hand",
+        _header("Model", ""),
+        tuple(blocks),
+        _TABLE4_NOTES if not known else (*_footer([], revision), *_TABLE4_NOTES, *_RECOMPUTED_NOTES),
+    )
+
+
+def own_table(models: Sequence[ScoredModel], title: str, revision: str) -> BlockTable:
+    """Runs that have no row in the paper (the stand-in, memories, other models): the columns of Table 4."""
+    blocks: list[Block] = []
+    for model in models:
+        found = [model.summary[column] for column in COLUMNS]
+        rows = (("score", tuple(map(_cell, found))), ("n; unscored; not Python", tuple(map(_counts, found))))
+        blocks.append((model.name, rows))
+    note = "Percent ± standard error over dialogues; averaging: dialogue-mean."
+    return BlockTable(title, _header("Run", ""), tuple(blocks), (*_footer(models, revision), note))
+
+
+def variant_table(models: Sequence[ScoredModel], revision: str, variants: Sequence[Variant] = VARIANTS) -> BlockTable:
+    """What each way of scoring changes, in points; the first of `variants` is what the others are compared with."""
+    base, *others = variants
+    blocks: list[Block] = []
+    for model in models:
+        start = model.summarised(variant=base)
+        rows = [(f"{base.name} (score)", tuple(_mean(start[column]) for column in COLUMNS))]
+        for variant in others:
+            found = model.summarised(variant=variant)
+            rows.append((variant.name, tuple(_change(found[column], start[column]) for column in COLUMNS)))
+        blocks.append((model.short, tuple(rows)))
+    note = "Change in points against the released scoring, which is the one that Table 4 agrees with (dialogue-mean)."
+    title = "How much the way of scoring matters"
+    return BlockTable(title, _header("Model", "Scoring"), tuple(blocks), (*_footer(models, revision), note))
+
+
+def order_table(models: Sequence[ScoredModel], revision: str, orders: Sequence[Order] = ORDERS) -> BlockTable:
+    """The same scores by each order of averaging."""
+    blocks: list[Block] = [
+        (
+            model.short,
+            tuple((order, tuple(_cell(model.summarised(order)[column]) for column in COLUMNS)) for order in orders),
+        )
+        for model in models
+    ]
+    notes = (
+        "dialogue-mean: mean over dialogues of the mean over their sessions (the paper's Table 4). position-mean: mean "
+        "over positions of the mean over dialogues (the released script). rule-mean: all applicable rules alike.",
+        "Percent ± standard error of what is averaged last.",
+    )
+    title = "How much the order of averaging matters"
+    return BlockTable(title, _header("Model", "Order"), tuple(blocks), (*_footer(models, revision), *notes))
+
+
+def _header(*lead: str) -> tuple[str, ...]:
+    return (*lead, *COLUMN_LABELS.values())
+
+
+def _footer(models: Sequence[ScoredModel], revision: str) -> tuple[str, ...]:
+    stand_in = [model.name for model in models if model.offline]
+    warning = (f"Answers of {', '.join(stand_in)}: {OFFLINE_NAME}.",) if stand_in else ()
+    return (*warning, PROTOCOL, f"Data: {revision}.")
+
+
+def _mean(summary: Summary) -> str:
+    return NOTHING if summary.mean is None else f"{summary.mean:.1f}"
+
+
+def _cell(summary: Summary) -> str:
+    """ "71.7 ±1.35", or the mean alone of a single dialogue."""
+    return _mean(summary) if summary.stderr is None else f"{_mean(summary)} ±{summary.stderr:.2f}"
+
+
+def _counts(summary: Summary) -> str:
+    return f"{summary.n}; {summary.unscored}; {summary.not_parsed}"
+
+
+def _difference(found: Summary, printed: Cell) -> str:
+    if found.mean is None or found.stderr is None:
+        return NOTHING
+    parts = ((found.mean, printed.mean, 1), (found.stderr, printed.stderr, 2))
+    return ", ".join(_signed(rounded(Decimal(repr(value)), places) - target) for value, target, places in parts)
+
+
+def _signed(value: Decimal) -> str:
+    return "0" if value == 0 else f"{value:+}"
+
+
+def _change(found: Summary, start: Summary) -> str:
+    if found.mean is None or start.mean is None:
+        return NOTHING
+    change = round(found.mean - start.mean, 2)
+    return f"{change:+.2f}" if change else "0"
+
+
+def at_hand(models: Sequence[ScoredModel]) -> Mapping[str, Any]:
+    """Which outputs a notebook found: by model, what it is called in Table 4 and how many dialogues and answers."""
+    return {
+        model.name: {
+            "row of Table 4": model.row or NOTHING,
+            "dialogues": len({answer.dialogue_id for answer in model.answers}),
+            "answers": len(model.answers),
+            "unscored": sum(answer.unscored for answer in model.answers),
+        }
+        for model in models
+    }

@@ -1,0 +1,196 @@
+"""Templates: who talks about what in which session, drawn from the bank (sections 3.1 and 3.2). No texts yet.
+
+The order of draws follows the released sampler; the seed is ours, so that the same seed gives the same template.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from beam_memorycode.bank import UPDATABLE, Instruction, instructions
+from beam_memorycode.dialogues import LENGTHS, Context, Dialogue, Mention, Session, Topic, TopicType
+from beam_memorycode.gold import KINDS, DialogueRules, Rule
+from beam_memorycode.loading import Item
+from beam_memorycode.recipe import Recipe, recipe
+from beam_memorycode.talk import fillers, orders, people
+from beamlib.errors import UserError
+
+MOST_SESSIONS = 100
+
+
+def draw_template(dialogue_id: int, *, seed: int, name: str, sessions: int, number: int) -> Item:
+    """Dialogue `number` (1-based) among those of `sessions` sessions, by the recipe `name`; texts are None.
+
+    Nothing but the id depends on `dialogue_id`, and nothing at all on how many other dialogues are drawn. A `UserError`
+    says what is wrong with a number.
+    """
+    if not 1 <= sessions <= MOST_SESSIONS:
+        raise UserError(f"sessions is {sessions}; a dialogue has 1 to {MOST_SESSIONS}.")
+    if number < 1:
+        raise UserError(f"dialogue number {number} is below 1; dialogues count from 1.")
+    rng = random.Random(f"memorycode {seed} {name} {sessions} {number}")
+    ranges = recipe(name, sessions)
+    lengths = [rng.choice(LENGTHS) for _ in range(sessions)]
+    # A dialogue without any instruction could not be scored: floor(1 x 0.6) is 0.
+    count = max(1, math.floor(sessions * rng.uniform(*ranges.share)))
+    coding = sorted(rng.sample(range(sessions), count))
+    unfilled = sorted(rng.sample(coding, min(rng.randint(0, ranges.unfilled), count)))
+    wanted = {place: rng.randint(*ranges.per_session) for place in coding}
+    stated = _instructions(rng, rng.uniform(*ranges.updates), wanted)
+    filled = [place for place in range(sessions) if place not in unfilled]
+    fillings = dict(zip(filled, _fillers(rng, ranges, len(filled)), strict=True))
+    context = _context(rng)
+    bank = instructions()
+    built = []
+    for place, length in enumerate(lengths):
+        filling, mentions = fillings.get(place), stated.get(place, [])
+        topics = [Topic(filling.type, filling.text)] if filling else []
+        topics += [
+            Topic("instruction-update" if update else "instruction-add", bank[one.instruction].texts[one.value])
+            for one, update in mentions
+        ]
+        queries = tuple(bank[one.instruction].query for one, _ in mentions)
+        plain = tuple(one for one, _ in mentions)
+        built.append(Session(tuple(topics), plain, queries, length, filling.id if filling else None))
+    queries = tuple(dict.fromkeys(query for session in built for query in session.queries))
+    return Item(Dialogue(dialogue_id, context, tuple(built), queries), _rules(dialogue_id, built))
+
+
+def _context(rng: random.Random) -> Context:
+    found = people()
+    pair = rng.choice(found.pairs)
+    personas = rng.choice(found.mentor).text, rng.choice(found.mentee).text
+    return Context(pair.mentor, pair.mentee, pair.company, *personas)
+
+
+def _rules(dialogue_id: int, sessions: list[Session]) -> DialogueRules:
+    """The rules of each session, and of the end: the newest value of each instruction, by first mention."""
+    bank = instructions()
+    newest: dict[int, Rule] = {}
+    of_sessions = []
+    for session in sessions:
+        rules = tuple(bank[one.instruction].rule(one.value) for one in session.mentions)
+        newest.update(zip((one.instruction for one in session.mentions), rules, strict=True))
+        of_sessions.append(rules)
+    return DialogueRules(dialogue_id, tuple(of_sessions), tuple(newest.values()))
+
+
+@dataclass
+class _Remaining:
+    """What of the bank has not been said, and what has."""
+
+    bank: tuple[Instruction, ...]
+    values: dict[int, list[int]] = field(default_factory=dict)
+    introduced: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.values = {one.id: list(range(len(one.texts))) for one in self.bank}
+
+    @property
+    def total(self) -> int:
+        return sum(len(values) for values in self.values.values())
+
+    def use(self, rng: random.Random, number: int) -> Mention:
+        left = self.values[number]
+        value = rng.choice(left) if self.bank[number].shuffle else left[0]
+        left.remove(value)
+        if not left:
+            del self.values[number]
+        if number not in self.introduced:
+            self.introduced.append(number)
+        return Mention(number, value)
+
+
+def _instructions(
+    rng: random.Random, update_probability: float, wanted: dict[int, int]
+) -> dict[int, list[tuple[Mention, bool]]]:
+    """For each session with instructions its mentions, in order, and whether each is labelled an update.
+
+    A value never returns. Where the sessions ask for more than the bank holds, one value is kept for each session to
+    come, so that none that should have instructions ends up without.
+    """
+    left = _Remaining(instructions())
+    found: dict[int, list[tuple[Mention, bool]]] = {}
+    places = sorted(wanted)
+    for order, place in enumerate(places):
+        mentions: list[tuple[Mention, bool]] = []
+        for _ in range(wanted[place]):
+            if mentions and left.total <= len(places) - order - 1:
+                break
+            used = [mention.instruction for mention, _ in mentions]
+            chosen = _choose(rng, left, used, update_probability)
+            if chosen is None:
+                break
+            number, update = chosen
+            mentions.append((left.use(rng, number), update))
+        found[place] = mentions
+    return found
+
+
+def _choose(
+    rng: random.Random, left: _Remaining, used: list[int], update_probability: float
+) -> tuple[int, bool] | None:
+    """The id for the next mention and whether it is an update; None where nothing is left to be said."""
+    picks = []
+    for kind in KINDS:  # one per kind, so that kinds and not instructions are equally likely
+        if of_kind := [one.id for one in left.bank if one.kind == kind and one.id in left.values]:
+            picks.append(rng.choice(of_kind))
+    introduced = [number for number in left.introduced if number in UPDATABLE]
+    insertion = [number for number in picks if number not in introduced and number not in used]
+    updatable = [number for number in introduced if number in left.values and number not in used]
+    fresh = [number for number in UPDATABLE if number in left.values and number not in introduced]
+    if rng.random() < update_probability or not insertion:
+        if updatable:
+            return rng.choice(updatable), True
+        if fresh:
+            return rng.choice(fresh), False
+    return (rng.choice(insertion), False) if insertion else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    id: int
+    text: str
+    general: bool
+    again: bool
+
+    @property
+    def type(self) -> TopicType:
+        if self.general:
+            return "filler-update" if self.again else "filler-add"
+        return "filler-instruction-update" if self.again else "filler-instruction-add"
+
+
+def _fillers(rng: random.Random, ranges: Recipe, count: int) -> list[_Filling]:
+    """One filler for each of `count` sessions: a general one, or a value of a filler-instruction."""
+    general = [rng.choice(fillers()) for _ in range(count)]
+    mentions = {one.id: ranges.mentions for one in general}
+    texts = {one.id: one.text for one in general}
+    chance, again = rng.uniform(*ranges.general), rng.uniform(*ranges.order_updates)
+    values = {one.id: list(one.texts) for one in orders()}
+    introduced: list[int] = []
+    found = []
+    for _ in range(count):
+        open_ids = [number for number, left in mentions.items() if left]
+        if open_ids and (rng.random() < chance or not values):
+            number = rng.choice(open_ids)
+            found.append(_Filling(number, texts[number], True, mentions[number] < ranges.mentions))
+            mentions[number] -= 1
+            continue
+        known = [number for number in introduced if number in values]
+        update = bool(known) and rng.random() < again
+        number = rng.choice(known if update else list(values))
+        found.append(_Filling(number, values[number].pop(), False, update))
+        introduced.append(number)
+        if not values[number]:
+            del values[number]
+    return found
+
+
+def with_texts(item: Item, texts: Sequence[str]) -> Item:
+    """A template with the text of each session, in order."""
+    sessions = tuple(replace(one, text=text) for one, text in zip(item.dialogue.sessions, texts, strict=True))
+    return Item(replace(item.dialogue, sessions=sessions), item.rules)

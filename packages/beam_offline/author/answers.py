@@ -1,0 +1,191 @@
+"""What the assistant answers: an opening that takes up the message, sections of advice to a length, a closing."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from beam_offline.author.grammar import Value, capital, to_me, to_you
+from beam_offline.author.scope import scope_of, title_case
+from beam_offline.author.strand_facts import Entry, Strand
+from beam_offline.author.world import World
+from beamlib.text import count_tokens
+
+_DOUBLED = re.compile(r"\b(?!that\b|had\b)([a-z]+) \1\b")
+_MARKS = re.compile(r",(?:\s*,)+")
+_SENTENCE_START = re.compile(r"(?<=[.!?] )[a-z]")
+_FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|mine|myself)\b")
+
+_ASKED = (
+    ("open_wrong", "", r"g[oe]t? wrong|look out for"), ("open_if", "", r"what (?:if|happens)|do if [^I]|still work"),
+    ("open_how", "act", r"how exactly"), ("open_sure", "", r"that important|is that (?:true|right|so|a fact)"),
+    ("open_likely", "", r"how (?:likely|common)"), ("open_time", "", r"^\W*[Hh]ow (?:much|little|long|often)"),
+    ("open_which", "act", r"better|wiser|smarter|more sens|which comes| or [\w ]{0,10}\?"),
+    ("open_tell", "aim", r"explain to|convince|tell [A-Z]"), ("open_usual", "", r"usually|what about|which of|I know"),
+    ("open_plan", "aim", r"\bplan|first step|checklist|schedule|start|begin"),
+)  # fmt: skip
+"""Kinds of questions: the list that answers one, what must be known of it, and how it is recognized."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """Code or a problem that goes with a message: what the message shows, and the blocks of the answer on it."""
+
+    message: str
+    answer: Callable[[Draft], list[str]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer and the advice that its first list gives, item by item."""
+
+    text: str
+    advice: tuple[str, ...]
+
+
+@dataclass
+class Draft:
+    """An answer being written to `entry` (None for talk without a new fact); `closing` is the question it ends with.
+
+    `aim` is what the user asked how to do, `act` what they asked whether to do; at most one is set. `question` is the
+    sentence that asks.
+    """
+
+    world: World
+    strand: Strand
+    others: Sequence[Strand]
+    plan: int
+    rng: random.Random
+    target: int
+    opening: str
+    clause: str = ""
+    closing: str = ""
+    entry: Entry | None = None
+    aim: str = ""
+    act: str = ""
+    question: str = ""
+    exercise: Exercise | None = None
+    scope: dict[str, Value] = field(default_factory=dict)
+    advice: list[str] = field(default_factory=list)
+    titles: set[str] = field(default_factory=lambda: {""})
+
+    def __post_init__(self) -> None:
+        act, about = to_you(self.act), to_you(self.act or self.aim or self.clause)
+        self.scope = scope_of(self.world, self.strand, self.others, self.plan, self.rng, about=about)
+        aim = to_you(self.aim) or self.world.grammar.fill("{want}", self.scope, self.rng)
+        self.scope |= {"aim": aim, "aim_title": title_case(aim), "act": act}
+        self.headed = self.rng.choice(("### {}", "### {}", "**{}**", ""))
+
+    def say(self, name: str, **pinned: Value) -> str:
+        """One alternative of a list, as it stands within a text."""
+        return tidy(self.world.grammar.say(name, {**self.scope, **pinned}, self.rng))
+
+    def heading(self) -> list[str]:
+        """A heading where the answer has such, unless it stands there already."""
+        title = self.headed and self.headed.format(capital(self.say("head_title")))
+        fresh, self.titles = title not in self.titles, self.titles | {title}
+        return [title] if fresh else []
+
+
+def write_answer(draft: Draft) -> Answer:
+    """The answer in Markdown, about `target` tokens long."""
+    closing = draft.closing or draft.say("close")
+    blocks = [_opening(draft), *(draft.exercise.answer(draft) if draft.exercise else [])]
+    room = draft.target - count_tokens(" ".join([*blocks, closing]))
+    makers: list[Maker] = [_steps, _points, _prose, _prose, _points, _plan, _table, _note]
+    order = [makers[draft.rng.random() > 0.7], *draft.rng.sample(makers, len(makers))]
+    while room > 25:
+        maker = order.pop(0) if order else _prose
+        parts = (maker if room > 110 else _prose)(draft, room)
+        blocks += parts
+        room -= count_tokens("\n".join(parts))
+        order = order or draft.rng.sample(makers[:5], 5)
+    return Answer("\n\n".join(part for part in dict.fromkeys([*blocks, closing]) if part), tuple(draft.advice))
+
+
+def _opening(draft: Draft) -> str:
+    """Takes up what was said. A clause that cannot be turned to `you` is passed over."""
+    echo = to_you(draft.clause) if draft.clause else ""
+    if echo and _FIRST_PERSON.search(echo):
+        echo = ""
+    name = draft.opening if echo or draft.opening not in ("open_told", "open_update", "open_worry") else "open_plain"
+    rule = draft.entry.rule.rule if draft.entry and draft.entry.rule else ""
+    about = to_you(draft.entry.occasion) if draft.entry else ""
+    said = draft.say(name, echo=echo, rule=to_you(rule), about=about)
+    return f"{said} {draft.say('rule_more') if rule else _taken_up(draft, said)}".strip()
+
+
+def _taken_up(draft: Draft, said: str) -> str:
+    """The answer to what was asked, by the kind of question; empty where nothing was and something is `said`."""
+    known = {"": True, "act": bool(draft.act), "aim": bool(draft.aim)}
+    for name, needed, pattern in _ASKED:
+        if known[needed] and re.search(pattern, draft.question.replace(draft.act or draft.aim, "")):
+            return draft.say(name)
+    if draft.act:
+        return draft.say("open_agree" if draft.opening == "open_reply" else "open_act")
+    return draft.say("open_aim") if draft.aim else "" if said else draft.say("open_usual")
+
+
+def _items(draft: Draft, room: int, *, numbered: bool) -> list[str]:
+    """A list: numbered, of advice with a reason or a hint, or of things with what to do about each."""
+    first, lines = numbered and not draft.advice, dict[str, str]()
+    for _ in range(_count(draft, room, 28 if numbered else 34, 7 if numbered else 6)):
+        slot = "{own}" if first else "{do}" if numbered else "{thing}"
+        head = tidy(draft.world.grammar.fill(slot, draft.scope, draft.rng))
+        rest = draft.say("after_do") if numbered else f": {capital(draft.say('item'))}"
+        more = f" {draft.say('prose')}" if draft.rng.random() < 0.42 else ""
+        blank = "" if rest[0] in ",;.:" else " "
+        lines.setdefault(head, f"**{capital(head)}**{blank}{rest}{more}")
+    draft.advice += lines if first else ()
+    marked = (f"{f'{at}.' if numbered else '-'} {line}" for at, line in enumerate(lines.values(), start=1))
+    return [*draft.heading(), draft.say("list_lead"), "\n".join(marked)]
+
+
+Maker = Callable[[Draft, int], list[str]]
+_steps, _points = partial(_items, numbered=True), partial(_items, numbered=False)
+
+
+def _prose(draft: Draft, room: int) -> list[str]:
+    texts = [draft.say("prose") for _ in range(_count(draft, room, 26, 3))]
+    return [*(draft.heading() if len(texts) > 2 else []), " ".join(texts)]
+
+
+def _plan(draft: Draft, room: int) -> list[str]:
+    days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+    count = _count(draft, room, 22, 6)
+    chosen = sorted(draft.rng.sample(range(7), count))
+    lines = [f"- {draft.say('plan_item', weekday=days[day])}" for day in chosen]
+    return [*draft.heading(), draft.say("plan_lead"), "\n".join(lines)]
+
+
+def _table(draft: Draft, room: int) -> list[str]:
+    head = draft.say("table_head")
+    rows = [f"| {draft.say('table_row')} |" for _ in range(_count(draft, room, 30, 5))]
+    return [draft.say("table_lead"), "\n".join([f"| {head} |", "| --- | --- | --- |", *rows])]
+
+
+def _note(draft: Draft, room: int) -> list[str]:
+    """A message that the user could send: it speaks as the user."""
+    person = draft.rng.choice(draft.world.people[draft.plan])
+    thing = tidy(draft.world.grammar.fill("{thing}", draft.scope, draft.rng))
+    other = draft.world.grammar.fill("{other}", draft.scope, draft.rng)
+    pinned = {"person": person, "thing": thing, "my_thing": to_me(thing), "my_other": to_me(other)}
+    lines = [draft.say(name, **pinned) for name in ("note_hello", "note_body", "note_bye")]
+    quoted = "\n>\n".join(f"> {line}" for line in lines)
+    return [*draft.heading(), draft.say("note_lead", **pinned), quoted]
+
+
+def _count(draft: Draft, room: int, each: int, most: int) -> int:
+    """How many items of about `each` tokens a block has."""
+    return max(1, min(draft.rng.randint(3, most) if most > 3 else draft.rng.randint(2, most), room // each))
+
+
+def tidy(text: str) -> str:
+    """`text` with a capital after each full stop, single spaces, and no small word twice where two phrases met."""
+    lines = (" ".join(line.split()) for line in text.split("\n"))
+    text = "\n".join(lines).replace(" ,", ",").replace(" .", ".").replace(" ?", "?").replace(" ;", ";")
+    text = _MARKS.sub(",", text)
+    return _SENTENCE_START.sub(lambda found: found[0].upper(), _DOUBLED.sub(r"\1", text))

@@ -1,0 +1,234 @@
+"""The offline author as a `Model`: every prompt of generation, answered from one story's world.
+
+What a prompt is about is recognised by the texts in its variables: a bullet, a message, an answer. Texts that are not
+the author's own (somebody edited a file) get a plain answer by rule.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+from beam_generate.layouts import targets
+from beam_generate.plan_text import (
+    Narrative,
+    read_batches,
+    render_narratives,
+    render_plan,
+    show_timeline,
+)
+from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Bullet, Special, Story, SubPlan
+from beam_offline import OFFLINE_NAME
+from beam_offline.author.examiner import Examiner
+from beam_offline.author.people import biography, share_of
+from beam_offline.author.script import Measures, PlanScript, ScriptTurn
+from beam_offline.author.strand_facts import Entry, Strand
+from beam_offline.author.world import World
+from beamlib.llm.model import Completion, ModelError, Prompt
+
+_PLAN = re.compile(r"\bplan (\d+)\b")
+_PLACE = re.compile(r"\bplan (\d+), sub-plan (\d+)")
+_LINE = re.compile(r"^(?P<number>\d+)\. \*\*(?P<label>[^*]+):\*\* (?P<text>.*)$", re.MULTILINE)
+_SPOKEN = re.compile(r"^USER: (.*)$", re.MULTILINE)
+_CITED = re.compile(r"^\[message \d+, user\] (.*?)(?=^\[message \d+, |\Z)", re.MULTILINE | re.DOTALL)
+_SUMMARY_LINES = 24
+_NARRATIVES = 20
+_SHY = 0.8
+"""At 10M a general plan of Table 6 holds 930 questions, a fifth more than Table 3's mean over all styles: there most
+groups stay one question short, as replies of language models do."""
+_SPECIAL: Mapping[str, Special] = {special: special for special in SPECIALS}
+
+Reply = Callable[[Mapping[str, str], str], str]
+
+
+class OfflineAuthor:
+    """Writes one story's plans, messages and questions. It is not a language model: a grammar with a seeded world."""
+
+    name = OFFLINE_NAME
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
+        self._scripts: dict[int, PlanScript] = {}
+        self._answers: dict[str, tuple[ScriptTurn, int]] = {}
+        self._replies: dict[str, Reply] = {
+            "titles": self._titles,
+            "biography": lambda variables, about: biography(story.profile, story.seed),
+            "special_bullets": self._special_bullets,
+            "plan_summary": self._plan_summary,
+            "dialogue_summary": self._dialogue_summary,
+            "detect_question": self._detect_question,
+            "detect_followup": lambda variables, about: "yes" if self._next(variables["answer"], "followup") else "no",
+            "assistant_answer": self._assistant_answer,
+            "user_reply": lambda variables, about: self._said_next(variables["answer"], "reply"),
+            "user_followup": lambda variables, about: self._said_next(variables["answer"], "followup"),
+            "probe_abstention": lambda variables, about: json.dumps(self._examiner.abstentions(variables["plan"])),
+            "probe_nuggets": lambda variables, about: json.dumps(self._examiner.nuggets(variables)),
+        }
+        for style in ("general", "coding", "math"):
+            self._replies[f"narratives_{style}"] = self._narratives
+            self._replies[f"plan_{style}"] = self._plan
+            self._replies[f"questions_{style}"] = self._questions
+        for strategy in ("sequential", "hierarchical"):
+            self._replies[f"seeds_{strategy}"] = self._seeds
+            self._replies[f"plan_{strategy}"] = self._plan
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """Answer `prompt`; an id without rules is a `ModelError`. Usage is not counted: nothing is paid."""
+        reply = self._replies.get(prompt.id)
+        if reply is not None:
+            return Completion(reply(prompt.variables, prompt.about))
+        if prompt.id.startswith("candidates_"):
+            ability = prompt.id.removeprefix("candidates_")
+            return Completion(json.dumps(self._examiner.candidates(ability, prompt.variables["plan"])))
+        if prompt.id.startswith("probe_"):
+            ability = prompt.id.removeprefix("probe_")
+            asked = self._examiner.question(ability, prompt.variables["bullets"], prompt.variables["turns"])
+            return Completion(json.dumps(asked))
+        raise ModelError(f"the {OFFLINE_NAME}, has no rules for prompt '{prompt.id}'")
+
+    @cached_property
+    def world(self) -> World:
+        """The world behind the story; drawn when it is first needed."""
+        return World(self.story)
+
+    @cached_property
+    def _examiner(self) -> Examiner:
+        return Examiner(self.world, self.script)
+
+    @cached_property
+    def _by_text(self) -> dict[str, Entry]:
+        """Entries by label and text of their bullets."""
+        return {f"{entry.label}: {entry.text}": entry for entries in self.world.entries.values() for entry in entries}
+
+    def script(self, plan: int) -> PlanScript:
+        """The script of a plan, written when it is first needed."""
+        if plan not in self._scripts:
+            goal, plans = targets(self.story.size), self.story.plans
+            replies, followups = share_of(self.story, goal.answered, goal.followups)
+            shy = _SHY if (self.story.size, self.story.style) == ("10M", "general") else 0.0
+            measures = Measures(goal.tokens // plans, _part(replies, plan, plans), _part(followups, plan, plans), shy)
+            self._scripts[plan] = PlanScript(self.world, plan, measures)
+        return self._scripts[plan]
+
+    def _titles(self, variables: Mapping[str, str], about: str) -> str:
+        used = set(variables["used"].splitlines())
+        bank = self.world.bank
+        free = [bank.titled(one.title) for one in bank.titles if one.title not in used]
+        found = [{"title": one.title, "theme": one.theme, "subtopics": one.subtopics} for one in free]
+        return json.dumps(found[: int(variables["count"])])
+
+    def _narratives(self, variables: Mapping[str, str], about: str) -> str:
+        title = self.world.title
+        own = [Narrative(one.label, one.theme[0], tuple(fact.np for fact in one.fact[:4])) for one in self.world.kinds]
+        more = [Narrative(one, f"{title.goal}: {one.lower()}", tuple(title.stages[:4])) for one in title.subtopics]
+        return render_narratives([*own, *more][:_NARRATIVES])
+
+    def _seeds(self, variables: Mapping[str, str], about: str) -> str:
+        title, kinds, found = self.world.title, self.world.kinds, []
+        for number, (stage, timeline) in enumerate(zip(title.stages, self.world.timelines, strict=False)):
+            subtopics = [kinds[(number * 3 + step) % len(kinds)].label for step in range(6)]
+            theme = f"{title.title}: {stage[:1].lower()}{stage[1:]}"
+            found.append({"title": stage, "theme": theme, "subtopics": subtopics, "timeline": show_timeline(timeline)})
+        return json.dumps(found[: int(variables["count"])])
+
+    def _plan(self, variables: Mapping[str, str], about: str) -> str:
+        plan = int(variables.get("index", "0"))
+        return render_plan(
+            SubPlan(
+                batch,
+                self.world.today(plan, batch),
+                tuple(_bullet(one) for one in self.world.entries[plan, batch] if one.purpose not in SPECIAL_LABELS),
+            )
+            for batch in range(1, self.world.layout.subplans + 1)
+        )
+
+    def _special_bullets(self, variables: Mapping[str, str], about: str) -> str:
+        found: list[dict[str, str]] = []
+        for read in read_batches(variables["plan"]):
+            entries = [self._by_text.get(f"{label}: {text}") for label, text in read.bullets]
+            known = next((entry for entry in entries if entry is not None and entry.label != "Time Anchor"), None)
+            if known is not None:
+                told = self.world.entries[known.place[:2]]
+                special = {entry.purpose: entry.text for entry in told if entry.purpose in SPECIAL_LABELS}
+                found.append({"batch": str(read.number)} | special)
+        return json.dumps(found)
+
+    def _plan_summary(self, variables: Mapping[str, str], about: str) -> str:
+        bullets = [text for read in read_batches(variables["plan"]) for _, text in read.bullets[1:]]
+        step = max(1, len(bullets) // 7)
+        return " ".join(bullets[::step][:7])
+
+    def _questions(self, variables: Mapping[str, str], about: str) -> str:
+        own, strange = [], []
+        named = _PLACE.search(about)
+        told = self.world.entries.get((int(named[1]), int(named[2])), []) if named else []
+        here = self._by_text | {f"{entry.label}: {entry.text}": entry for entry in told}
+        for match in _LINE.finditer(variables["bullets"]):
+            entry = here.get(f"{match['label']}: {match['text']}")
+            if entry is None:
+                strange.append((match["text"], match["number"]))
+            else:
+                own.append(entry)
+        found: list[str] = []
+        if own:
+            turns = self.script(own[0].place[0]).turns[own[0].place[1]]
+            places = {entry.place for entry in own}
+            asked = [turn for turn in turns if turn.entry.place in places]
+            found += [f"{turn.steps[0].text} ->-> {turn.entry.place[2]}" for turn in asked]
+        found += [f"{text} What would you advise me to do about it? ->-> {number}" for text, number in strange]
+        return ("\n" if self.story.style == "general" else "\n-----\n").join(found)
+
+    def _dialogue_summary(self, variables: Mapping[str, str], about: str) -> str:
+        exchanges = variables["exchanges"]
+        if cited := _CITED.findall(exchanges):  # a turn too long to be shown whole: what the user said is kept
+            return " ".join(" ".join(text.split()) for text in cited)
+        said = [line.split(". ", 1)[0][:200] for line in _SPOKEN.findall(exchanges)]
+        lines = [*variables["summary"].splitlines(), *(f"- {line}" for line in said if line)]
+        return "\n".join(lines[-_SUMMARY_LINES:])
+
+    def _detect_question(self, variables: Mapping[str, str], about: str) -> str:
+        return "yes" if variables["answer"].rstrip().endswith("?") else "no"
+
+    def _assistant_answer(self, variables: Mapping[str, str], about: str) -> str:
+        message = variables["message"]
+        named = _PLAN.search(about)
+        script = self.script(int(named[1]) if named and int(named[1]) < self.story.plans else 0)
+        place = script.place.get(message)
+        if place is None:
+            return script.aside(message, self._nearest(message))
+        answer = script.answer(*place).text
+        self._answers[answer] = place
+        return answer
+
+    def _nearest(self, message: str) -> Strand:
+        """The strand that shares most words with a message."""
+        words = set(message.lower().split())
+        told = self.world.strands
+        return max(told, key=lambda one: len(words & set(f"{one.kind.label} {one.it} {one.kind.full}".lower().split())))
+
+    def _said_next(self, answer: str, purpose: str) -> str:
+        if said := self._next(answer, purpose):
+            return said
+        begins = " ".join(answer.split()[:9]).rstrip(".,:;?!")
+        return f'I would have to think about that. You wrote "{begins} ...", so let us go on from there.'
+
+    def _next(self, answer: str, purpose: str) -> str:
+        """What the script lets the user say after one of its answers, a reply or a follow-up; empty for nothing.
+
+        A reply that a smaller delta 1 left unsaid is passed over.
+        """
+        if (known := self._answers.get(answer)) is None:
+            return ""
+        turn, step = known
+        return next((one.text for one in turn.steps[step + 1 :] if one.purpose == purpose), "")
+
+
+def _part(total: float, plan: int, plans: int) -> int:
+    """A plan's part of a whole conversation's number; the parts add up to it."""
+    return round(total * (plan + 1) / plans) - round(total * plan / plans)
+
+
+def _bullet(entry: Entry) -> Bullet:
+    return Bullet(entry.place[2], entry.label, entry.text, _SPECIAL.get(entry.purpose))

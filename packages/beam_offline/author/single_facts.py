@@ -1,0 +1,216 @@
+"""Probing questions of the ten abilities, each from facts of the world: question, answer, evidence and nuggets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from beam_offline.author.grammar import series, to_you
+from beam_offline.author.strand_facts import Entry, Fact
+from beam_offline.author.window import Idea, Reply, Shown, Window, state_of, telling
+from beam_offline.author.word_bank import Absence
+
+_NEAR_REQUEST = 0.25
+"""How often a request on a preference takes up words of it; released ones share almost three in a row with it."""
+_ADVICE, _STEPS = 0.4, 3
+"""Share of the questions on single statements that ask for the assistant's (of the released ones 51 of 184), and the
+first points of its list that are asked for."""
+
+
+def information_extraction(window: Window) -> Iterator[Idea]:
+    """A value, a day, a person or a choice with its reason, told once and never changed; or what was advised on it."""
+    for fact in window.final():
+        if fact.kind.kind in ("tally", "list"):
+            continue  # told several times, and each time answered with other advice
+        if window.rng.random() < _ADVICE:
+            yield _advice(window, fact)
+        elif fact.kind.kind != "event":
+            yield _single(window, fact)
+
+
+def _single(window: Window, fact: Fact) -> Idea:
+    question = window.put(fact, "information_extraction")
+    key_facts = [fact.v, *([to_you(fact.reason)] if fact.reason else [])]
+
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            "answer": f"You told me that {state_of(fact)}.",
+            "difficulty": "easy" if len(key_facts) == 1 else "medium",
+            "question_type": {"date": "date_recall", "choice": "detail_recall"}.get(
+                fact.kind.kind, "numerical_precision"
+            ),
+            "conversation_reference": f"The user's message on {fact.kind.np}",
+            "key_facts_tested": key_facts,
+            "evidence": telling(shown, fact.clause),
+            "nuggets": [f"LLM response should state: {one}" for one in key_facts],
+        }
+
+    return Idea(window.named(fact), [fact.place], ask)
+
+
+def _advice(window: Window, fact: Fact) -> Idea:
+    question = window.asked(fact.strand, window.say("ask_advice", np=fact.kind.np))
+
+    def ask(shown: Shown) -> Reply:
+        script = window.script(fact.place[0])
+        told = telling(shown, fact.clause)
+        after = [
+            (number, said) for number, role, said in shown if role == "assistant" and told and number == told[0] + 1
+        ]
+        turn = next((one for one in script.all_turns if one.entry.place == fact.place), None)
+        # Where code or a problem was shown, the answer is about that.
+        advice = script.answer(turn, 0).advice[:_STEPS] if turn and turn.steps[0].exercise is None else ()
+        given = list(dict.fromkeys(one for one in advice if after and one.casefold() in after[0][1].casefold()))
+        return {
+            "question": question if len(given) == _STEPS else "",
+            "answer": f"I suggested that you {series(given)}." if given else "",
+            "difficulty": "hard",
+            "question_type": "advice_recall",
+            "conversation_reference": f"The assistant's answer to the message on {fact.kind.np}",
+            "key_facts_tested": given,
+            "evidence": [*told, *(number for number, _ in after)],
+            "nuggets": [f"LLM response should state: {one}" for one in given],
+        }
+
+    return Idea(f"advice on {window.named(fact)}", [fact.place], ask)
+
+
+def knowledge_update(window: Window) -> Iterator[Idea]:
+    """The newest value of something that was revised."""
+    for entry in window.entries:
+        fact = entry.fact
+        if (
+            fact is None
+            or entry.purpose != "update"
+            or fact.revises is None
+            or fact.revises.place[0] not in window.plans
+        ):
+            continue
+        yield _newest(window, fact, fact.revises)
+
+
+def _newest(window: Window, fact: Fact, old: Fact) -> Idea:
+    question = window.put(fact, "knowledge_update")
+
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            "answer": fact.v,
+            "difficulty": "easy",
+            "update_type": f"{fact.kind.kind}_change",
+            "tests_retention_of": f"the value of {window.named(fact)} that holds last",
+            "conversation_references": [state_of(old), state_of(fact)],
+            "potential_confusion": f"The answer may give the earlier value, {old.v}.",
+            "evidence": {"original": telling(shown, old.clause), "updated": telling(shown, fact.clause)},
+            "old_value": old.v,
+            "new_value": fact.v,
+            "nuggets": [f"LLM response should state: {fact.v}"],
+        }
+
+    return Idea(window.named(fact), [old.place, fact.place], ask, {"original": old.place, "updated": fact.place})
+
+
+def contradiction_resolution(window: Window) -> Iterator[Idea]:
+    """Whether something was done that the user has both told and denied."""
+    for entry in window.entries:
+        fact = entry.fact
+        if fact is not None and entry.purpose == "contradiction" and fact.place[0] in window.plans:
+            yield _denied(window, entry, fact)
+
+
+def _denied(window: Window, entry: Entry, fact: Fact) -> Idea:
+    question = window.put(fact, "contradiction_resolution")
+    told, denied = to_you(fact.clause), to_you(entry.clause)
+
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            "answer": (
+                f"Your messages contradict each other here: you said that {told}, but you also said that {denied}. "
+                "Which of the two is correct?"
+            ),
+            "difficulty": "clear",
+            "contradiction_type": "never_statement_violation",
+            "topic_questioned": window.named(fact),
+            "conversation_references": [state_of(fact), denied],
+            "tests_for": "The answer should point the contradiction out and ask which statement holds.",
+            "evidence": {"first": telling(shown, fact.clause), "second": telling(shown, entry.clause)},
+            "nuggets": [
+                "LLM response should state: there is contradictory information",
+                f"LLM response should mention: you said that {told}",
+                f"LLM response should mention: you also said that {denied}",
+                "LLM response should mention: which statement is correct?",
+            ],
+        }
+
+    return Idea(window.named(fact), [fact.place, entry.place], ask, {"first": fact.place, "second": entry.place})
+
+
+def preference_following(window: Window) -> Iterator[Idea]:
+    """A request that a stated preference should shape the answer to."""
+    for entry in window.entries:
+        if (liked := entry.preference) is not None:
+            wanted = ["Response should keep to the stated preference: ", entry.clause]
+            near = window.rng.random() < _NEAR_REQUEST
+            question = liked.requests[0] if near else window.rng.choice(liked.requests[1:])
+            yield _following(window, entry, "preference", question, liked.signs, wanted, liked.against)
+
+
+def instruction_following(window: Window) -> Iterator[Idea]:
+    """A request that one standing instruction, and no other, is about."""
+    ruled = Counter(one.occasion for found in window.world.entries.values() for one in found if one.rule)
+    for entry in window.entries:
+        if entry.rule is not None and ruled[entry.occasion] == 1:
+            question = window.rng.choice(entry.strand.kind.requests)
+            if not window.world.occasion(entry.strand)[1]:
+                question = window.say("which_strand", full=window.full(entry.strand), ask=question)
+            wanted = ["Response should follow the instruction: ", "; ".join(entry.rule.signs)]
+            against = "answers without following the instruction"
+            yield _following(window, entry, "instruction", question, entry.rule.signs, wanted, against)
+
+
+def _following(
+    window: Window, entry: Entry, what: str, question: str, signs: Sequence[str], wanted: list[str], against: str
+) -> Idea:
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            f"{what}_being_tested": entry.text,
+            "answer": f"{''.join(wanted)}.",
+            "compliance_indicators": list(signs),
+            "non_compliance_signs": [against],
+            "difficulty": "medium",
+            f"{what}_type": "stated preference" if what == "preference" else "format_instruction",
+            "evidence": telling(shown, entry.clause),
+            "nuggets": [f"LLM response should contain: {sign}" for sign in signs],
+        }
+
+    return Idea(f"the {what}: {entry.text}", [entry.place], ask)
+
+
+def abstention(window: Window) -> Iterator[Idea]:
+    """A detail that nobody ever gave of something that was talked about."""
+    for facts in window.strands().values():
+        for absent in facts[0].strand.kind.absent:
+            yield _absent(window, facts[0], absent)
+
+
+def _absent(window: Window, fact: Fact, absent: Absence) -> Idea:
+    strand = fact.strand
+    question, entity = window.asked(strand, absent.ask), strand.kind.short[0]
+
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            "answer": f"Based on the provided chat, there is no information related to {absent.detail}.",
+            "difficulty": "hard",
+            "abstention_type": "missing_detail",
+            "why_unanswerable": f"The chat speaks of {window.full(strand)} but never gives {absent.detail}.",
+            "plan_reference": f"Bullet {'.'.join(map(str, fact.place))}",
+            "entity": entity,
+            "detail": absent.detail,
+            "keyword": absent.keyword,
+        }
+
+    return Idea(f"{entity}: {absent.keyword}", [], ask)

@@ -1,0 +1,248 @@
+"""Word banks of the offline author: a TOML file per domain in `banks/`, checked when read. `banks/README.md` says how
+one is written.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from beam_generate.probes.wording import content, share
+from beam_generate.shapes import Style
+from beam_offline.author.grammar import Grammar, slots
+from beamlib.errors import UserError
+from beamlib.files import read_text
+
+Model = TypeVar("Model", bound=BaseModel)
+
+BANKS = Path(__file__).with_name("banks")
+_COMMON = ("common", "user", "assistant", "advice", "probes")
+_OTHER = ("snippets",)
+"""Files that serve every domain: strands of everybody's life, and the lists of the grammar."""
+
+Kind = Literal["money", "count", "percent", "span", "date", "choice", "person", "event", "tally", "list"]
+NUMBERS = ("money", "count", "percent", "span")
+"""Kinds whose value is one number."""
+_SLOT = re.compile(r"\{\w+\}")
+VALUE = {"v", "other", "reason"}
+"""Slots of a fact's texts that its value fills."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class FactKind(_Part):
+    """Something that can be told of a strand; see `banks/README.md` for each field, with examples."""
+
+    kind: Kind
+    np: str
+    say: list[str] = []
+    ask: list[str] = []
+    low: int = 0
+    high: int = 0
+    step: int = 1
+    unit: str = ""
+    days: list[int] = []
+    options: list[str] = []
+    reasons: list[str] = []
+    did: str = ""
+    key: str = ""
+    after: str = ""
+    before: str = ""
+
+    @model_validator(mode="after")
+    def _complete(self) -> FactKind:
+        if self.kind == "event":
+            if "/" not in self.did.split(" ", 1)[0] or not self.ask:
+                raise ValueError(f"event {self.np!r} needs an `ask` and a `did` that begins past/participle")
+            return self
+        if len(self.say) < 2 or not self.ask:
+            raise ValueError(f"{self.kind} {self.np!r} needs two `say` and an `ask`")
+        for text in self.say:
+            held = share(content(self.np), content(f"{_SLOT.sub(' ', text)} {self.unit}"))
+            if self.kind not in ("tally", "list") and held < 0.5:
+                raise ValueError(f"{text!r} holds less than half of the content words of {self.np!r}")
+            missing = ({"v", "other", "reason"} if self.kind == "choice" else {"v"}) - slots(text)
+            if missing or text.endswith((".", "!", "?")):
+                raise ValueError(f"{text!r} lacks {missing or 'nothing, but ends in a mark'}")
+        if any(slots(text) & VALUE or not text.endswith("?") for text in self.ask):
+            raise ValueError(f"{self.np!r}: an `ask` gives the value away or is no question")
+        if (
+            self.kind in (*NUMBERS, "tally")
+            and not 0 < self.low + 5 * self.step <= self.high + (self.kind == "tally") * 99
+        ):
+            raise ValueError(f"{self.np!r} needs low, high, step with six values")
+        if self.kind in ("count", "span", "tally") and not self.unit:
+            raise ValueError(f"{self.np!r} needs a unit, in the singular")
+        if self.kind == "date" and (len(self.days) != 2 or self.days[0] >= self.days[1]):
+            raise ValueError(f"{self.np!r} needs days = [first, last] from the telling, negative for the past")
+        if self.kind in ("choice", "list") and len(self.options) < 4:
+            raise ValueError(f"{self.np!r} needs four options")
+        if self.kind == "choice" and len(self.reasons) < 3:
+            raise ValueError(f"{self.np!r} needs three reasons")
+        return self
+
+
+class Absence(_Part):
+    """A detail that nobody tells: a question for it, what it is, and a word that stands in no other text."""
+
+    ask: str
+    detail: str
+    keyword: str
+
+
+class StrandKind(_Part):
+    """An ongoing matter of a domain, as it can be talked about, advised on and asked about."""
+
+    label: str
+    titles: list[int] = []
+    it: list[str] = Field(min_length=1)
+    full: list[str] = Field(min_length=2)
+    short: list[str] = Field(min_length=3)
+    theme: list[str] = Field(min_length=2)
+    intro: list[str] = Field(min_length=2)
+    talk: list[str] = Field(min_length=5)
+    want: list[str] = Field(min_length=6)
+    do: list[str] = Field(min_length=8)
+    why: list[str] = Field(min_length=6)
+    risk: list[str] = Field(min_length=4)
+    things: list[str] = Field(min_length=8)
+    occasion: list[str] = Field(min_length=1)
+    requests: list[str] = Field(min_length=2)
+    absent: list[Absence] = Field(min_length=1)
+    fact: list[FactKind] = Field(min_length=6)
+
+    @cached_property
+    def foretelling(self) -> frozenset[str]:
+        """Texts that name what a fact tells: a user who said them would bring it up before."""
+        named = [content(one.np) for one in self.fact]
+        texts = [*self.do, *self.want, *self.talk, *self.things]
+        return frozenset(text for text in texts if any(words <= content(text) for words in named))
+
+
+class Preference(_Part):
+    """A lasting wish: how it is told, requests that it bears on without their naming it, and signs of keeping to it."""
+
+    say: list[str] = Field(min_length=2)
+    requests: list[str] = Field(min_length=2)
+    signs: list[str] = Field(min_length=1)
+    against: str
+
+
+class Rule(_Part):
+    """A standing instruction: what to do always, and by what an answer shows that it was done."""
+
+    rule: str
+    signs: list[str] = Field(min_length=1)
+
+
+class Title(_Part):
+    """A title of Table 5, or one like it; at 10M a stage for each plan. `families` are of problems in mathematics."""
+
+    title: str
+    goal: str
+    theme: str = ""
+    subtopics: list[str] = []
+    stages: list[str] = []
+    families: list[str] = []
+
+
+class Bank(_Part):
+    """All of a domain."""
+
+    domain: str
+    style: Style
+    titles: list[Title] = Field(min_length=1)
+    subtopics: list[str] = Field(min_length=6)
+    stages: list[str] = Field(min_length=10, max_length=10)
+    strand: list[StrandKind] = Field(min_length=4)
+    preference: list[Preference] = Field(min_length=5)
+    lists: dict[str, list[str]] = {}
+
+    def titled(self, title: str, theme: str = "", subtopics: Sequence[str] = ()) -> Title:
+        """A title of the bank, whole; one from elsewhere has its own theme and subtopics, and goes by its name."""
+        own = next((one for one in self.titles if one.title == title), None)
+        one = own or Title(title=title, goal="the whole plan", theme=theme, subtopics=list(subtopics))
+        return Title(
+            title=title,
+            goal=one.goal,
+            theme=one.theme or f"{title}, from the first steps to the end.",
+            subtopics=one.subtopics or self.subtopics,
+            stages=one.stages or self.stages,
+        )
+
+    def strands(self, title: str) -> list[StrandKind]:
+        """The strands that suit a title; all of the domain's for one it does not know."""
+        known = [number for number, one in enumerate(self.titles, 1) if one.title == title]
+        return [one for one in self.strand if not one.titles or not known or known[0] in one.titles]
+
+
+class _Common(_Part):
+    strand: list[StrandKind] = []
+    preference: list[Preference] = []
+    rule: list[Rule] = []
+    lists: dict[str, list[str]] = {}
+
+
+@cache
+def banks() -> Mapping[str, str]:
+    """Domain -> name of its file, for every domain that the author can write, alphabetically by file."""
+    files = sorted(path.stem for path in BANKS.glob("*.toml") if path.stem not in (*_COMMON, *_OTHER))
+    return {_read(name)["domain"]: name for name in files}
+
+
+@cache
+def bank(domain: str) -> Bank:
+    """The bank of a domain; a domain without one is a `UserError` that names those there are."""
+    if domain not in banks():
+        raise UserError(
+            f"domain {domain!r:.80}: the offline author does not write it, language models do; choose one of: "
+            f"{', '.join(banks())}; or name a models file (parameter authors: generate --models, run-all --authors)."
+        )
+    return _checked(Bank, banks()[domain])
+
+
+@cache
+def common() -> _Common:
+    """What serves every domain."""
+    parts = [_checked(_Common, name) for name in _COMMON if (BANKS / f"{name}.toml").exists()]
+    names = [name for part in parts for name in part.lists]
+    if len(names) > len(set(names)):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UserError(f"{BANKS}: two files have a list {twice!r}; rename one.")
+    return _Common(
+        strand=[one for part in parts for one in part.strand],
+        preference=[one for part in parts for one in part.preference],
+        rule=[one for part in parts for one in part.rule],
+        lists={name: texts for part in parts for name, texts in part.lists.items()},
+    )
+
+
+@cache
+def grammar(domain: str) -> Grammar:
+    """The common lists and the domain's own."""
+    return Grammar({**common().lists, **bank(domain).lists})
+
+
+def _read(name: str) -> dict[str, Any]:
+    path = BANKS / f"{name}.toml"
+    try:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not valid TOML ({error}); correct it.") from None
+
+
+def _checked(model: type[Model], name: str) -> Model:
+    try:
+        return model.model_validate(_read(name))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UserError(f"{BANKS / name}.toml: {place}: {first['msg']}; correct it (see README.md).") from None

@@ -1,0 +1,374 @@
+"""The seeded world of one conversation: strands, what happens in them, and when each of it is told.
+
+A strand (the audit, the damp wall) opens, goes through its facts in the order of life over several sub-plans, and is
+come back to under other words. Facts are drawn once; plan, messages and gold are all written from them, which makes
+gold true by construction. What is told can be known on the day it is told: a result waits for its day.
+"""
+
+from __future__ import annotations
+
+import random
+from calendar import isleap
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from functools import cached_property
+
+from beam_generate.plan_text import show_day
+from beam_generate.shapes import Story
+from beam_offline.author.grammar import capital, sentence, with_article
+from beam_offline.author.strand_facts import (
+    Entry,
+    Fact,
+    Purpose,
+    Strand,
+    part_of,
+    participle_of,
+    past_of,
+    show_number,
+    spread_days,
+    trade,
+)
+from beam_offline.author.word_bank import NUMBERS, FactKind, Preference, Rule, StrandKind, bank, common, grammar
+
+OPEN = 6
+"""Strands under way at the same time."""
+_AT_ONCE = 4  # at most so many facts of one strand in a sub-plan
+_FACTS = (6, 8)  # kinds of facts that a strand goes through, of those its bank has
+_PARTS = (3, 5)  # tellings of a tally or a list
+_ASIDES = 0.22  # share of the bullets that tell no fact; the released plans have about as many
+_EVERYDAY = 2  # matters of everybody's life in a conversation, beside those of its domain
+_BEYOND = 90  # days after the conversation's last that may be told of
+_DATES = 4  # dates that are never moved, so that there are days to count between
+_LEAST_MOVE = 3  # days by which an update puts something off
+_BROAD = 0.3  # share of the kinds of strands whose instruction bears on all of them, in a long conversation
+_THEMED = 0.65  # how often such an instruction is tied to the theme; the rest share a word with the request
+
+
+@dataclass
+class _Draw:
+    """What has been used up while the world is drawn."""
+
+    kinds: list[StrandKind] = field(default_factory=list)
+    names: set[tuple[str, str]] = field(default_factory=set)
+    strands: list[Strand] = field(default_factory=list)
+    open: list[Strand] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    preferences: list[Preference] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+    ruled: set[str] = field(default_factory=set)
+    talked: set[tuple[int, str]] = field(default_factory=set)
+    revised: set[tuple[int, str]] = field(default_factory=set)
+    denied: set[tuple[int, str]] = field(default_factory=set)
+
+
+class World:
+    """The world of a story; drawn when made, and the same for the same story."""
+
+    def __init__(self, story: Story) -> None:
+        self.story, self.layout = story, story.layout
+        self.bank, self.grammar = bank(story.topic.category), grammar(story.topic.category)
+        self.title = self.bank.titled(story.topic.title, story.topic.theme, story.topic.subtopics)
+        self.key = f"{story.seed} {story.size} {story.number} {story.topic.title}"
+        self._rng = random.Random(f"world {self.key}")
+        everyday = self._rng.sample(common().strand, _EVERYDAY) if self.bank.style == "general" else []
+        self.kinds = [*self.bank.strands(self.title.title), *everyday]
+        last = story.timeline.end + timedelta(_BEYOND)
+        self._dated = story.timeline.start.year != last.year or isleap(last.year)
+        self.timelines = [part_of(story.timeline, plan, story.plans) for plan in range(story.plans)]
+        self.anchors = [spread_days(timeline, self.layout.subplans, self._rng) for timeline in self.timelines]
+        self.entries: dict[tuple[int, int], list[Entry]] = {}
+        self._state = _Draw()
+        self._draw()
+        self._count = Counter(strand.kind.label for strand in self._state.strands)
+
+    @property
+    def strands(self) -> list[Strand]:
+        """All strands in the order in which they open."""
+        return self._state.strands
+
+    def alone(self, strand: Strand) -> bool:
+        """Whether the conversation has no other strand of its kind, so that a short word names it."""
+        return self.count(strand) == 1
+
+    def count(self, strand: Strand) -> int:
+        """How many strands of its kind the conversation has."""
+        return self._count[strand.kind.label]
+
+    def today(self, plan: int, batch: int) -> date:
+        """The day on which sub-plan `batch` (1-based) of `plan` plays."""
+        return self.anchors[plan][batch - 1]
+
+    def show(self, day: date) -> str:
+        """A day as people write it; with its year in a conversation over two of them, or over a leap year."""
+        text = show_day(day)
+        return text if self._dated else text.partition(",")[0]
+
+    @cached_property
+    def people(self) -> list[list[str]]:
+        """Who may be named in each plan: grown-ups of the core and those who have entered by then."""
+        found = []
+        for plan in range(self.story.plans):
+            new = self.story.newcomers[plan] if self.story.newcomers else ()
+            known = [*self.story.core, *new]
+            found.append([one.name for one in known if 18 <= one.age <= 80] or [one.name for one in known])
+        return found
+
+    def scope(self, strand: Strand, plan: int, rng: random.Random) -> dict[str, str]:
+        """Words for a text on a strand: itself, one of the people, another strand that is under way then."""
+        kind = strand.kind
+        full = self.grammar.fill(rng.choice(kind.full[:-1]), {"it": strand.it}, rng)  # questions have the last
+        ref = full if not self.alone(strand) else self.grammar.fill(rng.choice(kind.short), {"it": strand.it}, rng)
+        return {"it": strand.it, "full": full, "ref": ref, "person": rng.choice(self.people[plan])}
+
+    def _draw(self) -> None:
+        rng, state = self._rng, self._state
+        own = [*self.bank.preference, *common().preference]
+        state.preferences = rng.sample(own, len(own))
+        for plan in range(self.story.plans):
+            for batch in range(1, self.layout.subplans + 1):
+                self.entries[plan, batch] = self._batch(plan, batch)
+
+    def _batch(self, plan: int, batch: int) -> list[Entry]:
+        """The bullets of a sub-plan: anchor, introduction if it is the first, facts and asides, the special three."""
+        rng, state = self._rng, self._state
+        self._refill(plan)
+        found: list[Entry] = []
+
+        def add(purpose: Purpose, label: str, text: str, strand: Strand, **more: object) -> None:
+            found.append(Entry((plan, batch, len(found) + 1), label, sentence(text), purpose, strand, **more))  # type: ignore[arg-type]
+
+        found.append(Entry((plan, batch, 1), "Time Anchor", show_day(self.today(plan, batch)), "dig", state.open[0]))
+        if (plan, batch) == (0, 1):
+            one = self.story.profile
+            who = f"I'm {one.name}, {one.age}, {with_article(trade(one.profession))} in {one.place}"
+            add(
+                "introduction", "Personal Introduction", f"{who}, and I want help with {self.title.goal}", state.open[0]
+            )
+        kinds = self._purposes(plan, batch, self.layout.bullets - len(found))
+        told: Counter[int] = Counter()
+        for position, purpose in enumerate(kinds):
+            place = (plan, batch, len(found) + 1)
+            if purpose == "preference":
+                preference = state.preferences.pop()
+                clause = self.grammar.fill(rng.choice(preference.say), {}, rng)
+                add(
+                    purpose,
+                    "Preference Statement",
+                    clause,
+                    rng.choice(state.open),
+                    clause=clause,
+                    preference=preference,
+                )
+                continue
+            self._refill(plan)
+            fact = self._fact(place, told, "fact" not in kinds[position + 4 :]) if purpose == "fact" else None
+            strand = fact.strand if fact else rng.choice(state.open)
+            words = {"it": strand.it, "person": rng.choice(self.people[plan])}
+            head = f"{strand.kind.label}:{capital(strand.it)}"
+            if fact:
+                add("fact", head, fact.clause, strand, clause=fact.clause, fact=fact)
+            elif not strand.told and all(one.strand is not strand for one in found[1:]):
+                clause = self.grammar.fill(rng.choice(strand.kind.intro), words, rng)
+                add("opening", head, clause, strand, clause=clause)
+            else:
+                add("dig", head, self._talk(strand, words), strand)
+        for special in (self._update, self._instruction, self._denial):
+            entry = special((plan, batch, len(found) + 1))
+            found += [entry] if entry else []
+        return found
+
+    def _talk(self, strand: Strand, words: Mapping[str, str]) -> str:
+        """What is on the user's mind about a strand, once each."""
+        used, free = (
+            self._state.talked,
+            [one for one in strand.kind.talk if (strand.number, one) not in self._state.talked],
+        )
+        text = self._rng.choice(free) if free else f"I want to {self._rng.choice(strand.kind.want)} ({len(used)})"
+        used.add((strand.number, text))
+        return self.grammar.fill(text, words, self._rng)
+
+    def _purposes(self, plan: int, batch: int, count: int) -> list[Purpose]:
+        """What the bullets of a sub-plan are for, in order; preferences are few and spread over the conversation."""
+        rng, state = self._rng, self._state
+        asides = round(count * _ASIDES)
+        kinds: list[Purpose] = [*["fact"] * (count - asides), *["dig"] * asides]  # type: ignore[list-item]
+        rng.shuffle(kinds)
+        total = self.story.plans * self.layout.subplans
+        every = max(1, total // max(1, len(self.bank.preference)))
+        if state.preferences and (plan * self.layout.subplans + batch) % every == 0 and asides:
+            kinds[kinds.index("dig")] = "preference"
+        return kinds
+
+    def _refill(self, plan: int) -> None:
+        """Open strands where too few are under way."""
+        rng, state = self._rng, self._state
+        state.open = [one for one in state.open if one.pending]
+        while len(state.open) < OPEN:
+            if not state.kinds:
+                state.kinds = rng.sample(self.kinds, len(self.kinds))
+            kind = state.kinds.pop()
+            drawn = (self.grammar.fill(rng.choice(kind.it), {}, rng) for _ in range(200))
+            it = next((one for one in drawn if (kind.label, one) not in state.names), "")
+            it = it or f"{self.grammar.fill(kind.it[0], {}, rng)}, number {len(state.names)}"
+            state.names.add((kind.label, it))
+            strand = Strand(kind, len(state.strands), it, self._course(kind))
+            state.strands.append(strand)
+            state.open.append(strand)
+
+    def _course(self, kind: StrandKind) -> list[FactKind]:
+        """The facts that a strand goes through, in order; a tally or a list comes back several times."""
+        rng = self._rng
+        needed = {fact.after for fact in kind.fact} | {fact.before for fact in kind.fact}
+        optional = [
+            number
+            for number, fact in enumerate(kind.fact)
+            if fact.key not in needed and fact.kind not in ("event", "date")
+        ]
+        wanted = rng.randint(*_FACTS)
+        out = set(rng.sample(optional, min(len(optional), max(0, len(kind.fact) - wanted))))
+        found: list[FactKind] = []
+        for number, fact in enumerate(kind.fact):
+            if number not in out:
+                found.append(fact)
+        for fact in [one for one in found if one.kind in ("tally", "list")]:
+            most = len(fact.options) or (fact.high - fact.low) // fact.step + 1
+            for part in range(min(rng.randint(*_PARTS), most) - 1):
+                found.insert(min(len(found), found.index(fact) + 2 * part + 2), fact)
+        return found
+
+    def _fact(self, place: tuple[int, int, int], told: Counter[int], last: bool) -> Fact | None:
+        """The next fact of one of the open strands that has not had its share of the sub-plan.
+
+        Each sub-plan denies something done: where nothing is left for that, something done comes next, out of its
+        order if need be with the last facts of a sub-plan.
+        """
+        rng, state, today = self._rng, self._state, self.today(*place[:2])
+        ready = [one for one in state.open if told[one.number] < _AT_ONCE]
+        done = any(fact.kind.kind == "event" and fact.key not in state.denied for fact in state.facts)
+        rng.shuffle(ready)
+        if not done:
+            reach = 99 if last or not state.facts else 2
+            ready.sort(key=lambda one: not any(kind.kind == "event" for kind in one.pending[:reach]))
+        for strand in ready:
+            strand.pending = [kind for kind in strand.pending if not self._over(strand, kind, today)]
+            able = [at for at, kind in enumerate(strand.pending) if self._known(strand, kind, today)]
+            if not able:
+                continue
+            events = [at for at in able if strand.pending[at].kind == "event"]
+            at = events[0] if not done and events and (last or events[0] < 2) else able[0]
+            kind = strand.pending.pop(at)
+            fact = self._told(strand, kind, place)
+            told[strand.number] += 1
+            strand.told.append(fact)
+            state.facts.append(fact)
+            return fact
+        return None
+
+    def _known(self, strand: Strand, kind: FactKind, today: date) -> bool:
+        """Whether a fact can be known today: what it comes after has been told and is past."""
+        if not kind.after:
+            return True
+        before = strand.newest(kind.after)
+        return before is not None and (before.day is None or before.day < today)
+
+    def _over(self, strand: Strand, kind: FactKind, today: date) -> bool:
+        """Whether a fact comes too late to be told: what it leads up to is past."""
+        until = strand.newest(kind.before) if kind.before else None
+        return until is not None and until.day is not None and until.day <= today
+
+    def _told(self, strand: Strand, kind: FactKind, place: tuple[int, int, int], old: Fact | None = None) -> Fact:
+        """A new fact, or a new version of `old`."""
+        rng, today = self._rng, self.today(*place[:2])
+        number, day, v, other, reason = 0, None, "", "", ""
+        scope = {"it": strand.it, "person": rng.choice(self.people[place[0]])}
+        if kind.kind in (*NUMBERS, "tally"):
+            before = {one.number for one in strand.told if one.kind is kind}
+            steps = [one for one in range(kind.low, kind.high + 1, kind.step) if one not in before]
+            near = [
+                one
+                for one in steps
+                if old and abs(one - old.number) <= max(3 * kind.step, old.number // 3) and str(one) not in old.v
+            ]
+            number = rng.choice(near or steps)
+            v = show_number(kind, number)
+        elif kind.kind == "date":
+            first, end = kind.days if old is None else (_LEAST_MOVE, 18)
+            day = (today if old is None or old.day is None else old.day) + timedelta(rng.randint(first, end))
+            v = self.show(day)
+        elif kind.kind == "person":
+            taken = {one.v for one in strand.told}
+            v = rng.choice([one for one in self.people[place[0]] if one not in taken] or self.people[place[0]])
+        elif kind.kind == "list":
+            taken = {one.v for one in strand.told if one.kind is kind}
+            left = [one for one in kind.options if one not in taken]
+            v = self.grammar.fill(rng.choice(left or kind.options), scope, rng)
+        elif kind.kind == "choice":
+            v, other = (self.grammar.fill(one, scope, rng) for one in rng.sample(kind.options, 2))
+            reason = self.grammar.fill(rng.choice(kind.reasons), scope, rng)
+        if kind.kind == "event":
+            v = self.grammar.fill(kind.did, scope, rng)
+            clause = f"I {past_of(v)}"
+        else:
+            # An update is told in another way than what it replaces.
+            says = [text for text in kind.say if old is None or text != old.kind.say[0]]
+            text = kind.say[0] if old is None and rng.random() < 0.5 else rng.choice(says)
+            clause = self.grammar.fill(text, {**scope, "v": v, "other": other, "reason": reason}, rng)
+        return Fact(strand, kind, place, clause, v, number, day, other, reason, old)
+
+    def _update(self, place: tuple[int, int, int]) -> Entry | None:
+        rng, state, today = self._rng, self._state, self.today(*place[:2])
+        dates = [fact for fact in state.facts if fact.day is not None and fact.key not in state.revised]
+        open_to = [
+            fact
+            for fact in state.facts
+            if fact.key not in state.revised
+            and fact.place[0] == place[0]
+            and not self._over(fact.strand, fact.kind, today)
+            and (fact.kind.kind in NUMBERS or (fact.day is not None and fact.day > today and len(dates) > _DATES))
+            and not any(fact.kind.key and fact.kind.key == one.kind.after for one in fact.strand.told)
+        ]
+        earlier = [fact for fact in open_to if fact.place[:2] != place[:2]]
+        if not open_to:
+            return None
+        old = rng.choice((earlier or open_to)[-40:])
+        state.revised.add(old.key)
+        fact = self._told(old.strand, old.kind, place, old)
+        fact.strand.told.append(fact)
+        return Entry(place, "Information Update", sentence(fact.clause), "update", old.strand, fact.clause, fact)
+
+    def _instruction(self, place: tuple[int, int, int]) -> Entry:
+        """A rule tied to a strand's occasion that no other rule is tied to: exactly one bears on a request there."""
+        rng, state = self._rng, self._state
+        if not state.rules:
+            state.rules = rng.sample(common().rule, len(common().rule))
+        rule = state.rules.pop()
+        begun = [one for one in state.strands if one.told] or state.open
+        free = [one for one in begun if self.occasion(one)[0] not in state.ruled]
+        strand = rng.choice((free or begun)[-12:])
+        occasion, _ = self.occasion(strand)
+        state.ruled.add(occasion)
+        text = f"Always {rule.rule} when I ask about {occasion}."
+        return Entry(place, "User Instruction", text, "instruction", strand, text, rule=rule, occasion=occasion)
+
+    def occasion(self, strand: Strand) -> tuple[str, bool]:
+        """What an instruction on a strand is tied to, and whether that is all of its kind: then in words of its own,
+        mostly its theme's, which requests do not share; else the one strand by its name.
+        """
+        kind = strand.kind
+        rng = random.Random(f"occasion {self.key} {kind.label}")
+        if self.story.plans * self.layout.subplans <= OPEN or rng.random() < _BROAD:
+            return self.grammar.fill(rng.choice(kind.theme if rng.random() < _THEMED else kind.occasion), {}, rng), True
+        return self.grammar.fill(kind.full[0], {"it": strand.it}, rng), False
+
+    def _denial(self, place: tuple[int, int, int]) -> Entry | None:
+        rng, state = self._rng, self._state
+        events = [one for one in state.facts if one.kind.kind == "event" and one.key not in state.denied]
+        earlier = [fact for fact in events if fact.place[:2] != place[:2]]
+        if not events:
+            return None
+        fact = rng.choice((earlier or events)[-40:])
+        state.denied.add(fact.key)
+        clause = f"{rng.choice(('I have', 'I' + chr(39) + 've'))} never {participle_of(fact.v)}"
+        return Entry(place, "Logical Contradiction", sentence(clause), "contradiction", fact.strand, clause, fact)
