@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -327,3 +328,21 @@ def sha256_of_file(path: Path) -> str:
     """Hex SHA-256 of a file's bytes."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def code_hash(names: tuple[str, ...]) -> str:
+    """Hash of modules, and of all files that lie in packages: results computed by other code are never taken for ours.
+
+    A package within a package has to be named itself.
+    """
+    return sha256("".join(f"{name} {file.name} {sha256_of_file(file)}\n" for name in names for file in _files_of(name)))
+
+
+def _files_of(name: str) -> list[Path]:
+    spec = find_spec(name)
+    if spec is None:
+        raise ValueError(f"{name} is no module")
+    folders = spec.submodule_search_locations
+    if folders is None:
+        return [Path(str(spec.origin))]
+    return sorted(file for folder in folders for file in Path(folder).glob("*") if file.is_file())

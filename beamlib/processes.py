@@ -7,17 +7,21 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 
 from tqdm import tqdm
 
 from beamlib.errors import UserError
 from beamlib.llm import model as base
+from beamlib.llm.call_store import stored_calls
 
+Value = TypeVar("Value")
+_TOGETHER = 64  # items that one process waits for at a time
 _TO_ANSWER = 5.0  # seconds beyond what replies get, for a worker that is deep in a library when it is ended
 
 
@@ -77,3 +81,26 @@ def end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
+
+
+def at_once(work: Callable[..., Value], items: Sequence[tuple[Any, ...]]) -> list[Value]:
+    """`work(*item)` for every item, in threads; the first error is raised at once, and its raising ends the process."""
+    threads = ThreadPoolExecutor(min(len(items), _TOGETHER))
+    try:
+        futures = [threads.submit(work, *item) for item in items]
+        for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+            future.result()
+        return [future.result() for future in futures]
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+def as_they_end(futures: Iterable[Future[Value]], bar: tqdm[Any], calls: Path | None) -> Iterator[Future[Value]]:
+    """Futures as they end. Meanwhile `bar` shows how many replies the stores in the folder `calls` hold: one
+    conversation takes long. None where no model is called."""
+    pending = set(futures)
+    while pending:
+        done, pending = wait(pending, timeout=2 if calls else None, return_when=FIRST_COMPLETED)
+        if calls:
+            bar.set_postfix_str(f"{stored_calls(calls):,} replies stored")
+        yield from done

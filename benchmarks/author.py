@@ -25,11 +25,11 @@ from beam_generate.casting import Writing
 from beam_generate.layouts import targets
 from beam_generate.pipeline import Commission
 from beam_generate.producing import produce
-from beam_offline import OFFLINE_NAME
 from beamlib.data.model import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json, write_text
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import usual_parameters
 from likeness import MORE, Figure, agreement_rows, agreements, figures, goal, read_figures, write_figures
 

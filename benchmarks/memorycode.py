@@ -31,9 +31,9 @@ from beam_memorycode.ordering import fulfil as ask
 from beam_memorycode.outputs import OUTPUTS, Outputs, outputs_in, read_outputs
 from beam_memorycode.scoring import ScoredAnswer, Scorer, applications, score_outputs
 from beam_memorycode.setups import PUBLISHED
-from beam_offline import OFFLINE_NAME
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
+from beamlib.llm.model import OFFLINE_NAME
 
 KIB_PER_MIB = 1 << 10
 

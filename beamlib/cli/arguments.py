@@ -15,6 +15,21 @@ MemoryTimeout = Annotated[
     int | None,
     typer.Option(min=1, max=1_000_000, help="Seconds your memory may take to read, and for a question; usually 3600."),
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+SkipBroken = Annotated[
+    bool, typer.Option("--skip-broken", help="Leave out conversations that cannot be read; they are named and counted.")
+]
+Data = Annotated[Path, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")]
+Models = Annotated[Path | None, typer.Option("--models", help="Models file, for example params/models.yaml.")]
+BaseUrl = Annotated[str, typer.Option("--base-url", help="One endpoint for every role, instead of a models file.")]
+Model = Annotated[str, typer.Option("--model", help="With --base-url: the model's name there.")]
+KeyVariable = Annotated[str, typer.Option("--key-variable", help="With --base-url: environment variable of the key.")]
+Window = Annotated[int, typer.Option("--context-window", min=1000, help="With --base-url: tokens the model accepts.")]
+Prompts = Annotated[Path | None, typer.Option("--prompts", help="Folder whose prompt files override ours.")]
+PresetName = Annotated[
+    str, typer.Option("--preset", help="paper: the paper's configuration (params/paper.yaml), by --models offline too.")
+]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, as name=value; may be repeated.")]
 
 
 def listed(value: str) -> list[str]:

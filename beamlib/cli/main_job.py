@@ -15,10 +15,7 @@ import yaml
 from rich.text import Text
 from tqdm import tqdm
 
-from beam_generate.producing import produce
-from beam_memorycode.running import PART
-from beam_memorycode.suite import find_dialogues, memorycode
-from beam_offline import OFFLINE_NAME
+from beamlib.beside import Generation, Suite, beside
 from beamlib.cli.main_plan import Plan, confirm, console, label
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.model import SIZES, Size
@@ -34,6 +31,7 @@ from beamlib.evaluate.run import evaluate, left_out
 from beamlib.evaluate.run_store import configuration_of_run
 from beamlib.files import read_json, temporary_folder, write_text
 from beamlib.llm.endpoints import MODELS, keys_kept_out, load_models, parse_models
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import check_overrides
 from beamlib.params import GENERATED, RunParameters, load_parameters, preset_values
 from beamlib.places import PARAMS, ROOT
@@ -154,8 +152,8 @@ def run(job: Job) -> None:
 
 def _make(job: Job, plan: Plan, expected: Mapping[str, Estimate]) -> None:
     """Do what there is a yes to."""
-    if plan.generated:
-        _generate(plan)
+    if plan.generation:
+        _generate(plan, plan.generation)
     for parameters in plan.runs:
         _evaluate(parameters, expected.get(part_of(parameters)))
     plan.suite.ask()
@@ -199,7 +197,8 @@ def _plan(job: Job, place: Path) -> Plan:
         check_overrides(job.prompts)
     if job.backbones and not places["models"]:
         raise UserError("--backbones: name the models file that holds them with --models.")
-    dialogues = find_dialogues(job.memorycode)
+    memorycode = beside("memorycode", "suite")
+    dialogues = memorycode.find_dialogues(job.memorycode)
     data = _data(job, wanted)
     found = _found(data, wanted) if data else dict.fromkeys(wanted or SIZES, job.conversations or 1)
     os.chdir(ROOT)  # relative paths count from where the command was given, everything else from here
@@ -209,7 +208,7 @@ def _plan(job: Job, place: Path) -> Plan:
         check_own_memory(places["own_memory"], runs[0].memory_timeout)  # a mistake in it shows before anything runs
     if data is None:  # others may lie there from an earlier run with more of them
         runs = [one.model_copy(update={"conversations": found[one.size]}) for one in runs]
-    suite = memorycode(
+    suite: Suite = memorycode.of_run(
         dialogues,
         ask=job.memorycode is not None,
         backbones=job.backbones,
@@ -227,9 +226,9 @@ def _plan(job: Job, place: Path) -> Plan:
 def _announce(job: Job, plan: Plan) -> None:
     """Say what is going to be done and by whom, in the order in which it will be."""
     steps = []
-    if plan.generated:
+    if plan.generation:
         what = ", ".join(f"{count} of {size}" for size, count in plan.found.items())
-        steps.append(f"generate conversations, written by {plan.writing.names}: {what}")
+        steps.append(f"generate conversations, written by {plan.generation.names}: {what}")
     for parameters in plan.runs:
         found = plan.found[parameters.size]
         counted = count(min(found, job.conversations or found), "conversation")
@@ -254,16 +253,15 @@ def _announce(job: Job, plan: Plan) -> None:
         console.print(f"     parameters {line}", style="dim")
 
 
-def _generate(plan: Plan) -> None:
+def _generate(plan: Plan, generation: Generation) -> None:
     """Write the conversations that the runs need and that are not there yet."""
     if authors := plan.runs[0].authors:
         load_models(Path(authors)).keep(ROOT / plan.folder / "authors")
     started = time.monotonic()
-    done = produce(plan.wanted, plan.runs[0].generated, plan.writing, max(one.workers for one in plan.runs))
-    new = sum(one.worked for one in done)
+    new, all_of_them = generation.make()
     took = f"{time.monotonic() - started:.0f} s"
-    there = "" if new == len(done) else ", the others were there"
-    console.print(f"  generated {new} of {len(done)} conversations in {took}{there}")
+    there = "" if new == all_of_them else ", the others were there"
+    console.print(f"  generated {new} of {all_of_them} conversations in {took}{there}")
 
 
 def check_run_name(name: str) -> None:
@@ -374,7 +372,7 @@ def _notebooks(job: Job, plan: Plan) -> list[Section]:
     ]
     names = (*GENERATION, *EVALUATION) if plan.generated else EVALUATION
     parts += [(part_of(parameters), label(parameters), _shown(parameters), names) for parameters in plan.runs]
-    parts.append((PART, "MemoryCode", _shown(plan.suite.shown), SUITES))
+    parts.append((plan.suite.part, "MemoryCode", _shown(plan.suite.shown), SUITES))
     work = [(name, parameters, folder / "notebooks" / part) for part, _, parameters, names in parts for name in names]
     work.sort(key=lambda one: one[0] not in SUITES)  # among the longest: the short ones fill the time that it takes
     started = time.monotonic()

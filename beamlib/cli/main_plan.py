@@ -9,20 +9,15 @@ from typing import Any
 
 from rich.console import Console
 
-from beam_generate.casting import Writing
-from beam_generate.estimate import WritingEstimate, estimate_writing
-from beam_generate.pipeline import Commission, unfinished
-from beam_generate.producing import produce
-from beam_generate.working import commission_of, writing_of
-from beam_memorycode.suite import MemoryCode
-from beam_offline import OFFLINE_NAME
+from beamlib.beside import Generation, Priced, Suite, beside
 from beamlib.cli.arguments import agreed
-from beamlib.data.model import SIZES, Size
+from beamlib.data.model import Size
 from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import endpoints, models_file, part_of
 from beamlib.evaluate.costs import Estimate, count, money
 from beamlib.evaluate.estimate import estimate
 from beamlib.llm.client import EndpointModel
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters
 
 console = Console(highlight=False, markup=False, emoji=False)  # names in brackets are no colours
@@ -37,7 +32,7 @@ class Plan:
 
     runs: Sequence[RunParameters]
     found: Mapping[Size, int]
-    suite: MemoryCode
+    suite: Suite
     generated: bool
 
     @property
@@ -46,16 +41,12 @@ class Plan:
         return Path(self.suite.shown.run)
 
     @property
-    def writing(self) -> Writing:
-        """How the conversations are written."""
-        return writing_of(self.runs[0])
-
-    @property
-    def wanted(self) -> list[Commission]:
-        """The conversations that the run writes: the longest first, the short ones fill the time of its last plans."""
-        first = {one.size: one for one in reversed(self.runs)} if self.generated else {}
-        sizes = [size for size in reversed(SIZES) if size in first]
-        return [commission_of(first[size], number) for size in sizes for number in range(1, self.found[size] + 1)]
+    def generation(self) -> Generation | None:
+        """The conversations that the run writes; None where they were there."""
+        found: Generation | None = (
+            beside("generate", "of_run").GenerationOfRun(self.runs, self.found) if self.generated else None
+        )
+        return found
 
     def agreed(self, changes: Mapping[str, Any]) -> Plan:
         """With `changes` of the parameters, once there is an answer."""
@@ -78,10 +69,10 @@ def confirm(plan: Plan, place: Path) -> tuple[dict[str, Estimate], bool]:
     models = bool(first.models or plan.suite.shown.models or (plan.generated and first.authors))
     if not models or first.calls == "replay":
         return {}, first.confirm_cost
-    written = _written(plan)
+    written = plan.generation.estimate() if plan.generation else None
     rehearsed = _rehearsed(plan, place) if first.models else {}
     suite = dict(plan.suite.estimates())
-    shown: dict[str, WritingEstimate | Estimate] = {
+    shown: dict[str, Priced] = {
         **({"conversations": written} if written else {}),
         **{label(one): rehearsed[part_of(one)] for one in plan.runs if first.models},
         **suite,
@@ -93,24 +84,20 @@ def confirm(plan: Plan, place: Path) -> tuple[dict[str, Estimate], bool]:
     console.print(f"\nEverything together: {count(pending, 'call')} to make, about {money(dollars)}", style="bold")
     if not pending:
         return rehearsed, first.confirm_cost
-    if written:
-        plan.writing.ready()
+    if written and plan.generation:
+        plan.generation.ready()
     for parameters in plan.runs:  # a key that is not there should show now and not when the first call is made
         for role, endpoint in endpoints(parameters).items():
             EndpointModel(role, endpoint).ready()
     return rehearsed, agreed(first.confirm_cost)
 
 
-def _written(plan: Plan) -> WritingEstimate | None:
-    """What writing the conversations would call; None where the offline author writes them, or nobody."""
-    if not plan.generated or not plan.runs[0].authors:
-        return None
-    return estimate_writing(unfinished(plan.wanted, plan.runs[0].generated, plan.writing), plan.writing)
-
-
 def _rehearsed(plan: Plan, place: Path) -> dict[str, Estimate]:
     """What each tier and backbone would call, by its part of the run folder."""
-    missing, data = _stood_in(plan, place) if plan.generated else ([], plan.runs[0].data)
+    data: Path | str = plan.runs[0].data
+    missing: Mapping[Size, int] = {}
+    if plan.generation:
+        missing, data = plan.generation.stood_in(place)
     found: dict[str, Estimate] = {}
     counted: set[Size] = set()
     for parameters in plan.runs:
@@ -120,7 +107,7 @@ def _rehearsed(plan: Plan, place: Path) -> dict[str, Estimate]:
         if parameters.size in counted and parameters.calls != "refresh":
             one = one.without_memory()
         counted.add(parameters.size)
-        unwritten = sum(commission.size == parameters.size for commission in missing)
+        unwritten = missing.get(parameters.size, 0)
         if unwritten and parameters.authors:
             note = (
                 f"{count(unwritten, 'conversation')} not written yet: counted on those that the {OFFLINE_NAME}, writes "
@@ -130,20 +117,3 @@ def _rehearsed(plan: Plan, place: Path) -> dict[str, Estimate]:
             one = one.model_copy(update={"warnings": (*one.warnings, note)})
         found[part_of(parameters)] = one
     return found
-
-
-def _stood_in(plan: Plan, place: Path) -> tuple[list[Commission], Path]:
-    """Which conversations are not written yet, and a folder with those of the offline author in their place."""
-    first = plan.runs[0]
-    missing = unfinished(plan.wanted, first.generated, plan.writing)
-    if not missing:
-        return missing, first.generated
-    out = place / "conversations"
-    for one in plan.wanted:
-        if one not in missing:
-            link = one.folder(out)
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(one.folder(first.generated).resolve(), target_is_directory=True)
-    offline = replace(plan.writing, models="", prompts="")
-    produce([one.stood_in() for one in missing], out, offline, max(one.workers for one in plan.runs))
-    return missing, out

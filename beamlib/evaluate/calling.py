@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from beam_offline import OFFLINE_NAME, OfflineModel
+from beamlib.beside import beside
 from beamlib.files import inside, to_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
-from beamlib.llm.model import Model
+from beamlib.llm.model import OFFLINE_NAME, Model
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.retrying import Careful
 from beamlib.llm.roles import Roster
@@ -180,7 +179,7 @@ def open_roster(
     """
     roles = endpoints(parameters)
     if not roles:
-        yield Roster.of(OfflineModel())
+        yield Roster.of(beside("offline").OfflineModel())
         return
     prompts = Path(parameters.prompts) if parameters.prompts else None
     path = inside(calls_folder(parameters, suite), f"{conversation}.sqlite")
@@ -200,15 +199,3 @@ def open_roster(
             )
             models[role] = Careful(stored)
         yield roster(models)
-
-
-def stored_calls(folder: Path) -> int:
-    """How many calls the stores of a tier hold at this moment, while others write to them.
-
-    Opened as one who may write: the last to close a store in WAL clears its side files away.
-    """
-    total = 0
-    for path in sorted(folder.glob("*.sqlite")):
-        with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as held:
-            total += int(held.execute("SELECT count(*) FROM calls").fetchone()[0])  # for a progress bar: a miss is none
-    return total

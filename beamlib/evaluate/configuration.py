@@ -12,12 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
-from beam_offline import OFFLINE_NAME
 from beamlib.data.model import Size
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.calling import ROLES, endpoints, reader_role, windows
 from beamlib.files import to_json
 from beamlib.llm.endpoints import Author, Endpoint, load_models
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import ROOT
 

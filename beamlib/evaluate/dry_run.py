@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from beam_offline import OfflineModel
+from beamlib.beside import beside
 from beamlib.llm.client import EndpointModel
-from beamlib.llm.model import Completion, Prompt
+from beamlib.llm.model import Completion, Model, Prompt
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.llm.stored_model import CallStore, StoredCall, call_key
 from beamlib.llm.tokens import EndpointCounter
@@ -183,7 +183,7 @@ class EstimatingModel:
         self._rehearsal = rehearsal
         self._counter = counter
         self._lanes = asyncio.Semaphore(COUNTS_AT_ONCE)
-        self._offline = OfflineModel()
+        self._offline: Model = beside("offline").OfflineModel()
         self._known: dict[bytes, StoredCall | Completion] = {}
 
     @property

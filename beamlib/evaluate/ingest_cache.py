@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from beam_offline import OFFLINE_NAME
 from beamlib.data.model import Conversation
 from beamlib.errors import UserError
-from beamlib.evaluate.run_store import ANSWER_CODE, code_hash
-from beamlib.files import read_json, sha256, to_json, write_text
+from beamlib.evaluate.run_store import ANSWER_CODE
+from beamlib.files import code_hash, read_json, sha256, to_json, write_text
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.roles import Roster
 from beamlib.memory import Light, LightSettings
 from beamlib.params import RunParameters

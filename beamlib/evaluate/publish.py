@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from beam_offline import OFFLINE_NAME
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate import run_store as manifests
@@ -20,6 +19,7 @@ from beamlib.files import make_folder, read_json, sha256_of_file, temporary_fold
 from beamlib.llm.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beamlib.llm.endpoints import MODELS, key_variables, load_models
 from beamlib.llm.keys import refuse_keys
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import prompt_ids
 from beamlib.params import RunParameters, parse_parameters
 from beamlib.retrieval.transformer import HUB_NAME, OFFLINE

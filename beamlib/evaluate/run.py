@@ -29,13 +29,12 @@ from beamlib.evaluate.answering import AnswerTask, answer_alone, answer_task, in
 from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import calls_folder, place_of, resolved
 from beamlib.evaluate.judging import JudgeTask, evidence_of, judge_task, to_judge
-from beamlib.evaluate.progress import as_they_end
 from beamlib.evaluate.records import Answer
 from beamlib.evaluate.run_store import ConversationRecord, Manifest
 from beamlib.files import make_folder, read_jsonl, sha256, to_json, write_text
 from beamlib.llm.roles import Roster
 from beamlib.params import RunParameters
-from beamlib.processes import process_pool
+from beamlib.processes import as_they_end, process_pool
 from beamlib.scoring.records import Judgement
 
 Record = TypeVar("Record", bound=BaseModel)

@@ -6,7 +6,6 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,7 +20,7 @@ from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import identities, resolved
 from beamlib.evaluate.configuration import Configuration, configuration, stated
 from beamlib.evaluate.own import own_memory_hash
-from beamlib.files import read_json, sha256, sha256_of_file, to_json, write_json
+from beamlib.files import code_hash, read_json, sha256, to_json, write_json
 from beamlib.llm.prompts import prompt_file
 from beamlib.params import RunParameters
 from beamlib.places import ROOT
@@ -139,24 +138,6 @@ class Manifest(BaseModel):
 
 
 @cache
-def code_hash(names: tuple[str, ...]) -> str:
-    """Hash of modules, and of all files that lie in packages: results computed by other code are never taken for ours.
-
-    A package within a package has to be named itself.
-    """
-    return sha256("".join(f"{name} {file.name} {sha256_of_file(file)}\n" for name in names for file in _files(name)))
-
-
-def _files(name: str) -> list[Path]:
-    spec = find_spec(name)
-    if spec is None:
-        raise ValueError(f"{name} is no module")
-    folders = spec.submodule_search_locations
-    if folders is None:
-        return [Path(str(spec.origin))]
-    return sorted(file for folder in folders for file in Path(folder).glob("*") if file.is_file())
-
-
 @cache
 def commit() -> str:
     """The checkout's commit, with `+changes` where the working tree differs; `unknown` outside a checkout."""

@@ -20,6 +20,9 @@ from beamlib.llm.prompts import render
 
 Value = TypeVar("Value")
 
+OFFLINE_NAME = "offline stand-in, not a language model"
+"""What stands for the name of a model in all that rests on `beam_offline`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:

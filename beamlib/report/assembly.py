@@ -17,7 +17,6 @@ from typing import Any
 import pandas as pd
 from pydantic import ValidationError
 
-from beam_offline import OFFLINE_NAME
 from beamlib.errors import UserError
 from beamlib.evaluate import run_store as manifests
 from beamlib.evaluate.arms import COMPONENTS, Arm, experiments
@@ -25,6 +24,7 @@ from beamlib.evaluate.calling import part_of
 from beamlib.evaluate.run import read_answers, stored_judgements
 from beamlib.evaluate.run_store import Manifest
 from beamlib.files import to_json
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters
 from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure, save_figure
 from beamlib.report.long_frame import checked, series_of

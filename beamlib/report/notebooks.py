@@ -19,12 +19,6 @@ import pandas as pd
 from IPython.display import Image
 from matplotlib.figure import Figure
 
-from beam_generate.estimate import estimate_writing
-from beam_generate.pipeline import unfinished
-from beam_generate.working import commission_of, writing_of
-from beam_memorycode.notebook_runs import estimate_shown
-from beam_memorycode.running import PART
-from beam_offline import OFFLINE_NAME
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
@@ -37,6 +31,7 @@ from beamlib.evaluate.run_store import commit, configuration_of_run
 from beamlib.files import make_folder, parse_yaml, read_json, read_text, sha256_of_file, write_text
 from beamlib.llm.endpoints import MODELS, key_variables, load_models
 from beamlib.llm.keys import refuse_keys
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.roles import Roster
 from beamlib.params import OF_GENERATION, Preset, RunParameters, load_parameters, parse_parameters
 from beamlib.places import NOTEBOOKS, ROOT
@@ -136,40 +131,6 @@ class Workspace:
         """Who writes the conversations, for captions."""
         return Path(self.parameters.authors).name if self.parameters.authors else OFFLINE_NAME
 
-    def announce_authors(self) -> None:
-        """Print where the conversation is written, by whom, and what that would cost where it is a language model.
-
-        What a notebook on generation writes goes into the run folder, to the part of its tier, whatever `data` is.
-        """
-        self.generating = True
-        commission, writing, out = (
-            commission_of(self.parameters),
-            writing_of(self.parameters),
-            self.parameters.generated,
-        )
-        print(f"conversation: {commission.folder(out).as_posix()} (generation writes below the run folder alone)")
-        if not self.parameters.authors:
-            print(f"author: {OFFLINE_NAME}; nothing is called and nothing is paid")
-            return
-        print(f"author: {writing.names}; what is left of the conversation, over notebooks 01 to 04:")
-        print(estimate_writing(unfinished([commission], out, writing), writing).render())
-        if self.parameters.calls != "replay" and not self.parameters.confirm_cost:
-            print("Nothing is called before the parameter confirm_cost is true.")
-
-    def announce_memorycode(self) -> None:
-        """Print who answers the queries of MemoryCode, and what that would cost where it is a language model.
-
-        Models are asked about the dialogues of a folder alone, never about the small generated set. What the notebook
-        writes goes to the part `memorycode`, whatever the tier.
-        """
-        self.suite = PART
-        if not self.parameters.models or not self.parameters.memorycode:
-            print(f"reader and memory: {OFFLINE_NAME}; nothing is called and nothing is paid")
-            return
-        print(estimate_shown(self.parameters).render())
-        if self.parameters.calls != "replay" and not self.parameters.confirm_cost:
-            print("Nothing is called before the parameter confirm_cost is true.")
-
     def announce_calls(self, *experiments_shown: str, conversations: int | None = None) -> None:
         """Print what the named experiments would call and pay, before the first cell that calls.
 
@@ -182,6 +143,10 @@ class Workspace:
         if conversations is not None:
             shown = shown.model_copy(update={"conversations": conversations})
         print(estimate(shown, arms_of(shown, experiments_shown), quiet=True).render())
+        self.say_unconfirmed()
+
+    def say_unconfirmed(self) -> None:
+        """What follows an estimate that nobody has said yes to."""
         if self.parameters.calls != "replay" and not self.parameters.confirm_cost:
             print("Nothing is called before the parameter confirm_cost is true.")
 

@@ -16,7 +16,7 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
-from beam_claims.engine import audit, compact, totals
+from beamlib.beside import beside
 from beamlib.files import read_json, read_text, write_json, write_text
 from beamlib.report.cost_table import cost_fragment
 from beamlib.report.tables import NOTHING, with_interval
@@ -52,14 +52,15 @@ def write_page(
     `summary` holds the rows of `summary_rows`; `offline` says that they rest on the stand-in.
     The claims audit is made here and stored beside the page.
     """
-    claims = audit()
+    engine = beside("claims", "engine")
+    claims = engine.audit()
     write_json(folder / "claims.json", [claim.model_dump(mode="json") for claim in claims])
     page = _TEMPLATES.get_template("page.html.j2").render(
         name=folder.name,
         summary=summary,
         offline=offline,
-        claims=[{**claim.model_dump(), "shown": compact(claim.recomputed)} for claim in claims],
-        totals=totals(claims),
+        claims=[{**claim.model_dump(), "shown": engine.compact(claim.recomputed)} for claim in claims],
+        totals=engine.totals(claims),
         sections=[_section(folder, section) for section in sections],
     )
     return write_text(folder / "index.html", page)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from beamlib.beside import beside
 from beamlib.errors import UserError
 from beamlib.retrieval.base import Document, Hit, Index
 from beamlib.retrieval.dense import DenseIndex
@@ -65,9 +66,8 @@ def build_index(documents: Sequence[Document], retriever: str = "hybrid", encode
     if retriever == "hybrid":
         return HybridIndex(documents, embedded_encoder())
     if retriever == "hybrid-beam":
-        from beam_tuned.hybrid_beam import TunedIndex  # here, so that nothing else runs code that knows BEAM
-
-        return TunedIndex(documents, embedded_encoder())
+        tuned: Index = beside("tuned", "hybrid_beam").TunedIndex(documents, embedded_encoder())
+        return tuned
     keys = [document.keys for document in documents]
     if retriever == "bm25":
         return SparseIndex(keys)

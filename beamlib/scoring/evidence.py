@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from beam_offline import OfflineModel
+from beamlib.beside import beside
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.gold import ABILITIES, Gold
 from beamlib.data.loading import PAPER, load, readable
@@ -120,7 +120,7 @@ def _findings(task: _Task) -> list[_Finding]:
 
 def _indexes(memory: str, retrievers: Sequence[str], conversation: Conversation) -> Mapping[str, EpisodicIndex | Rag]:
     if memory == "light":
-        replies = extract(OfflineModel(), extraction_prompts("episodic_keys", conversation))
+        replies = extract(beside("offline").OfflineModel(), extraction_prompts("episodic_keys", conversation))
         keys = episodic_keys(conversation, replies)
         return {name: EpisodicIndex(conversation, keys, name) for name in retrievers}
     indexes = {name: Rag(retriever=name) for name in retrievers}

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from beam_generate.journal import prompt_hashes
 from beam_generate.shapes import Story
-from beam_offline import OFFLINE_NAME
-from beam_offline.author.author import OfflineAuthor
-from beamlib.files import sha256, sha256_of_file
+from beamlib.beside import beside
+from beamlib.files import code_hash, sha256
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Author, Endpoint, load_models
-from beamlib.llm.model import Completion, Model, Prompt
+from beamlib.llm.model import OFFLINE_NAME, Completion, Model, Prompt
 from beamlib.llm.prompts import prompt_file, prompt_ids
 from beamlib.llm.retrying import Careful
 from beamlib.llm.stored_model import THIS_RUN, CallStore, Mode, StoredModel
@@ -34,7 +32,8 @@ ROLES: Mapping[Stage, tuple[Author, ...]] = {
 """Who is asked in each stage (by the detector: summaries). A prompt's file names the role that answers it."""
 WRITERS: tuple[Author, ...] = tuple(dict.fromkeys(role for roles in ROLES.values() for role in roles))
 
-_HERE = Path(__file__).parent
+_RULES = ("beam_generate", "beam_generate.probes", "beam_offline.author", "beam_offline.author.banks")
+"""What the offline author's texts rest on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class Writing:
     def made_by(self, stage: Stage) -> dict[str, Any]:
         """What the work of a stage rests on beside its files and numbers, for its record."""
         if not self.models:
-            return {"author": OFFLINE_NAME, "rules": _rules()}
+            return {"author": OFFLINE_NAME, "rules": code_hash(_RULES)}
         folder, roles = Path(self.prompts) if self.prompts else None, ROLES[stage]
         hashes = prompt_hashes(tuple(name for name in prompts_of_generation() if role_of(name) in roles), folder)
         authors = {role: self.endpoint(role).settings for role in roles}
@@ -112,11 +111,17 @@ class Cast:
         return await self.models[role_of(prompt.id)].complete(prompt)
 
 
+def offline_author(story: Story) -> Model:
+    """The stand-in that writes `story`."""
+    author: Model = beside("offline", "author.author").OfflineAuthor(story)
+    return author
+
+
 @contextmanager
 def open_cast(writing: Writing, story: Story, stage: Stage, store: Path) -> Iterator[Model]:
     """Who writes a stage of `story`: the offline author, or endpoints with their calls in the store at `store`."""
     if not writing.models:
-        yield OfflineAuthor(story)
+        yield offline_author(story)
         return
     with open_roles(writing, ROLES[stage], f"{story.size}-{story.number}", store) as models:
         yield models
@@ -143,10 +148,3 @@ def open_roles(writing: Writing, roles: Sequence[Author], conversation: str, sto
                 )
             )
         yield Cast(models)
-
-
-@cache
-def _rules() -> str:
-    """Hash of the code and banks that the offline author's texts rest on."""
-    files = sorted(path for path in _HERE.rglob("*") if path.suffix in (".py", ".toml", ".yaml", ".csv"))
-    return sha256("".join(f"{path.relative_to(_HERE).as_posix()} {sha256_of_file(path)}\n" for path in files))

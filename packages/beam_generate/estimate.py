@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from beam_generate.casting import WRITERS, Writing, role_of
+from beam_generate.casting import WRITERS, Writing, offline_author, role_of
 from beam_generate.dialogue import hold_dialogue
 from beam_generate.long_plans import make_plans
 from beam_generate.pipeline import Commission
@@ -18,7 +18,6 @@ from beam_generate.plans import with_biography
 from beam_generate.probes.making import make_probes
 from beam_generate.questions import make_questions
 from beam_generate.shapes import Repairs
-from beam_offline.author.author import OfflineAuthor
 from beamlib.llm.endpoints import Author
 from beamlib.llm.model import Completion, Model, Prompt, run
 
@@ -107,7 +106,7 @@ def estimate_writing(commissions: Sequence[Commission], writing: Writing) -> Wri
 
 def _play(commission: Commission, costs: Mapping[Author, RoleCost], times: int) -> None:
     story, repairs = commission.stood_in().story(), Repairs()
-    author = OfflineAuthor(story)
+    author = offline_author(story)
     whole = _Measured(author, costs, times)
     story = run(with_biography(whole, story, repairs))
     plans = run(make_plans(whole, story, repairs))

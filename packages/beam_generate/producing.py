@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,10 +23,9 @@ from beam_generate.pipeline import (
 from beam_generate.plan_files import plan_folder, read_story
 from beamlib.data.sources import CHAT
 from beamlib.files import read_json
-from beamlib.processes import process_pool
+from beamlib.processes import at_once, process_pool
 
 Value = TypeVar("Value")
-_TOGETHER = 64  # conversations, or dialogues of plans, that one process waits for at a time
 _LOOK = 0.5  # seconds between two looks at how far the dialogues are
 
 
@@ -103,18 +102,6 @@ def _all(
         look()
     found = [future.result() for future in futures]
     return [found[number % count][number // count] for number in range(len(items))]
-
-
-def at_once(work: Callable[..., Value], items: Sequence[tuple[Any, ...]]) -> list[Value]:
-    """`work(*item)` for every item, in threads; the first error is raised at once, and its raising ends the process."""
-    threads = ThreadPoolExecutor(min(len(items), _TOGETHER))
-    try:
-        futures = [threads.submit(work, *item) for item in items]
-        for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-            future.result()
-        return [future.result() for future in futures]
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _questions(place: Path) -> Iterator[object]:

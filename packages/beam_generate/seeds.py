@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from beam_generate.domains import find_title, general_domains, parse_domain, style_of, titles
 from beam_generate.layouts import check_days, layouts_of
 from beam_generate.people import draw_people
 from beam_generate.reply_json import strings, text_of
 from beam_generate.shapes import Story, Timeline
-from beam_offline.author.word_bank import bank, banks
+from beamlib.beside import beside
 from beamlib.data.model import SIZES, Seed, Size
 from beamlib.errors import UserError
 from beamlib.files import read_json
@@ -50,10 +51,10 @@ def make_story(parameters: RunParameters, number: int, topic: Seed | None = None
         raise UserError(f"conversation number {number} is below 1; conversations count from 1.")
     size, seed = parameters.size, parameters.generation_seed
     if topic is None:
-        able = tuple(name for name in general_domains() if parameters.authors or name in banks())
+        able = tuple(name for name in general_domains() if parameters.authors or name in _written())
         topic = _seed_of(*_topic(size, number, seed, parameters.domain.strip(), parameters.title.strip(), able))
     if not parameters.authors:
-        bank(topic.category)  # a domain that the offline author does not have
+        _word_banks().bank(topic.category)  # a domain that the offline author does not have
     people, style = draw_people(size, number, seed), style_of(topic.category)
     story = Story(
         size=size,
@@ -74,10 +75,20 @@ def make_story(parameters: RunParameters, number: int, topic: Seed | None = None
 
 def topic_within_reach(topic: Seed) -> Seed:
     """`topic`, or one of Table 5 that the offline author has where it lacks the domain (those are all general)."""
-    if topic.category in banks():
+    if topic.category in _written():
         return topic
-    nearest = next(name for name in general_domains() if name in banks())
+    nearest = next(name for name in general_domains() if name in _written())
     return _seed_of(nearest, titles()[nearest][0])
+
+
+def _word_banks() -> Any:
+    """What the offline author has words for: `bank(domain)`, and `banks()` by domain."""
+    return beside("offline", "author.word_bank")
+
+
+def _written() -> Mapping[str, str]:
+    found: Mapping[str, str] = _word_banks().banks()
+    return found
 
 
 def render_topic(seed: Seed) -> str:
@@ -144,8 +155,8 @@ def _title(category: str, size: Size, seed: int, occurrence: int) -> str:
 
 
 def _seed_of(category: str, title: str) -> Seed:
-    if category in banks() and any(known.title == title for known in bank(category).titles):
-        known = bank(category).titled(title)
+    if category in _written() and any(one.title == title for one in _word_banks().bank(category).titles):
+        known = _word_banks().bank(category).titled(title)
         return Seed(category, title, known.theme, tuple(known.subtopics))
     return _elsewhere().get((category, title), Seed(category, title))
 

@@ -143,3 +143,8 @@ def run(
                 yes=yes,
             )
         )
+
+
+def add_to(app: typer.Typer, data: typer.Typer) -> None:
+    """Add the commands to `beamlib`."""
+    app.add_typer(memorycode_app, name="memorycode")

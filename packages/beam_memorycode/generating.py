@@ -24,14 +24,13 @@ from beam_memorycode.loading import DATASET, Item, write_dialogue
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
 from beam_memorycode.recipe import RECIPES
 from beam_memorycode.templates import MOST_SESSIONS, draw_template, with_texts
-from beam_offline import OFFLINE_NAME
 from beamlib.cli.arguments import agreed
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
 from beamlib.files import read_json, sha256, sha256_of_file, write_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint, keys_kept_out, load_models
-from beamlib.llm.model import Model, ModelError, run
+from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, run
 from beamlib.llm.prompts import check_overrides, prompt_file, render
 from beamlib.llm.retrying import Careful
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel

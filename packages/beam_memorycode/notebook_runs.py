@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.estimating import estimate_all
 from beam_memorycode.evaluating import Ran, chosen, run_all
 from beam_memorycode.loading import load_dialogues
 from beam_memorycode.ordering import RunOrder, recording_command
+from beam_memorycode.running import PART
 from beam_memorycode.setups import SETUPS, Setup
 from beamlib.errors import UserError
 from beamlib.evaluate.costs import Estimate
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters
+
+if TYPE_CHECKING:
+    from beamlib.report.notebooks import Workspace
 
 ENOUGH = 1
 """Dialogues of each number of sessions that the stand-in answers about where nothing else is asked for: what it shows
@@ -47,6 +52,20 @@ def estimate_shown(parameters: RunParameters) -> Estimate:
     """What `ask_shown` would call and cost; nothing is called."""
     shown = shown_dialogues(_dialogues(parameters), parameters)
     return estimate_all(shown, shown_setups(parameters), parameters)
+
+
+def announce(work: Workspace) -> None:
+    """Print who answers the queries of a notebook, and what that would cost where it is a language model.
+
+    Models are asked about the dialogues of a folder alone, never about the small generated set. What the notebook
+    writes goes to the part `memorycode`, whatever the tier.
+    """
+    work.suite = PART
+    if not work.parameters.models or not work.parameters.memorycode:
+        print(f"reader and memory: {OFFLINE_NAME}; nothing is called and nothing is paid")
+        return
+    print(estimate_shown(work.parameters).render())
+    work.say_unconfirmed()
 
 
 def ask_shown(parameters: RunParameters, settings: Mapping[str, Any]) -> Ran:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from beam_memorycode.agenda import Agenda, Wish, read_agenda, read_meeting
 from beam_memorycode.talk import Persona, Phrases, Subject, fillers, orders, people, phrases
 from beam_memorycode.wordings import take_apart
-from beam_offline import OFFLINE_NAME
-from beamlib.llm.model import Completion, ModelError, Prompt, Usage
+from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
 from beamlib.text import count_tokens
 
 PROMPT = "memorycode_conversation"

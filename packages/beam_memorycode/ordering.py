@@ -17,7 +17,6 @@ from beam_memorycode.estimating import estimate_all
 from beam_memorycode.evaluating import Ran, chosen, run_all
 from beam_memorycode.loading import load_dialogues
 from beam_memorycode.setups import SETUPS, Setup, parse_setups
-from beam_offline import OFFLINE_NAME
 from beamlib.cli.arguments import agreed
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import endpoints, resolved
@@ -25,6 +24,7 @@ from beamlib.evaluate.own import check_own_memory
 from beamlib.files import read_text, to_json, write_text
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import MODELS, keys_kept_out
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.stored_model import Mode
 from beamlib.params import RunParameters, load_parameters
@@ -48,8 +48,8 @@ class RunOrder:
 
     `data`: a folder of dialogues in any layout. `folder`: the run folder, mostly `runs/<name>`. `setups`: names of
     setups, all where empty (`own` only with a `memory`, as `file.py:Class`). `models`: a models file, empty for the
-    stand-in (`Endpoints.path` of the main job writes one for a single endpoint; with `keep_models` it is copied into the
-    run folder once there is a yes). `conversations`: at most so many dialogues of each number of sessions, 0 for
+    stand-in (`Endpoints.path` of the main job writes one for a single endpoint; with `keep_models` it is copied into
+    the run folder once there is a yes). `conversations`: at most so many dialogues of each number of sessions, 0 for
     all. `settings` replaces single parameters.
     """
 

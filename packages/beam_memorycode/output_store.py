@@ -27,8 +27,8 @@ from beamlib.errors import UserError
 from beamlib.evaluate.calling import identities
 from beamlib.evaluate.own import own_memory_hash
 from beamlib.evaluate.records import Answer
-from beamlib.evaluate.run_store import ANSWER_CODE, code_hash, combined_hash, commit
-from beamlib.files import make_folder, read_json, sha256, to_json, write_json
+from beamlib.evaluate.run_store import ANSWER_CODE, combined_hash, commit
+from beamlib.files import code_hash, make_folder, read_json, sha256, to_json, write_json
 from beamlib.llm.prompts import prompt_file
 from beamlib.params import RunParameters
 
@@ -40,7 +40,7 @@ MANIFEST = "run.json"
 _OUTPUT = re.compile(r"output_(\d{1,9})\.json")
 _CODE = (
     *ANSWER_CODE,
-    *(f"suites/memorycode/{name}.py" for name in ("conversation", "dialogues", "running", "setups")),
+    *(f"beam_memorycode.{name}" for name in ("conversation", "dialogues", "running", "setups")),
 )
 _RETRIEVAL = ("retriever", "encoder", "splade")
 _SETTINGS: Mapping[Setup, tuple[str, ...]] = {

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from tqdm import tqdm
 
-from beam_generate.producing import at_once
 from beam_memorycode.conversation import conversation_of
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.setups import (
@@ -30,14 +29,13 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ingested, recollections
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import calls_folder, open_roster, resolved
-from beamlib.evaluate.progress import as_they_end
 from beamlib.evaluate.records import Answer
 from beamlib.files import make_folder
 from beamlib.llm.model import Model, ModelError, Prompt, run
 from beamlib.llm.roles import Roster
 from beamlib.llm.stored_model import THIS_RUN
 from beamlib.params import RunParameters
-from beamlib.processes import process_pool
+from beamlib.processes import as_they_end, at_once, process_pool
 from beamlib.retrieval import Encoders
 
 PART = "memorycode"

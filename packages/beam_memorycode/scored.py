@@ -24,7 +24,7 @@ from beam_memorycode.scoring import (
     score_outputs,
 )
 from beam_memorycode.tally import PUBLISHED_REVISION, data_revision
-from beam_offline import OFFLINE_NAME
+from beamlib.llm.model import OFFLINE_NAME
 
 
 def is_published(items: Sequence[Item]) -> bool:

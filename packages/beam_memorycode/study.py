@@ -20,8 +20,8 @@ from beam_memorycode.running import PART
 from beam_memorycode.scored import ScoredModel, is_published, score_folder, score_model
 from beam_memorycode.setups import PUBLISHED
 from beam_memorycode.tally import data_revision
-from beam_offline import OFFLINE_NAME
 from beamlib.data.sources import RECORD
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters
 
 GENERATED_COUNTS = (1, 2, 3, 5, 10, 20)

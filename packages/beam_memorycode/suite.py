@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,10 @@ from typing import Any
 from beam_memorycode.loading import load_dialogues
 from beam_memorycode.notebook_runs import ask_shown, estimate_shown
 from beam_memorycode.running import PART
-from beam_offline import OFFLINE_NAME
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.costs import Estimate
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import ROOT
 
@@ -48,6 +48,7 @@ class MemoryCode:
 
     parameters: Sequence[RunParameters]
     settings: Mapping[str, Any]
+    part: str = PART
 
     @property
     def shown(self) -> RunParameters:
@@ -60,12 +61,14 @@ class MemoryCode:
         what = f"the dialogues in {self.shown.memorycode}" if self.shown.memorycode else "a small generated set"
         return f"MemoryCode: {what}, asked of the {'models' if self.shown.models else OFFLINE_NAME}"
 
-    def estimates(self) -> Iterator[tuple[str, Estimate]]:
+    def estimates(self) -> dict[str, Estimate]:
         """What each backbone would be asked, under a title; nothing is called."""
+        estimates = {}
         for place, parameters in enumerate(self.parameters if self.shown.models else ()):
             found = estimate_shown(parameters)
             shared = place > 0 and parameters.calls != "refresh"  # what LIGHT reads does not depend on the backbone
-            yield f"MemoryCode · {resolved(parameters).backbone}", found.without_memory() if shared else found
+            estimates[f"MemoryCode · {resolved(parameters).backbone}"] = found.without_memory() if shared else found
+        return estimates
 
     def agreed(self, changes: Mapping[str, Any]) -> MemoryCode:
         """With `changes` of the parameters once there is a yes, where models are asked."""
@@ -79,7 +82,7 @@ class MemoryCode:
             ask_shown(parameters, self.settings)
 
 
-def memorycode(
+def of_run(
     folder: str,
     *,
     ask: bool,

@@ -16,9 +16,9 @@ from beam_memorycode.output_store import MANIFEST
 from beam_memorycode.outputs import read_outputs
 from beam_memorycode.rules import matcher
 from beam_memorycode.scoring import RELEASED, VARIANTS, Reading, ScoredAnswer, Scorer, Variant, score_outputs
-from beam_offline import OFFLINE_NAME
 from beamlib.errors import UserError
 from beamlib.files import read_text, to_json
+from beamlib.llm.model import OFFLINE_NAME
 
 PUBLISHED_REVISION = "Cohere-Labs-Community/MemoryCode@1ab87e1, 360 dialogues"
 PUBLISHED_SHA256 = "5bd31288aa77b4b16496afd4b4f38f00d8da6ce074f6d644f03871993b9a254d"

@@ -15,12 +15,9 @@ from beam_offline.keys import episodic_keys
 from beam_offline.notes import scratchpad_compress, scratchpad_filter, scratchpad_notes
 from beam_offline.offline_judge import align_batch, align_events, judge_nugget
 from beam_offline.reader import answer
-from beamlib.llm.model import Completion, ModelError, Prompt, Usage
+from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.text import active_counter, count_tokens
-
-OFFLINE_NAME = "offline stand-in, not a language model"
-
 
 REPLIES: Mapping[str, Callable[[Mapping[str, str]], str]] = {
     "answer": answer,

@@ -20,7 +20,6 @@ import pytest
 
 from beam_generate.casting import Writing, prompts_of_generation
 from beam_generate.domains import titles
-from beam_generate.ordering import Order, fulfil
 from beam_generate.pipeline import (
     STAGES,
     Commission,
@@ -55,12 +54,12 @@ def command(models: Path, out: Path) -> list[str]:
     return [*words, "--models", str(models), "--out", str(out), "--yes"]
 
 
-def order(models: Path, out: Path) -> Order:
+def order(models: Path, out: Path) -> Options:
     values = {"generation_seed": 7, "domain": "coding", "authors": str(models), "workers": 1, "confirm_cost": True}
-    return Order(out, ["100k"], values=values)
+    return Options(out, ["100k"], values=values)
 
 
-def changed(order: Order, **values: object) -> Order:
+def changed(order: Options, **values: object) -> Options:
     return replace(order, values={**(order.values or {}), **values})
 
 
@@ -110,7 +109,7 @@ def test_without_yes_the_cost_is_shown_and_nothing_else_happens(
     with ScriptedServer(ServedAuthor([COMMISSION.story()])) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         with pytest.raises(UserError, match="nothing was called: add --yes"):
-            fulfil(changed(order(models, tmp_path / "out"), confirm_cost=False))
+            run(changed(order(models, tmp_path / "out"), confirm_cost=False))
         assert server.requests == []
     assert "US dollars" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
@@ -136,7 +135,7 @@ def test_an_order_that_cannot_be_met_calls_nothing(
         value["authors"] = {role: value["judge"] | fields for role, fields in authors.items()}
         models.write_text(json.dumps(value))
         with pytest.raises(UserError, match=re.escape(sentence)) as raised:
-            fulfil(changed(order(models, tmp_path / "out"), **changes))
+            run(changed(order(models, tmp_path / "out"), **changes))
         assert server.requests == []
     assert "sk-secret" not in one_sentence(raised.value)
     assert not (tmp_path / "out").exists()
@@ -200,7 +199,7 @@ def test_titles_are_asked_for_after_a_yes_refined_and_taken(tmp_path: Path) -> N
     assert [seed.title for seed in read_titles(path)] == ["Pickling", "Smoking Fish"]
     path.write_text(path.read_text().replace("Pickling", "Pickling Everything").replace("Cooking", "cooking", 1))
     with pytest.raises(UserError, match="leave out --domain and --title"):
-        fulfil(Order(tmp_path, ["100k"], values={"domain": "cooking"}, titles=path))
+        run(Options(tmp_path, ["100k"], values={"domain": "cooking"}, titles=path))
     story = Commission(usual_parameters("1M", authors=str(models)), 1, read_titles(path)[0]).story()
     assert (story.topic.category, story.topic.title, story.topic.theme) == ("Cooking", "Pickling Everything", "A theme")
 
@@ -218,7 +217,7 @@ def test_a_wrong_file_of_titles_is_one_sentence(tmp_path: Path, text: str, probl
     path = tmp_path / "titles.json"
     path.write_text(text)
     with pytest.raises(UserError, match=problem) as raised:
-        fulfil(Order(tmp_path / "out", ["100k"], titles=path))
+        run(Options(tmp_path / "out", ["100k"], titles=path))
     assert str(path) in one_sentence(raised.value)
 
 

@@ -17,7 +17,6 @@ import pytest
 
 from beam_generate.casting import Writing
 from beam_generate.folder import read_turns
-from beam_generate.ordering import Order, fulfil
 from beam_generate.pipeline import (
     DECISIONS,
     JOURNAL,
@@ -121,7 +120,7 @@ def test_other_numbers_make_the_stages_anew_that_depend_on_them(
 
 def test_a_generation_that_is_ordered_with_other_numbers_has_them(tmp_path: Path) -> None:
     values, settings = {"generation_seed": 5, "workers": 1}, {"followup_limit": 0, "bullets_per_subplan": [22, 23, 25]}
-    fulfil(Order(tmp_path, ["100k"], values=values, settings=settings))
+    run(Options(tmp_path, ["100k"], values=values, settings=settings))
     record = json.loads((tmp_path / "100K/1/generation.json").read_text())
     assert record["limits"] == {"recent": 10, "replies": 2, "followups": 0, "reach": "conversation"}
     assert record["layout"] == {"subplans": 5, "bullets": 22, "groups": 10, "questions": 2}
@@ -143,7 +142,7 @@ def test_an_order_that_makes_no_sense_is_one_sentence_before_anything_is_written
     tmp_path: Path, changes: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(UserError, match=re.escape(sentence)):
-        fulfil(Order(**{"out": tmp_path / "out", "sizes": ["100k"], **changes}))
+        run(Options(**{"out": tmp_path / "out", "sizes": ["100k"], **changes}))
     assert not (tmp_path / "out").exists()
 
 

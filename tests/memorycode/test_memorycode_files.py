@@ -28,8 +28,8 @@ from beam_memorycode.outputs import Outputs, find_outputs, outputs_in, read_outp
 from beam_memorycode.rules import Verdict
 from beam_memorycode.scoring import RELEASED, VARIANTS, score_outputs
 from beam_memorycode.tally import tally, tally_text
-from beam_offline import OFFLINE_NAME
 from beamlib.errors import UserError
+from beamlib.llm.model import OFFLINE_NAME
 
 SOME = (10, 40, 70, 108, 190, 220, 310)
 MODEL = "gpt-4o"

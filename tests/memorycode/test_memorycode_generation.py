@@ -28,10 +28,9 @@ from beam_memorycode.loading import load_dialogues
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
 from beam_memorycode.templates import draw_template
 from beam_memorycode.wordings import take_apart
-from beam_offline import OFFLINE_NAME
 from beam_offline.guidelines import standing_guidelines
 from beamlib.errors import UserError
-from beamlib.llm.model import ModelError, Prompt, run
+from beamlib.llm.model import OFFLINE_NAME, ModelError, Prompt, run
 from beamlib.llm.prompts import prompt_file
 from scripted_server import ScriptedServer, body_text
 from served_author import models_file

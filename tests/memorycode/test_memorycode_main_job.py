@@ -9,14 +9,15 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from beam_memorycode.suite import MemoryCode, find_dialogues, memorycode
+from beam_memorycode.notebook_runs import announce
+from beam_memorycode.suite import MemoryCode, find_dialogues, of_run
 from beam_memorycode.tally import tally
-from beam_offline import OFFLINE_NAME
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of
 from beamlib.evaluate.calling import part_of, recording_command, resolved
 from beamlib.evaluate.publish import keep_settings
 from beamlib.evaluate.run_store import answers_key, judgements_key
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.notebooks import Workspace
 from scripted_server import ScriptedServer
@@ -79,7 +80,7 @@ def suite(
 ) -> MemoryCode:
     """MemoryCode as the main job has it, on the dialogues in `folder`."""
     shared = {"run": str(tmp_path / "run"), "conversations": 3, "calls": "record"}
-    return memorycode(
+    return of_run(
         str(folder),
         ask=ask,
         backbones=backbones,
@@ -141,7 +142,7 @@ def test_what_notebook_10_makes_has_a_part_of_its_own(
     repo_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     work = Workspace(beam(repo_root, tmp_path, "/somewhere/dialogues"))
-    work.announce_memorycode()
+    announce(work)
     assert OFFLINE_NAME in capsys.readouterr().out
     settings = sidecar(work, "figure3_published")
     assert {file.parent for file in work.files} == {tmp_path / "run" / "figures" / "memorycode"}

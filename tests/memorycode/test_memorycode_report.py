@@ -32,8 +32,8 @@ from beam_memorycode.scored import ScoredModel, is_published, score_model, sort_
 from beam_memorycode.scoring import VARIANTS, Scorer, score_outputs
 from beam_memorycode.study import GENERATED_COUNTS, Study, series_of, subject_of
 from beam_memorycode.tables import order_table, own_table, table4, variant_table
-from beam_offline import OFFLINE_NAME
 from beamlib.errors import UserError
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.figures import save_figure
 from beamlib.scoring.intervals import mean_interval
 

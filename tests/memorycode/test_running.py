@@ -24,11 +24,10 @@ from beam_memorycode.output_store import OutputFolder, read_manifest
 from beam_memorycode.outputs import Outputs, read_outputs, write_outputs
 from beam_memorycode.running import PART, run_dialogue, run_shared
 from beam_memorycode.setups import MEMORIES, SETUPS, Setup
-from beam_offline import OFFLINE_NAME
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import open_roster, resolved
 from beamlib.evaluate.records import Answer as Record
-from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
+from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Outcome, Prompt
 from beamlib.llm.roles import Roster
 from beamlib.params import RunParameters, load_parameters
 from scripted_server import Answer, ScriptedServer, body_text, error_body

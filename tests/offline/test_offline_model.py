@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_offline import OFFLINE_NAME, REPLIES, OfflineModel
-from beamlib.llm.model import ModelError, Prompt, complete_all
+from beamlib.llm.model import OFFLINE_NAME, REPLIES, ModelError, OfflineModel, Prompt, complete_all
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.text import count_tokens
 

@@ -59,7 +59,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     section = Section("100k", [notebook], title=EVIL, note=EVIL, configuration=EVIL)
     claims = [poisoned(ClaimResult, status="differs")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("beamlib.report.page.audit", lambda: claims)
+        patch.setattr("beam_claims.engine.audit", lambda: claims)
         index = write_page(run, [section], [{"size": EVIL, EVIL: EVIL, "recall": EVIL}])
     return [index, notebook, parts / f"{NAME}.html"]
 

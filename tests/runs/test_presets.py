@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import beamlib
-from beam_generate.working import writing_of
+from beam_generate.of_run import writing_of
 from beamlib.cli.main_job import Endpoints, Job, estimate_lines, run
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, arms_of, experiments

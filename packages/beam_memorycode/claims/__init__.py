@@ -1,7 +1,8 @@
 """The claims of the MemoryCode paper's text, recomputed: from its tables, its dialogues, and its models' outputs.
 
 `beamlib/data/published/memorycode_claims.json` says which formula a claim rests on (`module.function`, without the
-`on_` of this package's modules) and what the formula needs (`basis`). Statuses are those of `beam_claims.engine`. What a claim needs and is not at hand
+`on_` of this package's modules) and what the
+formula needs (`basis`). Statuses are those of `beam_claims.engine`. What a claim needs and is not at hand
 makes it "cannot be checked", with the reason: outputs of the models of Table 4 on the authors' dialogues, or those
 dialogues. A set that we generated bears on no claim about theirs.
 """

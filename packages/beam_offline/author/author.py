@@ -20,13 +20,12 @@ from beam_generate.plan_text import (
     show_timeline,
 )
 from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Bullet, Special, Story, SubPlan
-from beam_offline import OFFLINE_NAME
 from beam_offline.author.examiner import Examiner
 from beam_offline.author.people import biography, share_of
 from beam_offline.author.script import Measures, PlanScript, ScriptTurn
 from beam_offline.author.strand_facts import Entry, Strand
 from beam_offline.author.world import World
-from beamlib.llm.model import Completion, ModelError, Prompt
+from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt
 
 _PLAN = re.compile(r"\bplan (\d+)\b")
 _PLACE = re.compile(r"\bplan (\d+), sub-plan (\d+)")

@@ -1,4 +1,4 @@
-"""`beamlib generate`: an order checked, its cost shown, the conversations written, and what was repaired counted."""
+"""`beamlib generate`: options checked, their cost shown, conversations written, and what was repaired counted."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 from beam_generate.casting import Writing
 from beam_generate.domains import parse_domain
 from beam_generate.estimate import estimate_writing
+from beam_generate.of_run import OPTIONS, SETTINGS, writing_of
 from beam_generate.pipeline import Commission, repairs_of, unfinished
 from beam_generate.producing import produce
 from beam_generate.titles import read_titles
-from beam_generate.working import OPTIONS, SETTINGS, writing_of
 from beamlib.cli.arguments import agreed
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
@@ -26,7 +26,7 @@ from beamlib.params import RunParameters, usual_parameters
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Options:
     """What the command line asked for; see `beamlib generate --help`.
 
     `values` are the parameters that options of their own set, by name; `settings` those of `--set`. What neither names
@@ -55,22 +55,22 @@ class Order:
         return [usual_parameters(size, **given) for size in sizes]
 
 
-def fulfil(order: Order) -> None:
-    """Write what was ordered; with models nothing is called before the estimate has a yes."""
-    wanted = order.parameters()
+def run(options: Options) -> None:
+    """Write what was asked for; with models nothing is called before the estimate has a yes."""
+    wanted = options.parameters()
     if wanted[0].domain:
         parse_domain(wanted[0].domain)
-    topics = read_titles(order.titles) if order.titles else [None]
-    if order.titles and (wanted[0].domain or wanted[0].title):
+    topics = read_titles(options.titles) if options.titles else [None]
+    if options.titles and (wanted[0].domain or wanted[0].title):
         raise UserError("--titles: the file names domains and titles; leave out --domain and --title.")
     commissions = [
         Commission(parameters, number, topics[(number - 1) % len(topics)])
         for parameters in wanted
-        for number in range(1, order.conversations + 1)
+        for number in range(1, options.conversations + 1)
     ]
-    refuse_data(order.out)
-    writing = _writing(order, wanted[0])
-    left = unfinished(commissions, order.out, writing)  # a mistake in the order shows before anything is written
+    refuse_data(options.out)
+    writing = _writing(options, wanted[0])
+    left = unfinished(commissions, options.out, writing)  # a mistake in the options shows before anything is written
     if writing.models and writing.calls != "replay":
         print(estimate_writing(left, writing).render())
         if left:
@@ -78,8 +78,8 @@ def fulfil(order: Order) -> None:
             writing.ready()
     started = time.monotonic()
     print(f"author: {writing.names}")
-    with keys_kept_out(order.out, writing.models):
-        finished = produce(commissions, order.out, writing, wanted[0].workers)
+    with keys_kept_out(options.out, writing.models):
+        finished = produce(commissions, options.out, writing, wanted[0].workers)
     for done in finished:
         counts = {stage: len(rows) for stage, rows in repairs_of(done.folder).items() if rows}
         noted = ", ".join(f"{stage} {count}" for stage, count in counts.items()) or "none"
@@ -88,13 +88,13 @@ def fulfil(order: Order) -> None:
     print(f"{len(commissions)} conversation(s) in {time.monotonic() - started:.0f} s")
 
 
-def _writing(order: Order, parameters: RunParameters) -> Writing:
+def _writing(options: Options, parameters: RunParameters) -> Writing:
     """How the conversations are written; a mistake in the models, prompts or keys is a `UserError`."""
     if not parameters.authors:
         for option, given in (("--prompts", parameters.prompts), ("--calls", parameters.calls != "record")):
             if given:
                 raise UserError(f"{option}: the offline author asks no model; name a models file by --models as well.")
-    writing = replace(writing_of(parameters), command=_command(order))
+    writing = replace(writing_of(parameters), command=_command(options))
     if not writing.models:
         return writing
     if writing.prompts:
@@ -102,11 +102,18 @@ def _writing(order: Order, parameters: RunParameters) -> Writing:
     return writing
 
 
-def _command(order: Order) -> str:
-    """The command line that records what `order` needs."""
-    words = ["--size", ",".join(order.sizes), "--conversations", str(order.conversations), "--out", str(order.out)]
-    for name, value in (order.values or {}).items():
+def _command(asked: Options) -> str:
+    """The command line that records what `asked` need."""
+    words = [
+        "--size",
+        ",".join(asked.sizes),
+        "--conversations",
+        str(asked.conversations),
+        "--out",
+        str(asked.out),
+    ]
+    for name, value in (asked.values or {}).items():
         words += [OPTIONS[name], str(value)] if name not in ("calls", "confirm_cost", "workers") else []
-    words += ["--titles", str(order.titles)] if order.titles else []
-    words += [word for name, value in (order.settings or {}).items() for word in ("--set", f"{name}={to_json(value)}")]
+    words += ["--titles", str(asked.titles)] if asked.titles else []
+    words += [word for name, value in (asked.settings or {}).items() for word in ("--set", f"{name}={to_json(value)}")]
     return shlex.join(["beamlib", "generate", *words, "--yes"])

@@ -1,0 +1,51 @@
+"""The audits on the command line: the paper's claims, defective questions, the errata."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from beamlib.cli.arguments import Json
+from beamlib.files import to_json
+
+
+def data_audit(folder: Path, as_json: Json = False) -> None:
+    """Look for defective questions in FOLDER, with or without chats: eleven detectors, findings with their evidence."""
+    from beam_claims.defects import audit_folder
+
+    report = audit_folder(folder)
+    print(to_json(report.model_dump(mode="json"), indent=2) if as_json else report.render())
+    if report.errors:
+        raise SystemExit(2)
+
+
+def data_errata(
+    verdicts: Annotated[Path | None, typer.Option(help="CSV of published verdicts: what `drop` does to them.")] = None,
+    as_json: Json = False,
+) -> None:
+    """The known defects of the released questions, as docs/errata.md shows them; nothing is read but the list."""
+    from beam_claims.errata_page import errata_page, published_effect
+    from beamlib.data.errata import load_errata
+
+    if not as_json:
+        print(errata_page(verdicts), end="")
+        return
+    effect = {"published": published_effect(verdicts).to_dict("records")} if verdicts else {}
+    print(to_json({**load_errata().model_dump(mode="json"), **effect}, indent=2))
+
+
+def claims(as_json: Json = False) -> None:
+    """Recompute every claim of the paper from its published tables."""
+    from beam_claims.engine import audit, render
+
+    results = audit()
+    print(to_json([result.model_dump(mode="json") for result in results], indent=2) if as_json else render(results))
+
+
+def add_to(app: typer.Typer, data: typer.Typer) -> None:
+    """Add the commands to `beamlib` and `beamlib data`."""
+    app.command("claims")(claims)
+    data.command("audit")(data_audit)
+    data.command("errata")(data_errata)
