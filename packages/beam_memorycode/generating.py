@@ -27,7 +27,7 @@ from beam_memorycode.templates import MOST_SESSIONS, draw_template, with_texts
 from beamlib.cli.arguments import agreed
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
-from beamlib.files import read_json, sha256, sha256_of_file, write_json
+from beamlib.files import code_hash, read_json, write_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint, keys_kept_out, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, run
@@ -36,8 +36,9 @@ from beamlib.llm.retrying import Careful
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 
 TOPICS, CALLS = "topics.json", "calls"
-_HERE = Path(__file__).parent
-_TEMPLATE_CODE = ("agenda.py", "bank.py", "recipe.py", "talk.py", "templates.py", "wordings.py")
+_TEMPLATE_CODE = tuple(
+    f"beam_memorycode.{name}" for name in ("agenda", "bank", "words", "recipe", "talk", "templates", "wordings")
+)
 _TOGETHER = 8  # dialogues that are waited for at a time; the endpoint's own lanes bound its calls
 _CHARACTERS_PER_TOKEN, _TOKENS_PER_WORD = 4.2, 1.4
 
@@ -157,16 +158,10 @@ def _check(order: Order) -> Endpoint | None:
 
 def _made_by(order: Order, endpoint: Endpoint | None) -> dict[str, Any]:
     """What the dialogues rest on beside the order."""
-    bank = [f"bank/{path.name}" for path in (_HERE / "bank").glob("*.toml")]
-    templates = [*bank, *_TEMPLATE_CODE]
     if endpoint is None:
-        return {"author": OFFLINE_NAME, "rules": _hash([*templates, "writer.py"])}
+        return {"author": OFFLINE_NAME, "rules": code_hash((*_TEMPLATE_CODE, "beam_memorycode.offline_writer"))}
     prompt = prompt_file(PROMPT, order.prompts).sha256
-    return {"author": endpoint.settings, "rules": _hash(templates), "prompt": prompt}
-
-
-def _hash(names: Sequence[str]) -> str:
-    return sha256("".join(f"{name} {sha256_of_file(_HERE / name)}\n" for name in sorted(names)))
+    return {"author": endpoint.settings, "rules": code_hash(_TEMPLATE_CODE), "prompt": prompt}
 
 
 @dataclass

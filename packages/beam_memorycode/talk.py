@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from beamlib.errors import UserError
 from beamlib.files import read_text
 
-BANK = Path(__file__).parent / "bank"
+BANK = Path(__file__).parent / "words"
 ALWAYS = frozenset({"mentor", "mentee", "company", "day", "person", "place", "project", "count", "when"})
 """Slots that any phrase may have."""
 

@@ -30,7 +30,7 @@ def printed() -> list[tuple[int, int]]:
     """Every published value of those cells in thousandths, with the number of verdicts behind it."""
     found = []
     for table in TABLES:
-        path = Path(beamlib.__file__).parent / "published" / f"{table}.csv"
+        path = Path(beamlib.__file__).parent / "data/published" / f"{table}.csv"
         with path.open(encoding="utf-8") as lines:
             for row in csv.DictReader(lines):
                 if (verdicts := VERDICTS.get((row["length"], row["ability"]))) is not None:

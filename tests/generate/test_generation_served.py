@@ -20,6 +20,7 @@ import pytest
 
 from beam_generate.casting import Writing, prompts_of_generation
 from beam_generate.domains import titles
+from beam_generate.options import Options, run
 from beam_generate.pipeline import (
     STAGES,
     Commission,

@@ -17,6 +17,7 @@ import pytest
 
 from beam_generate.casting import Writing
 from beam_generate.folder import read_turns
+from beam_generate.options import Options, run
 from beam_generate.pipeline import (
     DECISIONS,
     JOURNAL,
