@@ -14,8 +14,7 @@ from beamlib.cli.look import look_app
 from beamlib.cli.run import run_app
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
-app.add_typer(look_app)
-app.add_typer(run_app)
+app.registered_commands += [*look_app.registered_commands, *run_app.registered_commands]
 app.add_typer(data_app, name="data")
 app.add_typer(calls_app, name="calls")
 for _name in PACKAGES:

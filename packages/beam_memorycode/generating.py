@@ -27,7 +27,7 @@ from beam_memorycode.templates import MOST_SESSIONS, draw_template, with_texts
 from beamlib.cli.arguments import agreed
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
-from beamlib.files import code_hash, sha256_of_file, read_json, write_json
+from beamlib.files import code_hash, read_json, sha256_of_file, write_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint, keys_kept_out, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, run

@@ -104,7 +104,7 @@ def test_models_are_asked_only_about_dialogues_that_were_named(
     assert len(found.parameters) == (2 if asked else 1)
     assert (OFFLINE_NAME in found.announcement) is not asked
     if not asked:
-        assert list(found.estimates()) == []
+        assert list(found.estimates().items()) == []
 
 
 def test_what_is_estimated_is_asked_once_and_then_on_file(dialogues: Path, repo_root: Path, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_what_is_estimated_is_asked_once_and_then_on_file(dialogues: Path, repo_
         models = tmp_path / "models.yaml"
         models.write_text(json.dumps({"readers": {"one": endpoint}, **roles}))
         found = suite(dialogues, str(models), tmp_path)
-        ((title, before),) = found.estimates()
+        ((title, before),) = found.estimates().items()
         assert title == "MemoryCode · one" and before.pending > 5
         with pytest.raises(UserError, match="nothing is called before confirm_cost"):
             found.ask()
@@ -130,7 +130,7 @@ def test_what_is_estimated_is_asked_once_and_then_on_file(dialogues: Path, repo_
         found = found.agreed({"confirm_cost": True})
         found.ask()
         called = len(server.requests)
-        ((_, after),) = found.estimates()
+        ((_, after),) = found.estimates().items()
         assert after.pending == 0
         found.ask()
         assert len(server.requests) == called

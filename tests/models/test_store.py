@@ -26,9 +26,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import stored_calls
 from beamlib.files import sha256
 from beamlib.llm import call_store as calls_module
+from beamlib.llm.call_store import stored_calls
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, attempt_all, run

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.llm.model import OFFLINE_NAME, REPLIES, ModelError, OfflineModel, Prompt, complete_all
+from beam_offline import REPLIES, OfflineModel
+from beamlib.llm.model import OFFLINE_NAME, ModelError, Prompt, complete_all
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.text import count_tokens
 
