@@ -12,9 +12,8 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from beamlib.data.model import Size
+from beamlib.data.model import Size, Treatment
 from beamlib.data.sources import parse_size
-from beamlib.data.treatment import Treatment
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text
 from beamlib.llm.endpoints import BACKBONE

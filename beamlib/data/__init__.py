@@ -13,10 +13,10 @@ from beamlib.data.model import (
     Role,
     Seed,
     Size,
+    Treatment,
     Turn,
 )
 from beamlib.data.sources import Source, find_conversations, parse_size
-from beamlib.data.treatment import Treatment
 
 __all__ = [
     "SIZES",

@@ -17,11 +17,10 @@ from beamlib.data.checksums import DataFile, State
 from beamlib.data.errata import flagged_probes
 from beamlib.data.loading import Loaded, load, load_questions
 from beamlib.data.markers import INDEX, VARIANTS, index_marker, split_marker
-from beamlib.data.model import SIZES, ChatVariant, Size
+from beamlib.data.model import SIZES, ChatVariant, Size, Treatment
 from beamlib.data.released_layout import data_file
 from beamlib.data.sources import CHAT, CUT_CHAT, CUTOFF, Source, plan_folders, present, scan
 from beamlib.data.statistics import AbilityCounts, ChatCounts, ChatTally, QuestionTally
-from beamlib.data.treatment import Treatment
 from beamlib.errors import UserError
 from beamlib.text import TOKEN_COUNTER
 

@@ -15,11 +15,10 @@ from beamlib.data.checked_json import Anomaly, Unreadable, is_a, is_writable, sh
 from beamlib.data.checksums import DataFile
 from beamlib.data.errata import flagged_probes, spoilt_probes
 from beamlib.data.gold import Gold
-from beamlib.data.model import Batch, Conversation, Message, Probe, Seed
+from beamlib.data.model import Batch, Conversation, Message, Probe, Seed, Treatment
 from beamlib.data.probes import parse_questions
 from beamlib.data.released_layout import Parts, read_questions, read_released
 from beamlib.data.sources import Source
-from beamlib.data.treatment import Treatment
 from beamlib.files import sha256, to_json
 
 PAPER = Treatment()

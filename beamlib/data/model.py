@@ -11,7 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
+
+Ability = Literal[
+    "abstention",
+    "contradiction_resolution",
+    "event_ordering",
+    "information_extraction",
+    "instruction_following",
+    "knowledge_update",
+    "multi_session_reasoning",
+    "preference_following",
+    "summarization",
+    "temporal_reasoning",
+]
+ABILITIES: tuple[Ability, ...] = get_args(Ability)
+
 
 Role = Literal["user", "assistant"]
 Size = Literal["100K", "500K", "1M", "10M"]
@@ -141,3 +156,21 @@ class Probe:
     id: str
     conversation_id: str
     question: str
+
+
+ErrataMode = Literal["none", "flag", "drop"]
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """The data treatment of a run.
+
+    `chat_variant`: `truncated` reads the cut conversation the paper evaluated (36 of 100; the others were never cut),
+    `full` the whole one. `strip_markers`: take ` ->-> batch,bullet` out of the text, keeping it as data; the released
+    evaluation leaves it in. `errata`: `none` ignores `errata.json`, `flag` lists the probes it names, `drop` lists
+    them too and removes those whose defect can spoil a score.
+    """
+
+    chat_variant: ChatVariant = "truncated"
+    strip_markers: bool = True
+    errata: ErrataMode = "flag"

@@ -7,20 +7,51 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from beamlib.data.model import Conversation, Probe
+from beamlib.data.model import Conversation, Pair, Probe
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import open_roster, resolved
 from beamlib.evaluate.ingest_cache import read_light
-from beamlib.evaluate.oracle import Oracle
 from beamlib.evaluate.own import OwnMemory
 from beamlib.evaluate.records import Answer
 from beamlib.llm.model import Completion, Model, ModelError, Prompt, gather_all, run
 from beamlib.llm.roles import Roster
 from beamlib.llm.stored_model import THIS_RUN
-from beamlib.memory import FullContext, Light, LightSettings, Memory, NoMemory, Rag, Recollection
+from beamlib.memory import FullContext, Light, LightSettings, Memory, NoMemory, Rag
+from beamlib.memory.protocol import Recollection, passage
 from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
 from beamlib.params import RunParameters
 from beamlib.text import count_tokens
+
+
+class Oracle:
+    """Recalls the pairs that hold the cited messages, in conversation order, as the part "evidence".
+
+    `evidence` maps a probe's id to message ids of the conversation. A probe it does not name, or that cites nothing
+    (abstention), gives an empty recollection. It goes by id and not by wording, unlike a memory, because two probes of
+    a conversation may ask the same and rest on different messages.
+    """
+
+    name = "oracle"
+
+    def __init__(self, evidence: Mapping[str, tuple[int, ...]]) -> None:
+        self._evidence = evidence
+        self._pair_of: dict[int, Pair] | None = None
+
+    def ingest(self, conversation: Conversation) -> None:
+        """Note which pair each message belongs to."""
+        self._pair_of = {i: pair for pair in conversation.pairs for i in pair.message_ids}
+
+    def recall_for(self, probe: Probe) -> Recollection:
+        """The evidence for `probe`; `ValueError` if it cites a message that the conversation does not have."""
+        if self._pair_of is None:
+            raise RuntimeError("Oracle.recall_for was called before ingest")
+        cited = sorted(set(self._evidence.get(probe.id, ())))
+        missing = [i for i in cited if i not in self._pair_of]
+        if missing:
+            raise ValueError(f"evidence cites messages {missing}, which the conversation does not have")
+        pairs = {self._pair_of[i].user.id: self._pair_of[i] for i in cited}
+        return Recollection.of([passage(pair, part="evidence") for pair in pairs.values()])
+
 
 AnyMemory = TypeVar("AnyMemory", bound=Memory | Oracle)
 

@@ -35,7 +35,7 @@ ANSWER_CODE = (
     *_MODEL_CODE,
     "beamlib.retrieval",
     "beamlib.retrieval.embedded",
-    *(f"beamlib.evaluate.{name}" for name in ("answering", "oracle", "own", "own_process", "ingest_cache")),
+    *(f"beamlib.evaluate.{name}" for name in ("answering", "own", "own_process", "ingest_cache")),
     "beamlib.text",
 )
 _JUDGE_CODE = (

@@ -14,6 +14,7 @@ for again.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import sqlite3
@@ -23,13 +24,13 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pydantic import ValidationError
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, sha256
-from beamlib.llm import recording
+from beamlib.llm import call_store as recording
 from beamlib.llm.stored_call import StoredCall, Totals
 
 FORMAT = 2
@@ -373,3 +374,50 @@ def stored_calls(folder: Path) -> int:
         with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as held:
             total += int(held.execute("SELECT count(*) FROM calls").fetchone()[0])  # for a progress bar: a miss is none
     return total
+
+
+_HELD: dict[Path, tuple[IO[bytes], int]] = {}
+_GUARD = threading.Lock()
+
+
+def take(path: Path) -> bool:
+    """Lock the file at `path` for this process, which may do so several times; whether the file was there before.
+
+    `BlockingIOError` where another process has it, `OSError` where it cannot be made.
+    """
+    with _GUARD:
+        path = path.resolve()
+        if path in _HELD:
+            handle, times = _HELD[path]
+            _HELD[path] = handle, times + 1
+            return True
+        there = path.exists()
+        _HELD[path] = _locked(path), 1
+        return there
+
+
+def give(path: Path) -> None:
+    """Undo one `take`; the last one removes the file."""
+    with _GUARD:
+        path = path.resolve()
+        handle, times = _HELD.pop(path)
+        if times > 1:
+            _HELD[path] = handle, times - 1
+        else:
+            path.unlink(missing_ok=True)
+            handle.close()
+
+
+def _locked(path: Path) -> IO[bytes]:
+    while True:
+        handle = path.open("ab")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.path.samestat(os.fstat(handle.fileno()), path.stat()):
+                return handle
+        except FileNotFoundError:  # the other run has just removed it
+            pass
+        except OSError:
+            handle.close()
+            raise
+        handle.close()

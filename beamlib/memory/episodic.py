@@ -6,7 +6,7 @@ import re
 
 from beamlib.data.model import Conversation, Pair
 from beamlib.errors import UserError
-from beamlib.memory.replies import lines_of
+from beamlib.memory.group_calls import lines_of
 from beamlib.retrieval import Document, Encoders, build_index
 from beamlib.retrieval.base import Keys
 

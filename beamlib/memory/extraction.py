@@ -12,8 +12,8 @@ from dataclasses import replace
 from beamlib.data.model import Conversation, Pair
 from beamlib.llm.model import Model, Prompt, attempt_all
 from beamlib.memory.budget import shorten
-from beamlib.memory.calls import replies_to, with_gaps
 from beamlib.memory.episodic import read_keys
+from beamlib.memory.group_calls import replies_to, with_gaps
 from beamlib.memory.protocol import passage
 from beamlib.text import count_tokens
 

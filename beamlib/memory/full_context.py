@@ -12,6 +12,20 @@ from beamlib.errors import UserError
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, newest_that_fit, passage_tokens, shorten
 from beamlib.memory.protocol import Passage, Recollection, passage
 
+
+class NoMemory:
+    """Recalls an empty context, so that what the reader knows or guesses by itself can be told apart."""
+
+    name = "none"
+
+    def ingest(self, conversation: Conversation) -> None:
+        """Read nothing."""
+
+    def recall(self, question: str) -> Recollection:
+        """An empty recollection."""
+        return Recollection("")
+
+
 _LEAST = LEAST_TOKENS + JOINT_TOKENS
 
 

@@ -8,7 +8,7 @@ without reading again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import PurePath
 from typing import Any
@@ -31,8 +31,28 @@ from beamlib.memory.released_memory import (
     pack,
 )
 from beamlib.memory.scratchpad import Chunk, Scratchpad, build_scratchpad, relevant_chunks, scratchpad_passages
-from beamlib.memory.working import newest_pairs, working_memory
 from beamlib.retrieval import Encoders, dense_encoder
+
+
+def newest_pairs(pairs: Sequence[Pair], count: int, shown: Collection[int] = ()) -> list[Passage]:
+    """The newest `count` of `pairs`, oldest first, as passages of the part "working".
+
+    Pairs whose messages are in `shown` stand in the context already: they are left out, and no older ones take their
+    place.
+    """
+    shown_ids = frozenset(shown)
+    newest = pairs[max(0, len(pairs) - count) :]
+    return [passage(pair, part="working") for pair in newest if shown_ids.isdisjoint(pair.message_ids)]
+
+
+def working_memory(pairs: Sequence[Pair], count: int, tokens: int, shown: Collection[int] = ()) -> list[Passage]:
+    """The `newest_pairs` in at most `tokens` tokens: where they do not fit, the longest lose their middle.
+
+    Only where there are too many even for that are the oldest of them left out.
+    """
+    newest = newest_pairs(pairs, count, shown)
+    return shortened(newest[max(0, len(newest) - most_passages(tokens)) :], tokens)
+
 
 _SWITCHES = {
     "use_retrieval": "retrieval",

@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from beamlib.data.model import Conversation
 from beamlib.llm.model import Model, ModelError, Outcome, Prompt, attempt_all
 from beamlib.memory.budget import JOINT_TOKENS, newest_that_fit, passage_tokens, shorten
-from beamlib.memory.calls import replies_to, with_gaps
 from beamlib.memory.chunking import semantic_chunks, sentences_of
 from beamlib.memory.extraction import header
+from beamlib.memory.group_calls import lines_of, replies_to, with_gaps
 from beamlib.memory.protocol import Passage
-from beamlib.memory.replies import lines_of
 from beamlib.retrieval.encoder import Encoder
 from beamlib.text import count_tokens
 

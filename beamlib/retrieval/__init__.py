@@ -11,8 +11,7 @@ from beamlib.retrieval.base import Document, Hit, Index
 from beamlib.retrieval.dense import DenseIndex
 from beamlib.retrieval.encoder import Encoder, embedded_encoder
 from beamlib.retrieval.hybrid import HybridIndex
-from beamlib.retrieval.sparse import SparseIndex
-from beamlib.retrieval.splade import SparseVectorIndex
+from beamlib.retrieval.sparse import SparseIndex, SparseVectorIndex
 from beamlib.retrieval.transformer import SparseModel, dense_encoder, encoder_name, sparse_encoder
 
 __all__ = [

@@ -15,9 +15,8 @@ from beamlib.beside import beside
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.gold import ABILITIES, Gold
 from beamlib.data.loading import PAPER, load, readable
-from beamlib.data.model import Conversation, Size
+from beamlib.data.model import Conversation, Size, Treatment
 from beamlib.data.sources import Source, find_conversations
-from beamlib.data.treatment import Treatment
 from beamlib.errors import UserError
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts

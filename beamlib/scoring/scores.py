@@ -15,7 +15,8 @@ from beamlib.data.model import SIZES
 from beamlib.errors import UserError
 from beamlib.llm.model import Outcome
 from beamlib.scoring.intervals import Array, conversation_values, mean_interval
-from beamlib.scoring.protocols import QuestionScore, find_protocol
+from beamlib.scoring.protocols import find_protocol
+from beamlib.scoring.question_score import QuestionScore
 from beamlib.scoring.records import Judgement
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Audits: the claims of the paper recomputed from its printed tables; defective questions and the errata."""

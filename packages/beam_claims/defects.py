@@ -15,8 +15,8 @@ from tqdm import tqdm
 from beam_claims.detectors import IN_CONVERSATION, Finding, Item, Sheet, shared_reference
 from beamlib.data.errata import Detector, known_defects
 from beamlib.data.loading import load, load_questions
+from beamlib.data.model import Treatment
 from beamlib.data.sources import CHAT, CUT_CHAT, Source, plan_folders, present, scan
-from beamlib.data.treatment import Treatment
 from beamlib.errors import UserError
 
 ABOUT = {

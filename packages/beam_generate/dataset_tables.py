@@ -14,10 +14,9 @@ from beam_generate.layouts import PRINTED_SIZE, targets
 from beam_generate.probes.selection import deciles, published_deciles
 from beamlib.data.checked_json import Unreadable, left_out_line
 from beamlib.data.loading import Loaded, load, readable
-from beamlib.data.model import Conversation, Size
+from beamlib.data.model import Conversation, Size, Treatment
 from beamlib.data.published import table
 from beamlib.data.sources import Source
-from beamlib.data.treatment import Treatment
 from beamlib.evaluate.run import record_of
 from beamlib.evaluate.run_store import data_revision
 from beamlib.report.table import BlockTable

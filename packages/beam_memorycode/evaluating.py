@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tqdm import tqdm
+
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.output_store import OutputFolder, RunManifest
-from beam_memorycode.running import PART, work_through
-from beam_memorycode.setups import PUBLISHED, Setup, possible
+from beam_memorycode.running import PART, SHARED_STORE, run_dialogue, run_shared, work_through
+from beam_memorycode.setups import PUBLISHED, SHARED, Setup, possible
 from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.costs import Estimate
+from beamlib.evaluate.dry_run import Tally
+from beamlib.evaluate.estimate import rehearsed_roster, stored_means, summary
 from beamlib.llm.endpoints import load_models
 from beamlib.params import RunParameters
 
@@ -123,3 +128,33 @@ def run_all(
 
 def _arm(setup: Setup) -> Setup | Literal[""]:
     return "" if setup in PUBLISHED else setup
+
+
+def estimate_all(
+    dialogues: Sequence[Dialogue], setups: Sequence[Setup], parameters: RunParameters, *, quiet: bool = False
+) -> Estimate:
+    """Rehearse what is left to do: the code of the run, with models that call nobody. Nothing is called or written.
+
+    What the stores hold costs nothing. A memory of one's own is rehearsed as if it recalled like RAG with BM25.
+    """
+    if not parameters.models:
+        return Estimate(size=PART, backbone="", conversations=0, arms=tuple(setups))
+    plan = plan_all(dialogues, setups, parameters)
+    parameters = plan.parameters
+    expected = stored_means(parameters)
+    tally = Tally()
+    apart = [(one, [setup for setup in asked if setup not in SHARED]) for one, asked in plan.wanted]
+    for dialogue, asked in tqdm(apart, desc=f"{PART}: counting calls", disable=quiet, leave=False, delay=2):
+        with rehearsed_roster(parameters, dialogue.name, expected, suite=PART) as (roster, one):
+            run_dialogue(dialogue, [setup for setup in asked if setup != "own"], parameters, roster)
+            if "own" in asked:
+                # One pair more: RAG itself may be among the setups, and equal requests would count once.
+                lexical = parameters.model_copy(update={"retriever": "bm25", "k": parameters.k + 1})
+                run_dialogue(dialogue, ["rag"], lexical, roster)
+        tally.add(one)
+    common = [(one, [setup for setup in asked if setup in SHARED]) for one, asked in plan.wanted]
+    with rehearsed_roster(parameters, SHARED_STORE, expected, suite=PART) as (roster, one):
+        run_shared([both for both in common if both[1]], roster.reader)
+    tally.add(one)
+    own = ("own",) if "own" in setups else ()
+    return summary(parameters, tuple(setups), tally, expected, conversations=len(plan.wanted), own=own, suite=PART)

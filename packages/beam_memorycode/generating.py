@@ -22,8 +22,7 @@ from beam_memorycode.conversing import conversation_prompt, hold_conversations
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue
 from beam_memorycode.loading import DATASET, Item, write_dialogue
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
-from beam_memorycode.recipe import RECIPES
-from beam_memorycode.templates import MOST_SESSIONS, draw_template, with_texts
+from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, with_texts
 from beamlib.cli.arguments import agreed
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
@@ -37,7 +36,7 @@ from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 
 TOPICS, CALLS = "topics.json", "calls"
 _TEMPLATE_CODE = tuple(
-    f"beam_memorycode.{name}" for name in ("agenda", "bank", "words", "recipe", "talk", "templates", "wordings")
+    f"beam_memorycode.{name}" for name in ("agenda", "bank", "words", "talk", "templates", "wordings")
 )
 _TOGETHER = 8  # dialogues that are waited for at a time; the endpoint's own lanes bound its calls
 _CHARACTERS_PER_TOKEN, _TOKENS_PER_WORD = 4.2, 1.4

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.estimating import estimate_all
-from beam_memorycode.evaluating import Ran, chosen, run_all
+from beam_memorycode.evaluating import Ran, chosen, estimate_all, run_all
 from beam_memorycode.loading import load_dialogues
 from beam_memorycode.ordering import RunOrder, recording_command
 from beam_memorycode.running import PART

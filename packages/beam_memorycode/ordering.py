@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.estimating import estimate_all
-from beam_memorycode.evaluating import Ran, chosen, run_all
+from beam_memorycode.evaluating import Ran, chosen, estimate_all, run_all
 from beam_memorycode.loading import load_dialogues
 from beam_memorycode.setups import SETUPS, Setup, parse_setups
 from beamlib.cli.arguments import agreed

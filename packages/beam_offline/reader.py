@@ -8,8 +8,7 @@ from beam_offline.advice import advice
 from beam_offline.answer_wording import MISSING, cut, plain, to_user
 from beam_offline.context import USER, Hit, Search, read_context
 from beam_offline.cues import NEVER
-from beam_offline.listing import order, summary
-from beam_offline.lookup import count, lookup
+from beam_offline.lookup import count, lookup, order, summary
 from beam_offline.question import Kind, Question, read_question
 from beam_offline.sums import reckon
 from beam_offline.timing import duration, which_first

@@ -27,12 +27,11 @@ from statistics import mean
 import pytest
 
 from beamlib.data.loading import Loaded, load
-from beamlib.data.model import Pair
+from beamlib.data.model import Pair, Treatment
 from beamlib.data.sources import find_conversations
-from beamlib.data.treatment import Treatment
 from beamlib.memory import Rag, passage
+from beamlib.memory.light import newest_pairs
 from beamlib.memory.released_memory import LIGHT_ESTIMATE, LIGHT_FLAGS, WORKING_ENTRIES, entries, namesakes, pack
-from beamlib.memory.working import newest_pairs
 
 AS_RELEASED = Treatment("truncated", strip_markers=False, errata="none")
 NO_LIMIT = 10**9

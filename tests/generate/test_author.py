@@ -32,10 +32,9 @@ from beam_generate.pipeline import (
     repairs_of,
 )
 from beam_generate.probes.wording import content, share
-from beam_offline.author.author import OfflineAuthor
+from beam_offline.author.author import OfflineAuthor, share_of
 from beam_offline.author.examiner import Examiner
 from beam_offline.author.grammar import to_you
-from beam_offline.author.people import share_of
 from beam_offline.author.world import World
 from beamlib.data.check import check_folder
 from beamlib.data.loading import Loaded, load

@@ -26,8 +26,8 @@ from beam_generate.stages import begin, making, stage_state, stages_done
 from beamlib.data.check import CheckReport, Finding, check_folder
 from beamlib.data.gold import ABILITIES
 from beamlib.data.loading import load
+from beamlib.data.model import Treatment
 from beamlib.data.sources import find_conversations
-from beamlib.data.treatment import Treatment
 from beamlib.errors import UserError
 from talking_model import LAYOUT, LIMITS, TalkingModel, make_plan, make_story
 

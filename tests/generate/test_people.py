@@ -15,8 +15,17 @@ from hypothesis import strategies as st
 
 from beam_generate.domains import domains, general_domains, parse_domain, style_of, titles
 from beam_generate.layouts import PRINTED_SIZE, layouts_of, limits_of, targets
-from beam_generate.names import name_groups, places, professions
-from beam_generate.people import TYPES, People, draw_people, render_profile, render_relationships, render_traits
+from beam_generate.people import (
+    TYPES,
+    People,
+    draw_people,
+    name_groups,
+    places,
+    professions,
+    render_profile,
+    render_relationships,
+    render_traits,
+)
 from beam_generate.seeds import MIXTURE, make_story, render_topic
 from beam_generate.shapes import Layout, Person, Profile, Repairs, Story, Style
 from beam_generate.titles import new_topic

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from beam_generate.probes.checks import CHECKS, examine, examine_all
 from beam_generate.probes.drafts import Draft, Ref, View
-from beam_generate.probes.figures import spans, totals
 from beam_generate.probes.kinds import ABILITIES
-from beam_generate.probes.wording import Day, content, days, names, numbers, quotations, share
+from beam_generate.probes.wording import Day, content, days, names, numbers, quotations, share, spans, totals
 from beam_generate.shapes import Said, SpokenTurn
 from scripted_probes import draft, plan, turns, view
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from beamlib.data.model import Conversation, Probe
-from beamlib.evaluate.oracle import Oracle
+from beamlib.evaluate.answering import Oracle
+from beamlib.memory.full_context import NoMemory
 from beamlib.memory.protocol import Recollection, passage
-from beamlib.memory.simple import NoMemory
 
 
 def test_none_recalls_nothing(bakery: Conversation) -> None:

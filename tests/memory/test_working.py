@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from beamlib.data.model import Conversation
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, passage_tokens
+from beamlib.memory.light import working_memory
 from beamlib.memory.protocol import passage
-from beamlib.memory.working import working_memory
 
 
 def test_holds_the_newest_pairs_oldest_first(bakery: Conversation) -> None:

@@ -17,8 +17,7 @@ import yaml
 
 from beam_memorycode import output_store as keeping
 from beam_memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
-from beam_memorycode.estimating import estimate_all
-from beam_memorycode.evaluating import Ran, chosen, run_all
+from beam_memorycode.evaluating import Ran, chosen, estimate_all, run_all
 from beam_memorycode.ordering import RunOrder, fulfil
 from beam_memorycode.output_store import OutputFolder, read_manifest
 from beam_memorycode.outputs import Outputs, read_outputs, write_outputs

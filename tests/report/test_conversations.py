@@ -9,8 +9,8 @@ import pytest
 import beamlib
 from beam_generate.dataset_tables import Described, describe
 from beam_generate.figures import decile_figure
+from beamlib.data.model import Treatment
 from beamlib.data.sources import find_conversations
-from beamlib.data.treatment import Treatment
 from beamlib.report.long_frame import benchmark_comparison
 from beamlib.report.table import joined, save_table
 

@@ -10,10 +10,17 @@ import numpy as np
 import pytest
 
 from beamlib.retrieval import Document, embedded_encoder
-from beamlib.retrieval.hybrid import SESSION, WEIGHTS, HybridIndex, with_session
+from beamlib.retrieval.hybrid import (
+    SESSION,
+    WEIGHTS,
+    HybridIndex,
+    is_preference,
+    is_request,
+    is_standing_instruction,
+    with_session,
+)
 from beamlib.retrieval.sparse import WordIndex, tokenize
 from beamlib.retrieval.terms import TermScores, Vocabulary, bm25, term_counts
-from beamlib.retrieval.wording import is_preference, is_request, is_standing_instruction
 
 DOCUMENTS = [
     Document((), ("We adopted a grey cat called Momo.", "Momo eats twice a day, at 7:30 and 19:00."), "A fine cat."),

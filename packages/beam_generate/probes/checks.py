@@ -17,10 +17,9 @@ from itertools import combinations
 import re2
 
 from beam_generate.probes.drafts import Draft, View
-from beam_generate.probes.figures import spans, totals
 from beam_generate.probes.kinds import ABILITIES, KINDS, Ability
 from beam_generate.probes.nuggets import ABSENT, CONTRADICTORY, WHICH, payload
-from beam_generate.probes.wording import content, days, names, numbers, quotations, raw_words, share
+from beam_generate.probes.wording import content, days, names, numbers, quotations, raw_words, share, spans, totals
 from beamlib.text import split_sentences
 
 Check = Callable[[Draft, View], str | None]

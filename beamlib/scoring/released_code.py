@@ -25,7 +25,7 @@ from typing import Any
 
 from beamlib.files import MOST_MENDED, mend_json
 from beamlib.scoring.event_ordering import released_order
-from beamlib.scoring.protocols.base import UNDEFINED_TAU, Protocol, QuestionScore, find_alignment
+from beamlib.scoring.question_score import UNDEFINED_TAU, Protocol, QuestionScore, find_alignment
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.replies import first_bracketed
 
@@ -108,6 +108,6 @@ def _stopped(number: int) -> QuestionScore:
     )
 
 
-PROTOCOL = Protocol(
+RELEASED_CODE = Protocol(
     "released-code", "rubric mean of int(score); event ordering: (tau-b + 1) / 2 over lines", score_question
 )
