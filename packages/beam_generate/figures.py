@@ -8,11 +8,15 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from beam_generate.pipeline import STAGES, repairs_of
+from beam_generate.estimate import estimate_writing
+from beam_generate.of_run import commission_of, writing_of
+from beam_generate.pipeline import STAGES, repairs_of, unfinished
 from beam_generate.probes.selection import deciles, published_deciles, released_deciles
 from beamlib.data.loading import Loaded
 from beamlib.data.model import Size
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.figures import PAGE_WIDTH, bars, legend, style
+from beamlib.report.notebooks import Workspace
 
 
 def evidence_deciles(loaded: Sequence[Loaded], size: Size) -> pd.DataFrame:
@@ -49,3 +53,20 @@ def repair_counts(folders: Sequence[Path]) -> pd.DataFrame:
     if not rows:
         return pd.DataFrame({"entries": 0}, index=pd.Index(STAGES, name="stage"))
     return pd.DataFrame(rows).value_counts().rename("entries").to_frame()
+
+
+def announce(work: Workspace) -> None:
+    """Print where a notebook's conversation is written, by whom, and what that would cost where models write it.
+
+    What a notebook on generation writes goes into the run folder, to the part of its tier, whatever `data` is.
+    """
+    work.generating = True
+    parameters = work.parameters
+    commission, writing, out = commission_of(parameters), writing_of(parameters), parameters.generated
+    print(f"conversation: {commission.folder(out).as_posix()} (generation writes below the run folder alone)")
+    if not parameters.authors:
+        print(f"author: {OFFLINE_NAME}; nothing is called and nothing is paid")
+        return
+    print(f"author: {writing.names}; what is left of the conversation, over notebooks 01 to 04:")
+    print(estimate_writing(unfinished([commission], out, writing), writing).render())
+    work.say_unconfirmed()

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from beam_generate.casting import Stage, Writing
 from beam_generate.estimate import WritingEstimate, estimate_writing
@@ -24,11 +23,7 @@ from beam_generate.plan_files import read_story
 from beam_generate.producing import produce
 from beamlib.data.model import SIZES, Size
 from beamlib.files import to_json
-from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
-
-if TYPE_CHECKING:
-    from beamlib.report.notebooks import Workspace
 
 OPTIONS = {
     "generation_seed": "--seed", "domain": "--domain", "title": "--title", "strategy": "--strategy",
@@ -149,20 +144,3 @@ class GenerationOfRun:
     @property
     def _workers(self) -> int:
         return max(one.workers for one in self.runs)
-
-
-def announce(work: Workspace) -> None:
-    """Print where a notebook's conversation is written, by whom, and what that would cost where models write it.
-
-    What a notebook on generation writes goes into the run folder, to the part of its tier, whatever `data` is.
-    """
-    work.generating = True
-    parameters = work.parameters
-    commission, writing, out = commission_of(parameters), writing_of(parameters), parameters.generated
-    print(f"conversation: {commission.folder(out).as_posix()} (generation writes below the run folder alone)")
-    if not parameters.authors:
-        print(f"author: {OFFLINE_NAME}; nothing is called and nothing is paid")
-        return
-    print(f"author: {writing.names}; what is left of the conversation, over notebooks 01 to 04:")
-    print(estimate_writing(unfinished([commission], out, writing), writing).render())
-    work.say_unconfirmed()
