@@ -20,7 +20,7 @@ from beamlib.scoring.event_ordering import is_order_nugget
 from beamlib.scoring.items import parse_items, without_marks
 from beamlib.scoring.records import Alignment
 from beamlib.scoring.replies import Matches, read_matches
-from beamlib.scoring.scoring_rule import Reading, ask, ended
+from beamlib.scoring.parsed_reply import Reading, ask, ended
 
 AlignmentMethod = Literal["greedy", "batched"]
 

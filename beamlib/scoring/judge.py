@@ -13,7 +13,7 @@ from beamlib.llm.model import Completion, Model, Prompt, run
 from beamlib.scoring.alignment import AlignmentMethod, align
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, RepeatJudgement
 from beamlib.scoring.replies import read_score
-from beamlib.scoring.scoring_rule import Reading, ask, both, ended
+from beamlib.scoring.parsed_reply import Reading, ask, both, ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
-from beam_memorycode.ast_reading import json_lines, numbered_files, read_bounded
+from beam_memorycode.bounded_files import json_lines, numbered_files, read_bounded
 from beam_memorycode.dialogues import Context, Dialogue, Length, Mention, Session, Topic, TopicType
 from beam_memorycode.gold import Condition, DialogueRules, Kind, Rule
 from beamlib.errors import UserError

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beam_memorycode.ast_reading import MOST_BYTES, json_lines, numbered_files, read_bounded
+from beam_memorycode.bounded_files import MOST_BYTES, json_lines, numbered_files, read_bounded
 from beam_memorycode.dialogues import Dialogue
 from beamlib.errors import UserError
 from beamlib.files import parse_json, write_json

@@ -1,6 +1,6 @@
 """What conversations are made of beside instructions: people, personas, fillers and the offline writer's phrases.
 
-Read from `bank/*.toml`, our own data, and checked when read. Nothing here knows how code is checked.
+Read from `words/*.toml`, our own data, and checked when read. Nothing here knows how code is checked.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from beam_memorycode import ast_reading as reading
+from beam_memorycode import bounded_files as reading
 from beam_memorycode import outputs as outputs_module
 from beam_memorycode.averages import ORDERS, summarise
 from beam_memorycode.dialogues import Context, Dialogue, Mention, Session, Topic

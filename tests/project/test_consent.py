@@ -151,9 +151,9 @@ def test_what_is_announced_is_what_is_called(
         expected, confirmed = confirm(plan, tmp_path)
         assert (expected, confirmed, server.connections) == ({}, True, 0)  # the stand-in answers and judges
         (announced,) = re.findall(r"Everything together: ([0-9,]+) calls", capsys.readouterr().out)
-        produce(plan.wanted, tmp_path / "out", replace(plan.writing, confirmed=confirmed), 1, quiet=True)
+        produce(plan.generation.wanted, tmp_path / "out", replace(plan.writing, confirmed=confirmed), 1, quiet=True)
         assert len(server.requests) == int(announced.replace(",", ""))
-        assert unfinished(plan.wanted, tmp_path / "out", plan.writing) == []
+        assert unfinished(plan.generation.wanted, tmp_path / "out", plan.writing) == []
         command = plan.writing.command
     assert command == (
         f"beamlib generate --size 100k --conversations 1 --out runs/{NAME}/generated --models {models} --yes"

@@ -33,7 +33,7 @@ CHECKING = (
 
 ANSWERING = (
     *ASKING,
-    *(f"{SUITE}.{name}" for name in ("outputs", "ast_reading", "output_store", "evaluating")),
+    *(f"{SUITE}.{name}" for name in ("outputs", "bounded_files", "output_store", "evaluating")),
 )
 RULES = tuple(
     f"{SUITE}.{name}"

@@ -1,0 +1,53 @@
+"""The floor plan: what may import what, and that no module is a house of its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beamlib.beside import PACKAGES
+
+ROOMS = ("data", "llm", "retrieval", "memory", "evaluate", "scoring", "report", "cli")
+LOWER = ("data", "llm", "retrieval", "memory")
+"""Rooms that import none of the others."""
+
+
+def imported(file: Path) -> Iterator[str]:
+    """Modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_the_rooms_and_packages_are_those_of_the_plan(repo_root: Path) -> None:
+    rooms = {path.parent.name for path in (repo_root / "beamlib").glob("*/__init__.py")}
+    packages = {path.parent.name for path in (repo_root / "packages").glob("*/__init__.py")}
+    assert rooms == set(ROOMS)
+    assert packages == {f"beam_{name}" for name in PACKAGES}
+    for name in packages:
+        assert (repo_root / "packages" / name / "README.md").exists(), name
+
+
+def test_beamlib_imports_nothing_that_stands_beside_it(repo_root: Path) -> None:
+    files = sorted((repo_root / "beamlib").rglob("*.py"))
+    assert len(files) > 80
+    found = {(file.name, name) for file in files for name in imported(file) if name.startswith("beam_")}
+    assert not found
+
+
+@pytest.mark.parametrize("room", LOWER)
+def test_lower_rooms_import_no_upper_one(repo_root: Path, room: str) -> None:
+    upper = tuple(f"beamlib.{name}" for name in ROOMS if name not in LOWER)
+    files = sorted((repo_root / "beamlib" / room).rglob("*.py"))
+    assert files
+    assert not {(file.name, name) for file in files for name in imported(file) if name.startswith(upper)}
+
+
+def test_the_root_is_counted_in_one_place(repo_root: Path) -> None:
+    files = [*(repo_root / "beamlib").rglob("*.py"), *(repo_root / "packages").rglob("*.py")]
+    assert [file.name for file in files if ".parents[" in file.read_text("utf-8")] == ["places.py"]
