@@ -71,7 +71,7 @@ def _begin_worker() -> None:
 
 def _end(*_: object) -> NoReturn:
     base.stop()
-    base.land()
+    base.drain()
     os._exit(1)
 
 

@@ -21,10 +21,10 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from beam_generate.casting import Writing
+from beam_generate.casting import GenerationConfig
 from beam_generate.layouts import targets
-from beam_generate.pipeline import Commission
-from beam_generate.producing import produce
+from beam_generate.pipeline import ConversationSpec
+from beam_generate.producing import generate_all
 from beamlib.data.model import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size
 from beamlib.errors import UserError
@@ -104,13 +104,13 @@ def _generated(
 ) -> list[Figure]:
     """Write the conversations; the time of one on one process, and the peak memory of the largest process."""
     started = time.monotonic()
-    produce(
+    generate_all(
         [
-            Commission(usual_parameters(size, generation_seed=seed + number, domain=domain), number)
+            ConversationSpec(usual_parameters(size, generation_seed=seed + number, domain=domain), number)
             for number, domain in enumerate(islice(cycle(domains), conversations), 1)
         ],
         place,
-        Writing(),
+        GenerationConfig(),
         workers,
     )
     seconds = (time.monotonic() - started) / conversations

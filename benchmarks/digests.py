@@ -176,8 +176,8 @@ def measure(groups: Iterable[str], keep: Path | None) -> Measured:
         product = Product(Path(folder).resolve(), f"digests-{uuid.uuid4().hex[:8]}")
         digests = Digests(product)
         try:
-            with ThreadPoolExecutor(2) as lanes:
-                work = {lanes.submit(lambda name: _by_name(getattr(digests, name)()), name): name for name in groups}
+            with ThreadPoolExecutor(2) as pool:
+                work = {pool.submit(lambda name: _by_name(getattr(digests, name)()), name): name for name in groups}
                 done = tqdm(as_completed(work), desc="digests", unit="group", total=len(work))
                 things = {work[one]: one.result() for one in done}
         finally:

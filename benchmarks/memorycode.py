@@ -23,11 +23,11 @@ from rich.table import Table
 from tqdm import tqdm
 
 from beam_memorycode.averages import summarise
-from beam_memorycode.generating import Order
-from beam_memorycode.generating import fulfil as generate
-from beam_memorycode.loading import Item, load_dialogues
-from beam_memorycode.ordering import RunOrder
-from beam_memorycode.ordering import fulfil as ask
+from beam_memorycode.generating import GenerateOptions
+from beam_memorycode.generating import run_setups as generate
+from beam_memorycode.loading import LoadedDialogue, load_dialogues
+from beam_memorycode.ordering import RunOptions
+from beam_memorycode.ordering import run_setups as ask
 from beam_memorycode.outputs import OUTPUTS, Outputs, outputs_in, read_outputs
 from beam_memorycode.scoring import ScoredAnswer, Scorer, applications, score_outputs
 from beam_memorycode.setups import PUBLISHED
@@ -38,7 +38,7 @@ from beamlib.llm.model import OFFLINE_NAME
 KIB_PER_MIB = 1 << 10
 
 
-def repeated(items: Sequence[Item], outputs: dict[int, Outputs]) -> int:
+def repeated(items: Sequence[LoadedDialogue], outputs: dict[int, Outputs]) -> int:
     """Score every (answer, rule) with a parse of its own; returns how many there were."""
     done = 0
     for item in tqdm(items, desc="parsing once per rule", unit="dialogue", leave=False):
@@ -67,8 +67,8 @@ def peak_mib() -> float:
 def generated(folder: Path) -> Path:
     """One dialogue of each number of sessions with the stand-in's answers, for want of published ones."""
     with redirect_stdout(sys.stderr):  # what is printed here is the table
-        generate(Order(out=folder / "data"))
-        ran = ask(RunOrder(data=folder / "data", folder=folder / "run", setups=PUBLISHED))
+        generate(GenerateOptions(out=folder / "data"))
+        ran = ask(RunOptions(data=folder / "data", folder=folder / "run", setups=PUBLISHED))
     shutil.copytree(ran.folders["history"], folder / "data" / OUTPUTS / "offline")
     print(f"benchmark: no --data: generated dialogues, answers by the {OFFLINE_NAME}", file=sys.stderr)
     return folder / "data"

@@ -11,7 +11,7 @@ from typing import Any
 
 from beam_generate.probes.drafts import Draft, Ref, View
 from beam_generate.probes.kinds import ABILITIES
-from beam_generate.shapes import Bullet, Layout, Plan, Profile, Said, SpokenTurn, Story, SubPlan, Timeline
+from beam_generate.shapes import Bullet, DialogueMessage, DialogueTurn, Layout, Plan, Profile, Story, SubPlan, Timeline
 from beamlib.data.model import Seed, Size
 from beamlib.llm.model import Completion, Prompt
 
@@ -55,13 +55,16 @@ def plan(index: int = 0) -> Plan:
     return Plan(index, SEED, Timeline(date(2025, 2, 1), date(2025, 4, 1)), "", subplans)
 
 
-def turns(index: int = 0) -> list[SpokenTurn]:
+def turns(index: int = 0) -> list[DialogueTurn]:
     return [
-        SpokenTurn(
+        DialogueTurn(
             index,
             int(name[0]),
             int(name.split(".")[1]),
-            (Said("user", text, "main_question"), Said("assistant", f"Let us think about {label.lower()} in peace.")),
+            (
+                DialogueMessage("user", text, "main_question"),
+                DialogueMessage("assistant", f"Let us think about {label.lower()} in peace."),
+            ),
         )
         for name, (label, text) in TOLD.items()
     ]

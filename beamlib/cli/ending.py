@@ -98,7 +98,7 @@ def ended_by_signals() -> Iterator[None]:
     try:
         yield
     finally:
-        base.land()
+        base.drain()
         for number, handler in before.items():
             signal.signal(number, handler)
         if received:  # whatever the interrupted code made of it

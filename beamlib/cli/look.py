@@ -73,10 +73,10 @@ def tables(
     They go to RUN/tables/all and RUN/figures/all. What has not been run stays empty, and captions say what is left out.
     """
     from beamlib.data.sources import refuse_data
-    from beamlib.report.assembly import ALL, Options, assemble
+    from beamlib.report.assembly import ALL, AssemblyOptions, assemble
 
     refuse_data(run)
-    options = Options(protocol, seed, parts=listed(parts), base=base, allow_mixed=mixed)
+    options = AssemblyOptions(protocol, seed, parts=listed(parts), base=base, allow_mixed=mixed)
     made = assemble(run, options)
     if as_json:
         print(to_json({name: table.records() for name, table in made.items()}, indent=2))

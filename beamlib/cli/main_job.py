@@ -16,13 +16,13 @@ from rich.text import Text
 from tqdm import tqdm
 
 from beamlib.beside import Generation, Suite, beside
-from beamlib.cli.main_plan import Plan, confirm, console, label
+from beamlib.cli.main_plan import RunPlan, confirm, console, label
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.model import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of, experiments
-from beamlib.evaluate.calling import endpoints, part_of, resolved
+from beamlib.evaluate.calling import endpoints, resolved, run_subdir
 from beamlib.evaluate.costs import Estimate, count, realised
 from beamlib.evaluate.estimate import estimate, save
 from beamlib.evaluate.own import check_own_memory
@@ -150,19 +150,19 @@ def run(job: Job) -> None:
         _make(job, plan, expected)
 
 
-def _make(job: Job, plan: Plan, expected: Mapping[str, Estimate]) -> None:
+def _make(job: Job, plan: RunPlan, expected: Mapping[str, Estimate]) -> None:
     """Do what there is a yes to."""
     if plan.generation:
         _generate(plan, plan.generation)
     for parameters in plan.runs:
-        _evaluate(parameters, expected.get(part_of(parameters)))
+        _evaluate(parameters, expected.get(run_subdir(parameters)))
     plan.suite.ask()
     sections = _notebooks(job, plan)
     note = assemble_job(plan.folder, plan.runs)
     sections.insert(1, Section(ALL, (), "All sizes", note))
     folder, offline = plan.folder, not plan.runs[0].models
     _mirror_figures(folder, job.name)
-    summary = summary_rows(folder, {label(one): part_of(one) for one in plan.runs}, offline=offline)
+    summary = summary_rows(folder, {label(one): run_subdir(one) for one in plan.runs}, offline=offline)
     page = write_page(folder, sections, summary, offline=offline)
     console.print()
     if summary:
@@ -172,7 +172,7 @@ def _make(job: Job, plan: Plan, expected: Mapping[str, Estimate]) -> None:
     )
 
 
-def _plan(job: Job, place: Path) -> Plan:
+def _plan(job: Job, place: Path) -> RunPlan:
     """What `job` comes to, checked; `place` is for files that the run folder gets only after a yes."""
     check_run_name(job.name)
     options = _OPTIONS | ({"authors": "--authors"} if job.authors else {})
@@ -220,10 +220,10 @@ def _plan(job: Job, place: Path) -> Plan:
         for arm in arms_of(parameters, experiments(parameters)):
             if arm.retriever:
                 Encoders(parameters.encoder, parameters.splade).used(arm.retriever)
-    return Plan(runs, found, suite, generated=data is None)
+    return RunPlan(runs, found, suite, generated=data is None)
 
 
-def _announce(job: Job, plan: Plan) -> None:
+def _announce(job: Job, plan: RunPlan) -> None:
     """Say what is going to be done and by whom, in the order in which it will be."""
     steps = []
     if plan.generation:
@@ -253,7 +253,7 @@ def _announce(job: Job, plan: Plan) -> None:
         console.print(f"     parameters {line}", style="dim")
 
 
-def _generate(plan: Plan, generation: Generation) -> None:
+def _generate(plan: RunPlan, generation: Generation) -> None:
     """Write the conversations that the runs need and that are not there yet."""
     if authors := plan.runs[0].authors:
         load_models(Path(authors)).keep(ROOT / plan.folder / "authors")
@@ -363,7 +363,7 @@ def _evaluate(parameters: RunParameters, expected: Estimate | None) -> None:
     console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
 
 
-def _notebooks(job: Job, plan: Plan) -> list[Section]:
+def _notebooks(job: Job, plan: RunPlan) -> list[Section]:
     """Run the notebooks, several at a time: they read what was computed and do not depend on one another."""
     folder = plan.folder
     published = load_parameters(PARAMS / "100k.yaml", run=folder.as_posix(), protocol=job.protocol)
@@ -371,16 +371,16 @@ def _notebooks(job: Job, plan: Plan) -> list[Section]:
         (PUBLISHED, "Published values", published, EVALUATION)
     ]
     names = (*GENERATION, *EVALUATION) if plan.generated else EVALUATION
-    parts += [(part_of(parameters), label(parameters), _shown(parameters), names) for parameters in plan.runs]
+    parts += [(run_subdir(parameters), label(parameters), _shown(parameters), names) for parameters in plan.runs]
     parts.append((plan.suite.part, "MemoryCode", _shown(plan.suite.shown), SUITES))
     work = [(name, parameters, folder / "notebooks" / part) for part, _, parameters, names in parts for name in names]
     work.sort(key=lambda one: one[0] not in SUITES)  # among the longest: the short ones fill the time that it takes
     started = time.monotonic()
-    lanes = min(max(one.workers for _, _, one, _ in parts), len(work))
-    pages = list(tqdm(execute_all(work, lanes), desc="notebooks", unit="notebook", total=len(work)))
+    max_concurrency = min(max(one.workers for _, _, one, _ in parts), len(work))
+    pages = list(tqdm(execute_all(work, max_concurrency), desc="notebooks", unit="notebook", total=len(work)))
     console.print(f"  {len(work)} notebooks in {time.monotonic() - started:.0f} s")
     by_part = {place: sorted(page for page in pages if page.parent == place) for _, _, place in work}
-    missed = {part_of(parameters): left_out(parameters) for parameters in plan.runs}
+    missed = {run_subdir(parameters): left_out(parameters) for parameters in plan.runs}
     return [
         Section(
             part,

@@ -13,7 +13,7 @@ from beamlib.beside import Generation, Priced, Suite, beside
 from beamlib.cli.arguments import agreed
 from beamlib.data.model import Size
 from beamlib.evaluate.arms import arms_of, experiments
-from beamlib.evaluate.calling import endpoints, models_file, part_of
+from beamlib.evaluate.calling import endpoints, models_file, run_subdir
 from beamlib.evaluate.costs import Estimate, count, money
 from beamlib.evaluate.estimate import estimate
 from beamlib.llm.client import EndpointModel
@@ -24,7 +24,7 @@ console = Console(highlight=False, markup=False, emoji=False)  # names in bracke
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """Parameters per tier and backbone, how many conversations each tier has, and MemoryCode.
 
     `generated`: the conversations are written by this run, into its own folder.
@@ -48,7 +48,7 @@ class Plan:
         )
         return found
 
-    def agreed(self, changes: Mapping[str, Any]) -> Plan:
+    def agreed(self, changes: Mapping[str, Any]) -> RunPlan:
         """With `changes` of the parameters, once there is an answer."""
         runs = [one.model_copy(update=changes) for one in self.runs]
         return replace(self, runs=runs, suite=self.suite.agreed(changes))
@@ -60,7 +60,7 @@ def label(parameters: RunParameters) -> str:
     return f"{parameters.size} · {parameters.backbone or next(iter(found.readers))}" if found else parameters.size
 
 
-def confirm(plan: Plan, place: Path) -> tuple[dict[str, Estimate], bool]:
+def confirm(plan: RunPlan, place: Path) -> tuple[dict[str, Estimate], bool]:
     """Say what all of the run would call and cost, then ask; the estimates by part, and whether there is a yes.
 
     No request is sent here. `place` is an empty folder for what is needed for the counting alone.
@@ -74,7 +74,7 @@ def confirm(plan: Plan, place: Path) -> tuple[dict[str, Estimate], bool]:
     suite = dict(plan.suite.estimates())
     shown: dict[str, Priced] = {
         **({"conversations": written} if written else {}),
-        **{label(one): rehearsed[part_of(one)] for one in plan.runs if first.models},
+        **{label(one): rehearsed[run_subdir(one)] for one in plan.runs if first.models},
         **suite,
     }
     for title, found in shown.items():
@@ -92,7 +92,7 @@ def confirm(plan: Plan, place: Path) -> tuple[dict[str, Estimate], bool]:
     return rehearsed, agreed(first.confirm_cost)
 
 
-def _rehearsed(plan: Plan, place: Path) -> dict[str, Estimate]:
+def _rehearsed(plan: RunPlan, place: Path) -> dict[str, Estimate]:
     """What each tier and backbone would call, by its part of the run folder."""
     data: Path | str = plan.runs[0].data
     missing: Mapping[Size, int] = {}
@@ -115,5 +115,5 @@ def _rehearsed(plan: Plan, place: Path) -> dict[str, Estimate]:
                 "shorter."
             )
             one = one.model_copy(update={"warnings": (*one.warnings, note)})
-        found[part_of(parameters)] = one
+        found[run_subdir(parameters)] = one
     return found

@@ -34,7 +34,7 @@ _STATES: dict[State, str] = {
 }
 
 
-class Finding(BaseModel):
+class CheckFinding(BaseModel):
     """An anomaly, as a row of the report."""
 
     kind: str
@@ -68,7 +68,7 @@ class CheckReport(BaseModel):
     folder: str
     token_counter: str = TOKEN_COUNTER
     tiers: list[Tier] = Field(default_factory=list)
-    anomalies: list[Finding] = Field(default_factory=list)
+    anomalies: list[CheckFinding] = Field(default_factory=list)
     errors: list[str] = Field(default_factory=list)
 
     def render(self) -> str:
@@ -108,7 +108,8 @@ def check_folder(folder: Path, *, progress: bool = False) -> CheckReport:
         into.add_files(source, notes)
     report.tiers = [collected[size].result(size) for size in SIZES if size in collected]
     report.anomalies = [
-        Finding(kind=note.kind, file=note.file, where=note.where, detail=note.detail) for note in dict.fromkeys(notes)
+        CheckFinding(kind=note.kind, file=note.file, where=note.where, detail=note.detail)
+        for note in dict.fromkeys(notes)
     ]
     return report
 

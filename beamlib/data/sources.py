@@ -77,14 +77,14 @@ def find_conversations(folder: Path, sizes: Sequence[Size] | None = None) -> lis
     return wanted
 
 
-class Problem(NamedTuple):
+class SourceProblem(NamedTuple):
     """What is wrong with a folder, as a sentence, and in which tier; where in none, no run misses anything."""
 
     size: Size | None
     sentence: str
 
 
-def scan(folder: Path) -> tuple[list[Source], list[Problem]]:
+def scan(folder: Path) -> tuple[list[Source], list[SourceProblem]]:
     """All conversations in `folder`, sorted, and what is wrong with the folder.
 
     Only a folder without any conversation or problem is a `UserError`.
@@ -101,7 +101,7 @@ def scan(folder: Path) -> tuple[list[Source], list[Problem]]:
         other = first.setdefault(source.id, source)
         if other is not source:
             sentence = f"{source.path}: conversation {source.id} is also at {other.path}; remove one of them."
-            problems.append(Problem(source.size, sentence))
+            problems.append(SourceProblem(source.size, sentence))
     return sorted(first.values(), key=lambda source: (SIZES.index(source.size), source.number)), problems
 
 
@@ -149,12 +149,12 @@ def _looks_like_conversation(folder: Path) -> bool:
     return any(present(folder / name) for name in (CHAT, CUT_CHAT, QUESTIONS)) or bool(plan_folders(folder))
 
 
-def _released(folder: Path) -> tuple[list[Source], list[Problem]]:
+def _released(folder: Path) -> tuple[list[Source], list[SourceProblem]]:
     if _looks_like_conversation(folder):
         size = _tier(folder.parent.name)
         if size is None or not NUMBER.fullmatch(folder.name):
             sentence = "a conversation whose size cannot be told; name it like 100K/7 (its tier, then its number)"
-            return [], [Problem(None, f"{folder}: {sentence}.")]
+            return [], [SourceProblem(None, f"{folder}: {sentence}.")]
         return [Source(f"{size}-{folder.name}", size, folder, "released")], []
     own = _tier(folder.name)
     tiers = [(folder, own)] if own is not None else []
@@ -162,33 +162,33 @@ def _released(folder: Path) -> tuple[list[Source], list[Problem]]:
         if _is_folder(base):
             tiers += [(path, size) for path in _subfolders(base) if (size := _tier(path.name)) is not None]
     found: list[Source] = []
-    problems: list[Problem] = []
+    problems: list[SourceProblem] = []
     for tier, size in tiers:
         for path in _entries(tier):
             if NUMBER.fullmatch(path.name):  # also what is no folder: it is named like a conversation, and missed
                 found.append(Source(f"{size}-{path.name}", size, path, "released"))
             elif _is_folder(path) and _tier(path.name) is None and _looks_like_conversation(path):
                 sentence = "holds a conversation, but its name is no number from 1 up; rename it or move it away"
-                problems.append(Problem(size, f"{path}: {sentence}."))
+                problems.append(SourceProblem(size, f"{path}: {sentence}."))
     return found, problems
 
 
-def _parquet(folder: Path) -> tuple[list[Source], list[Problem]]:
+def _parquet(folder: Path) -> tuple[list[Source], list[SourceProblem]]:
     found: list[Source] = []
-    problems: list[Problem] = []
+    problems: list[SourceProblem] = []
     for path in sorted(folder.rglob("*.parquet")):
         name = _PARQUET.fullmatch(path.name)
         size = _tier(name["split"]) if name else None
         if size is None:
             sentence = "the file name does not tell the split; expected a name like 100K-00000-of-00001.parquet"
-            problems.append(Problem(None, f"{path}: {sentence}."))
+            problems.append(SourceProblem(None, f"{path}: {sentence}."))
             continue
         from beamlib.data.hub import conversation_numbers  # here, because pyarrow takes 0.2 s to import
 
         try:
             found += [Source(f"{size}-{n}", size, path, "hub", row) for row, n in enumerate(conversation_numbers(path))]
         except UserError as error:
-            problems.append(Problem(size, str(error)))
+            problems.append(SourceProblem(size, str(error)))
     return found, problems
 
 

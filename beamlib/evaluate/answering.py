@@ -9,15 +9,15 @@ from typing import TypeVar
 
 from beamlib.data.model import Conversation, Pair, Probe
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import open_roster, resolved
+from beamlib.evaluate.calling import open_models, resolved
 from beamlib.evaluate.ingest_cache import read_light
 from beamlib.evaluate.own import OwnMemory
 from beamlib.evaluate.records import Answer
 from beamlib.llm.model import Completion, Model, ModelError, Prompt, gather_all, run
-from beamlib.llm.roles import Roster
+from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
 from beamlib.memory import FullContext, Light, LightSettings, Memory, NoMemory, Rag
-from beamlib.memory.protocol import Recollection, passage
+from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
 from beamlib.params import RunParameters
 from beamlib.text import count_tokens
@@ -41,7 +41,7 @@ class Oracle:
         """Note which pair each message belongs to."""
         self._pair_of = {i: pair for pair in conversation.pairs for i in pair.message_ids}
 
-    def recall_for(self, probe: Probe) -> Recollection:
+    def recall_for(self, probe: Probe) -> RetrievedContext:
         """The evidence for `probe`; `ValueError` if it cites a message that the conversation does not have."""
         if self._pair_of is None:
             raise RuntimeError("Oracle.recall_for was called before ingest")
@@ -50,7 +50,7 @@ class Oracle:
         if missing:
             raise ValueError(f"evidence cites messages {missing}, which the conversation does not have")
         pairs = {self._pair_of[i].user.id: self._pair_of[i] for i in cited}
-        return Recollection.of([passage(pair, part="evidence") for pair in pairs.values()])
+        return RetrievedContext.of([passage(pair, part="evidence") for pair in pairs.values()])
 
 
 AnyMemory = TypeVar("AnyMemory", bound=Memory | Oracle)
@@ -61,7 +61,7 @@ class Asked:
     """A probe as it goes to the reader: what was recalled for it, and the prompt; or why there is none."""
 
     probe: Probe
-    recollection: Recollection = field(default_factory=lambda: Recollection(""))
+    recollection: RetrievedContext = field(default_factory=lambda: RetrievedContext(""))
     prompt: Prompt | None = None
     failure: str = ""
     transient: bool = False
@@ -99,7 +99,7 @@ def ingested(
     arms: Sequence[Arm],
     conversation: Conversation,
     parameters: RunParameters,
-    roster: Roster,
+    roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
 ) -> Iterator[tuple[Arm, Memory | Oracle | ModelError]]:
     """Each arm with its memory, conversation read; a failed reading comes as the `ModelError` it raised.
@@ -185,11 +185,11 @@ def ask_probes(
     return asked
 
 
-def recollections(probes: Sequence[Probe], memory: Memory | Oracle) -> list[Recollection | ModelError]:
+def recollections(probes: Sequence[Probe], memory: Memory | Oracle) -> list[RetrievedContext | ModelError]:
     """What `memory` recalls for each of `probes`, in order, or the `ModelError` that recalling ended with."""
     if isinstance(memory, Light):  # its filter calls for all questions go out together
         return memory.recall_all([probe.question for probe in probes])
-    found: list[Recollection | ModelError] = []
+    found: list[RetrievedContext | ModelError] = []
     for probe in probes:
         try:
             found.append(memory.recall_for(probe) if isinstance(memory, Oracle) else memory.recall(probe.question))
@@ -234,7 +234,7 @@ class AnswerTask:
 def answer_task(task: AnswerTask) -> dict[str, list[Answer]]:
     """The answers of a task's arms, in a process of its own."""
     parameters = resolved(task.parameters)
-    with open_roster(parameters, task.conversation.id, task.processes, task.run_id) as roster:
+    with open_models(parameters, task.conversation.id, task.processes, task.run_id) as roster:
         return answer_arms(task.arms, task.conversation, task.probes, parameters, roster, task.evidence)
 
 
@@ -243,7 +243,7 @@ def answer_arms(
     conversation: Conversation,
     probes: Sequence[Probe],
     parameters: RunParameters,
-    roster: Roster,
+    roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
 ) -> dict[str, list[Answer]]:
     """The answers of every arm by its name. Memories read and recall one after the other, then all prompts go out."""

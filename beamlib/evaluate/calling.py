@@ -15,8 +15,8 @@ from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model
 from beamlib.llm.prompts import check_overrides
-from beamlib.llm.retrying import Careful
-from beamlib.llm.roles import Roster
+from beamlib.llm.retrying import RetryingModel
+from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.text import use_counter
@@ -67,10 +67,10 @@ def reader_role(memory: str, roles: Mapping[str, Any]) -> str:
     return own if own in roles else "reader"
 
 
-def roster(models: Mapping[str, Model]) -> Roster:
+def model_roles(models: Mapping[str, Model]) -> ModelRoles:
     """The models of a run by the names that `endpoints` gives their roles."""
     methods = {role.removeprefix(READER_OF): one for role, one in models.items() if role.startswith(READER_OF)}
-    return Roster(**{role: models[role] for role in ROLES}, methods=methods)
+    return ModelRoles(**{role: models[role] for role in ROLES}, methods=methods)
 
 
 def windows(parameters: RunParameters) -> dict[str, int]:
@@ -123,7 +123,7 @@ def identities(parameters: RunParameters, memory: str = "") -> dict[str, dict[st
     return {role: found[reader_role(memory, found) if role == "reader" else role].settings for role in ROLES}
 
 
-def part_of(parameters: RunParameters) -> str:
+def run_subdir(parameters: RunParameters) -> str:
     """The part of a run folder that holds a tier: `100k`, or `100k-<backbone>` where models are called."""
     found = models_file(parameters)
     if found is None:
@@ -131,9 +131,9 @@ def part_of(parameters: RunParameters) -> str:
     return f"{parameters.size.lower()}-{parameters.backbone or next(iter(found.readers))}"
 
 
-def place_of(parameters: RunParameters, *parts: str) -> Path:
+def run_path(parameters: RunParameters, *parts: str) -> Path:
     """A file or folder (an arm's, by its name) of a tier of one backbone, inside the run folder."""
-    return inside(Path(parameters.run), part_of(parameters), *parts)
+    return inside(Path(parameters.run), run_subdir(parameters), *parts)
 
 
 def calls_folder(parameters: RunParameters, suite: str = "") -> Path:
@@ -163,7 +163,7 @@ def recording_command(parameters: RunParameters) -> str:
 
 
 @contextmanager
-def open_roster(
+def open_models(
     parameters: RunParameters,
     conversation: str,
     processes: int = 1,
@@ -171,7 +171,7 @@ def open_roster(
     *,
     suite: str = "",
     command: str = "",
-) -> Iterator[Roster]:
+) -> Iterator[ModelRoles]:
     """The models that work on one conversation, its call store open; `processes` share the endpoints' concurrency.
 
     `suite` is the benchmark that the conversation is of, BEAM where it is empty, and `command` the shell command that
@@ -179,7 +179,7 @@ def open_roster(
     """
     roles = endpoints(parameters)
     if not roles:
-        yield Roster.of(beside("offline").OfflineModel())
+        yield ModelRoles.of(beside("offline").OfflineModel())
         return
     prompts = Path(parameters.prompts) if parameters.prompts else None
     path = inside(calls_folder(parameters, suite), f"{conversation}.sqlite")
@@ -187,9 +187,9 @@ def open_roster(
     with CallStore(path, read_only=parameters.calls == "replay", run_id=run_id) as store:
         models: dict[str, Model] = {}
         for role, endpoint in roles.items():
-            lanes = max(1, endpoint.concurrency // processes)
+            max_concurrency = max(1, endpoint.concurrency // processes)
             stored = StoredModel(
-                EndpointModel(role, endpoint, prompts=prompts, lanes=lanes),
+                EndpointModel(role, endpoint, prompts=prompts, max_concurrency=max_concurrency),
                 store,
                 parameters.calls,
                 role=role,
@@ -197,5 +197,5 @@ def open_roster(
                 command=command,
                 confirmed=parameters.confirm_cost,
             )
-            models[role] = Careful(stored)
-        yield roster(models)
+            models[role] = RetryingModel(stored)
+        yield model_roles(models)

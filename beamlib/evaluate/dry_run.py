@@ -104,7 +104,7 @@ class Largest:
 
 
 @dataclass
-class Tally:
+class CallTally:
     """What the rehearsal of one conversation, or of several, came to."""
 
     steps: dict[Step, Counts] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Tally:
         if (request.tokens, request.about) > (known.tokens, known.about):
             self.largest[role] = request
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: CallTally) -> None:
         """Add what the rehearsal of another conversation came to."""
         for step, counts in other.steps.items():
             self.of(step).add(counts)
@@ -149,7 +149,7 @@ class Prefixes:
 
 
 @dataclass
-class Rehearsal:
+class DryRun:
     """What the models of one conversation share. `expected` maps a step to the mean output of its stored replies.
 
     `refresh` takes the store for empty, as a run that calls everything anew does.
@@ -159,7 +159,7 @@ class Rehearsal:
     store: CallStore
     expected: Mapping[Step, float] = field(default_factory=dict)
     refresh: bool = False
-    tally: Tally = field(default_factory=Tally)
+    tally: CallTally = field(default_factory=CallTally)
     prefixes: Prefixes = field(default_factory=Prefixes)
     keys: set[str] = field(default_factory=set)
 
@@ -176,7 +176,7 @@ class EstimatingModel:
     """
 
     def __init__(
-        self, role: str, endpoint: EndpointModel, rehearsal: Rehearsal, counter: EndpointCounter | None = None
+        self, role: str, endpoint: EndpointModel, rehearsal: DryRun, counter: EndpointCounter | None = None
     ) -> None:
         self._role = role
         self._endpoint = endpoint
@@ -212,7 +212,7 @@ class EstimatingModel:
         if first:
             await self._count(prompt, request["messages"], expected)
         reply = await self._offline.complete(prompt)
-        return Completion(drawn_out(prompt, reply.text, expected))
+        return Completion(pad_to_length(prompt, reply.text, expected))
 
     def _expected(self, prompt: Prompt) -> float:
         """Output tokens: the mean of the step's stored replies, or what is expected of it."""
@@ -263,7 +263,7 @@ def expected_output(prompt: Prompt) -> float:
     return EXPECTED.get(prompt.id, ELSE_EXPECTED)[0]
 
 
-def drawn_out(prompt: Prompt, reply: str, tokens: float) -> str:
+def pad_to_length(prompt: Prompt, reply: str, tokens: float) -> str:
     """The stand-in's `reply`, never empty, with sentences of what it was given until it has about `tokens` tokens."""
     text = reply.strip() or "Nothing."  # an empty reply would be asked for once more
     if prompt.id not in _DRAWN_OUT:

@@ -19,7 +19,7 @@ from beamlib.data.loading import load
 from beamlib.data.sources import Source
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import calls_folder, endpoints, place_of, resolved, roster
+from beamlib.evaluate.calling import calls_folder, endpoints, model_roles, resolved, run_path
 from beamlib.evaluate.costs import (
     Estimate,
     OutputRule,
@@ -31,7 +31,7 @@ from beamlib.evaluate.costs import (
     stage_of,
     stored_totals,
 )
-from beamlib.evaluate.dry_run import ELSE_EXPECTED, EXPECTED, Counts, EstimatingModel, Rehearsal, Step, Tally
+from beamlib.evaluate.dry_run import ELSE_EXPECTED, EXPECTED, CallTally, Counts, DryRun, EstimatingModel, Step
 from beamlib.evaluate.judging import work
 from beamlib.evaluate.records import Answer
 from beamlib.evaluate.run import plan_run
@@ -39,8 +39,8 @@ from beamlib.files import read_json, write_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Model, run
-from beamlib.llm.retrying import Careful
-from beamlib.llm.roles import Roster
+from beamlib.llm.retrying import RetryingModel
+from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import CallStore
 from beamlib.llm.tokens import ENDPOINT_COUNTER, EndpointCounter
 from beamlib.params import RunParameters
@@ -66,7 +66,7 @@ def estimate(
     expected = stored_means(parameters)
     counting = counting_roles(parameters) if tasks and count_at_endpoint else frozenset()
     todo = [(task.source, parameters, task.arms, task.answered, expected, counting) for task in tasks]
-    tally = Tally()
+    tally = CallTally()
     for one in _rehearsed(todo, parameters, quiet=quiet):
         tally.add(one)
     own = tuple(arm.name for arm in arms if arm.memory == "own")
@@ -90,7 +90,7 @@ def counting_roles(parameters: RunParameters) -> frozenset[str]:
     return frozenset(role for role, yes in zip(roles, run(ask()), strict=True) if yes)
 
 
-def _rehearsed(todo: Sequence[_Todo], parameters: RunParameters, *, quiet: bool) -> Iterator[Tally]:
+def _rehearsed(todo: Sequence[_Todo], parameters: RunParameters, *, quiet: bool) -> Iterator[CallTally]:
     title = f"{parameters.size}: counting calls"
     with tqdm(total=len(todo), desc=title, unit="conv", disable=quiet, leave=False, delay=2) as bar:
         if min(parameters.workers, len(todo)) <= 1:
@@ -111,12 +111,12 @@ def _rehearse(
     answered: Mapping[str, list[Answer]],
     expected: Mapping[Step, float],
     counting: frozenset[str],
-) -> Tally:
+) -> CallTally:
     """One conversation, in a process of its own."""
     parameters = resolved(parameters)
     loaded = load(source, parameters.treatment)
-    with rehearsed_roster(parameters, source.id, expected, counting) as (roster, tally):
-        work(loaded, _safe(arms, answered, parameters), answered, parameters, roster)
+    with rehearsed_roster(parameters, source.id, expected, counting) as (model_roles, tally):
+        work(loaded, _safe(arms, answered, parameters), answered, parameters, model_roles)
     return tally
 
 
@@ -127,7 +127,7 @@ def rehearsed_roster(
     expected: Mapping[Step, float],
     counting: frozenset[str] = frozenset(),
     suite: str = "",
-) -> Iterator[tuple[Roster, Tally]]:
+) -> Iterator[tuple[ModelRoles, CallTally]]:
     """Models that call nobody in the place of `open_roster`'s, and the tally of what they would have called."""
     prompts = Path(parameters.prompts) if parameters.prompts else None
     roles = endpoints(parameters)
@@ -135,12 +135,12 @@ def rehearsed_roster(
     try:
         counters = {role: run(open_counters.enter_async_context(EndpointCounter(roles[role]))) for role in counting}
         with CallStore(calls_folder(parameters, suite) / f"{conversation}.sqlite", read_only=True) as store:
-            rehearsal = Rehearsal(conversation, store, expected=expected, refresh=parameters.calls == "refresh")
+            rehearsal = DryRun(conversation, store, expected=expected, refresh=parameters.calls == "refresh")
             models: dict[str, Model] = {}
             for role, endpoint in roles.items():
                 model = EndpointModel(role, endpoint, prompts=prompts)
-                models[role] = Careful(EstimatingModel(role, model, rehearsal, counters.get(role)))
-            yield roster(models), rehearsal.tally
+                models[role] = RetryingModel(EstimatingModel(role, model, rehearsal, counters.get(role)))
+            yield model_roles(models), rehearsal.tally
     finally:
         run(open_counters.aclose())
 
@@ -156,7 +156,7 @@ def _safe(arms: Sequence[Arm], answered: Mapping[str, list[Answer]], parameters:
 def summary(
     parameters: RunParameters,
     arms: tuple[str, ...],
-    tally: Tally,
+    tally: CallTally,
     expected: Mapping[Step, float],
     *,
     conversations: int,
@@ -181,13 +181,13 @@ def summary(
     )
 
 
-def _endpoint_counted(role: str, tally: Tally) -> bool:
+def _endpoint_counted(role: str, tally: CallTally) -> bool:
     """Whether the endpoint counted every pending request of a role: counters are never mixed within one."""
     counts = [counts for (name, _), counts in tally.steps.items() if name == role]
     return any(one.pending for one in counts) and all(one.counted == one.pending for one in counts)
 
 
-def _facts(role: str, endpoint: Endpoint, tally: Tally, counted: bool, parameters: RunParameters) -> RoleFacts:
+def _facts(role: str, endpoint: Endpoint, tally: CallTally, counted: bool, parameters: RunParameters) -> RoleFacts:
     largest = tally.largest.get(role)
     return RoleFacts(
         role=role,
@@ -261,7 +261,7 @@ def stored_means(parameters: RunParameters) -> dict[Step, float]:
 
 def estimate_path(parameters: RunParameters) -> Path:
     """Where the estimate that a run was started on is kept."""
-    return place_of(parameters, "estimate.json")
+    return run_path(parameters, "estimate.json")
 
 
 def save(found: Estimate, parameters: RunParameters) -> Path | None:

@@ -13,13 +13,15 @@ from beamlib.errors import UserError
 from beamlib.evaluate.run_store import ANSWER_CODE
 from beamlib.files import code_hash, read_json, sha256, to_json, write_text
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.llm.roles import Roster
+from beamlib.llm.roles import ModelRoles
 from beamlib.memory import Light, LightSettings
 from beamlib.params import RunParameters
 from beamlib.text import active_counter
 
 
-def read_light(conversation: Conversation, settings: LightSettings, parameters: RunParameters, roster: Roster) -> Light:
+def read_light(
+    conversation: Conversation, settings: LightSettings, parameters: RunParameters, roster: ModelRoles
+) -> Light:
     """LIGHT with `conversation` read, from the file of an equal reading where there is one.
 
     Equal are the conversation, the settings that shape a reading, and the code. A file that is gone or damaged is made
@@ -34,7 +36,7 @@ def read_light(conversation: Conversation, settings: LightSettings, parameters: 
     key = sha256(to_json([conversation.sha256, settings.of_reading, active_counter(), code_hash(ANSWER_CODE)]))
     reading = None if parameters.calls == "refresh" else _on_file(path, key)
     if reading is not None:
-        light.take_over(conversation, reading)
+        light.restore(conversation, reading)
         return light
     light.ingest(conversation)
     write_text(path, to_json({"key": key, "sha256": sha256(to_json(light.reading)), "reading": light.reading}))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from beamlib.data.loading import Loaded
 from beamlib.evaluate.answering import answer_arms
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import open_roster, resolved
+from beamlib.evaluate.calling import open_models, resolved
 from beamlib.evaluate.records import Answer
-from beamlib.llm.roles import Roster
+from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
 from beamlib.params import RunParameters
 from beamlib.scoring.judge import ToJudge, judge_answers
@@ -33,7 +33,7 @@ class JudgeTask:
 def judge_task(task: JudgeTask) -> dict[str, list[Judgement]]:
     """The verdicts on a task's answers by arm, in a process of its own."""
     parameters = resolved(task.parameters)
-    with open_roster(parameters, task.conversation_id, task.processes, task.run_id) as roster:
+    with open_models(parameters, task.conversation_id, task.processes, task.run_id) as roster:
         return _judgements(task.asked, parameters, roster)
 
 
@@ -47,7 +47,7 @@ def to_judge(answers: Sequence[Answer], loaded: Loaded) -> list[ToJudge]:
 
 
 def _judgements(
-    asked: Mapping[str, Sequence[ToJudge]], parameters: RunParameters, roster: Roster
+    asked: Mapping[str, Sequence[ToJudge]], parameters: RunParameters, roster: ModelRoles
 ) -> dict[str, list[Judgement]]:
     judgements = iter(
         judge_answers(
@@ -72,7 +72,7 @@ def work(
     arms: Sequence[Arm],
     answered: Mapping[str, list[Answer]],
     parameters: RunParameters,
-    roster: Roster,
+    roster: ModelRoles,
 ) -> Work:
     """Answers and judgements of one conversation by arm, in this process and by `roster`, as an estimate needs them.
 

@@ -18,7 +18,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.own_process import CONVERSATION, GRACE
 from beamlib.files import sha256_of_file, to_json
 from beamlib.llm.model import ModelError, Outcome, run
-from beamlib.memory import Recollection
+from beamlib.memory import RetrievedContext
 from beamlib.text import count_tokens
 
 LARGEST_REPLY = 16 * 2**20
@@ -118,7 +118,7 @@ class OwnMemory:
         request = {"method": "ingest", "conversation": CONVERSATION.dump_python(conversation, mode="json")}
         self._ask(request, self._seconds)
 
-    def recall(self, question: str) -> Recollection:
+    def recall(self, question: str) -> RetrievedContext:
         """What the memory says, as far as it is a recollection of this conversation."""
         found = self._ask({"method": "recall", "question": question}, self._seconds)
         if found.context is None:
@@ -135,7 +135,7 @@ class OwnMemory:
         if unknown:
             which = _shown(str(min(unknown)), 20)
             raise ModelError(f"{self.name}: recall names message {which}, which the conversation does not have")
-        return Recollection(found.context, tuple(dict.fromkeys(found.message_ids)), parts, found.gaps)
+        return RetrievedContext(found.context, tuple(dict.fromkeys(found.message_ids)), parts, found.gaps)
 
     def _ask(self, request: dict[str, Any], seconds: float) -> _Reply:
         if self._process is None:

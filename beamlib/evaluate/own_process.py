@@ -28,7 +28,7 @@ from typing import IO, Any
 from pydantic import TypeAdapter
 
 from beamlib.data.model import Conversation
-from beamlib.memory.protocol import Memory, Recollection
+from beamlib.memory.protocol import Memory, RetrievedContext
 
 CONVERSATION = TypeAdapter(Conversation)
 GRACE = 2.0
@@ -80,7 +80,7 @@ class _Server:
 
 
 def _plain(found: Any) -> dict[str, Any]:
-    if not isinstance(found, Recollection):
+    if not isinstance(found, RetrievedContext):
         raise _Unusable(f"recall returned {type(found).__name__}, not a Recollection")
     parts = {part: list(ids) for part, ids in found.parts.items()}
     return {"context": found.context, "message_ids": list(found.message_ids), "parts": parts, "gaps": found.gaps}

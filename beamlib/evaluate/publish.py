@@ -12,7 +12,7 @@ from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate import run_store as manifests
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import part_of, place_of
+from beamlib.evaluate.calling import run_path, run_subdir
 from beamlib.evaluate.run import evaluate
 from beamlib.evaluate.run_store import Manifest
 from beamlib.files import make_folder, read_json, sha256_of_file, temporary_folder, to_json, write_json, write_text
@@ -35,7 +35,7 @@ def keep_settings(parameters: RunParameters) -> None:
 
     Paths become names inside that folder, the data folder is left out: on another machine it lies elsewhere.
     """
-    folder = place_of(parameters)
+    folder = run_path(parameters)
     own = Path(parameters.prompts) if parameters.prompts else None
     for earlier in sorted((folder / "prompts").glob("*.md")):  # a replay must not take those of an earlier run
         earlier.unlink()
@@ -157,7 +157,7 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
         _same_conversations(parameters, first, f"{part}/{first.arm}")
         again = evaluate(parameters, [Arm.model_validate(one.settings["arm"]) for one in group.values()])
         for folder, one in group.items():
-            _compare(one, again.manifests[one.arm], folder, place_of(again.parameters, one.arm))
+            _compare(one, again.manifests[one.arm], folder, run_path(again.parameters, one.arm))
         judged += sum(len(judgements) for judgements in again.judgements.values())
     readers = " | ".join(dict.fromkeys(one.reader for one in ours.values()))
     said = f"{part.name}: {len(ours)} methods replayed, {judged:,} answers and judgements, all as published; {readers}"
@@ -192,8 +192,8 @@ def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> Ru
                 f"{origin}: parameter '{name}' is {getattr(parameters, name)!r}, a folder of some machine; only a run "
                 "that names its models as the hub does can be replayed."
             )
-    if part_of(parameters) != part.name:
-        raise UserError(f"{origin}: its parameters are those of {part_of(parameters)}, not of {part.name}.")
+    if run_subdir(parameters) != part.name:
+        raise UserError(f"{origin}: its parameters are those of {run_subdir(parameters)}, not of {part.name}.")
     return parameters
 
 

@@ -27,12 +27,12 @@ from beamlib.errors import UserError
 from beamlib.evaluate import run_store as manifests
 from beamlib.evaluate.answering import AnswerTask, answer_alone, answer_task, ingested
 from beamlib.evaluate.arms import Arm, arms_of, experiments
-from beamlib.evaluate.calling import calls_folder, place_of, resolved
+from beamlib.evaluate.calling import calls_folder, resolved, run_path
 from beamlib.evaluate.judging import JudgeTask, evidence_of, judge_task, to_judge
 from beamlib.evaluate.records import Answer
 from beamlib.evaluate.run_store import ConversationRecord, Manifest
 from beamlib.files import make_folder, read_jsonl, sha256, to_json, write_text
-from beamlib.llm.roles import Roster
+from beamlib.llm.roles import ModelRoles
 from beamlib.params import RunParameters
 from beamlib.processes import as_they_end, process_pool
 from beamlib.scoring.records import Judgement
@@ -85,20 +85,20 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class _Task:
+class _RunTask:
     source: Source
     arms: tuple[Arm, ...]
     answered: Mapping[str, list[Answer]]  # arms whose answers stand and only want judging
 
 
 @dataclass(frozen=True)
-class Plan:
+class MissingWork:
     """What is on file for the arms of a run, and what is left to do; `left_out` cannot be read, and why."""
 
     parameters: RunParameters
     loaded: Mapping[str, Loaded]
     results: Mapping[str, ArmResults]
-    tasks: Sequence[_Task]
+    tasks: Sequence[_RunTask]
     left_out: Mapping[str, str]
 
 
@@ -116,12 +116,12 @@ def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
 
 def left_out(parameters: RunParameters) -> dict[str, str]:
     """The conversations that the arms of a run, as far as they are on file, were made without, with the reason."""
-    places = [place_of(parameters, arm.name) for arm in arms_of(parameters, experiments(parameters))]
+    places = [run_path(parameters, arm.name) for arm in arms_of(parameters, experiments(parameters))]
     there = [place for place in places if (place / "manifest.json").exists()]
     return {key: why for place in there for key, why in manifests.read(place).left_out.items()}
 
 
-def plan_run(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> Plan:
+def plan_run(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> MissingWork:
     """Read the conversations and find out what is missing; nothing is computed or called.
 
     One that cannot be read is `Unreadable`; with `skip_broken` it is told and left out, with what is on file of it, and
@@ -137,12 +137,12 @@ def plan_run(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     loaded = {one.conversation.id: one for one in islice(reading, wanted)}
     if left_out and not quiet:
         print(left_out_line(left_out), file=sys.stderr)
-    results = {arm.name: _on_file(place_of(parameters, arm.name), arm, parameters) for arm in arms}
+    results = {arm.name: _on_file(run_path(parameters, arm.name), arm, parameters) for arm in arms}
     for held in results.values():
         held.drop(left_out, asked=[*loaded, *left_out])
     records = {key: record_of(value) for key, value in loaded.items()}
     tasks = _missing([source for source in sources if source.id in loaded], records, list(results.values()), parameters)
-    return Plan(parameters, loaded, results, tasks, left_out)
+    return MissingWork(parameters, loaded, results, tasks, left_out)
 
 
 def record_of(loaded: Loaded) -> ConversationRecord:
@@ -211,7 +211,7 @@ def _missing(
     records: Mapping[str, ConversationRecord],
     results: Sequence[ArmResults],
     parameters: RunParameters,
-) -> list[_Task]:
+) -> list[_RunTask]:
     again = parameters.calls == "record"  # what failed for a reason that may pass is tried again
     tasks = []
     for source in sources:
@@ -225,11 +225,11 @@ def _missing(
         todo = [held for held in results if source.id not in held.answers or source.id not in held.judgements]
         if todo:
             kept = {held.arm.name: held.answers[source.id] for held in todo if source.id in held.answers}
-            tasks.append(_Task(source, tuple(held.arm for held in todo), kept))
+            tasks.append(_RunTask(source, tuple(held.arm for held in todo), kept))
     return tasks
 
 
-def _compute(plan: Plan, *, quiet: bool) -> None:
+def _compute(plan: MissingWork, *, quiet: bool) -> None:
     """Answers, then verdicts, in processes of their own: those that answer are never handed gold.
 
     Both are written as they come, so a run that is killed goes on from there.
@@ -277,7 +277,7 @@ def _worked(
                 bar.update()
 
 
-def _answer_tasks(plan: Plan) -> list[AnswerTask]:
+def _answer_tasks(plan: MissingWork) -> list[AnswerTask]:
     """What is to be answered, as it goes to processes: the oracle, which is told the evidence, apart from the others.
 
     Where there are fewer conversations than processes, LIGHT's arms go apart as well. Only its variants have something
@@ -299,7 +299,7 @@ def _answer_tasks(plan: Plan) -> list[AnswerTask]:
     return tasks
 
 
-def _judge_tasks(plan: Plan) -> list[JudgeTask]:
+def _judge_tasks(plan: MissingWork) -> list[JudgeTask]:
     tasks = []
     for task in plan.tasks:
         loaded = plan.loaded[task.source.id]
@@ -310,7 +310,7 @@ def _judge_tasks(plan: Plan) -> list[JudgeTask]:
 
 
 def answers_to_probe(
-    probe: Probe, loaded: Loaded, arms: Sequence[Arm], parameters: RunParameters, roster: Roster
+    probe: Probe, loaded: Loaded, arms: Sequence[Arm], parameters: RunParameters, roster: ModelRoles
 ) -> Iterator[tuple[Arm, Answer]]:
     """Each arm's answer to one probe of a conversation: the one on file, else by the very request a run would make.
 
@@ -319,7 +319,7 @@ def answers_to_probe(
     parameters = resolved(parameters)
     key = loaded.conversation.id
     answers: dict[str, Answer] = {}
-    for held in [_on_file(place_of(parameters, arm.name), arm, parameters) for arm in arms] if parameters.data else []:
+    for held in [_on_file(run_path(parameters, arm.name), arm, parameters) for arm in arms] if parameters.data else []:
         if held.records.get(key) == record_of(loaded):
             for answer in held.answers.get(key, ()):
                 if answer.probe_id == probe.id and not answer.transient:
@@ -347,7 +347,7 @@ def _write(held: ArmResults) -> None:
     manifests.write(held.folder, found)
 
 
-def _evaluation(plan: Plan) -> Evaluation:
+def _evaluation(plan: MissingWork) -> Evaluation:
     results, loaded = plan.results, plan.loaded
     of_run = {name: manifests.read(held.folder) for name, held in results.items()}
     return Evaluation(

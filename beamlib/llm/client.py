@@ -25,7 +25,7 @@ from beamlib.errors import UserError
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.faults import Breaker, TryAgain, bounded, brief, error_text, status_error
 from beamlib.llm.keys import without_key
-from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, land, nap, run, stopping
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, drain, nap, run, stopping
 from beamlib.llm.prompts import render
 
 if TYPE_CHECKING:  # openai and httpx2 take half a second to import, and most commands call nothing
@@ -45,13 +45,13 @@ class _TooLong(Exception):
 
 
 class _Service:
-    """What the calls of one event loop to one address share: lanes, breaker and connections."""
+    """What the calls of one event loop to one address share: how many at once, breaker and connections."""
 
-    def __init__(self, base_url: str, lanes: int) -> None:
+    def __init__(self, base_url: str, max_concurrency: int) -> None:
         self.base_url = base_url
-        self.lanes = asyncio.Semaphore(lanes)
+        self.max_concurrency = asyncio.Semaphore(max_concurrency)
         self.breaker = Breaker()
-        self._http = _http_client(base_url, lanes)
+        self._http = _http_client(base_url, max_concurrency)
         self._clients: dict[str, openai.AsyncOpenAI] = {}
 
     def client(self, key: str) -> openai.AsyncOpenAI:
@@ -68,14 +68,14 @@ class _Service:
 _SERVICES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, int], _Service]] = WeakKeyDictionary()
 
 
-def _service(base_url: str, lanes: int) -> _Service:
+def _service(base_url: str, max_concurrency: int) -> _Service:
     services = _SERVICES.setdefault(asyncio.get_running_loop(), {})
-    if (base_url, lanes) not in services:
-        services[base_url, lanes] = _Service(base_url, lanes)
-    return services[base_url, lanes]
+    if (base_url, max_concurrency) not in services:
+        services[base_url, max_concurrency] = _Service(base_url, max_concurrency)
+    return services[base_url, max_concurrency]
 
 
-def _http_client(base_url: str, lanes: int) -> httpx2.AsyncClient:
+def _http_client(base_url: str, max_concurrency: int) -> httpx2.AsyncClient:
     """The client that carries openai's requests: over aiohttp, which takes a third less time per call than httpcore.
 
     Redirects are not followed: a key goes to the address that was named and to no other. A proxy of the environment is
@@ -118,7 +118,8 @@ def _http_client(base_url: str, lanes: int) -> httpx2.AsyncClient:
 
     client = Direct(
         follow_redirects=False,
-        limits=httpx2.Limits(max_connections=lanes + 8, max_keepalive_connections=lanes),  # 8: probes beside the lanes
+        # 8: probes beside the calls
+        limits=httpx2.Limits(max_connections=max_concurrency + 8, max_keepalive_connections=max_concurrency),
         trust_env=not _is_local(parts.hostname or ""),
         verify=context,
     )
@@ -127,7 +128,7 @@ def _http_client(base_url: str, lanes: int) -> httpx2.AsyncClient:
 
 
 def _close(client: httpx2.AsyncClient) -> None:
-    land()  # a script that ends by an exception has calls under way
+    drain()  # a script that ends by an exception has calls under way
     run(client.aclose())
 
 
@@ -141,19 +142,21 @@ def _is_local(host: str) -> bool:
 class EndpointModel:
     """One role's model at its endpoint. A `Model`.
 
-    `prompts` is a folder of prompt files that override the project's own. `lanes` bounds the requests in flight where
-    the endpoint's `concurrency` is shared out over several processes; models with the same address and the same bound
-    share one queue, first come first served.
+    `prompts` is a folder of prompt files that override the project's own. `max_concurrency` bounds the
+    requests in flight where the endpoint's `concurrency` is shared out over several processes; models with the same
+    address and the same bound share one queue, first come first served.
 
     `complete` raises `ModelError` where this call has no answer and `UserError` where no call can have one: no key, a
     refused key, an unknown model, no credit, an endpoint that is down. Neither ever holds the key.
     """
 
-    def __init__(self, role: str, endpoint: Endpoint, *, prompts: Path | None = None, lanes: int | None = None) -> None:
+    def __init__(
+        self, role: str, endpoint: Endpoint, *, prompts: Path | None = None, max_concurrency: int | None = None
+    ) -> None:
         self.role = role
         self.endpoint = endpoint
         self.prompts = prompts
-        self.lanes = lanes or endpoint.concurrency
+        self.max_concurrency = max_concurrency or endpoint.concurrency
         self._who = f"The {role} model {endpoint.model} at {endpoint.base_url}"
         self._key = os.environ.get(endpoint.key_variable, "").strip() if endpoint.key_variable else _NO_KEY
 
@@ -191,7 +194,7 @@ class EndpointModel:
     async def complete(self, prompt: Prompt) -> Completion:
         """Send `prompt`, trying again where that may help; `finish_reason` "length" is returned, not judged."""
         self.ready()
-        service = _service(self.endpoint.base_url, self.lanes)
+        service = _service(self.endpoint.base_url, self.max_concurrency)
         breaker, term = service.breaker, service.breaker.term
         failed: list[TryAgain] = []
 
@@ -222,7 +225,7 @@ class EndpointModel:
 
     async def _attempt(self, service: _Service, term: int, prompt: Prompt) -> Completion:
         while True:
-            async with service.breaker.passage(term) as probing, service.lanes:
+            async with service.breaker.passage(term) as probing, service.max_concurrency:
                 # The wait for a lane can be long; the endpoint may have gone down meanwhile, or the run been ended.
                 service.breaker.check(term)
                 if stopping():

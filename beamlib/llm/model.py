@@ -147,8 +147,8 @@ _stopping = threading.Event()
 _ends = math.inf
 
 
-def fly(task: asyncio.Task[Any]) -> None:
-    """Count `task`, a call that is being paid for, among those that `land` waits for."""
+def track(task: asyncio.Task[Any]) -> None:
+    """Count `task`, a call that is being paid for, among those that `drain` waits for."""
     _in_flight.add(task)
     task.add_done_callback(_in_flight.discard)
 
@@ -172,7 +172,7 @@ async def nap(seconds: float) -> None:
         await asyncio.sleep(min(left, 0.2))
 
 
-def land() -> None:
+def drain() -> None:
     """Let no new call start until those in flight have arrived and are stored, or `PATIENCE` seconds have passed."""
     if not _in_flight:
         return
@@ -193,14 +193,14 @@ def land() -> None:
 def run(coroutine: Coroutine[Any, Any, Value]) -> Value:
     """Run a coroutine on the package's event loop and wait for its result; works in scripts and in notebooks.
 
-    An interrupt while waiting ends it: what was not sent stays so, and replies under way are waited for (`land`).
+    An interrupt while waiting ends it: what was not sent stays so, and replies under way are waited for (`drain`).
     """
     future = asyncio.run_coroutine_threadsafe(coroutine, _loop())
     try:
         return future.result()
     except (KeyboardInterrupt, SystemExit):
         future.cancel()
-        land()
+        drain()
         raise
 
 

@@ -80,7 +80,7 @@ POLICIES = {
 }
 
 
-class Careful:
+class RetryingModel:
     """A `Model` that asks again once where a reply was cut off or empty, and names the outcome where that did not help.
 
     A leading `<think>…</think>` (Qwen3, DeepSeek) is taken off; one that never ends means the reply was cut off before

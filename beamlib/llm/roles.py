@@ -9,7 +9,7 @@ from beamlib.llm.model import Model
 
 
 @dataclass(frozen=True, slots=True)
-class Roster:
+class ModelRoles:
     """Who answers (paper section 4.1), reads for LIGHT and compresses its notes (3), judges and aligns (2.4).
 
     `methods` holds the readers of methods that the backbone is served otherwise for, by the name of the memory.
@@ -27,6 +27,6 @@ class Roster:
         return self.methods.get(memory, self.reader)
 
     @classmethod
-    def of(cls, model: Model) -> Roster:
+    def of(cls, model: Model) -> ModelRoles:
         """One model in every role."""
         return cls(model, model, model, model, model)

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 from beamlib.errors import UserError
 from beamlib.llm.call_store import THIS_RUN, CallStore
 from beamlib.llm.endpoints import Endpoint
-from beamlib.llm.model import Completion, ModelError, Prompt, fly, stopping
+from beamlib.llm.model import Completion, ModelError, Prompt, stopping, track
 from beamlib.llm.stored_call import MOST, StoredCall, Totals, call_key
 
 __all__ = ["THIS_RUN", "CallStore", "Mode", "StoredCall", "StoredModel", "Totals", "call_key"]
@@ -85,7 +85,7 @@ class StoredModel:
                 self.replayed += 1
                 return held.completion()
             task = asyncio.create_task(self._call(key, prompt))
-            fly(task)
+            track(task)
             self.store.in_flight[flight] = task
             task.add_done_callback(lambda done: self._landed(flight, done))
         return (await asyncio.shield(task)).completion()

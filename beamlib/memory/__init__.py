@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from beamlib.memory.full_context import FullContext, NoMemory
 from beamlib.memory.light import Light, LightSettings
-from beamlib.memory.protocol import Memory, Passage, Recollection, passage
+from beamlib.memory.protocol import Memory, Passage, Recollection, RetrievedContext, passage
 from beamlib.memory.rag import Rag
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "Passage",
     "Rag",
     "Recollection",
+    "RetrievedContext",
     "passage",
 ]

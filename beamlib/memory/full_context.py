@@ -10,7 +10,7 @@ from __future__ import annotations
 from beamlib.data.model import Conversation
 from beamlib.errors import UserError
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, newest_that_fit, passage_tokens, shorten
-from beamlib.memory.protocol import Passage, Recollection, passage
+from beamlib.memory.protocol import Passage, RetrievedContext, passage
 
 
 class NoMemory:
@@ -21,9 +21,9 @@ class NoMemory:
     def ingest(self, conversation: Conversation) -> None:
         """Read nothing."""
 
-    def recall(self, question: str) -> Recollection:
+    def recall(self, question: str) -> RetrievedContext:
         """An empty recollection."""
-        return Recollection("")
+        return RetrievedContext("")
 
 
 _LEAST = LEAST_TOKENS + JOINT_TOKENS
@@ -44,7 +44,7 @@ class FullContext:
                 f"full_context: a window of {window_tokens} tokens less a reserve of {reserve_tokens} leaves "
                 f"{self._tokens}; give a window of at least {reserve_tokens + _LEAST}."
             )
-        self._recollection: Recollection | None = None
+        self._recollection: RetrievedContext | None = None
 
     def ingest(self, conversation: Conversation) -> None:
         """Choose the part that fits; it is the same for every question."""
@@ -54,9 +54,9 @@ class FullContext:
         if passages and not shown:
             newest = passages[-1]
             shown = [Passage(shorten(newest.text, self._tokens - JOINT_TOKENS), newest.message_ids, newest.part)]
-        self._recollection = Recollection.of(shown)
+        self._recollection = RetrievedContext.of(shown)
 
-    def recall(self, question: str) -> Recollection:
+    def recall(self, question: str) -> RetrievedContext:
         """The part chosen at ingestion, whatever the question."""
         if self._recollection is None:
             raise RuntimeError("FullContext.recall was called before ingest")

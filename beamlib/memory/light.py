@@ -19,7 +19,7 @@ from beamlib.llm.model import Model, ModelError
 from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, most_passages, passage_tokens, shortened
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import episodic_keys, read_pairs
-from beamlib.memory.protocol import Passage, Recollection, passage
+from beamlib.memory.protocol import Passage, RetrievedContext, passage
 from beamlib.memory.released_memory import (
     LIGHT_ESTIMATE,
     LIGHT_FLAGS,
@@ -177,7 +177,7 @@ def _require(holds: bool, field: str, value: object, wanted: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _IngestState:
     """What one reading of a conversation left. Nothing changes it afterwards, so that variants may share it."""
 
     conversation: Conversation
@@ -194,7 +194,7 @@ class Light:
         self._model = model
         self._compressor = model if compressor is None else compressor
         self.settings = settings or LightSettings()
-        self._read: _Reading | None = None
+        self._read: _IngestState | None = None
 
     @property
     def name(self) -> str:
@@ -203,8 +203,8 @@ class Light:
     def ingest(self, conversation: Conversation) -> None:
         """Extract keys and notes from every pair, and build index, scratchpad and chunks from them.
 
-        A pair whose call failed for good is found by its user's words, or has no notes; `Recollection.gaps` counts such
-        calls. Raises `ModelError` naming a pair where calls may yet succeed, or too many failed.
+        A pair whose call failed for good is found by its user's words, or has no notes; `RetrievedContext.gaps` counts
+        such calls. Raises `ModelError` naming a pair where calls may yet succeed, or too many failed.
         """
         self._read = None
         key_replies, notes, gaps = read_pairs(self._model, conversation)
@@ -219,22 +219,22 @@ class Light:
             percentile=self.settings.chunk_percentile,
             buffer=self.settings.chunk_buffer,
         )
-        self._read = _Reading(conversation, keys, scratchpad, _index(conversation, keys, self.settings), gaps)
+        self._read = _IngestState(conversation, keys, scratchpad, _index(conversation, keys, self.settings), gaps)
 
     @property
     def reading(self) -> dict[str, Any]:
-        """All that reading the conversation gave, as JSON; `take_over` makes the same memory of it."""
+        """All that reading the conversation gave, as JSON; `restore` makes the same memory of it."""
         read = self._reading()
         return {"keys": read.keys, "scratchpad": astuple(read.scratchpad), "gaps": read.gaps}
 
-    def take_over(self, conversation: Conversation, reading: Mapping[str, Any]) -> None:
+    def restore(self, conversation: Conversation, reading: Mapping[str, Any]) -> None:
         """Instead of `ingest`: the `reading` of the same conversation, by settings with equal `of_reading`."""
         keys = tuple(tuple(texts) for texts in reading["keys"])
         text, chunks, compressions, lines_cut = reading["scratchpad"]
         pad = Scratchpad(
             text, tuple(Chunk(chunk, tuple(ids), tokens) for chunk, ids, tokens in chunks), compressions, lines_cut
         )
-        self._read = _Reading(conversation, keys, pad, _index(conversation, keys, self.settings), reading["gaps"])
+        self._read = _IngestState(conversation, keys, pad, _index(conversation, keys, self.settings), reading["gaps"])
 
     def variant(self, settings: LightSettings) -> Light:
         """The same reading under other settings: other `k`, budgets, switches, or retriever (only the index is new).
@@ -252,7 +252,7 @@ class Light:
         other._read = read
         return other
 
-    def recall(self, question: str) -> Recollection:
+    def recall(self, question: str) -> RetrievedContext:
         """Retrieved pairs in rank order, the newest pairs, then the notes that bear on the question.
 
         The parts are called "episodic", "working" and "scratchpad". Raises `ModelError` if a filter call fails.
@@ -262,7 +262,7 @@ class Light:
             raise found
         return found
 
-    def recall_all(self, questions: Sequence[str]) -> list[Recollection | ModelError]:
+    def recall_all(self, questions: Sequence[str]) -> list[RetrievedContext | ModelError]:
         """`recall` for every question, in order, with all filter calls out at once; a failed one fails its question."""
         kept: Sequence[tuple[Sequence[Chunk], int] | ModelError] = [(self.chunks, 0)] * len(questions)
         if self.settings.use_scratchpad and self.settings.use_filter:
@@ -273,14 +273,14 @@ class Light:
             for question, found in zip(questions, kept, strict=True)
         ]
 
-    def _recollection(self, question: str, chunks: Sequence[Chunk], gaps: int) -> Recollection:
+    def _recollection(self, question: str, chunks: Sequence[Chunk], gaps: int) -> RetrievedContext:
         passages = self._packed(question) if "character_budgets" in self.settings.released else self._shared(question)
         if self.settings.use_scratchpad:
             room = self.settings.budget["scratchpad"]
             if self.settings.context_budget == "flowing" or "character_budgets" in self.settings.released:
                 room = self.settings.context_tokens - sum(passage_tokens(item.text) for item in passages)
             passages += scratchpad_passages(chunks, room)
-        return replace(Recollection.of(passages), gaps=self._reading().gaps + gaps)
+        return replace(RetrievedContext.of(passages), gaps=self._reading().gaps + gaps)
 
     def _shared(self, question: str) -> list[Passage]:
         """Retrieved pairs and working memory, each within its own share."""
@@ -350,7 +350,7 @@ class Light:
         found = [passage(pair, part="episodic") for pair in self.retrieved(question)]
         return shortened(found[: most_passages(tokens)], tokens)
 
-    def _reading(self) -> _Reading:
+    def _reading(self) -> _IngestState:
         if self._read is None:
             raise RuntimeError("Light has read no conversation yet: call ingest first")
         return self._read

@@ -27,7 +27,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Recollection:
+class RetrievedContext:
     """What a memory hands to the reader.
 
     `context` is the text the reader sees, `message_ids` the messages surfaced in it (in order of appearance, without
@@ -41,7 +41,7 @@ class Recollection:
     gaps: int = 0
 
     @classmethod
-    def of(cls, passages: Sequence[Passage]) -> Recollection:
+    def of(cls, passages: Sequence[Passage]) -> RetrievedContext:
         """Join `passages` in order, a blank line between two."""
         parts: dict[str, dict[int, None]] = {}
         for item in passages:
@@ -49,6 +49,10 @@ class Recollection:
         ids = tuple(dict.fromkeys(i for item in passages for i in item.message_ids))
         text = "\n\n".join(item.text for item in passages)
         return cls(text, ids, {part: tuple(found) for part, found in parts.items()})
+
+
+Recollection = RetrievedContext
+"""Its earlier name, which memories of one's own may still import."""
 
 
 class Memory(Protocol):
@@ -63,7 +67,7 @@ class Memory(Protocol):
         """Read the conversation, replacing whatever was read before."""
         ...
 
-    def recall(self, question: str) -> Recollection:
+    def recall(self, question: str) -> RetrievedContext:
         """The context for answering `question`."""
         ...
 

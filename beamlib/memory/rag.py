@@ -7,7 +7,7 @@ from pathlib import PurePath
 from beamlib.data.model import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, shortened
-from beamlib.memory.protocol import Recollection, passage
+from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.memory.released_memory import RAG_ESTIMATE, RAG_FLAGS, check_flags, entries, flags_name, pack
 from beamlib.retrieval import Document, Encoders, Index, build_index
 from beamlib.text import split_sentences
@@ -72,12 +72,12 @@ class Rag:
         """The `k` best documents as pairs, best first (repeated where the index holds copies)."""
         return [self._documents[hit.owner] for hit in self._index.search(question, k)]
 
-    def recall(self, question: str) -> Recollection:
+    def recall(self, question: str) -> RetrievedContext:
         """The `k` best pairs in rank order; where they exceed the reader's window, the longest lose their middle."""
         found = [passage(pair) for pair in self.search(question, self.k)]
         if "character_budgets" in self.released:
-            return Recollection.of(pack(found, self._tokens, RAG_ESTIMATE))
-        return Recollection.of(shortened(found, self._tokens))
+            return RetrievedContext.of(pack(found, self._tokens, RAG_ESTIMATE))
+        return RetrievedContext.of(shortened(found, self._tokens))
 
 
 def pair_document(pair: Pair, conversation: Conversation) -> Document:

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from beamlib.errors import UserError
 from beamlib.evaluate import run_store as manifests
 from beamlib.evaluate.arms import COMPONENTS, Arm, experiments
-from beamlib.evaluate.calling import part_of
+from beamlib.evaluate.calling import run_subdir
 from beamlib.evaluate.run import read_answers, stored_judgements
 from beamlib.evaluate.run_store import Manifest
 from beamlib.files import to_json
@@ -72,7 +72,7 @@ _OF_DATA = {
 
 
 @dataclass(frozen=True)
-class Options:
+class AssemblyOptions:
     """How a run is put together.
 
     `parts` are those to use, empty for all. `bases` maps parts to the names of their base arms, `base` names that of
@@ -149,7 +149,7 @@ class _Columns:
         return {name: pd.concat([one.scores for label, one in self.members if label == name]) for name in labels}
 
 
-def assemble(run: Path, options: Options) -> dict[str, Table]:
+def assemble(run: Path, options: AssemblyOptions) -> dict[str, Table]:
     """Write tables and figures over all sizes and backbones of `run` to its parts `all`; returns the tables by name.
 
     Raises `UserError` for a folder without results, for a base that is missing or not clear, and for runs that cannot
@@ -183,15 +183,15 @@ def assemble(run: Path, options: Options) -> dict[str, Table]:
 
 def assemble_job(run: Path, runs: Sequence[RunParameters]) -> str:
     """`assemble` at the end of a job with these parameters; returns the sentence that forbids it, if any."""
-    bases = {part_of(one): experiments(one)["ablation"][0].name for one in runs}
+    bases = {run_subdir(one): experiments(one)["ablation"][0].name for one in runs}
     try:
-        assemble(run, Options(runs[0].protocol, runs[0].seed, bases=bases))
+        assemble(run, AssemblyOptions(runs[0].protocol, runs[0].seed, bases=bases))
     except UserError as error:
         return str(error)
     return ""
 
 
-def _found(run: Path, options: Options) -> tuple[list[Stored], list[str]]:
+def _found(run: Path, options: AssemblyOptions) -> tuple[list[Stored], list[str]]:
     """The arms to use, in their order, and what a caption has to say of those that are left out."""
     find_protocol(options.protocol)
     arms: list[Stored] = []
@@ -226,7 +226,7 @@ def _stored(folder: Path, protocol: str) -> Stored:
     return Stored(part, backbone, arm, found, score_run(stored_judgements(folder), protocol), gaps)
 
 
-def _bases(found: Sequence[Stored], options: Options, run: Path) -> dict[str, Arm]:
+def _bases(found: Sequence[Stored], options: AssemblyOptions, run: Path) -> dict[str, Arm]:
     """The base of each part: the LIGHT that is named, else the one with RAG's index and K.
 
     Where RAG is missing, the one whose components were removed, or else the only one.
@@ -289,7 +289,7 @@ def _variant(arm: Arm, base: Arm, fields: Sequence[str]) -> str:
     return f"without {arm.without}" if arm.without else f"{arm.other_budget} budget" if varied else _COMPLETE
 
 
-def _table(columns: _Columns, options: Options, sizes: Sequence[str], notes: Sequence[str]) -> ResultTable:
+def _table(columns: _Columns, options: AssemblyOptions, sizes: Sequence[str], notes: Sequence[str]) -> ResultTable:
     scores = columns.scores
     frame = checked(long_frame(scores))
     stored = [one for _, one in columns.members]
@@ -313,7 +313,7 @@ def _missing(frame: pd.DataFrame, sizes: Sequence[str]) -> list[str]:
     return [f"Not run, or not finished: {', '.join(missing)}."] if missing else []
 
 
-def _figure(columns: _Columns, shown: ResultTable, options: Options, folder: Path) -> list[Path]:
+def _figure(columns: _Columns, shown: ResultTable, options: AssemblyOptions, folder: Path) -> list[Path]:
     """The files of the figure that goes with a table, none where there is nothing to draw."""
     if columns.table not in _FIGURES:
         return []

@@ -23,7 +23,7 @@ from beamlib.data.checked_json import left_out_line
 from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of
-from beamlib.evaluate.calling import open_roster, part_of, resolved
+from beamlib.evaluate.calling import open_models, resolved, run_subdir
 from beamlib.evaluate.configuration import stated, writing_configuration
 from beamlib.evaluate.estimate import estimate
 from beamlib.evaluate.run import left_out
@@ -32,7 +32,7 @@ from beamlib.files import make_folder, parse_yaml, read_json, read_text, sha256_
 from beamlib.llm.endpoints import MODELS, key_variables, load_models
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.llm.roles import Roster
+from beamlib.llm.roles import ModelRoles
 from beamlib.params import OF_GENERATION, Preset, RunParameters, load_parameters, parse_parameters
 from beamlib.places import NOTEBOOKS, ROOT
 from beamlib.report.figures import save_figure
@@ -84,7 +84,7 @@ class Workspace:
         """
         if self.suite:
             return self.suite
-        return part_of(self.parameters) if self.parameters.data or self.generating else PUBLISHED
+        return run_subdir(self.parameters) if self.parameters.data or self.generating else PUBLISHED
 
     def save_table(self, table: SomeTable, name: str) -> SomeTable:
         """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown."""
@@ -150,13 +150,13 @@ class Workspace:
         if self.parameters.calls != "replay" and not self.parameters.confirm_cost:
             print("Nothing is called before the parameter confirm_cost is true.")
 
-    def models(self, conversation: str) -> Roster:
+    def models(self, conversation: str) -> ModelRoles:
         """The models for one conversation; its call store stays open until the notebook ends.
 
         Without data there is only the built-in example, and the stand-in works on it.
         """
         parameters = resolved(self.parameters if self.parameters.data else self.parameters.model_copy(update=_OFFLINE))
-        return self._open.enter_context(open_roster(parameters, conversation))
+        return self._open.enter_context(open_models(parameters, conversation))
 
     def finish(self) -> None:
         """Close what is open; print what the notebook rests on and what it wrote: commit, versions, hashes.
@@ -271,10 +271,10 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
     return to_html(target)
 
 
-def execute_all(work: Sequence[tuple[str, RunParameters, Path]], lanes: int) -> Iterator[Path]:
-    """`execute` each of `work`, at most `lanes` at a time; the pages as they are done. An error ends them all."""
+def execute_all(work: Sequence[tuple[str, RunParameters, Path]], max_concurrency: int) -> Iterator[Path]:
+    """`execute` each of `work`, so many at a time; the pages as they are done. An error ends all."""
     fork_kernels(sorted({NOTEBOOKS / f"{name}.ipynb" for name, _, _ in work}))
-    with ThreadPoolExecutor(lanes) as pool:
+    with ThreadPoolExecutor(max_concurrency) as pool:
         futures = [pool.submit(execute, *one) for one in work]
         try:
             for done in as_completed(futures):

@@ -18,9 +18,9 @@ from typing import Literal
 from beamlib.llm.model import Completion, Model, ModelError, Prompt
 from beamlib.scoring.event_ordering import is_order_nugget
 from beamlib.scoring.items import parse_items, without_marks
+from beamlib.scoring.parsed_reply import ParsedReply, ask, ended
 from beamlib.scoring.records import Alignment
 from beamlib.scoring.replies import Matches, read_matches
-from beamlib.scoring.parsed_reply import Reading, ask, ended
 
 AlignmentMethod = Literal["greedy", "batched"]
 
@@ -42,7 +42,7 @@ class _Side:
 
 async def align(
     answer: str, rubric: Sequence[str], model: Model, method: AlignmentMethod, *, about: str, repeat: int = 0
-) -> Reading[tuple[Alignment, ...]]:
+) -> ParsedReply[tuple[Alignment, ...]]:
     """The alignments `items` and `newline` of an answer, or the reason why a call that they needed gave nothing.
 
     `about` and `repeat` go into the prompts.
@@ -52,9 +52,9 @@ async def align(
         return await _batched(sides, rubric, model, about, repeat)
     detector = _Detector(rubric, model, about, repeat)
     try:
-        return Reading(tuple(await ended(detector.align(side) for side in sides)))
+        return ParsedReply(tuple(await ended(detector.align(side) for side in sides)))
     except ModelError as error:
-        return Reading.failed(error)
+        return ParsedReply.failed(error)
 
 
 def _sides(answer: str, rubric: Sequence[str]) -> tuple[_Side, _Side]:
@@ -112,7 +112,7 @@ class _Detector:
 
 async def _batched(
     sides: Sequence[_Side], rubric: Sequence[str], model: Model, about: str, repeat: int
-) -> Reading[tuple[Alignment, ...]]:
+) -> ParsedReply[tuple[Alignment, ...]]:
     """One call for the distinct texts of both sides; each side then takes its matches from the reply, in order."""
     texts = list(dict.fromkeys(text for side in sides for text in side.texts if text is not None))
     found: Matches = {}
@@ -121,10 +121,10 @@ async def _batched(
         prompt = Prompt("align_batch", variables, about=about, repeat=repeat)
         reading = await ask(model, prompt, _reader(len(texts), len(rubric)))
         if reading.value is None:
-            return Reading(None, reading.reply, reading.reason, reading.transient)
+            return ParsedReply(None, reading.reply, reading.reason, reading.transient)
         found = reading.value
     denoted = {text: [nugget - 1 for nugget in found.get(number, ())] for number, text in enumerate(texts, start=1)}
-    return Reading(tuple(side.alignment(_matches(side, denoted)) for side in sides))
+    return ParsedReply(tuple(side.alignment(_matches(side, denoted)) for side in sides))
 
 
 def _matches(side: _Side, denoted: Mapping[str, Sequence[int]]) -> list[int | None]:

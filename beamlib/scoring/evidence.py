@@ -73,7 +73,7 @@ def evidence_table(
             sources = [one.source for one in readable(sources, treatment, skip_broken=True, left_out=left_out)]
             if left_out:
                 print(left_out_line(left_out), file=sys.stderr)
-        tasks = [_Task(source, tuple(memories), tuple(retrievers), tuple(ks), treatment) for source in sources]
+        tasks = [_RecallTask(source, tuple(memories), tuple(retrievers), tuple(ks), treatment) for source in sources]
         parts = enumerate(_run(tasks, workers, f"{size}: evidence", quiet))
         findings = [(place, *finding) for place, part in parts for finding in part]
         for memory in dict.fromkeys(memories):
@@ -86,7 +86,7 @@ def evidence_table(
 
 
 @dataclass(frozen=True)
-class _Task:
+class _RecallTask:
     source: Source
     memories: tuple[str, ...]
     retrievers: tuple[str, ...]
@@ -94,14 +94,14 @@ class _Task:
     treatment: Treatment
 
 
-def _run(tasks: Sequence[_Task], workers: int, label: str, quiet: bool) -> list[list[_Finding]]:
+def _run(tasks: Sequence[_RecallTask], workers: int, label: str, quiet: bool) -> list[list[_Finding]]:
     if min(workers, len(tasks)) < 2:
         return [_findings(task) for task in tqdm(tasks, desc=label, unit="conv", disable=quiet)]
     with process_pool(min(workers, len(tasks))) as pool:
         return list(tqdm(pool.map(_findings, tasks), total=len(tasks), desc=label, unit="conv", disable=quiet))
 
 
-def _findings(task: _Task) -> list[_Finding]:
+def _findings(task: _RecallTask) -> list[_Finding]:
     """Every question of one conversation, with every memory, retriever and budget; runs in a process of its own."""
     loaded = load(task.source, task.treatment)
     found: list[_Finding] = []

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from beamlib.data.gold import Gold
 from beamlib.llm.model import Completion, Model, Prompt, run
 from beamlib.scoring.alignment import AlignmentMethod, align
+from beamlib.scoring.parsed_reply import ParsedReply, ask, both, ended
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, RepeatJudgement
 from beamlib.scoring.replies import read_score
-from beamlib.scoring.parsed_reply import Reading, ask, both, ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +149,9 @@ class _Asking:
         )
         return _Round(record, aligned.transient or any(verdict.transient for verdict in found))
 
-    async def _aligned(self, gold: Gold, answer: str, repeat: int) -> Reading[tuple[Alignment, ...]]:
+    async def _aligned(self, gold: Gold, answer: str, repeat: int) -> ParsedReply[tuple[Alignment, ...]]:
         if gold.ability != "event_ordering":
-            return Reading(())
+            return ParsedReply(())
         return await align(answer, gold.rubric, self.aligner, self.alignment, about=gold.probe_id, repeat=repeat)
 
 

@@ -14,7 +14,7 @@ Other = TypeVar("Other")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[Value]):
+class ParsedReply(Generic[Value]):
     """What was read, or None and the reason; `reply` is the last reply as it came, empty if none did.
 
     `transient` says that the same call may succeed later.
@@ -26,12 +26,14 @@ class Reading(Generic[Value]):
     transient: bool = False
 
     @classmethod
-    def failed(cls, error: ModelError, reply: str = "") -> Reading[Value]:
+    def failed(cls, error: ModelError, reply: str = "") -> ParsedReply[Value]:
         """No value because of `error`."""
         return cls(None, reply, error.reason or "the call failed", error.transient)
 
 
-async def ask(model: Model, prompt: Prompt, read: Callable[[Completion], tuple[Value | None, str]]) -> Reading[Value]:
+async def ask(
+    model: Model, prompt: Prompt, read: Callable[[Completion], tuple[Value | None, str]]
+) -> ParsedReply[Value]:
     """The value that `read` finds in the model's reply; `read` gives None and a reason where there is none.
 
     Then the model is asked again once, with the reason, and the second reply is the last word.
@@ -43,13 +45,13 @@ async def ask(model: Model, prompt: Prompt, read: Callable[[Completion], tuple[V
             reply = completion.text
             value, reason = read(completion)
             if value is not None:
-                return Reading(value, reply)
+                return ParsedReply(value, reply)
             asked = prompt.again(
                 f"An earlier reply could not be used: {reason}. Reply in exactly the format asked for above."
             )
     except ModelError as error:
-        return Reading.failed(error, reply)
-    return Reading.failed(ModelError(reason, Outcome.UNREADABLE), reply)
+        return ParsedReply.failed(error, reply)
+    return ParsedReply.failed(ModelError(reason, Outcome.UNREADABLE), reply)
 
 
 async def ended(parts: Iterable[Awaitable[Value]]) -> list[Value]:

@@ -12,7 +12,7 @@ from typing import get_args
 from pydantic import BaseModel, Field
 from tqdm import tqdm
 
-from beam_claims.detectors import IN_CONVERSATION, Finding, Item, Sheet, shared_reference
+from beam_claims.detectors import IN_CONVERSATION, AuditedQuestion, Sheet, Suspicion, shared_reference
 from beamlib.data.errata import Detector, known_defects
 from beamlib.data.loading import load, load_questions
 from beamlib.data.model import Treatment
@@ -32,7 +32,7 @@ class AuditReport(BaseModel):
     questions: int = 0
     conversations: int = 0
     without_chat: list[str] = Field(default_factory=list)
-    findings: list[Finding] = Field(default_factory=list)
+    findings: list[Suspicion] = Field(default_factory=list)
     errors: list[str] = Field(default_factory=list)
 
     def render(self) -> str:
@@ -51,7 +51,7 @@ class AuditReport(BaseModel):
         return "\n".join(lines) + "\n"
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: Suspicion) -> str:
     names = ", ".join(name + " [erratum]" * (name in finding.confirmed) for name in finding.question_ids)
     cited = f" (cites {', '.join(map(str, finding.message_ids))})" if finding.message_ids else ""
     return f"{names}: {finding.what}{cited}"
@@ -65,7 +65,7 @@ def audit_folder(folder: Path) -> AuditReport:
     """
     sources, problems = scan(folder)
     report = AuditReport(folder=str(folder), errors=[one.sentence for one in problems if one.size or not sources])
-    everything: list[Item] = []
+    everything: list[AuditedQuestion] = []
     for source in tqdm(sources, desc="auditing", unit="conversation", disable=None):  # shown on a terminal
         try:
             sheet = _sheet(source)
@@ -86,10 +86,10 @@ def _sheet(source: Source) -> Sheet:
     """The questions of a conversation and, where it is there, its chat."""
     if source.kind == "released" and not _has_chat(source.path):
         probes, gold, _ = load_questions(source)
-        return Sheet([Item(probe, gold[probe.id]) for probe in probes])
+        return Sheet([AuditedQuestion(probe, gold[probe.id]) for probe in probes])
     loaded = load(source, Treatment(errata="none"))
     whole = all(anomaly.kind != "plans_missing" for anomaly in loaded.anomalies)
-    items = [Item(probe, loaded.gold[probe.id]) for probe in loaded.probes]
+    items = [AuditedQuestion(probe, loaded.gold[probe.id]) for probe in loaded.probes]
     return Sheet(items, loaded.conversation.messages if whole else None)
 
 
@@ -97,7 +97,7 @@ def _has_chat(folder: Path) -> bool:
     return any(present(folder / name) for name in (CHAT, CUT_CHAT)) or (folder.is_dir() and bool(plan_folders(folder)))
 
 
-def _confirmed(findings: Iterable[Finding], items: Iterable[Item]) -> list[Finding]:
+def _confirmed(findings: Iterable[Suspicion], items: Iterable[AuditedQuestion]) -> list[Suspicion]:
     """The findings, each with the questions for which `errata.json` names its detector."""
     listed = {entry.question_id: entry.detectors for entry in known_defects([item.probe for item in items])}
     return [

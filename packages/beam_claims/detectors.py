@@ -51,7 +51,7 @@ _FACTS = ("information_extraction", "knowledge_update", "multi_session_reasoning
 _DAYS = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
 
 
-class Finding(BaseModel):
+class Suspicion(BaseModel):
     """What one detector found. `question_ids`: the questions it rests on; `message_ids`: those that it cites.
 
     `confirmed` are the questions among them whose entry in `errata.json` names this detector.
@@ -65,7 +65,7 @@ class Finding(BaseModel):
 
 
 @dataclass(frozen=True)
-class Item:
+class AuditedQuestion:
     """A question with its gold."""
 
     probe: Probe
@@ -80,20 +80,22 @@ class Item:
         """`source_chat_ids` as published."""
         return self.gold.extras.get("source_chat_ids")
 
-    def finding(self, detector: Detector, what: str, *others: Item, messages: Iterable[int] = ()) -> Finding:
+    def finding(
+        self, detector: Detector, what: str, *others: AuditedQuestion, messages: Iterable[int] = ()
+    ) -> Suspicion:
         ids = (self.probe.id, *(other.probe.id for other in others))
-        return Finding(detector=detector, question_ids=ids, what=what, message_ids=tuple(messages))
+        return Suspicion(detector=detector, question_ids=ids, what=what, message_ids=tuple(messages))
 
 
 @dataclass(frozen=True)
 class Sheet:
     """The questions of one conversation and its messages, None where there is no (whole) chat."""
 
-    items: Sequence[Item]
+    items: Sequence[AuditedQuestion]
     messages: Sequence[Message] | None = None
 
 
-def interval(sheet: Sheet) -> Iterator[Finding]:
+def interval(sheet: Sheet) -> Iterator[Suspicion]:
     """An interval that disagrees with the dates it is stated with."""
     for item in _of(sheet, "temporal_reasoning"):
         for name, text in (("reference", item.gold.reference), ("rubric", item.rubric)):
@@ -109,7 +111,7 @@ def interval(sheet: Sheet) -> Iterator[Finding]:
                 yield item.finding("interval", what, messages=item.gold.evidence)
 
 
-def reference_rubric(sheet: Sheet) -> Iterator[Finding]:
+def reference_rubric(sheet: Sheet) -> Iterator[Suspicion]:
     """A reference and a rubric that name different intervals, dates or numbers."""
     for item in _of(sheet, "temporal_reasoning"):
         said, judged = _intervals(item.gold.reference), _intervals(item.rubric)
@@ -132,7 +134,7 @@ def reference_rubric(sheet: Sheet) -> Iterator[Finding]:
             yield item.finding("reference_rubric", what)
 
 
-def foreign_rubric(sheet: Sheet) -> Iterator[Finding]:
+def foreign_rubric(sheet: Sheet) -> Iterator[Suspicion]:
     """A rubric item that has next to no word in common with its question, reference and notes."""
     for item in sheet.items:
         own = set(stems(f"{item.probe.question} {item.gold.reference} {to_json(dict(item.gold.extras))}"))
@@ -142,7 +144,7 @@ def foreign_rubric(sheet: Sheet) -> Iterator[Finding]:
                 yield item.finding("foreign_rubric", f"rubric item {number} speaks of {_list(sorted(words - own))}")
 
 
-def figure_not_cited(sheet: Sheet) -> Iterator[Finding]:
+def figure_not_cited(sheet: Sheet) -> Iterator[Suspicion]:
     """A number or date of the reference that none of the cited messages has."""
     if sheet.messages is None:
         return
@@ -159,7 +161,7 @@ def figure_not_cited(sheet: Sheet) -> Iterator[Finding]:
             yield item.finding("figure_not_cited", what, messages=item.gold.evidence)
 
 
-def date_not_said(sheet: Sheet) -> Iterator[Finding]:
+def date_not_said(sheet: Sheet) -> Iterator[Suspicion]:
     """A date of the reference or the rubric that no message of the user has."""
     if sheet.messages is None:
         return
@@ -172,7 +174,7 @@ def date_not_said(sheet: Sheet) -> Iterator[Finding]:
             yield item.finding("date_not_said", what, messages=item.gold.evidence)
 
 
-def one_source(sheet: Sheet) -> Iterator[Finding]:
+def one_source(sheet: Sheet) -> Iterator[Suspicion]:
     """Original and updated value, or two contradicting statements, that cite the same messages, or one of them none."""
     for item in _of(sheet, "knowledge_update", "contradiction_resolution"):
         parts = item.sources
@@ -185,7 +187,7 @@ def one_source(sheet: Sheet) -> Iterator[Finding]:
                 yield item.finding("one_source", what, messages=item.gold.evidence)
 
 
-def order(sheet: Sheet) -> Iterator[Finding]:
+def order(sheet: Sheet) -> Iterator[Suspicion]:
     """Events to be put in the order of mention whose cited messages do not ascend."""
     for item in _of(sheet, "event_ordering"):
         entries = item.sources if isinstance(item.sources, list) else []
@@ -196,7 +198,7 @@ def order(sheet: Sheet) -> Iterator[Finding]:
             yield item.finding("order", what, messages=item.gold.evidence)
 
 
-def only_n_items(sheet: Sheet) -> Iterator[Finding]:
+def only_n_items(sheet: Sheet) -> Iterator[Suspicion]:
     """A question for n items whose rubric has more or fewer."""
     for item in _of(sheet, "event_ordering"):
         asked, expected = count_asked(item.probe.question), len(item.gold.rubric)
@@ -204,14 +206,14 @@ def only_n_items(sheet: Sheet) -> Iterator[Finding]:
             yield item.finding("only_n_items", f"the question asks for {asked} items, the rubric has {expected}")
 
 
-def twin_rubric(sheet: Sheet) -> Iterator[Finding]:
+def twin_rubric(sheet: Sheet) -> Iterator[Suspicion]:
     """Two questions of an ability that are judged by one rubric."""
     for one, other in itertools.combinations(sheet.items, 2):
         if one.gold.ability == other.gold.ability and one.gold.rubric == other.gold.rubric:
             yield one.finding("twin_rubric", f"both have the same {len(one.gold.rubric)} rubric item(s)", other)
 
 
-def similar_question(sheet: Sheet) -> Iterator[Finding]:
+def similar_question(sheet: Sheet) -> Iterator[Suspicion]:
     """Two questions that ask nearly the same and expect different answers."""
     items = [item for item in sheet.items if item.gold.ability != "event_ordering"]  # which differ in one word only
     words = {item.probe.id: set(stems(item.probe.question)) for item in items}
@@ -228,14 +230,14 @@ def similar_question(sheet: Sheet) -> Iterator[Finding]:
             yield one.finding("similar_question", what, other)
 
 
-def shared_reference(items: Iterable[Item]) -> Iterator[Finding]:
+def shared_reference(items: Iterable[AuditedQuestion]) -> Iterator[Suspicion]:
     """A reference or a whole rubric that stands under questions of several conversations.
 
     Takes the questions of all conversations. What every abstention or contradiction has in common is no finding, for
     texts are compared as a whole; short ones ("95%") agree by chance and are left out.
     """
     for name in ("reference", "rubric"):
-        groups: dict[str, list[Item]] = defaultdict(list)
+        groups: dict[str, list[AuditedQuestion]] = defaultdict(list)
         for item in items if isinstance(items, Sequence) else list(items):
             text = " ".join((item.gold.reference if name == "reference" else item.rubric).casefold().split())
             if len(text.split()) >= SHORTEST_SHARED:
@@ -247,7 +249,7 @@ def shared_reference(items: Iterable[Item]) -> Iterator[Finding]:
                 yield group[0].finding("shared_reference", what, *group[1:])
 
 
-IN_CONVERSATION: Sequence[Callable[[Sheet], Iterator[Finding]]] = (
+IN_CONVERSATION: Sequence[Callable[[Sheet], Iterator[Suspicion]]] = (
     interval,
     reference_rubric,
     foreign_rubric,
@@ -262,7 +264,7 @@ IN_CONVERSATION: Sequence[Callable[[Sheet], Iterator[Finding]]] = (
 """All detectors but `shared_reference`. Only `figure_not_cited` and `date_not_said` need a chat."""
 
 
-def _of(sheet: Sheet, *abilities: str) -> Iterator[Item]:
+def _of(sheet: Sheet, *abilities: str) -> Iterator[AuditedQuestion]:
     return (item for item in sheet.items if item.gold.ability in abilities)
 
 

@@ -27,7 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from beam_claims import gains, search, shape, studies
-from beam_claims.values import STATUSES, Outcome, Status, Tables
+from beam_claims.values import STATUSES, ClaimOutcome, Status, Tables
 from beamlib.files import read_json
 from beamlib.report.text import markdown_table
 
@@ -51,7 +51,7 @@ class ClaimResult(BaseModel):
     note: str
 
     @classmethod
-    def of(cls, claim: Mapping[str, Any], outcome: Outcome, *, source: str) -> ClaimResult:
+    def of(cls, claim: Mapping[str, Any], outcome: ClaimOutcome, *, source: str) -> ClaimResult:
         """A packaged claim with what its formula came to; `source` is what the formula looked at."""
         stated = {name: claim[name] for name in ("id", "section", "claim", "printed")}
         return cls(**stated, source=source, recomputed=outcome.recomputed, status=outcome.status, note=outcome.note)
@@ -77,10 +77,10 @@ def audit(replaced: Mapping[str, pd.DataFrame] | None = None) -> list[ClaimResul
     return results
 
 
-def _formula(name: str) -> Callable[..., Outcome]:
+def _formula(name: str) -> Callable[..., ClaimOutcome]:
     """The function behind "module.function"."""
     module, function = name.split(".")
-    found: Callable[..., Outcome] = getattr(_MODULES[module], function)
+    found: Callable[..., ClaimOutcome] = getattr(_MODULES[module], function)
     return found
 
 

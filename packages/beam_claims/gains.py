@@ -9,8 +9,8 @@ from itertools import pairwise
 from beam_claims.values import (
     ABOVE,
     BELOW,
+    ClaimOutcome,
     Interval,
-    Outcome,
     Scores,
     Status,
     Tables,
@@ -52,7 +52,7 @@ def _gain_interval(scores: Scores, backbone: str, length: str, baseline: str) ->
     return light.relative_to(base)
 
 
-def improvement_range(tables: Tables, printed: str) -> Outcome:
+def improvement_range(tables: Tables, printed: str) -> ClaimOutcome:
     """Smallest and largest gain over the better baseline among the cells with a gain, against both printed ends."""
     scores = tables.scores("table1")
     averages, rows = _cell_gains(scores, by_rows=False), _cell_gains(scores, by_rows=True)
@@ -67,10 +67,10 @@ def improvement_range(tables: Tables, printed: str) -> Outcome:
         recomputed["from_average_rows"].append(number(gain))
         recomputed["from_ability_rows"].append(number(by_rows))
         notes.append(f"{cell[0]} at {cell[1]} over {baseline}, allowed {allowed}")
-    return Outcome(recomputed, worst(statuses), f"Relative change of single cells: {'; '.join(notes)}.")
+    return ClaimOutcome(recomputed, worst(statuses), f"Relative change of single cells: {'; '.join(notes)}.")
 
 
-def improvement_floor(tables: Tables, printed: str) -> Outcome:
+def improvement_floor(tables: Tables, printed: str) -> ClaimOutcome:
     """The smallest gain over the better baseline among all cells, against the lower printed end."""
     scores = tables.scores("table1")
     gains = _cell_gains(scores, by_rows=False)
@@ -78,10 +78,10 @@ def improvement_floor(tables: Tables, printed: str) -> Outcome:
     losing = sum(gain <= 0 for gain, _ in gains.values())
     status = verdict(figures(printed)[0], gain, allowed=_gain_interval(scores, backbone, length, baseline))
     note = f"{backbone} at {length} against {baseline}; {losing} of {len(gains)} cells lie outside the printed range."
-    return Outcome(number(gain), status, note)
+    return ClaimOutcome(number(gain), status, note)
 
 
-def improvement_per_backbone(tables: Tables, printed: str) -> Outcome:
+def improvement_per_backbone(tables: Tables, printed: str) -> ClaimOutcome:
     """Range of the per-backbone averages of the gain, as mean of the cell gains and as ratio of means over lengths."""
     scores = tables.scores("table1")
     gains = _cell_gains(scores, by_rows=False)
@@ -100,7 +100,7 @@ def improvement_per_backbone(tables: Tables, printed: str) -> Outcome:
         for values in (of_cells, of_means)
     ]
     ranges = [f"{show(min(values.values()))}% to {show(max(values.values()))}%" for values in (of_cells, of_means)]
-    return Outcome(
+    return ClaimOutcome(
         {
             "mean_of_cell_gains": {name: number(value) for name, value in of_cells.items()},
             "ratio_of_means": {name: number(value) for name, value in of_means.items()},
@@ -110,15 +110,15 @@ def improvement_per_backbone(tables: Tables, printed: str) -> Outcome:
     )
 
 
-def wins(tables: Tables, printed: str) -> Outcome:
+def wins(tables: Tables, printed: str) -> ClaimOutcome:
     """Number of cells in which LIGHT exceeds both baselines."""
     gains = _cell_gains(tables.scores("table1"), by_rows=False)
     lost = [f"{backbone} at {length}" for (backbone, length), (gain, _) in gains.items() if gain <= 0]
     note = f"Not in: {', '.join(lost)}." if lost else ""
-    return Outcome(f"{len(gains) - len(lost)} of {len(gains)}", holds(not lost), note)
+    return ClaimOutcome(f"{len(gains) - len(lost)} of {len(gains)}", holds(not lost), note)
 
 
-def single_exception(tables: Tables, printed: str, backbone: str, length: str) -> Outcome:
+def single_exception(tables: Tables, printed: str, backbone: str, length: str) -> ClaimOutcome:
     """Exactly one cell in which LIGHT does not exceed the better baseline, and it is the named one."""
     scores = tables.scores("table1")
     gains = _cell_gains(scores, by_rows=False)
@@ -128,10 +128,10 @@ def single_exception(tables: Tables, printed: str, backbone: str, length: str) -
         gain, baseline = gains[cell]
         light, base = (scores.average(cell[1], _series(cell[0], method)) for method in ("LIGHT", baseline))
         parts.append(f"[{cell[0]} / {cell[1]}]; {show(gain)}% ({light} vs {base})")
-    return Outcome("; ".join(parts) or "none", holds(lost == [(backbone, length)]))
+    return ClaimOutcome("; ".join(parts) or "none", holds(lost == [(backbone, length)]))
 
 
-def growth_of_gains(tables: Tables, printed: str) -> Outcome:
+def growth_of_gains(tables: Tables, printed: str) -> ClaimOutcome:
     """Relative gain of LIGHT over each baseline by length; holds when no series falls at any step."""
     scores = tables.scores("table1")
     recomputed: dict[str, dict[str, list[float]]] = {}
@@ -153,14 +153,16 @@ def growth_of_gains(tables: Tables, printed: str) -> Outcome:
         f"{end_to_end[baseline]} from the shortest to the longest"
         for baseline in ("Vanilla", "RAG")
     )
-    return Outcome(recomputed, holds(all(count == total for count in steps.values())), note[0].upper() + note[1:] + ".")
+    return ClaimOutcome(
+        recomputed, holds(all(count == total for count in steps.values())), note[0].upper() + note[1:] + "."
+    )
 
 
 def _rises(values: Sequence[Decimal]) -> bool:
     return all(before < after for before, after in pairwise(values))
 
 
-def decline_with_length(tables: Tables, printed: str) -> Outcome:
+def decline_with_length(tables: Tables, printed: str) -> ClaimOutcome:
     """Relative change of the two baselines from the shortest to the longest conversations; holds when all fall."""
     scores = tables.scores("table1")
     recomputed: dict[str, dict[str, float]] = {}
@@ -174,7 +176,7 @@ def decline_with_length(tables: Tables, printed: str) -> Outcome:
             if _rises(series[::-1]):
                 steady.append(f"{backbone} {method}")
     note = f"Falling at every step: {', '.join(steady) or 'none'}."
-    return Outcome(recomputed, holds(all(value < 0 for value in changes)), note)
+    return ClaimOutcome(recomputed, holds(all(value < 0 for value in changes)), note)
 
 
 def pooled(scores: Scores, ability: str, method: str) -> Decimal:
@@ -187,7 +189,7 @@ def _pooled_interval(value: Decimal) -> Interval:
     return Interval(value - BELOW, value + ABOVE)
 
 
-def pooled_gain(tables: Tables, printed: str, ability: str, sentence: dict[str, str]) -> Outcome:
+def pooled_gain(tables: Tables, printed: str, ability: str, sentence: dict[str, str]) -> ClaimOutcome:
     """Gain of the pooled LIGHT score over the pooled Vanilla score, the closest of the natural formulas.
 
     `sentence` holds all figures that the paper's sentence prints, ability -> figure. One formula must explain the whole
@@ -209,10 +211,10 @@ def pooled_gain(tables: Tables, printed: str, ability: str, sentence: dict[str, 
         f"Of the sentence's {len(gains)} figures the formula allows {len(reached)} ({', '.join(reached) or 'none'})."
     )
     status: Status = single[ability] if len(reached) == len(gains) else "differs"
-    return Outcome(number(gains[ability], 1), status, note)
+    return ClaimOutcome(number(gains[ability], 1), status, note)
 
 
-def largest_gains(tables: Tables, printed: str, named: list[str], sentence: dict[str, str]) -> Outcome:
+def largest_gains(tables: Tables, printed: str, named: list[str], sentence: dict[str, str]) -> ClaimOutcome:
     """The named abilities lead both the pooled gains over Vanilla and the figures that the sentence prints."""
     scores = tables.scores("table1")
     gains = {name: change(pooled(scores, name, "LIGHT"), pooled(scores, name, "Vanilla")) for name in scores.abilities}
@@ -220,7 +222,7 @@ def largest_gains(tables: Tables, printed: str, named: list[str], sentence: dict
     stated = {name: figures(figure)[0] for name, figure in sentence.items()}
     stated_ranking = sorted(stated, key=lambda name: -stated[name])
     first = len(named)
-    return Outcome(
+    return ClaimOutcome(
         {
             "pooled_ranking": [f"{name} {show(gains[name], 1, signed=True)}%" for name in ranking],
             "printed_ranking": [float(stated[name]) for name in stated_ranking],
@@ -230,7 +232,7 @@ def largest_gains(tables: Tables, printed: str, named: list[str], sentence: dict
     )
 
 
-def extreme_ability(tables: Tables, printed: str, ability: str, extreme: str, beside: list[str]) -> Outcome:
+def extreme_ability(tables: Tables, printed: str, ability: str, extreme: str, beside: list[str]) -> ClaimOutcome:
     """The ability with the highest or lowest (`extreme`: best, worst) pooled score, per method; columns are counted.
 
     `beside` names abilities whose pooled scores are reported for comparison.
@@ -251,4 +253,6 @@ def extreme_ability(tables: Tables, printed: str, ability: str, extreme: str, be
         recomputed[method] = {"columns": f"{reached} of {len(columns)}", f"pooled_{extreme}": found[-1]} | (
             own if own else {"score": number(score[ability], 3)}
         )
-    return Outcome(recomputed, holds(set(found) == {ability}), "Judged on scores pooled over lengths and backbones.")
+    return ClaimOutcome(
+        recomputed, holds(set(found) == {ability}), "Judged on scores pooled over lengths and backbones."
+    )

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_claims.values import Outcome, Scores, Tables, figures, holds
+from beam_claims.values import ClaimOutcome, Scores, Tables, figures, holds
 
 Array = NDArray[np.float64]
 
@@ -109,7 +109,7 @@ def formula_search(
     swapped: tuple[str, str],
     conversations: dict[str, int],
     tolerance: float,
-) -> Outcome:
+) -> ClaimOutcome:
     """The largest number of the sentence's figures that one formula reproduces; holds when one gives them all."""
     scores = tables.scores("table1")
     abilities = list(sentence)
@@ -128,7 +128,7 @@ def formula_search(
     exchanged = {pair: _hits(close, _exchange(total, *pair)) for pair in combinations(range(total), 2)}
     first, second = sorted(abilities.index(name) for name in swapped)
     best = max(plain, exchanged[first, second])
-    return Outcome(
+    return ClaimOutcome(
         f"no formula reproduces more than {best} of {total} within {tolerance} points "
         "(as printed or with two figures swapped)",
         holds(best == total),

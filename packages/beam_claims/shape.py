@@ -13,7 +13,7 @@ import pandas as pd
 
 from beam_claims.values import (
     SCORE_COLUMNS,
-    Outcome,
+    ClaimOutcome,
     Status,
     Tables,
     figures,
@@ -33,57 +33,57 @@ _UNITS = {"K": 10**3, "M": 10**6}
 _LONGEST_TOTAL = 2000  # evidence locations tried; the smallest totals that fit lie far below
 
 
-def not_checkable(tables: Tables, printed: str, reason: str) -> Outcome:
+def not_checkable(tables: Tables, printed: str, reason: str) -> ClaimOutcome:
     """A setting, an outside fact or a lost figure: nothing to recompute."""
-    return Outcome(None, "cannot be checked", reason)
+    return ClaimOutcome(None, "cannot be checked", reason)
 
 
-def plan_ratios(tables: Tables, printed: str, reason: str) -> Outcome:
+def plan_ratios(tables: Tables, printed: str, reason: str) -> ClaimOutcome:
     """User messages and turns at 10M over those at 1M: agrees with a number of plans, but cannot prove a setting."""
     rows = {row["chat_size"]: row for row in records(tables["table3"])}
     ratios = [Decimal(rows["10M"][name]) / rows["1M"][name] for name in ("user_messages", "turns")]
-    return Outcome([number(ratio) for ratio in ratios], "cannot be checked", reason)
+    return ClaimOutcome([number(ratio) for ratio in ratios], "cannot be checked", reason)
 
 
-def distinct(tables: Tables, printed: str, table: str, column: str) -> Outcome:
+def distinct(tables: Tables, printed: str, table: str, column: str) -> ClaimOutcome:
     """Number of distinct entries of a column, the Average label left out."""
     count = len(set(tables[table][column]) - {published.AVERAGE})
-    return Outcome(count, holds(figures(printed) == [count]), f"Distinct entries of column {column}.")
+    return ClaimOutcome(count, holds(figures(printed) == [count]), f"Distinct entries of column {column}.")
 
 
-def questions(tables: Tables, printed: str, factors: list[int]) -> Outcome:
+def questions(tables: Tables, printed: str, factors: list[int]) -> ClaimOutcome:
     """Abilities of Table 1 times the stated counts (questions per ability, conversations)."""
     value = len(tables.scores("table1").abilities) * math.prod(factors)
-    return Outcome(value, holds(figures(printed) == [value]))
+    return ClaimOutcome(value, holds(figures(printed) == [value]))
 
 
-def total(tables: Tables, printed: str, terms: list[int]) -> Outcome:
+def total(tables: Tables, printed: str, terms: list[int]) -> ClaimOutcome:
     """Sum of stated counts."""
     value = sum(terms)
-    return Outcome(value, holds(figures(printed) == [value]))
+    return ClaimOutcome(value, holds(figures(printed) == [value]))
 
 
-def abilities_except(tables: Tables, printed: str, excepted: int) -> Outcome:
+def abilities_except(tables: Tables, printed: str, excepted: int) -> ClaimOutcome:
     """Abilities of Table 1 less a stated number of them."""
     value = len(tables.scores("table1").abilities) - excepted
-    return Outcome(value, holds(figures(printed) == [value]))
+    return ClaimOutcome(value, holds(figures(printed) == [value]))
 
 
-def choices(tables: Tables, printed: str, size: int, chosen: int) -> Outcome:
+def choices(tables: Tables, printed: str, size: int, chosen: int) -> ClaimOutcome:
     """Number of ways to choose `chosen` of `size`."""
     value = math.comb(size, chosen)
-    return Outcome(value, holds(figures(printed) == [value]))
+    return ClaimOutcome(value, holds(figures(printed) == [value]))
 
 
-def count_named(tables: Tables, printed: str, named: list[str]) -> Outcome:
+def count_named(tables: Tables, printed: str, named: list[str]) -> ClaimOutcome:
     """Number of things that the text names."""
-    return Outcome(len(named), holds(figures(printed) == [len(named)]), f"Named: {', '.join(named)}.")
+    return ClaimOutcome(len(named), holds(figures(printed) == [len(named)]), f"Named: {', '.join(named)}.")
 
 
-def day_differences(tables: Tables, printed: str, spans: list[list[str]]) -> Outcome:
+def day_differences(tables: Tables, printed: str, spans: list[list[str]]) -> ClaimOutcome:
     """Days between pairs of ISO dates."""
     days = [(date.fromisoformat(end) - date.fromisoformat(start)).days for start, end in spans]
-    return Outcome(days, holds(figures(printed) == days))
+    return ClaimOutcome(days, holds(figures(printed) == days))
 
 
 def tokens(label: str) -> int:
@@ -97,32 +97,32 @@ def _labels(tables: Tables) -> set[str]:
     return {value for table, column in columns.items() for value in tables[table][column] if value[-1] in _UNITS}
 
 
-def largest_label(tables: Tables, printed: str) -> Outcome:
+def largest_label(tables: Tables, printed: str) -> ClaimOutcome:
     """The largest length label in use."""
     value = max(_labels(tables), key=tokens)
-    return Outcome(value, holds(value == printed), "A label; the text gives no measured token counts.")
+    return ClaimOutcome(value, holds(value == printed), "A label; the text gives no measured token counts.")
 
 
-def shortest_labels(tables: Tables, printed: str, next_longer: str) -> Outcome:
+def shortest_labels(tables: Tables, printed: str, next_longer: str) -> ClaimOutcome:
     """Labels in use for conversations shorter than `next_longer`; holds when there is one."""
     labels = sorted((label for label in _labels(tables) if tokens(label) < tokens(next_longer)), key=tokens)
-    return Outcome(" and ".join(labels), holds(len(labels) == 1), "The labels denote the same set.")
+    return ClaimOutcome(" and ".join(labels), holds(len(labels) == 1), "The labels denote the same set.")
 
 
-def listing_numbers(tables: Tables, printed: str, kind: str) -> Outcome:
+def listing_numbers(tables: Tables, printed: str, kind: str) -> ClaimOutcome:
     """Numbers of the prompt listings of one kind, as first-last (count)."""
     listings = tables["listings"]
     numbers = sorted(listings.loc[listings["kind"] == kind, "number"])
     first, last = (int(value) for value in figures(printed))
     same = numbers == list(range(first, last + 1))
-    return Outcome(f"{numbers[0]}-{numbers[-1]} ({len(numbers)})" if numbers else "none", holds(same))
+    return ClaimOutcome(f"{numbers[0]}-{numbers[-1]} ({len(numbers)})" if numbers else "none", holds(same))
 
 
-def listing_count(tables: Tables, printed: str) -> Outcome:
+def listing_count(tables: Tables, printed: str) -> ClaimOutcome:
     """Number of prompt listings, numbered without a gap."""
     numbers = sorted(tables["listings"]["number"])
     whole = numbers == list(range(1, len(numbers) + 1))
-    return Outcome(len(numbers), holds(whole and figures(printed) == [len(numbers)]))
+    return ClaimOutcome(len(numbers), holds(whole and figures(printed) == [len(numbers)]))
 
 
 def _marks(tables: Tables) -> dict[str, list[str]]:
@@ -133,13 +133,15 @@ def _marks(tables: Tables) -> dict[str, list[str]]:
     return {name: sorted(abilities) for name, abilities in marks.items()}
 
 
-def new_abilities(tables: Tables, printed: str, ours: str) -> Outcome:
+def new_abilities(tables: Tables, printed: str, ours: str) -> ClaimOutcome:
     """Abilities marked for this benchmark alone, and for an earlier one too."""
     marks = _marks(tables)
     earlier = {ability for name, abilities in marks.items() if name != ours for ability in abilities}
     new = [ability for ability in marks[ours] if ability not in earlier]
     shared = len(marks[ours]) - len(new)
-    return Outcome(f"{len(new)} new ({', '.join(new)}), {shared} earlier", holds(_words(printed) == [len(new), shared]))
+    return ClaimOutcome(
+        f"{len(new)} new ({', '.join(new)}), {shared} earlier", holds(_words(printed) == [len(new), shared])
+    )
 
 
 def _words(printed: str) -> list[int]:
@@ -147,30 +149,32 @@ def _words(printed: str) -> list[int]:
     return [int(value) for part in printed.split(", ") for value in figures(part)]
 
 
-def few_marks(tables: Tables, printed: str, ours: str) -> Outcome:
+def few_marks(tables: Tables, printed: str, ours: str) -> ClaimOutcome:
     """Marks per benchmark; holds when every earlier one has fewer than this one."""
     marks = {name: len(abilities) for name, abilities in _marks(tables).items()}
     most = max(count for name, count in marks.items() if name != ours)
-    return Outcome(marks, holds(most < marks[ours]), f"At most {most} for an earlier benchmark, {marks[ours]} here.")
+    return ClaimOutcome(
+        marks, holds(most < marks[ours]), f"At most {most} for an earlier benchmark, {marks[ours]} here."
+    )
 
 
-def covered(tables: Tables, printed: str, benchmark: str, named: list[str], exhaustive: bool) -> Outcome:
+def covered(tables: Tables, printed: str, benchmark: str, named: list[str], exhaustive: bool) -> ClaimOutcome:
     """Abilities marked for a benchmark: those the text names, and no others when `exhaustive`."""
     marked = _marks(tables)[benchmark]
     more = [ability for ability in marked if ability not in named]
     note = f"Marked but not named: {', '.join(more)}." if more else "Marked and named alike."
-    return Outcome(marked, holds(set(named) <= set(marked) and not (exhaustive and more)), note)
+    return ClaimOutcome(marked, holds(set(named) <= set(marked) and not (exhaustive and more)), note)
 
 
-def stated_length(tables: Tables, printed: str, benchmark: str) -> Outcome:
+def stated_length(tables: Tables, printed: str, benchmark: str) -> ClaimOutcome:
     """Chat length of a benchmark in Table 2; an approximate entry ("~") allows a tenth either way."""
     frame = tables["table2"]
     entry = str(frame.loc[frame["benchmark"] == benchmark, "chat_length"].iloc[0])
     gap = abs(tokens(entry) - tokens(printed))
     if gap == 0:
-        return Outcome(entry, "holds", "Agreement between text and table only.")
+        return ClaimOutcome(entry, "holds", "Agreement between text and table only.")
     near = entry.startswith("~") and 10 * gap <= tokens(entry)
-    return Outcome(entry, "holds within rounding" if near else "differs", f"Text {printed}, table {entry}.")
+    return ClaimOutcome(entry, "holds within rounding" if near else "differs", f"Text {printed}, table {entry}.")
 
 
 def _questions(tables: Tables) -> dict[str, dict[str, int]]:
@@ -182,15 +186,15 @@ def _questions(tables: Tables) -> dict[str, dict[str, int]]:
     return found
 
 
-def fewer_questions(tables: Tables, printed: str, fewer: str, more: str) -> Outcome:
+def fewer_questions(tables: Tables, printed: str, fewer: str, more: str) -> ClaimOutcome:
     """Configured questions of category `fewer` and of category `more` at each size."""
     pairs = {size: [counts[fewer], counts[more]] for size, counts in _questions(tables).items()}
-    return Outcome(
+    return ClaimOutcome(
         pairs, holds(all(few < many for few, many in pairs.values())), f"[{fewer}, {more}]; per plan at 10M."
     )
 
 
-def turns_in_range(tables: Tables, printed: str, plans: dict[str, int]) -> Outcome:
+def turns_in_range(tables: Tables, printed: str, plans: dict[str, int]) -> ClaimOutcome:
     """Average turns (Table 3) against the smallest and largest configuration (Table 6); `plans` per size, else one."""
     configured = _questions(tables)
     recomputed = {}
@@ -200,10 +204,10 @@ def turns_in_range(tables: Tables, printed: str, plans: dict[str, int]) -> Outco
         recomputed[row["chat_size"]] = {"turns": row["turns"], "configured": [min(counts), max(counts)]}
         if not min(counts) <= row["turns"] <= max(counts):
             outside.append(f"{row['chat_size']} ({row['turns']})")
-    return Outcome(recomputed, holds(not outside), f"Outside: {', '.join(outside) or 'none'}.")
+    return ClaimOutcome(recomputed, holds(not outside), f"Outside: {', '.join(outside) or 'none'}.")
 
 
-def message_sum(tables: Tables, printed: str) -> Outcome:
+def message_sum(tables: Tables, printed: str) -> ClaimOutcome:
     """User messages against turns + answered assistant questions + follow-ups, per size (all are averages)."""
     recomputed, off = {}, {}
     for row in records(tables["table3"]):
@@ -211,16 +215,16 @@ def message_sum(tables: Tables, printed: str) -> Outcome:
         recomputed[row["chat_size"]] = {"user_messages": row["user_messages"], "sum": parts}
         off[row["chat_size"]] = parts - row["user_messages"]
     note = f"Sum less user messages: {', '.join(f'{size} {gap:+d}' for size, gap in off.items())}."
-    return Outcome(recomputed, holds(not any(off.values())), note)
+    return ClaimOutcome(recomputed, holds(not any(off.values())), note)
 
 
-def equal_messages(tables: Tables, printed: str) -> Outcome:
+def equal_messages(tables: Tables, printed: str) -> ClaimOutcome:
     """User and assistant messages, row by row."""
     pairs = {row["chat_size"]: [row["user_messages"], row["assistant_messages"]] for row in records(tables["table3"])}
-    return Outcome(pairs, holds(all(user == assistant for user, assistant in pairs.values())))
+    return ClaimOutcome(pairs, holds(all(user == assistant for user, assistant in pairs.values())))
 
 
-def exchange_bound(tables: Tables, printed: str) -> Outcome:
+def exchange_bound(tables: Tables, printed: str) -> ClaimOutcome:
     """Follow-ups and answered questions against the printed bound per turn: [followups, answered, bound] by size."""
     bound = int(figures(printed)[0])
     rows = {
@@ -229,7 +233,7 @@ def exchange_bound(tables: Tables, printed: str) -> Outcome:
     }
     over = [size for size, (followups, answered, limit) in rows.items() if max(followups, answered) > limit]
     note = f"[follow-ups, answered, bound]. Beyond the bound: {', '.join(over) or 'none'}."
-    return Outcome(rows, holds(not over), note)
+    return ClaimOutcome(rows, holds(not over), note)
 
 
 def _abstention(tables: Tables) -> dict[str, list[Decimal]]:
@@ -252,7 +256,7 @@ def _on_grid(values: Iterable[Decimal], steps: int, places: int, *, cut: bool) -
     return found
 
 
-def conversation_split(tables: Tables, printed: str, counts: dict[str, int], ratings: dict[str, str]) -> Outcome:
+def conversation_split(tables: Tables, printed: str, counts: dict[str, int], ratings: dict[str, str]) -> ClaimOutcome:
     """Whether `counts` conversations per length fit the score and rating grids and sum to the printed total.
 
     Two abstention questions with verdicts in halves put an ability's average on a grid of 4 steps per conversation;
@@ -269,7 +273,7 @@ def conversation_split(tables: Tables, printed: str, counts: dict[str, int], rat
     )
     sum_of_counts = sum(counts.values())
     sizes = "; ".join(f"{length} {', '.join(map(str, found))}" for length, found in fits.items())
-    return Outcome(
+    return ClaimOutcome(
         f"{'+'.join(map(str, counts.values()))} = {sum_of_counts}",
         holds(agrees and figures(printed) == [sum_of_counts]),
         f"The split is inferred. Sizes up to 60 that fit the Abstention values: {sizes}.",
@@ -281,7 +285,7 @@ def _ratings(tables: Tables, size: str) -> list[Decimal]:
     return [Decimal(text) for text in frame.loc[frame["chat_size"] == size, "printed"]]
 
 
-def verdict_grid(tables: Tables, printed: str, counts: dict[str, int]) -> Outcome:
+def verdict_grid(tables: Tables, printed: str, counts: dict[str, int]) -> ClaimOutcome:
     """Every Abstention value on the grid of half-point verdicts: rounded, or only when cut to three decimals."""
     cut, plain, missed = True, True, []
     for length, values in _abstention(tables).items():
@@ -292,13 +296,13 @@ def verdict_grid(tables: Tables, printed: str, counts: dict[str, int]) -> Outcom
         missed.append(f"{length} {len(values) - sum(rounds)} of {len(values)}")
     status: Status = "holds" if plain else "holds within rounding" if cut else "differs"
     note = f"Distinct values off the grid if scores were rounded: {', '.join(missed)}."
-    return Outcome("all values on grid" if cut or plain else "values off the grid", status, note)
+    return ClaimOutcome("all values on grid" if cut or plain else "values off the grid", status, note)
 
 
-def rater_grid(tables: Tables, printed: str, counts: dict[str, int]) -> Outcome:
+def rater_grid(tables: Tables, printed: str, counts: dict[str, int]) -> ClaimOutcome:
     """Every cell of Table 4 on the grid of two whole-number ratings per conversation."""
     fits = {size: all(_on_grid(_ratings(tables, size), 2 * n, 2, cut=False)) for size, n in counts.items()}
-    return Outcome(all(fits.values()), holds(all(fits.values())), "A consistency check, not a proof.")
+    return ClaimOutcome(all(fits.values()), holds(all(fits.values())), "A consistency check, not a proof.")
 
 
 def _rated(tables: Tables, dimension: str) -> Mapping[str, Decimal]:
@@ -307,21 +311,23 @@ def _rated(tables: Tables, dimension: str) -> Mapping[str, Decimal]:
     return {row["chat_size"]: Decimal(row["printed"]) for row in records(rows)}
 
 
-def rating_mean(tables: Tables, printed: str, dimension: str) -> Outcome:
+def rating_mean(tables: Tables, printed: str, dimension: str) -> ClaimOutcome:
     """Unweighted mean over the four sizes of one rated dimension."""
     value = mean(list(_rated(tables, dimension).values()))
     note = f"Unweighted mean over the sizes {show(value, 4)}."
-    return Outcome(number(value, 4), verdict(figures(printed)[0], value), note)
+    return ClaimOutcome(number(value, 4), verdict(figures(printed)[0], value), note)
 
 
-def weighted_ratings(tables: Tables, printed: str, counts: dict[str, int]) -> Outcome:
+def weighted_ratings(tables: Tables, printed: str, counts: dict[str, int]) -> ClaimOutcome:
     """Means weighted by conversations, in the order in which Table 4 lists its dimensions."""
     dimensions = list(dict.fromkeys(tables["table4"]["dimension"]))
     whole = sum(counts.values())
     values = [sum(counts[size] * value for size, value in _rated(tables, name).items()) / whole for name in dimensions]
     exact = [Decimal(value) for value in values]
     status = worst([verdict(figure, value) for figure, value in zip(figures(printed), exact, strict=True)])
-    return Outcome([number(value) for value in exact], status, "Weighted by the inferred numbers of conversations.")
+    return ClaimOutcome(
+        [number(value) for value in exact], status, "Weighted by the inferred numbers of conversations."
+    )
 
 
 def _shares(tables: Tables, length: str) -> pd.DataFrame:
@@ -329,7 +335,7 @@ def _shares(tables: Tables, length: str) -> pd.DataFrame:
     return frame[frame["length"] == length]
 
 
-def shares_sum(tables: Tables, printed: str, length: str) -> Outcome:
+def shares_sum(tables: Tables, printed: str, length: str) -> ClaimOutcome:
     """Sum of the ten decile shares, and the smallest number of evidence locations that reproduces them all."""
     shares = [Decimal(text.rstrip("%")) for text in _shares(tables, length)["printed"]]
     value = sum(shares, Decimal(0))
@@ -341,13 +347,13 @@ def shares_sum(tables: Tables, printed: str, length: str) -> Outcome:
     fits = np.flatnonzero((back == hundredths).all(axis=1) & (counts.sum(axis=1) == totals[:, 0]))
     smallest = f"{int(totals[fits[0], 0])}" if fits.size else f"none up to {_LONGEST_TOTAL}"
     note = f"Smallest number of evidence locations with these shares: {smallest}."
-    return Outcome(number(value), verdict(figures(printed)[0], value), note)
+    return ClaimOutcome(number(value), verdict(figures(printed)[0], value), note)
 
 
-def last_share(tables: Tables, printed: str, lengths: list[str]) -> Outcome:
+def last_share(tables: Tables, printed: str, lengths: list[str]) -> ClaimOutcome:
     """Share of the last decile by length; holds when it is below a tenth at the `lengths` the text speaks of."""
     last: dict[str, Any] = {}
     for length in dict.fromkeys(tables["table7"]["length"]):
         last[length] = _shares(tables, length)["printed"].iloc[-1]
     low = [length for length, text in last.items() if Decimal(text.rstrip("%")) < 10]
-    return Outcome(list(last.values()), holds(set(lengths) <= set(low)), f"Below a tenth at: {', '.join(low)}.")
+    return ClaimOutcome(list(last.values()), holds(set(lengths) <= set(low)), f"Below a tenth at: {', '.join(low)}.")

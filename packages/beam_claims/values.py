@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"(?<![\d%])[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ClaimOutcome:
     """What a formula makes of a claim: the recomputed value (JSON types), the status and a remark."""
 
     recomputed: Any

@@ -16,7 +16,7 @@ from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Author, Endpoint, load_models
 from beamlib.llm.model import OFFLINE_NAME, Completion, Model, Prompt
 from beamlib.llm.prompts import prompt_file, prompt_ids
-from beamlib.llm.retrying import Careful
+from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import THIS_RUN, CallStore, Mode, StoredModel
 
 OTHER_BENCHMARK = "memorycode_"
@@ -37,7 +37,7 @@ _RULES = ("beam_generate", "beam_generate.probes", "beam_offline.author", "beam_
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class GenerationConfig:
     """How conversations are written, beside their stories.
 
     `models` is a models file, empty for the offline author; `prompts` a folder of overriding prompt files or empty.
@@ -95,7 +95,7 @@ def role_of(prompt_id: str) -> Author:
     return cast(Author, prompt_file(prompt_id).role)
 
 
-class Cast:
+class GenerationModels:
     """The models of a conversation by role, as one: each prompt is answered by the model of its role."""
 
     def __init__(self, models: Mapping[Author, Model]) -> None:
@@ -118,7 +118,7 @@ def offline_author(story: Story) -> Model:
 
 
 @contextmanager
-def open_cast(writing: Writing, story: Story, stage: Stage, store: Path) -> Iterator[Model]:
+def open_author(writing: GenerationConfig, story: Story, stage: Stage, store: Path) -> Iterator[Model]:
     """Who writes a stage of `story`: the offline author, or endpoints with their calls in the store at `store`."""
     if not writing.models:
         yield offline_author(story)
@@ -128,17 +128,19 @@ def open_cast(writing: Writing, story: Story, stage: Stage, store: Path) -> Iter
 
 
 @contextmanager
-def open_roles(writing: Writing, roles: Sequence[Author], conversation: str, store: Path) -> Iterator[Cast]:
+def open_roles(
+    writing: GenerationConfig, roles: Sequence[Author], conversation: str, store: Path
+) -> Iterator[GenerationModels]:
     """The models of `roles`, their calls in the call store at `store` under the name of a conversation."""
     prompts = Path(writing.prompts) if writing.prompts else None
     with CallStore(store, read_only=writing.calls == "replay", run_id=writing.run_id) as calls:
         models: dict[Author, Model] = {}
         for role in roles:
             endpoint = writing.endpoint(role)
-            lanes = max(1, endpoint.concurrency // writing.processes)
-            models[role] = Careful(
+            max_concurrency = max(1, endpoint.concurrency // writing.processes)
+            models[role] = RetryingModel(
                 StoredModel(
-                    EndpointModel(role, endpoint, prompts=prompts, lanes=lanes),
+                    EndpointModel(role, endpoint, prompts=prompts, max_concurrency=max_concurrency),
                     calls,
                     writing.calls,
                     role=role,
@@ -147,4 +149,4 @@ def open_roles(writing: Writing, roles: Sequence[Author], conversation: str, sto
                     confirmed=writing.confirmed,
                 )
             )
-        yield Cast(models)
+        yield GenerationModels(models)

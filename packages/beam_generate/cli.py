@@ -41,9 +41,9 @@ def generate(
         "prompts": str(prompts.absolute()) if prompts else None, "workers": workers, "confirm_cost": yes or None,
     }  # fmt: skip
     given = {name: value for name, value in values.items() if value is not None}
-    from beam_generate.options import Options, run
+    from beam_generate.options import GenerationOptions, run
 
-    run(Options(out, listed(size), conversations, given, named_settings(settings), titles))
+    run(GenerationOptions(out, listed(size), conversations, given, named_settings(settings), titles))
 
 
 def new_titles(
@@ -57,13 +57,13 @@ def new_titles(
 ) -> None:
     """Ask a model for titles of a domain, with theme and subtopics, to be refined by people (generate --titles)."""
 
-    from beam_generate.of_run import writing_of
+    from beam_generate.of_run import config_of
     from beam_generate.titles import ask_titles
     from beamlib.params import usual_parameters
 
     places = {"authors": str(models.absolute()), "prompts": str(prompts.absolute()) if prompts else ""}
     parameters = usual_parameters("100K", **places, calls=calls, confirm_cost=yes)
-    print(ask_titles(out, domain, count, writing_of(parameters)))
+    print(ask_titles(out, domain, count, config_of(parameters)))
 
 
 def add_to(app: typer.Typer, data: typer.Typer) -> None:

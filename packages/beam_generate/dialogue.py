@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from beam_generate.history import ASSISTANT, USER, Fold, Lazy, Talk, Window
+from beam_generate.history import ASSISTANT, USER, HistoryWindow, Lazy, SummaryState, Talk
 from beam_generate.layouts import answer_words
 from beam_generate.messages import ask_message, ask_yes_or_no
 from beam_generate.people import render_profile
 from beam_generate.seeds import render_topic
-from beam_generate.shapes import Limits, Plan, Question, Repairs, Said, SpokenTurn, Story
+from beam_generate.shapes import DialogueMessage, DialogueTurn, Limits, MainQuestion, Plan, Repairs, Story
 from beam_generate.texts import bullet_lines, earlier_plans_text, earlier_subplans
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt
@@ -28,7 +28,7 @@ LOST = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """What became of one main question: `question` counts from 0 in sub-plan `batch`; `turn` is None if it was dropped.
 
     `assistant` and `user` are the state of a speaker's window after it, where it changed. `notes` are its entries of
@@ -37,9 +37,9 @@ class Entry:
 
     batch: int
     question: int
-    turn: SpokenTurn | None
-    assistant: Fold | None = None
-    user: Fold | None = None
+    turn: DialogueTurn | None
+    assistant: SummaryState | None = None
+    user: SummaryState | None = None
     notes: tuple[tuple[str, str, str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -54,32 +54,32 @@ class Entry:
         return value | ({"notes": [list(note) for note in self.notes]} if self.notes else {})
 
     @staticmethod
-    def from_json(value: dict[str, Any]) -> Entry:
+    def from_json(value: dict[str, Any]) -> JournalEntry:
         """What `to_json` gave."""
         turn = None
         if "said" in value:
             messages = tuple(
-                Said("assistant" if position % 2 else "user", text, kind)
+                DialogueMessage("assistant" if position % 2 else "user", text, kind)
                 for position, (text, kind) in enumerate(value["said"])
             )
-            turn = SpokenTurn(value["plan"], value["batch"], value["bullet"], messages)
-        assistant, user = (Fold(*value[name]) if name in value else None for name in ("assistant", "user"))
+            turn = DialogueTurn(value["plan"], value["batch"], value["bullet"], messages)
+        assistant, user = (SummaryState(*value[name]) if name in value else None for name in ("assistant", "user"))
         notes = tuple((stage, where, found, done) for stage, where, found, done in value.get("notes", ()))
-        return Entry(value["batch"], value["question"], turn, assistant, user, notes)
+        return JournalEntry(value["batch"], value["question"], turn, assistant, user, notes)
 
 
-async def hold_dialogue(
+async def generate_dialogue(
     model: Model,
     story: Story,
     plan: Plan,
-    questions: Sequence[Sequence[Question]],
+    questions: Sequence[Sequence[MainQuestion]],
     earlier_plans: Sequence[str],
     limits: Limits,
     repairs: Repairs,
     *,
-    said_before: Iterable[Entry] = (),
-    keep: Callable[[Entry], None] | None = None,
-) -> list[SpokenTurn]:
+    said_before: Iterable[JournalEntry] = (),
+    keep: Callable[[JournalEntry], None] | None = None,
+) -> list[DialogueTurn]:
     """The turns of one plan, in order; `questions[i]` belong to its sub-plan i + 1, `earlier_plans` are summaries.
 
     `said_before` are the entries that an interrupted run put on file by `keep`, which is called after every turn. Where
@@ -87,11 +87,11 @@ async def hold_dialogue(
     run: what was kept stands. A sub-plan that loses more than `LOST` turns, or all of them, is a `UserError`.
     """
     heard = list(said_before)
-    stored: dict[int, list[Entry]] = {}
+    stored: dict[int, list[JournalEntry]] = {}
     for entry in heard:
         stored.setdefault(entry.batch, []).append(entry)
 
-    def hear(entry: Entry) -> None:
+    def hear(entry: JournalEntry) -> None:
         heard.append(entry)
         if keep is not None:
             keep(entry)
@@ -107,10 +107,10 @@ async def hold_dialogue(
 
 
 async def _played(
-    cast: _Cast, questions: Sequence[Sequence[Question]], stored: Mapping[int, Sequence[Entry]]
-) -> list[list[Entry]]:
+    cast: _Cast, questions: Sequence[Sequence[MainQuestion]], stored: Mapping[int, Sequence[JournalEntry]]
+) -> list[list[JournalEntry]]:
     """The entries of all sub-plans."""
-    entries: list[list[Entry]] = []
+    entries: list[list[JournalEntry]] = []
     recent = cast.limits.recent
     if cast.limits.reach == "conversation":
         memory = _Memory(recent)
@@ -136,9 +136,9 @@ class _Memory:
 
     def __init__(self, recent: int) -> None:
         self.talk = Talk()
-        self.assistant, self.user = Window(self.talk, ASSISTANT, recent), Window(self.talk, USER, recent)
+        self.assistant, self.user = HistoryWindow(self.talk, ASSISTANT, recent), HistoryWindow(self.talk, USER, recent)
 
-    def restore(self, entries: Sequence[Entry]) -> None:
+    def restore(self, entries: Sequence[JournalEntry]) -> None:
         """Go on after `entries`, without asking a model anything."""
         for entry in entries:
             if entry.turn is not None:
@@ -158,11 +158,11 @@ class _Cast:
     plan: Plan
     earlier_plans: str
     limits: Limits
-    keep: Callable[[Entry], None]
+    keep: Callable[[JournalEntry], None]
 
     async def play(
-        self, number: int, questions: Sequence[Question], stored: Sequence[Entry], memory: _Memory
-    ) -> list[Entry]:
+        self, number: int, questions: Sequence[MainQuestion], stored: Sequence[JournalEntry], memory: _Memory
+    ) -> list[JournalEntry]:
         """The entries of sub-plan `number`: the stored ones, then one for each question that is left."""
         entries = list(stored)
         memory.restore(entries)
@@ -178,11 +178,11 @@ class _Cast:
         return entries
 
 
-def _tokens(entry: Entry) -> int:
+def _tokens(entry: JournalEntry) -> int:
     return sum(count_tokens(message.text) for message in entry.turn.messages) if entry.turn else 0
 
 
-def _check_losses(entries: Sequence[Entry], questions: int, where: str) -> None:
+def _check_losses(entries: Sequence[JournalEntry], questions: int, where: str) -> None:
     lost = [entry for entry in entries if entry.turn is None]
     if len(lost) > LOST or 0 < len(lost) == questions:
         reason = lost[-1].notes[0][2]
@@ -205,7 +205,7 @@ class _Scene:
         memory.assistant.fixed = shared
         memory.user.fixed = shared + count_tokens(self.profile) + count_tokens(self.bullets)
 
-    async def turn(self, position: int, question: Question, words: int) -> Entry:
+    async def turn(self, position: int, question: MainQuestion, words: int) -> JournalEntry:
         """Everything that one main question triggers, with answers of about `words` words.
 
         A message that fails ends the turn after its last answer.
@@ -214,16 +214,18 @@ class _Scene:
         where = f"plan {self.cast.plan.index}, sub-plan {self.number}, question {position + 1}"
         before = self.memory.assistant.fold, self.memory.user.fold
         notes = Repairs()
-        said: list[Said] = []
-        if await self._exchange(Said("user", question.text, "main_question"), said, notes, where):
+        said: list[DialogueMessage] = []
+        if await self._exchange(DialogueMessage("user", question.text, "main_question"), said, notes, where):
             await self._replies(said, notes, where)
             await self._followups(said, notes, where)
-        turn = SpokenTurn(self.cast.plan.index, self.number, question.bullet, tuple(said)) if said else None
+        turn = DialogueTurn(self.cast.plan.index, self.number, question.bullet, tuple(said)) if said else None
         after = self.memory.assistant.fold, self.memory.user.fold
         assistant, user = (new if new != old else None for old, new in zip(before, after, strict=True))
-        return Entry(self.number, position, turn, assistant, user, tuple(notes.entries))
+        return JournalEntry(self.number, position, turn, assistant, user, tuple(notes.entries))
 
-    async def _exchange(self, message: Said, said: list[Said], notes: Repairs, where: str) -> bool:
+    async def _exchange(
+        self, message: DialogueMessage, said: list[DialogueMessage], notes: Repairs, where: str
+    ) -> bool:
         """Have the assistant answer; only then is the message said at all."""
         window = self.memory.assistant
         await window.make_room(self.cast.model, notes, where)
@@ -243,25 +245,29 @@ class _Scene:
             done = "the turn ends before it" if said else "the turn is dropped"
             notes.note("dialogue", where, "a user message without an answer", done)
             return False
-        pair = (message, Said("assistant", answer))
+        pair = (message, DialogueMessage("assistant", answer))
         self.memory.talk.add(pair)
         said += pair
         return True
 
-    async def _replies(self, said: list[Said], notes: Repairs, where: str) -> None:
+    async def _replies(self, said: list[DialogueMessage], notes: Repairs, where: str) -> None:
         for _ in range(self.cast.limits.replies):
             if not await self._detects("detect_question", {}, said[-1].text, notes, where):
                 return
             reply = await self._user("user_reply", said[-1].text, notes, where)
-            if reply is None or not await self._exchange(Said("user", reply, "answer_ai_question"), said, notes, where):
+            if reply is None or not await self._exchange(
+                DialogueMessage("user", reply, "answer_ai_question"), said, notes, where
+            ):
                 return
 
-    async def _followups(self, said: list[Said], notes: Repairs, where: str) -> None:
+    async def _followups(self, said: list[DialogueMessage], notes: Repairs, where: str) -> None:
         for _ in range(self.cast.limits.followups):
             if not await self._detects("detect_followup", {"topic": self.topic}, said[-1].text, notes, where):
                 return
             asked = await self._user("user_followup", said[-1].text, notes, where)
-            if asked is None or not await self._exchange(Said("user", asked, "followup_question"), said, notes, where):
+            if asked is None or not await self._exchange(
+                DialogueMessage("user", asked, "followup_question"), said, notes, where
+            ):
                 return
 
     async def _detects(self, prompt_id: str, more: Mapping[str, str], answer: str, notes: Repairs, where: str) -> bool:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from beam_generate.casting import WRITERS, Writing, offline_author, role_of
-from beam_generate.dialogue import hold_dialogue
+from beam_generate.casting import WRITERS, GenerationConfig, offline_author, role_of
+from beam_generate.dialogue import generate_dialogue
 from beam_generate.long_plans import make_plans
-from beam_generate.pipeline import Commission
+from beam_generate.pipeline import ConversationSpec
 from beam_generate.plans import with_biography
 from beam_generate.probes.making import make_probes
 from beam_generate.questions import make_questions
@@ -38,7 +38,7 @@ class RoleCost:
 
 
 @dataclass
-class WritingEstimate:
+class GenerationEstimate:
     """The costs of all roles; an estimate, within a third or so."""
 
     roles: list[RoleCost] = field(default_factory=list)
@@ -90,29 +90,29 @@ class _Measured:
         return reply
 
 
-def estimate_writing(commissions: Sequence[Commission], writing: Writing) -> WritingEstimate:
-    """What `commissions` would call; of several of one size the first is played and counted for all."""
+def estimate_generation(specs: Sequence[ConversationSpec], writing: GenerationConfig) -> GenerationEstimate:
+    """What `specs` would call; of several of one size the first is played and counted for all."""
     endpoints = {role: writing.endpoint(role) for role in WRITERS}
     costs = {role: RoleCost(role, endpoint.model) for role, endpoint in endpoints.items()}
-    for size in dict.fromkeys(one.size for one in commissions):
-        same = [one for one in commissions if one.size == size]
+    for size in dict.fromkeys(one.size for one in specs):
+        same = [one for one in specs if one.size == size]
         _play(same[0], costs, len(same))
     for role, cost in costs.items():
         endpoint = endpoints[role]
         spent = cost.input_tokens * endpoint.input_price + cost.output_tokens * endpoint.output_price
         cost.dollars = spent / 1_000_000
-    return WritingEstimate(list(costs.values()))
+    return GenerationEstimate(list(costs.values()))
 
 
-def _play(commission: Commission, costs: Mapping[Author, RoleCost], times: int) -> None:
-    story, repairs = commission.stood_in().story(), Repairs()
+def _play(spec: ConversationSpec, costs: Mapping[Author, RoleCost], times: int) -> None:
+    story, repairs = spec.stood_in().story(), Repairs()
     author = offline_author(story)
     whole = _Measured(author, costs, times)
     story = run(with_biography(whole, story, repairs))
     plans = run(make_plans(whole, story, repairs))
     each = _Measured(author, costs, times * len(plans))
     questions = run(make_questions(each, story, plans[0], repairs))
-    turns = run(hold_dialogue(each, story, plans[0], questions, [], commission.limits, repairs))
+    turns = run(generate_dialogue(each, story, plans[0], questions, [], spec.limits, repairs))
     if len(plans) > 1:  # a single plan's questions, taken ten times; pairs of plans make about as many
         story = replace(story, size="1M")
     run(make_probes(each, story, plans[:1], [turns], repairs, story.seed, allow_short=True))

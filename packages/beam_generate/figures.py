@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from beam_generate.estimate import estimate_writing
-from beam_generate.of_run import commission_of, writing_of
+from beam_generate.estimate import estimate_generation
+from beam_generate.of_run import config_of, spec_of
 from beam_generate.pipeline import STAGES, repairs_of, unfinished
 from beam_generate.probes.selection import deciles, published_deciles, released_deciles
 from beamlib.data.loading import Loaded
@@ -62,11 +62,11 @@ def announce(work: Workspace) -> None:
     """
     work.generating = True
     parameters = work.parameters
-    commission, writing, out = commission_of(parameters), writing_of(parameters), parameters.generated
-    print(f"conversation: {commission.folder(out).as_posix()} (generation writes below the run folder alone)")
+    spec, writing, out = spec_of(parameters), config_of(parameters), parameters.generated
+    print(f"conversation: {spec.folder(out).as_posix()} (generation writes below the run folder alone)")
     if not parameters.authors:
         print(f"author: {OFFLINE_NAME}; nothing is called and nothing is paid")
         return
     print(f"author: {writing.names}; what is left of the conversation, over notebooks 01 to 04:")
-    print(estimate_writing(unfinished([commission], out, writing), writing).render())
+    print(estimate_generation(unfinished([spec], out, writing), writing).render())
     work.say_unconfirmed()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from beam_generate.plan_files import plan_folder
-from beam_generate.shapes import Plan, Question, Said, SpokenTurn, Story
+from beam_generate.shapes import DialogueMessage, DialogueTurn, MainQuestion, Plan, Story
 from beam_generate.texts import anchor
 from beamlib.data.chat import ChatParser
 from beamlib.data.checked_json import Log
@@ -25,7 +25,7 @@ def index_of(batch: int, bullet: int | None) -> str:
     return f"{batch},{'N/A' if bullet is None else bullet}"
 
 
-def write_questions(folder: Path, story: Story, plan: Plan, questions: Sequence[Sequence[Question]]) -> Path:
+def write_questions(folder: Path, story: Story, plan: Plan, questions: Sequence[Sequence[MainQuestion]]) -> Path:
     """Write user_messages.json of a plan; `questions[i]` belong to sub-plan i + 1. The link stands in `index` alone."""
     batches = [
         {
@@ -41,7 +41,7 @@ def write_questions(folder: Path, story: Story, plan: Plan, questions: Sequence[
     return write_bytes(plan_folder(folder, story, plan.index) / USER_MESSAGES, text.encode("utf-8"))
 
 
-def read_questions(folder: Path, story: Story, plan: Plan) -> list[list[Question]]:
+def read_questions(folder: Path, story: Story, plan: Plan) -> list[list[MainQuestion]]:
     """The questions of a plan from its user_messages.json, by sub-plan."""
     path = plan_folder(folder, story, plan.index) / USER_MESSAGES
     value = read_json(path)
@@ -58,7 +58,7 @@ def read_questions(folder: Path, story: Story, plan: Plan) -> list[list[Question
     return found
 
 
-def _question(value: Any, batch: int, bullets: int, where: str) -> Question:
+def _question(value: Any, batch: int, bullets: int, where: str) -> MainQuestion:
     text = value.get("content") if isinstance(value, dict) else None
     if not isinstance(text, str) or not text.strip():
         raise UserError(f"{where}: 'content' must be a text that is not empty; correct it.")
@@ -68,17 +68,17 @@ def _question(value: Any, batch: int, bullets: int, where: str) -> Question:
             f"{where}: 'index' is {str(value.get('index'))[:40]!r}; it must be '{batch},N/A' or '{batch},' and a "
             f"bullet from 1 to {bullets}; correct it."
         )
-    return Question(text, marker.bullets[0] if marker.bullets else None)
+    return MainQuestion(text, marker.bullets[0] if marker.bullets else None)
 
 
-def write_chat(folder: Path, story: Story, plan: Plan, turns: Sequence[SpokenTurn]) -> Path:
+def write_chat(folder: Path, story: Story, plan: Plan, turns: Sequence[DialogueTurn]) -> Path:
     """Write chat.json of a plan, ids from 0; the first message of a batch carries its time anchor."""
     path = plan_folder(folder, story, plan.index) / CHAT
     return write_pieces(path, _encoded(["", "\n"], [_batches(plan, turns)]))
 
 
-def _batches(plan: Plan, turns: Sequence[SpokenTurn]) -> Iterator[dict[str, Any]]:
-    by_batch: dict[int, list[SpokenTurn]] = {subplan.number: [] for subplan in plan.subplans}
+def _batches(plan: Plan, turns: Sequence[DialogueTurn]) -> Iterator[dict[str, Any]]:
+    by_batch: dict[int, list[DialogueTurn]] = {subplan.number: [] for subplan in plan.subplans}
     for turn in turns:
         by_batch[turn.batch].append(turn)
     next_id = 0
@@ -114,7 +114,7 @@ def _encoded(around: Sequence[str], plans: Iterable[Iterable[Mapping[str, Any]]]
         yield f"\n]{around[1]}".encode()
 
 
-def read_turns(folder: Path, story: Story, plan: Plan) -> list[SpokenTurn]:
+def read_turns(folder: Path, story: Story, plan: Plan) -> list[DialogueTurn]:
     """The turns of a plan from its chat.json, checked as the loader checks it."""
     path = plan_folder(folder, story, plan.index) / CHAT
     log = Log(CHAT, str(path))
@@ -123,9 +123,9 @@ def read_turns(folder: Path, story: Story, plan: Plan) -> list[SpokenTurn]:
     for batch in parsed:
         for turn in batch.turns:
             first = turn.messages[0].marker
-            said = tuple(Said(message.role, message.content, message.kind) for message in turn.messages)
+            said = tuple(DialogueMessage(message.role, message.content, message.kind) for message in turn.messages)
             bullet = first.bullets[0] if first is not None and first.bullets else None
-            turns.append(SpokenTurn(plan.index, batch.number, bullet, said))
+            turns.append(DialogueTurn(plan.index, batch.number, bullet, said))
     return turns
 
 

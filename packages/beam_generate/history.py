@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from beam_generate.shapes import Repairs, Said
+from beam_generate.shapes import DialogueMessage, Repairs
 from beam_generate.texts import clean
 from beamlib.llm.model import Model, ModelError, Prompt
 from beamlib.text import count_tokens, token_spans
@@ -51,7 +51,7 @@ class Lazy(Mapping[str, str]):
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class SummaryState:
     """Where a window begins (a message's number in the talk) and the summary of everything before it."""
 
     start: int
@@ -62,27 +62,27 @@ class Talk:
     """The messages said so far, each with its number of tokens, counted once."""
 
     def __init__(self) -> None:
-        self.said: list[Said] = []
+        self.said: list[DialogueMessage] = []
         self.tokens: list[int] = []
 
-    def add(self, messages: Sequence[Said]) -> None:
+    def add(self, messages: Sequence[DialogueMessage]) -> None:
         """Append messages."""
         self.said += messages
         self.tokens += [count_tokens(message.text) for message in messages]
 
 
-class Window:
+class HistoryWindow:
     """What one side is shown of a talk: `recent` messages at least. `fixed` are the tokens of what its prompts keep."""
 
     def __init__(self, talk: Talk, side: Side, recent: int) -> None:
         self.talk, self.side, self.recent = talk, side, recent
-        self.fold = Fold(0, "")
+        self.fold = SummaryState(0, "")
         self.fixed = 0
         # The recent messages must always fit, or a runaway answer would fail every later call: a longer one is cut.
         self.longest = side.budget // recent
         self._counted, self._total = 0, 0
 
-    def resume(self, fold: Fold) -> None:
+    def resume(self, fold: SummaryState) -> None:
         """Go on from a stored state."""
         self.fold = fold
         self._counted, self._total = fold.start, 0
@@ -117,7 +117,7 @@ class Window:
         if count_tokens(summary) > self.side.summary:
             summary = summary[: token_spans(summary)[self.side.summary - 1][1]]
             repairs.note("dialogue", where, "a summary over its limit", f"cut to {self.side.summary} tokens")
-        self.resume(Fold(start, summary))
+        self.resume(SummaryState(start, summary))
 
     def text(self, leave_out: int = 0) -> Callable[[], str]:
         """The window as text, without the newest `leave_out` messages; as it is now, though it may be read later."""

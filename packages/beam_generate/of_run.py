@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from beam_generate.casting import Stage, Writing
-from beam_generate.estimate import WritingEstimate, estimate_writing
+from beam_generate.casting import GenerationConfig, Stage
+from beam_generate.estimate import GenerationEstimate, estimate_generation
 from beam_generate.pipeline import (
     STAGES,
-    Commission,
+    ConversationSpec,
     make_dialogue_of_plan,
     make_plan_stage,
     make_probe_stage,
@@ -20,7 +20,7 @@ from beam_generate.pipeline import (
     unfinished,
 )
 from beam_generate.plan_files import read_story
-from beam_generate.producing import produce
+from beam_generate.producing import generate_all
 from beamlib.data.model import SIZES, Size
 from beamlib.files import to_json
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
@@ -36,14 +36,14 @@ SETTINGS = (*(name for name in OF_GENERATION if name not in OPTIONS), "output_to
 """The other parameters that generated conversations rest on, for its `--set`."""
 
 
-def commission_of(parameters: RunParameters, number: int = 1) -> Commission:
+def spec_of(parameters: RunParameters, number: int = 1) -> ConversationSpec:
     """Conversation `number` of the run's size."""
-    return Commission(parameters, number)
+    return ConversationSpec(parameters, number)
 
 
-def writing_of(parameters: RunParameters) -> Writing:
+def config_of(parameters: RunParameters) -> GenerationConfig:
     """How the run's conversations are written."""
-    return Writing(
+    return GenerationConfig(
         models=parameters.authors,
         prompts=parameters.prompts,
         calls=parameters.calls,
@@ -71,10 +71,10 @@ def written(parameters: RunParameters, stage: Stage, number: int = 1) -> Path:
 
     It lies in the run folder, also where `data` is given: nobody writes there.
     """
-    commission, writing = commission_of(parameters, number), writing_of(parameters)
-    folder = commission.begin(parameters.generated)
+    spec, writing = spec_of(parameters, number), config_of(parameters)
+    folder = spec.begin(parameters.generated)
     wanted = STAGES[: STAGES.index(stage) + 1]
-    make_plan_stage(commission, folder, writing)
+    make_plan_stage(spec, folder, writing)
     if "questions" in wanted:
         make_question_stage(folder, writing)
     if "dialogue" in wanted:
@@ -93,27 +93,27 @@ class GenerationOfRun:
     found: Mapping[Size, int]
 
     @property
-    def wanted(self) -> list[Commission]:
+    def wanted(self) -> list[ConversationSpec]:
         """All of them, the longest first: the short ones fill the time of its last plans."""
         first = {one.size: one for one in reversed(self.runs)}
         sizes = [size for size in reversed(SIZES) if size in first]
-        return [commission_of(first[size], number) for size in sizes for number in range(1, self.found[size] + 1)]
+        return [spec_of(first[size], number) for size in sizes for number in range(1, self.found[size] + 1)]
 
     @property
-    def writing(self) -> Writing:
+    def writing(self) -> GenerationConfig:
         """How they are written."""
-        return writing_of(self.runs[0])
+        return config_of(self.runs[0])
 
     @property
     def names(self) -> str:
         """Who writes."""
         return self.writing.names
 
-    def estimate(self) -> WritingEstimate | None:
+    def estimate(self) -> GenerationEstimate | None:
         """What is left to write would call; None where the offline author writes."""
         if not self.runs[0].authors:
             return None
-        return estimate_writing(unfinished(self.wanted, self.runs[0].generated, self.writing), self.writing)
+        return estimate_generation(unfinished(self.wanted, self.runs[0].generated, self.writing), self.writing)
 
     def ready(self) -> None:
         """A `UserError` where the key of a model is missing."""
@@ -133,12 +133,12 @@ class GenerationOfRun:
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(one.folder(made).resolve(), target_is_directory=True)
         offline = replace(self.writing, models="", prompts="")
-        produce([one.stood_in() for one in missing], out, offline, self._workers)
+        generate_all([one.stood_in() for one in missing], out, offline, self._workers)
         return counts, out
 
     def make(self) -> tuple[int, int]:
         """Write them: how many had to be worked on, and how many there are."""
-        done = produce(self.wanted, self.runs[0].generated, self.writing, self._workers)
+        done = generate_all(self.wanted, self.runs[0].generated, self.writing, self._workers)
         return sum(one.worked for one in done), len(done)
 
     @property

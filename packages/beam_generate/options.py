@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from beam_generate.casting import Writing
+from beam_generate.casting import GenerationConfig
 from beam_generate.domains import parse_domain
-from beam_generate.estimate import estimate_writing
-from beam_generate.of_run import OPTIONS, SETTINGS, writing_of
-from beam_generate.pipeline import Commission, repairs_of, unfinished
-from beam_generate.producing import produce
+from beam_generate.estimate import estimate_generation
+from beam_generate.of_run import OPTIONS, SETTINGS, config_of
+from beam_generate.pipeline import ConversationSpec, repairs_of, unfinished
+from beam_generate.producing import generate_all
 from beam_generate.titles import read_titles
 from beamlib.cli.arguments import agreed
 from beamlib.data.sources import parse_size, refuse_data
@@ -26,7 +26,7 @@ from beamlib.params import RunParameters, usual_parameters
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class GenerationOptions:
     """What the command line asked for; see `beamlib generate --help`.
 
     `values` are the parameters that options of their own set, by name; `settings` those of `--set`. What neither names
@@ -55,7 +55,7 @@ class Options:
         return [usual_parameters(size, **given) for size in sizes]
 
 
-def run(options: Options) -> None:
+def run(options: GenerationOptions) -> None:
     """Write what was asked for; with models nothing is called before the estimate has a yes."""
     wanted = options.parameters()
     if wanted[0].domain:
@@ -63,38 +63,38 @@ def run(options: Options) -> None:
     topics = read_titles(options.titles) if options.titles else [None]
     if options.titles and (wanted[0].domain or wanted[0].title):
         raise UserError("--titles: the file names domains and titles; leave out --domain and --title.")
-    commissions = [
-        Commission(parameters, number, topics[(number - 1) % len(topics)])
+    specs = [
+        ConversationSpec(parameters, number, topics[(number - 1) % len(topics)])
         for parameters in wanted
         for number in range(1, options.conversations + 1)
     ]
     refuse_data(options.out)
     writing = _writing(options, wanted[0])
-    left = unfinished(commissions, options.out, writing)  # a mistake in the options shows before anything is written
+    left = unfinished(specs, options.out, writing)  # a mistake in the options shows before anything is written
     if writing.models and writing.calls != "replay":
-        print(estimate_writing(left, writing).render())
+        print(estimate_generation(left, writing).render())
         if left:
             writing = replace(writing, confirmed=agreed(writing.confirmed))
             writing.ready()
     started = time.monotonic()
     print(f"author: {writing.names}")
     with keys_kept_out(options.out, writing.models):
-        finished = produce(commissions, options.out, writing, wanted[0].workers)
+        finished = generate_all(specs, options.out, writing, wanted[0].workers)
     for done in finished:
         counts = {stage: len(rows) for stage, rows in repairs_of(done.folder).items() if rows}
         noted = ", ".join(f"{stage} {count}" for stage, count in counts.items()) or "none"
         state = "written" if done.worked else "was there"
         print(f"{done.folder}: {state}; repaired, asked again or dropped: {noted} (repairs-*.jsonl)")
-    print(f"{len(commissions)} conversation(s) in {time.monotonic() - started:.0f} s")
+    print(f"{len(specs)} conversation(s) in {time.monotonic() - started:.0f} s")
 
 
-def _writing(options: Options, parameters: RunParameters) -> Writing:
+def _writing(options: GenerationOptions, parameters: RunParameters) -> GenerationConfig:
     """How the conversations are written; a mistake in the models, prompts or keys is a `UserError`."""
     if not parameters.authors:
         for option, given in (("--prompts", parameters.prompts), ("--calls", parameters.calls != "record")):
             if given:
                 raise UserError(f"{option}: the offline author asks no model; name a models file by --models as well.")
-    writing = replace(writing_of(parameters), command=_command(options))
+    writing = replace(config_of(parameters), command=_command(options))
     if not writing.models:
         return writing
     if writing.prompts:
@@ -102,7 +102,7 @@ def _writing(options: Options, parameters: RunParameters) -> Writing:
     return writing
 
 
-def _command(asked: Options) -> str:
+def _command(asked: GenerationOptions) -> str:
     """The command line that records what `asked` need."""
     words = [
         "--size",

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from beam_generate.casting import Stage, Writing, open_cast
-from beam_generate.dialogue import Entry, hold_dialogue
+from beam_generate.casting import GenerationConfig, Stage, open_author
+from beam_generate.dialogue import JournalEntry, generate_dialogue
 from beam_generate.folder import (
     USER_MESSAGES,
     combine_chats,
@@ -52,7 +52,7 @@ JOURNAL = "dialogue.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Commission:
+class ConversationSpec:
     """Which conversation is wanted: number `number` of a run's size, on `topic` where that is not the run's to draw."""
 
     parameters: RunParameters
@@ -95,21 +95,21 @@ class Commission:
         limits_of(self.parameters)
         return make_story(self.parameters, self.number, self.topic)
 
-    def stood_in(self) -> Commission:
+    def stood_in(self) -> ConversationSpec:
         """What the offline author can write in its place, for an estimate: another domain where it lacks this one's."""
         return replace(self, topic=topic_within_reach(self.story().topic))
 
 
-def make_plan_stage(commission: Commission, folder: Path, writing: Writing) -> bool:
+def make_plan_stage(spec: ConversationSpec, folder: Path, writing: GenerationConfig) -> bool:
     """Plans of a conversation (Algorithm 1); whether there was anything to do."""
-    story = commission.story()
-    made_by = _made_by("plans", story, commission.limits, writing)
+    story = spec.story()
+    made_by = _made_by("plans", story, spec.limits, writing)
     if stage_state(folder, "plans", made_by) in ("done", "edited"):
         return False
     with (
         _noting(folder, "plans") as repairs,
         making(folder, "plans", made_by=made_by) as files,
-        open_cast(writing, story, "plans", folder / _CALLS) as model,
+        open_author(writing, story, "plans", folder / _CALLS) as model,
     ):
         story = _waited(with_biography(model, story, repairs))
         files += write_story(folder, story)
@@ -122,7 +122,7 @@ def make_plan_stage(commission: Commission, folder: Path, writing: Writing) -> b
     return True
 
 
-def make_question_stage(folder: Path, writing: Writing) -> bool:
+def make_question_stage(folder: Path, writing: GenerationConfig) -> bool:
     """Main questions of all plans (Algorithm 2); whether there was anything to do."""
     story = read_story(folder)
     made_by = _made_by("questions", story, settings_of(folder)[1], writing)
@@ -133,7 +133,7 @@ def make_question_stage(folder: Path, writing: Writing) -> bool:
     with (
         _noting(folder, "questions") as repairs,
         making(folder, "questions", made_from, made_by) as files,
-        open_cast(writing, story, "questions", folder / _CALLS) as model,
+        open_author(writing, story, "questions", folder / _CALLS) as model,
     ):
         for index in range(story.plans):
             plan = read_plan(folder, story, index)
@@ -143,7 +143,7 @@ def make_question_stage(folder: Path, writing: Writing) -> bool:
     return True
 
 
-def make_dialogue_of_plan(folder: Path, index: int, writing: Writing) -> bool:
+def make_dialogue_of_plan(folder: Path, index: int, writing: GenerationConfig) -> bool:
     """The dialogue of one plan (Algorithm 3), resumed after the last turn on file; whether there was anything to do.
 
     Its stage is on record in the plan's own folder, so that plans can be worked on by different processes.
@@ -158,10 +158,10 @@ def make_dialogue_of_plan(folder: Path, index: int, writing: Writing) -> bool:
     with (
         _noting(place, "dialogue") as repairs,
         making(place, "dialogue", [PLAN, USER_MESSAGES], made_by) as files,
-        open_cast(writing, story, "dialogue", place / _CALLS) as model,
+        open_author(writing, story, "dialogue", place / _CALLS) as model,
         Journal(place / JOURNAL, rests_on, repairs) as journal,
     ):
-        held = hold_dialogue(
+        held = generate_dialogue(
             model,
             story,
             plan,
@@ -169,7 +169,7 @@ def make_dialogue_of_plan(folder: Path, index: int, writing: Writing) -> bool:
             _summaries(folder, index),
             limits,
             repairs,
-            said_before=[Entry.from_json(value) for value in journal.entries],
+            said_before=[JournalEntry.from_json(value) for value in journal.entries],
             keep=lambda entry: journal.append(entry.to_json()),
         )
         files.append(write_chat(folder, story, plan, _waited(held)))
@@ -178,7 +178,7 @@ def make_dialogue_of_plan(folder: Path, index: int, writing: Writing) -> bool:
     return True
 
 
-def make_probe_stage(folder: Path, writing: Writing) -> bool:
+def make_probe_stage(folder: Path, writing: GenerationConfig) -> bool:
     """The combined chat of a 10M conversation, then candidates and probing questions; whether there was anything to do.
 
     A file `decisions.jsonl` in the folder is honoured; when it changes, the questions are chosen anew.
@@ -196,7 +196,7 @@ def make_probe_stage(folder: Path, writing: Writing) -> bool:
     with (
         _noting(folder, "probes") as repairs,
         making(folder, "probes", sources, made_by) as files,
-        open_cast(writing, story, "probes", folder / _CALLS) as model,
+        open_author(writing, story, "probes", folder / _CALLS) as model,
     ):
         plans = [read_plan(folder, story, index) for index in range(story.plans)]
         turns = [read_turns(folder, story, plan) for plan in plans]
@@ -211,23 +211,23 @@ def make_probe_stage(folder: Path, writing: Writing) -> bool:
     return True
 
 
-def unfinished(commissions: Sequence[Commission], out: Path, writing: Writing) -> list[Commission]:
-    """Those of `commissions` that have a stage left to do under `out`; nothing is written.
+def unfinished(specs: Sequence[ConversationSpec], out: Path, writing: GenerationConfig) -> list[ConversationSpec]:
+    """Those of `specs` that have a stage left to do under `out`; nothing is written.
 
     A folder there with another conversation is a `UserError`.
     """
-    return [one for one in commissions if not (one.begun(out) and _complete(one, one.folder(out), writing))]
+    return [one for one in specs if not (one.begun(out) and _complete(one, one.folder(out), writing))]
 
 
-def _complete(commission: Commission, folder: Path, writing: Writing) -> bool:
-    story = commission.story()
-    by = {stage: _made_by(stage, story, commission.limits, writing) for stage in STAGES}
+def _complete(spec: ConversationSpec, folder: Path, writing: GenerationConfig) -> bool:
+    story = spec.story()
+    by = {stage: _made_by(stage, story, spec.limits, writing) for stage in STAGES}
     stages: list[tuple[Path, Stage]] = [(folder, stage) for stage in STAGES if stage != "dialogue"]
     stages += [(plan_folder(folder, story, index), "dialogue") for index in range(story.plans)]
     return all(stage_state(place, stage, by[stage]) in ("done", "edited") for place, stage in stages)
 
 
-def _made_by(stage: Stage, story: Story, limits: Limits, writing: Writing) -> dict[str, Any]:
+def _made_by(stage: Stage, story: Story, limits: Limits, writing: GenerationConfig) -> dict[str, Any]:
     """What a stage rests on beside the files it is made from, for its record."""
     own: dict[Stage, dict[str, Any]] = {
         "plans": {"subplans": story.layout.subplans, "bullets": story.layout.bullets},

@@ -21,7 +21,7 @@ from typing import Any
 
 from beam_generate.plan_text import (
     ANCHOR_LABEL,
-    ReadBatch,
+    ParsedSubPlan,
     bullet_text,
     find_days,
     is_anchor,
@@ -50,14 +50,16 @@ class Found:
         return [SPECIAL_LABELS[special] for special in SPECIALS if special not in self.special]
 
 
-def order_batches(batches: Sequence[ReadBatch], count: int, where: str, repairs: Repairs) -> dict[int, ReadBatch]:
+def order_batches(
+    batches: Sequence[ParsedSubPlan], count: int, where: str, repairs: Repairs
+) -> dict[int, ParsedSubPlan]:
     """The batches by number, at most `count`."""
     wanted = range(1, count + 1)
     numbers = [batch.number for batch in batches]
     if not set(wanted) <= set(numbers) and len(batches) >= count:
         repairs.note(STAGE, where, f"batches numbered {_listed(numbers)}", f"the first {count} numbered in order")
         return {number: replace(batch, number=number) for number, batch in zip(wanted, batches, strict=False)}
-    chosen: dict[int, ReadBatch] = {}
+    chosen: dict[int, ParsedSubPlan] = {}
     for batch in batches:
         known = chosen.get(batch.number)
         if batch.number in wanted and (known is None or len(batch.bullets) > len(known.bullets)):
@@ -69,7 +71,7 @@ def order_batches(batches: Sequence[ReadBatch], count: int, where: str, repairs:
     return dict(sorted(chosen.items()))
 
 
-def complain(batches: Mapping[int, ReadBatch], layout: Layout) -> str:
+def complain(batches: Mapping[int, ParsedSubPlan], layout: Layout) -> str:
     """What is missing, as a request to do it again; empty where nothing is. Less than half the bullets is missing."""
     parts = []
     if missing := [number for number in range(1, layout.subplans + 1) if number not in batches]:
@@ -83,7 +85,7 @@ def complain(batches: Mapping[int, ReadBatch], layout: Layout) -> str:
 
 
 def assemble(
-    batches: Mapping[int, ReadBatch], layout: Layout, timeline: Timeline, where: str, repairs: Repairs
+    batches: Mapping[int, ParsedSubPlan], layout: Layout, timeline: Timeline, where: str, repairs: Repairs
 ) -> tuple[SubPlan, ...]:
     """The base plan of batches that are all there: bullets cut and numbered, days in order inside the timeline."""
     bodies: list[tuple[tuple[str, str], ...]] = []

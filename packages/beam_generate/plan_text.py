@@ -48,7 +48,7 @@ _DASHED = re.compile(r"^\s*[-•–*]\s+(?P<text>.+)$")
 
 
 @dataclass(frozen=True, slots=True)
-class ReadBatch:
+class ParsedSubPlan:
     """A batch as it stands in a text: its number there, and (label, text) of each bullet."""
 
     number: int
@@ -149,7 +149,7 @@ def render_plan(subplans: Iterable[SubPlan], numbered: bool = False) -> str:
     )
 
 
-def read_batches(text: str) -> list[ReadBatch]:
+def read_batches(text: str) -> list[ParsedSubPlan]:
     """The batches of any text, in its order. A repeated header goes on with its batch, unless an anchor follows it."""
     found: list[_Open] = []
     running = False  # whether a line may continue the bullet before it
@@ -161,14 +161,14 @@ def read_batches(text: str) -> list[ReadBatch]:
             running = False
         elif found:
             running = _read_line(line, found[-1].bullets, running)
-    batches: list[ReadBatch] = []
+    batches: list[ParsedSubPlan] = []
     for one in found:
         bullets = tuple(_cleaned(one.bullets))
         if not bullets:
             continue
         if batches and batches[-1].number == one.number and not is_anchor(bullets[0][0]):
             bullets = (*batches.pop().bullets, *bullets)
-        batches.append(ReadBatch(one.number, bullets))
+        batches.append(ParsedSubPlan(one.number, bullets))
     return batches
 
 

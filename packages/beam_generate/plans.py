@@ -30,7 +30,7 @@ from beam_generate.plan_rules import (
 )
 from beam_generate.plan_text import (
     Narrative,
-    ReadBatch,
+    ParsedSubPlan,
     read_batches,
     read_narratives,
     render_narratives,
@@ -167,7 +167,7 @@ def _note_frame(reply: str, first: str, where: str, repairs: Repairs) -> None:
         repairs.note(STAGE, where, f"before the first {first}: {opening.strip()[:60]!r}", "taken off")
 
 
-def _size(batch: ReadBatch) -> int:
+def _size(batch: ParsedSubPlan) -> int:
     return len(batch.bullets)
 
 

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from beam_generate.casting import Writing
+from beam_generate.casting import GenerationConfig
 from beam_generate.folder import USER_MESSAGES
 from beam_generate.pipeline import (
     JOURNAL,
-    Commission,
+    ConversationSpec,
     make_dialogue_of_plan,
     make_plan_stage,
     make_probe_stage,
@@ -30,16 +30,16 @@ _LOOK = 0.5  # seconds between two looks at how far the dialogues are
 
 
 @dataclass(frozen=True, slots=True)
-class Produced:
+class GeneratedConversation:
     """A finished conversation: its folder, and whether any stage had to be done."""
 
     folder: Path
     worked: bool
 
 
-def produce(
-    commissions: Sequence[Commission], out: Path, writing: Writing, workers: int, *, quiet: bool = False
-) -> list[Produced]:
+def generate_all(
+    specs: Sequence[ConversationSpec], out: Path, writing: GenerationConfig, workers: int, *, quiet: bool = False
+) -> list[GeneratedConversation]:
     """Write conversations into `out` in the released layout; what is finished there is not done again.
 
     Conversations, and the dialogues of a 10M conversation's plans, are spread over `workers` processes; with models,
@@ -47,14 +47,12 @@ def produce(
     that is killed goes on where it stopped. Errors are `UserError`s.
     """
     together = workers if writing.models else 0
-    for commission in commissions:
-        commission.story()  # a mistake in the last one should show before the first one's folder is made
-    folders = [commission.begin(out) for commission in commissions]
+    for spec in specs:
+        spec.story()  # a mistake in the last one should show before the first one's folder is made
+    folders = [spec.begin(out) for spec in specs]
     writing = replace(writing, processes=workers)
     with process_pool(workers) as pool, tqdm(desc="plans, questions", unit="turn", leave=False, disable=quiet) as bar:
-        begun = _all(
-            pool, _begin_one, [(one, at, writing) for one, at in zip(commissions, folders, strict=True)], together
-        )
+        begun = _all(pool, _begin_one, [(one, at, writing) for one, at in zip(specs, folders, strict=True)], together)
         stories = [read_story(folder) for folder in folders]
         plans = [(at, index) for at, story in zip(folders, stories, strict=True) for index in range(story.plans)]
         places = [
@@ -70,14 +68,14 @@ def produce(
         asked = _all(pool, make_probe_stage, [(folder, writing) for folder in folders], together)
     talked = {folder for (folder, _), done in zip(plans, spoken, strict=True) if done}
     return [
-        Produced(folder, made or done or folder in talked)
+        GeneratedConversation(folder, made or done or folder in talked)
         for folder, made, done in zip(folders, begun, asked, strict=True)
     ]
 
 
-def _begin_one(commission: Commission, folder: Path, writing: Writing) -> bool:
+def _begin_one(spec: ConversationSpec, folder: Path, writing: GenerationConfig) -> bool:
     """Plans and questions of one conversation."""
-    made = make_plan_stage(commission, folder, writing)
+    made = make_plan_stage(spec, folder, writing)
     return make_question_stage(folder, writing) or made
 
 

@@ -11,7 +11,7 @@ from beam_generate.history import Lazy
 from beam_generate.messages import leaks
 from beam_generate.question_replies import Read, framed, read_questions
 from beam_generate.seeds import render_topic
-from beam_generate.shapes import Bullet, Layout, Plan, Question, Repairs, Story, Style, SubPlan
+from beam_generate.shapes import Bullet, Layout, MainQuestion, Plan, Repairs, Story, Style, SubPlan
 from beam_generate.texts import bullet_lines, clean, earlier_subplans, line_tokens
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt
@@ -34,7 +34,7 @@ def prompt_id(style: Style) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UserQuestion:
     """The questions of one group, finished. `group` counts from 0 in sub-plan `batch`; the special group is last.
 
     `notes` are its entries of `Repairs`.
@@ -42,7 +42,7 @@ class Asked:
 
     batch: int
     group: int
-    questions: tuple[Question, ...]
+    questions: tuple[MainQuestion, ...]
     notes: tuple[tuple[str, str, str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -56,11 +56,11 @@ class Asked:
         }
 
     @staticmethod
-    def from_json(value: dict[str, Any]) -> Asked:
+    def from_json(value: dict[str, Any]) -> UserQuestion:
         """What `to_json` gave."""
-        questions = tuple(Question(text, bullet) for text, bullet in value["questions"])
+        questions = tuple(MainQuestion(text, bullet) for text, bullet in value["questions"])
         notes = tuple((stage, where, found, done) for stage, where, found, done in value["notes"])
-        return Asked(value["batch"], value["group"], questions, notes)
+        return UserQuestion(value["batch"], value["group"], questions, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ async def make_questions(
     plan: Plan,
     repairs: Repairs,
     *,
-    done: Iterable[Asked] = (),
-    keep: Callable[[Asked], None] | None = None,
+    done: Iterable[UserQuestion] = (),
+    keep: Callable[[UserQuestion], None] | None = None,
     said: set[str] | None = None,
-) -> list[list[Question]]:
+) -> list[list[MainQuestion]]:
     """The main questions of each sub-plan, in order.
 
     Each group of bullets is asked about on its own: Algorithm 2 shows a call the bullets before, not the questions, so
@@ -117,7 +117,7 @@ async def make_questions(
     asker = _Asker(model, story.style, plan, story.layout)
     finished = {(asked.batch, asked.group): asked for asked in done}
 
-    async def ask(group: _Group) -> Asked:
+    async def ask(group: _Group) -> UserQuestion:
         known = finished.get((group.subplan.number, group.number))
         if known is None:
             known = await asker.ask(group)
@@ -127,7 +127,7 @@ async def make_questions(
 
     groups = [group for subplan in plan.subplans for group in _groups(subplan, story.layout)]
     arrived = await asyncio.gather(*map(ask, groups), return_exceptions=True)
-    asked: list[Asked] = []
+    asked: list[UserQuestion] = []
     for one in arrived:
         if isinstance(one, BaseException):
             raise one
@@ -159,7 +159,7 @@ class _Asker:
     layout: Layout
     _earlier: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
 
-    async def ask(self, group: _Group) -> Asked:
+    async def ask(self, group: _Group) -> UserQuestion:
         """The questions of one group: asked again where a reply falls short, the best of the replies taken."""
         where = f"plan {self.plan.index}, sub-plan {group.subplan.number}, group {group.number + 1}"
         notes = Repairs()
@@ -172,7 +172,7 @@ class _Asker:
             notes.note("questions", where, f"{len(read)} questions for {count}", "asked again, then accepted")
         linked = [self._link(one, group, where, notes) for one in read[:count]]
         questions = _around_instruction(linked, group.bullets) if group.special else linked
-        return Asked(group.subplan.number, group.number, tuple(questions), tuple(notes.entries))
+        return UserQuestion(group.subplan.number, group.number, tuple(questions), tuple(notes.entries))
 
     async def _best(self, group: _Group, wanted: list[Bullet], count: int, where: str, notes: Repairs) -> list[Read]:
         prompt = self._prompt(group, wanted, count, where)
@@ -236,23 +236,23 @@ class _Asker:
             self._earlier[number, budget] = text, count_tokens(text)
         return self._earlier[number, budget]
 
-    def _link(self, read: Read, group: _Group, where: str, notes: Repairs) -> Question:
+    def _link(self, read: Read, group: _Group, where: str, notes: Repairs) -> MainQuestion:
         """The question with a link to a bullet of its sub-plan, or to none."""
         shown = f"{read.text[:60]!r}"
         if not read.linked:
             notes.note("questions", where, f"no bullet link: {shown}", "linked to no bullet")
-            return Question(read.text, None)
+            return MainQuestion(read.text, None)
         if read.oddity:
             notes.note("questions", where, f"a link spelled like {read.oddity!r}: {shown}", "read, taken off")
         if not read.bullets:
-            return Question(read.text, None)
+            return MainQuestion(read.text, None)
         bullet = read.bullets[0]
         if bullet in {one.number for one in group.bullets}:
-            return Question(read.text, bullet)
+            return MainQuestion(read.text, bullet)
         exists = bullet in {one.number for one in group.subplan.bullets}
         done = "kept, the sub-plan has it" if exists else "linked to no bullet"
         notes.note("questions", where, f"a link to bullet {bullet}, outside its group: {shown}", done)
-        return Question(read.text, bullet if exists else None)
+        return MainQuestion(read.text, bullet if exists else None)
 
 
 def _enough(count: int) -> int:
@@ -268,23 +268,25 @@ def _complaint(read: list[Read], count: int) -> str:
     return ""
 
 
-def _around_instruction(questions: list[Question], bullets: Sequence[Bullet]) -> list[Question]:
+def _around_instruction(questions: list[MainQuestion], bullets: Sequence[Bullet]) -> list[MainQuestion]:
     """The update's question, the instruction word for word, the contradiction's question (reference 3.2)."""
     number = {bullet.special: bullet.number for bullet in bullets}
-    said = [Question(clean(one.text), one.number) for one in bullets if one.special == "instruction"]
+    said = [MainQuestion(clean(one.text), one.number) for one in bullets if one.special == "instruction"]
     last = [question for question in questions if question.bullet == number.get("contradiction", 0)]
     if not last and len(questions) > 1:  # links that help nothing: the order was asked for
         last = questions[-1:]
     return [*(question for question in questions if question not in last), *said, *last]
 
 
-def _without_repeats(asked: list[tuple[Asked, bool]], said: set[str], repairs: Repairs, where: str) -> list[Question]:
+def _without_repeats(
+    asked: list[tuple[UserQuestion, bool]], said: set[str], repairs: Repairs, where: str
+) -> list[MainQuestion]:
     """The questions of one sub-plan without those said before in the conversation and those too like one before.
 
     Questions of the special group (the flag) are only dropped when they repeat another word for word: they carry the
     update, the instruction and the contradiction.
     """
-    kept: list[Question] = []
+    kept: list[MainQuestion] = []
     likeness = _Likeness()
     for one, special in asked:
         for question in one.questions:

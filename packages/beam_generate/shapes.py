@@ -139,7 +139,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class MainQuestion:
     """A main user question and the bullet it belongs to, None for none. The link is data and never part of `text`."""
 
     text: str
@@ -147,7 +147,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class DialogueMessage:
     """One message of a dialogue before it has an id; `kind` as in `beamlib.data.model.MessageKind`."""
 
     role: Literal["user", "assistant"]
@@ -156,13 +156,13 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class SpokenTurn:
+class DialogueTurn:
     """A main question with everything it triggered, in plan `plan` and sub-plan `batch`."""
 
     plan: int
     batch: int
     bullet: int | None
-    messages: tuple[Said, ...]
+    messages: tuple[DialogueMessage, ...]
 
 
 @dataclass

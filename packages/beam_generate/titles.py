@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from beam_generate.casting import Writing, open_roles
+from beam_generate.casting import GenerationConfig, open_roles
 from beam_generate.domains import parse_domain, titles
 from beam_generate.reply_json import objects
 from beam_generate.seeds import read_seed
@@ -80,7 +80,7 @@ def read_titles(path: Path) -> list[Seed]:
     return found
 
 
-def ask_titles(path: Path, domain: str, count: int, writing: Writing) -> str:
+def ask_titles(path: Path, domain: str, count: int, writing: GenerationConfig) -> str:
     """Add up to `count` new titles of a domain to the file at `path`; what was done, in a sentence.
 
     Titles of Table 5 and of the file are told to the model as used. What it would cost is printed first; nothing is

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from beam_memorycode.dialogues import Context, Dialogue, Session, Topic
+from beam_memorycode.dialogues import Dialogue, Session, Setting, Topic
 
 _FIRST = "They meet for the first time."
 _ONE = "They have had one conversation before this one."
@@ -43,7 +43,7 @@ def read_meeting(text: str) -> int:
     return int(found[0]) if found else 0
 
 
-def compose_agenda(session: Session, context: Context) -> str:
+def compose_agenda(session: Session, context: Setting) -> str:
     """The agenda of a session: its filler, its coding instructions, and what must not occur."""
     mentor, mentee = context.mentor, context.mentee
     lines, general = [], False
@@ -72,7 +72,7 @@ def _wish(topic: Topic, start: str, change: str, mentor: str, mentee: str) -> st
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class AskedSession:
     """What the mentor wants the mentee to do, as after "to", and whether it changes something."""
 
     text: str
@@ -85,8 +85,8 @@ class Agenda:
 
     topic: str
     again: bool
-    order: Wish | None
-    coding: tuple[Wish, ...]
+    order: AskedSession | None
+    coding: tuple[AskedSession, ...]
 
 
 def read_agenda(text: str, mentor: str, mentee: str) -> Agenda:
@@ -99,7 +99,7 @@ def read_agenda(text: str, mentor: str, mentee: str) -> Agenda:
             topic = line.removesuffix(_AGAIN).removeprefix(_TALK).removesuffix(".")
         elif found := wish.fullmatch(line):
             said = found[3].removesuffix(_UPDATE.format(mentor=mentor)).removesuffix(_CHANGES).removesuffix(".")
-            one = Wish(said, bool(found[2]))
+            one = AskedSession(said, bool(found[2]))
             if found[1]:
                 coding.append(one)
             else:

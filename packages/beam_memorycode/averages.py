@@ -18,7 +18,7 @@ from math import sqrt
 from typing import Literal, get_args
 
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.rules import Verdict
+from beam_memorycode.rules import RuleVerdict
 from beam_memorycode.scoring import RELEASED, ScoredAnswer, ScoredSetup, Variant
 
 Order = Literal["dialogue-mean", "position-mean", "rule-mean"]
@@ -138,7 +138,7 @@ def _pooled(answers: Sequence[ScoredAnswer], variant: Variant) -> tuple[Fraction
             continue
         weight = len(answer.verdicts)
         if variant.absent is None:
-            weight -= answer.verdicts.count(Verdict.ABSENT)
+            weight -= answer.verdicts.count(RuleVerdict.ABSENT)
         if variant.all_at_once:
             weight = 1
         sums[answer.dialogue_id][0] += score * weight

@@ -71,10 +71,10 @@ def generate(
 ) -> None:
     """Generate dialogues with their rules; without --models the offline stand-in writes what is said."""
     from beam_memorycode.dialogues import SESSION_COUNTS
-    from beam_memorycode.generating import Order, fulfil
+    from beam_memorycode.generating import GenerateOptions, generate_dialogues
 
-    fulfil(
-        Order(
+    generate_dialogues(
+        GenerateOptions(
             out=out,
             seed=seed,
             recipe=recipe,
@@ -121,14 +121,14 @@ def run(
     yes: Yes = False,
 ) -> None:
     """Ask a reader, over the whole history or over what a memory recalls; without models the offline stand-in."""
-    from beam_memorycode.ordering import RunOrder, fulfil
+    from beam_memorycode.ordering import RunOptions, run_setups
     from beamlib.cli.main_job import Endpoints, check_run_name
     from beamlib.places import ROOT
 
     check_run_name(name)
     with temporary_folder("beamlib-memorycode-") as place:  # a run that is refused leaves nothing
-        fulfil(
-            RunOrder(
+        run_setups(
+            RunOptions(
                 data=data,
                 folder=ROOT / "runs" / name,
                 setups=listed(setups),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from itertools import count
 
-from beam_memorycode.dialogues import Context, Dialogue
+from beam_memorycode.dialogues import Dialogue, Setting
 from beamlib.data.model import Batch, Conversation, Message, Role, Seed, Turn
 from beamlib.errors import UserError
 from beamlib.files import sha256, to_json
@@ -50,7 +50,7 @@ def conversation_of(dialogue: Dialogue) -> Conversation:
     )
 
 
-def _messages(text: str, context: Context) -> Iterator[tuple[Role, str]]:
+def _messages(text: str, context: Setting) -> Iterator[tuple[Role, str]]:
     """Role and words of each message of a session, roles alternating."""
     names: dict[str, Role] = {context.mentor: "user", context.mentee: "assistant"}
     speaker = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))

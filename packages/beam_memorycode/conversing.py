@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from beam_memorycode.agenda import conversation_variables
-from beam_memorycode.dialogues import Context, Dialogue
+from beam_memorycode.dialogues import Dialogue, Setting
 from beam_memorycode.offline_writer import PROMPT
 from beam_memorycode.wordings import foreign, take_apart
 from beamlib.llm.model import Model, ModelError, Outcome, Prompt
@@ -60,7 +60,7 @@ async def _hold(model: Model, dialogue: Dialogue, place: int) -> str:
     raise ModelError(f"asked {len(_TRIED)} times, and of the last reply: {problem}", Outcome.UNREADABLE)
 
 
-def read_turns(text: str, context: Context) -> tuple[list[tuple[str, str]], str]:
+def read_turns(text: str, context: Setting) -> tuple[list[tuple[str, str]], str]:
     """The (name, what is said) of each turn, and what is wrong with the form, "" if nothing is.
 
     Bold names are taken for names, and a line without one belongs to the turn before it, unless it is a stage direction
@@ -83,7 +83,7 @@ def read_turns(text: str, context: Context) -> tuple[list[tuple[str, str]], str]
     return turns, ""
 
 
-def check_conversation(reply: str, context: Context, wanted: Sequence[str]) -> tuple[str, str]:
+def check_conversation(reply: str, context: Setting, wanted: Sequence[str]) -> tuple[str, str]:
     """The conversation in its normal form, and what is wrong with it, "" if nothing is.
 
     It has to consist of turns of both; the mentor has to state each instruction of `wanted` with its value, and nobody

@@ -35,7 +35,7 @@ LONGEST_SHORT = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class Setting:
     """Who talks, and where. The personas are prose with `[mentor]` and `[mentee]` as placeholders."""
 
     mentor: str
@@ -92,7 +92,7 @@ class Dialogue:
     """All sessions of one mentor and one mentee. `queries` are the distinct ones asked after the last session."""
 
     id: int
-    context: Context
+    context: Setting
     sessions: tuple[Session, ...]
     queries: tuple[str, ...]
 

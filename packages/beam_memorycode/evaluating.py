@@ -18,14 +18,14 @@ from beam_memorycode.running import PART, SHARED_STORE, run_dialogue, run_shared
 from beam_memorycode.setups import PUBLISHED, SHARED, Setup, possible
 from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.costs import Estimate
-from beamlib.evaluate.dry_run import Tally
+from beamlib.evaluate.dry_run import CallTally
 from beamlib.evaluate.estimate import rehearsed_roster, stored_means, summary
 from beamlib.llm.endpoints import load_models
 from beamlib.params import RunParameters
 
 
 @dataclass(frozen=True)
-class Plan:
+class MissingSetups:
     """What a run has to do: its folders by arm, and the setups that each dialogue is still to be asked in.
 
     `left_out` has the ids of the dialogues that a setup cannot be asked about, for want of texts.
@@ -69,7 +69,7 @@ def plan_all(
     setups: Sequence[Setup],
     parameters: RunParameters,
     known: Sequence[Dialogue] = (),
-) -> Plan:
+) -> MissingSetups:
     """Find out what is missing; nothing is asked or written. `known` are further dialogues whose answers may stay."""
     parameters = resolved(parameters)
     left_out = {setup: tuple(one.id for one in dialogues if not possible(one, setup)) for setup in setups}
@@ -85,7 +85,7 @@ def plan_all(
     missing = [
         (one, tuple(s for s in setups if possible(one, s) and not folders[_arm(s)].has(s, one))) for one in dialogues
     ]
-    return Plan(parameters, folders, [one for one in missing if one[1]], left_out)
+    return MissingSetups(parameters, folders, [one for one in missing if one[1]], left_out)
 
 
 def run_all(
@@ -142,7 +142,7 @@ def estimate_all(
     plan = plan_all(dialogues, setups, parameters)
     parameters = plan.parameters
     expected = stored_means(parameters)
-    tally = Tally()
+    tally = CallTally()
     apart = [(one, [setup for setup in asked if setup not in SHARED]) for one, asked in plan.wanted]
     for dialogue, asked in tqdm(apart, desc=f"{PART}: counting calls", disable=quiet, leave=False, delay=2):
         with rehearsed_roster(parameters, dialogue.name, expected, suite=PART) as (roster, one):

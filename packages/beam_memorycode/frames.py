@@ -20,7 +20,7 @@ from beam_memorycode.averages import COLUMNS, Column
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.gold import Rule
 from beam_memorycode.published import COLUMN_LABELS
-from beam_memorycode.rules import Verdict
+from beam_memorycode.rules import RuleVerdict
 from beam_memorycode.scored import ScoredModel
 from beam_memorycode.scoring import ScoredSetup
 from beamlib.errors import UserError
@@ -157,8 +157,8 @@ def instruction_label(kind: str, form: str) -> str:
 
 def _points(verdicts: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """A point per value of `keys`, from one score per dialogue; `applied` counts the rules behind it."""
-    applicable = verdicts[verdicts["verdict"] != Verdict.ABSENT.value]
-    held = applicable.assign(held=applicable["verdict"] == Verdict.PASS.value)
+    applicable = verdicts[verdicts["verdict"] != RuleVerdict.ABSENT.value]
+    held = applicable.assign(held=applicable["verdict"] == RuleVerdict.PASS.value)
     dialogues = held.groupby([*keys, "dialogue"])["held"].agg(["mean", "size"]).reset_index()
     rows = []
     for key, group in dialogues.groupby(keys):

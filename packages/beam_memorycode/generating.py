@@ -20,7 +20,7 @@ from typing import Any, get_args
 from beam_memorycode.bank import topics_json
 from beam_memorycode.conversing import conversation_prompt, hold_conversations
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue
-from beam_memorycode.loading import DATASET, Item, write_dialogue
+from beam_memorycode.loading import DATASET, LoadedDialogue, write_dialogue
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
 from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, with_texts
 from beamlib.cli.arguments import agreed
@@ -31,7 +31,7 @@ from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint, keys_kept_out, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, run
 from beamlib.llm.prompts import check_overrides, prompt_file, render
-from beamlib.llm.retrying import Careful
+from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 
 TOPICS, CALLS = "topics.json", "calls"
@@ -43,7 +43,7 @@ _CHARACTERS_PER_TOKEN, _TOKENS_PER_WORD = 4.2, 1.4
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class GenerateOptions:
     """What is to be generated: `per_count` dialogues (30 in the published set) of each number of sessions in `counts`.
 
     Without `models` (a models file, role `speaker`) the offline writer writes. `calls` and `yes` are as in `beamlib
@@ -79,7 +79,7 @@ class Generated:
     failed: tuple[str, ...]
 
 
-def wanted_dialogues(order: Order) -> list[Wanted]:
+def wanted_dialogues(order: GenerateOptions) -> list[Wanted]:
     """The dialogues of an order, ids from 1 by number of sessions, as published. Bad numbers are a `UserError`."""
     for count in order.counts:
         if not 1 <= count <= MOST_SESSIONS:
@@ -92,7 +92,7 @@ def wanted_dialogues(order: Order) -> list[Wanted]:
     return [Wanted(place, *pair) for place, pair in enumerate(pairs, start=1)]
 
 
-def fulfil(order: Order) -> Generated:
+def generate_dialogues(order: GenerateOptions) -> Generated:
     """Write what was ordered and say so; the `UserError` at the end names what could not be written."""
     endpoint = _check(order)
     refuse_data(order.out)
@@ -140,7 +140,7 @@ def estimate(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompts: Path | 
     )
 
 
-def _check(order: Order) -> Endpoint | None:
+def _check(order: GenerateOptions) -> Endpoint | None:
     """The speaker's endpoint, None for the offline writer; a mistake in the order is a `UserError`."""
     for option, value, known in (("recipe", order.recipe, RECIPES), ("--calls", order.calls, get_args(Mode))):
         if value not in known:
@@ -155,7 +155,7 @@ def _check(order: Order) -> Endpoint | None:
     return load_models(order.models).author("speaker")
 
 
-def _made_by(order: Order, endpoint: Endpoint | None) -> dict[str, Any]:
+def _made_by(order: GenerateOptions, endpoint: Endpoint | None) -> dict[str, Any]:
     """What the dialogues rest on beside the order."""
     if endpoint is None:
         return {"author": OFFLINE_NAME, "rules": code_hash((*_TEMPLATE_CODE, "beam_memorycode.offline_writer"))}
@@ -171,7 +171,7 @@ class _Record:
     dialogues: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, order: Order, made_by: dict[str, Any]) -> _Record:
+    def open(cls, order: GenerateOptions, made_by: dict[str, Any]) -> _Record:
         """The record in `order.out`, or a new one; that of another order is a `UserError`."""
         told = {
             "seed": order.seed,
@@ -230,12 +230,12 @@ def _path(out: Path, one: Wanted) -> Path:
     return out / DATASET / f"dialogue_{one.id}.json"
 
 
-def _template(order: Order, one: Wanted) -> Item:
+def _template(order: GenerateOptions, one: Wanted) -> LoadedDialogue:
     return draw_template(one.id, seed=order.seed, name=order.recipe, sessions=one.sessions, number=one.number)
 
 
 def _write_all(
-    order: Order, endpoint: Endpoint | None, pending: Sequence[Wanted], record: _Record, run_id: str
+    order: GenerateOptions, endpoint: Endpoint | None, pending: Sequence[Wanted], record: _Record, run_id: str
 ) -> tuple[list[int], list[str]]:
     """Write what is pending; the ids written and the reasons of the rest."""
     done: list[int] = []
@@ -255,7 +255,7 @@ def _write_all(
     return done, failed
 
 
-def _write_one(order: Order, endpoint: Endpoint | None, one: Wanted, run_id: str) -> str:
+def _write_one(order: GenerateOptions, endpoint: Endpoint | None, one: Wanted, run_id: str) -> str:
     """Write a dialogue whole, or say why it could not be written."""
     item = _template(order, one)
     with _open_speaker(order, endpoint, one, run_id) as model:
@@ -268,7 +268,7 @@ def _write_one(order: Order, endpoint: Endpoint | None, one: Wanted, run_id: str
 
 
 @contextmanager
-def _open_speaker(order: Order, endpoint: Endpoint | None, one: Wanted, run_id: str) -> Iterator[Model]:
+def _open_speaker(order: GenerateOptions, endpoint: Endpoint | None, one: Wanted, run_id: str) -> Iterator[Model]:
     """Who writes a dialogue; with an endpoint its calls go through the dialogue's own store."""
     if endpoint is None:
         yield OfflineWriter()
@@ -276,7 +276,7 @@ def _open_speaker(order: Order, endpoint: Endpoint | None, one: Wanted, run_id: 
     mode: Any = order.calls
     path = order.out / CALLS / f"dialogue_{one.id}.sqlite"
     with CallStore(path, read_only=mode == "replay", run_id=run_id) as store:
-        yield Careful(
+        yield RetryingModel(
             StoredModel(
                 EndpointModel("speaker", endpoint, prompts=order.prompts),
                 store,
@@ -289,7 +289,7 @@ def _open_speaker(order: Order, endpoint: Endpoint | None, one: Wanted, run_id: 
         )
 
 
-def _command(order: Order) -> str:
+def _command(order: GenerateOptions) -> str:
     """The command line that records what `order` needs; what is empty is left out."""
     given = {
         "--out": order.out,

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
 from beam_memorycode.bounded_files import json_lines, numbered_files, read_bounded
-from beam_memorycode.dialogues import Context, Dialogue, Length, Mention, Session, Topic, TopicType
+from beam_memorycode.dialogues import Dialogue, Length, Mention, Session, Setting, Topic, TopicType
 from beam_memorycode.gold import Condition, DialogueRules, Kind, Rule
 from beamlib.errors import UserError
 from beamlib.files import write_json
@@ -29,7 +29,7 @@ _DIALOGUE_FILE = re.compile(r"dialogue_([0-9]{1,9})\.json")
 
 
 @dataclass(frozen=True)
-class Item:
+class LoadedDialogue:
     """A dialogue, and apart from it how answers to its queries are checked."""
 
     dialogue: Dialogue
@@ -79,7 +79,7 @@ class _File(_Strict):
     sessions: list[_Session] = Field(min_length=1)
 
 
-def load_dialogues(folder: Path) -> list[Item]:
+def load_dialogues(folder: Path) -> list[LoadedDialogue]:
     """All dialogues of a data folder, by id. Bad input is a `UserError` that names file, field, value and remedy."""
     if (folder / TEMPLATES).is_file():
         return _load_bundle(folder)
@@ -93,7 +93,7 @@ def load_dialogues(folder: Path) -> list[Item]:
     return [_item(number, read_bounded(files[number]), str(files[number])) for number in sorted(files)]
 
 
-def load_dialogue(path: Path) -> Item:
+def load_dialogue(path: Path) -> LoadedDialogue:
     """One dialogue of the authors' layout; its id is in the file's name."""
     found = _DIALOGUE_FILE.fullmatch(path.name)
     if found is None:
@@ -101,7 +101,7 @@ def load_dialogue(path: Path) -> Item:
     return _item(int(found[1]), read_bounded(path), str(path))
 
 
-def _load_bundle(folder: Path) -> list[Item]:
+def _load_bundle(folder: Path) -> list[LoadedDialogue]:
     texts = _texts(folder / TEXTS) if (folder / TEXTS).is_file() else {}
     items = []
     for place, row in enumerate(json_lines(folder / TEMPLATES), start=1):
@@ -129,7 +129,7 @@ def _texts(path: Path) -> dict[int, list[str]]:
     return texts
 
 
-def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -> Item:
+def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -> LoadedDialogue:
     try:
         file = _File.model_validate(value)
     except ValidationError as error:
@@ -147,10 +147,10 @@ def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -
         raise UserError(
             f"{where}: of history_regex and history_eval_query the last session has only one; add the other."
         )
-    context = Context(**file.context.model_dump())
+    context = Setting(**file.context.model_dump())
     dialogue = Dialogue(number, context, tuple(sessions), tuple(last.history_eval_query))
     rules = tuple(tuple(_rule(rule) for rule in session.session_regex) for session in file.sessions)
-    return Item(dialogue, DialogueRules(number, rules, tuple(_rule(rule) for rule in last.history_regex)))
+    return LoadedDialogue(dialogue, DialogueRules(number, rules, tuple(_rule(rule) for rule in last.history_regex)))
 
 
 def _session(
@@ -200,7 +200,7 @@ def _rule(rule: tuple[Kind, Condition]) -> Rule:
     return Rule(*rule)
 
 
-def dialogue_json(item: Item) -> dict[str, Any]:
+def dialogue_json(item: LoadedDialogue) -> dict[str, Any]:
     """A dialogue as the authors' files hold it; the `history_*` fields are filled in the last session alone."""
     dialogue, rules = item.dialogue, item.rules
     sessions = []
@@ -227,6 +227,6 @@ def dialogue_json(item: Item) -> dict[str, Any]:
     }
 
 
-def write_dialogue(folder: Path, item: Item) -> Path:
+def write_dialogue(folder: Path, item: LoadedDialogue) -> Path:
     """Write `<folder>/dataset/dialogue_<id>.json`, atomically."""
     return write_json(folder / DATASET / f"{item.dialogue.name}.json", dialogue_json(item))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.evaluating import Ran, chosen, estimate_all, run_all
 from beam_memorycode.loading import load_dialogues
-from beam_memorycode.ordering import RunOrder, recording_command
+from beam_memorycode.ordering import RunOptions, recording_command
 from beam_memorycode.running import PART
 from beam_memorycode.setups import SETUPS, Setup
 from beamlib.errors import UserError
@@ -73,7 +73,7 @@ def ask_shown(parameters: RunParameters, settings: Mapping[str, Any]) -> Ran:
     `settings` are the parameters that were set one by one: the command that records what a replay misses names them.
     """
     known, setups = _dialogues(parameters), shown_setups(parameters)
-    order = RunOrder(
+    order = RunOptions(
         data=Path(parameters.memorycode),
         folder=Path(parameters.run),
         setups=setups,

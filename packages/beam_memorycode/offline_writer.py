@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from beam_memorycode.agenda import Agenda, Wish, read_agenda, read_meeting
+from beam_memorycode.agenda import Agenda, AskedSession, read_agenda, read_meeting
 from beam_memorycode.talk import Persona, Phrases, Subject, fillers, orders, people, phrases
 from beam_memorycode.wordings import take_apart
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
@@ -196,7 +196,7 @@ class _Conversation:
             self._turn("mentor", *said)
             self._turn("mentee", self._mentee("ack_code"))
 
-    def _rule(self, wish: Wish) -> str:
+    def _rule(self, wish: AskedSession) -> str:
         wording = take_apart(wish.text)
         if wording is None:
             raise ModelError(f"the writer, {OFFLINE_NAME}, does not know the form of {wish.text[:80]!r}")

@@ -42,7 +42,7 @@ _NOT_HERE = frozenset({"size"})
 
 
 @dataclass(frozen=True, slots=True)
-class RunOrder:
+class RunOptions:
     """What the command line asked for.
 
     `data`: a folder of dialogues in any layout. `folder`: the run folder, mostly `runs/<name>`. `setups`: names of
@@ -67,7 +67,7 @@ class RunOrder:
     keep_models: bool = False
 
 
-def fulfil(order: RunOrder) -> Ran:
+def run_setups(order: RunOptions) -> Ran:
     """Answer what was ordered and say where the answers lie; with models nothing is called before a yes."""
     setups = _setups(order)
     parameters = parameters_of(order)
@@ -91,7 +91,7 @@ def fulfil(order: RunOrder) -> Ran:
     return ran
 
 
-def parameters_of(order: RunOrder) -> RunParameters:
+def parameters_of(order: RunOptions) -> RunParameters:
     """The parameters that an order comes to, checked; what is wrong with them is a `UserError` in one sentence."""
     if order.calls not in get_args(Mode):
         raise UserError(f"--calls: {order.calls!r:.80} does not exist; choose one of {', '.join(get_args(Mode))}.")
@@ -126,7 +126,7 @@ def parameters_of(order: RunOrder) -> RunParameters:
     return parameters
 
 
-def recording_command(order: RunOrder) -> str:
+def recording_command(order: RunOptions) -> str:
     """The command line that records what `order` needs, and nothing else; what is empty is left out."""
     given = {
         "--data": order.data, "--name": order.folder.name, "--setups": ",".join(order.setups),
@@ -142,7 +142,7 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else to_json(value)
 
 
-def _setups(order: RunOrder) -> tuple[Setup, ...]:
+def _setups(order: RunOptions) -> tuple[Setup, ...]:
     if not order.setups:
         return tuple(setup for setup in SETUPS if setup != "own" or order.memory)
     found = parse_setups(order.setups)
@@ -152,7 +152,7 @@ def _setups(order: RunOrder) -> tuple[Setup, ...]:
 
 
 def _confirm(
-    order: RunOrder, dialogues: Sequence[Dialogue], setups: Sequence[Setup], parameters: RunParameters
+    order: RunOptions, dialogues: Sequence[Dialogue], setups: Sequence[Setup], parameters: RunParameters
 ) -> bool:
     """Say what would be called and what it would cost, then ask; whether there is a yes."""
     found = estimate_all(dialogues, setups, parameters, quiet=order.quiet)
@@ -176,6 +176,6 @@ def _line(setup: Setup, ran: Ran) -> str:
     return f"  {setup}: {held.answers} answers of {held.n} dialogues{''.join(f'; {note}' for note in notes)}"
 
 
-def _scoring_command(order: RunOrder, ran: Ran) -> str:
+def _scoring_command(order: RunOptions, ran: Ran) -> str:
     folders = sorted({path.parent for path in ran.folders.values()})
     return shlex.join(["beamlib", "memorycode", "score", "--dialogues", str(order.data), "--outputs", str(folders[0])])

@@ -19,7 +19,7 @@ from beam_memorycode.objects import Group, Groups
 from beamlib.errors import UserError
 
 
-class Verdict(StrEnum):
+class RuleVerdict(StrEnum):
     """What a rule says of an answer."""
 
     PASS = "pass"
@@ -71,7 +71,7 @@ def matcher(pattern: str) -> Matches:
     return lambda name: other.match(name) is not None
 
 
-def verdict(rule: Rule, groups: Groups, *, every_name: bool = False, empty_is_absent: bool = False) -> Verdict:
+def verdict(rule: Rule, groups: Groups, *, every_name: bool = False, empty_is_absent: bool = False) -> RuleVerdict:
     """What `rule` says of code with these `groups`.
 
     A pattern: every group that is not empty has to match, and one has to be there that is not. `True`: no group is
@@ -83,8 +83,8 @@ def verdict(rule: Rule, groups: Groups, *, every_name: bool = False, empty_is_ab
     if empty_is_absent and rule.kind in ("function argument", "attribute") and not any(found):
         found = ()
     if not found:
-        return Verdict.ABSENT
-    return Verdict.PASS if _holds(rule, found, every_name) else Verdict.FAIL
+        return RuleVerdict.ABSENT
+    return RuleVerdict.PASS if _holds(rule, found, every_name) else RuleVerdict.FAIL
 
 
 def _holds(rule: Rule, found: tuple[Group, ...], every_name: bool) -> bool:

@@ -28,11 +28,11 @@ from beamlib.data.model import Probe
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ingested, recollections
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import calls_folder, open_roster, resolved
+from beamlib.evaluate.calling import calls_folder, open_models, resolved
 from beamlib.evaluate.records import Answer
 from beamlib.files import make_folder
 from beamlib.llm.model import Model, ModelError, Prompt, run
-from beamlib.llm.roles import Roster
+from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
 from beamlib.params import RunParameters
 from beamlib.processes import as_they_end, at_once, process_pool
@@ -57,7 +57,7 @@ Wanted = Sequence[tuple[Dialogue, Sequence[Setup]]]
 
 
 @dataclass(frozen=True)
-class _Task:
+class _DialogueTask:
     wanted: Wanted
     parameters: RunParameters
     processes: int
@@ -86,7 +86,7 @@ def method_of(setup: Setup) -> str:
     return {"history": "full-context", "full_context": "full-context"}.get(setup, setup)
 
 
-def run_dialogue(dialogue: Dialogue, setups: Sequence[Setup], parameters: RunParameters, roster: Roster) -> Answers:
+def run_dialogue(dialogue: Dialogue, setups: Sequence[Setup], parameters: RunParameters, roster: ModelRoles) -> Answers:
     """The answers of one dialogue in every setup.
 
     Memories read and recall one after the other, LIGHT in one reading; then all prompts of all setups go out at once.
@@ -132,7 +132,7 @@ def _identity(prompt: Prompt) -> tuple[str, ...]:
 
 
 def _recalled(
-    dialogue: Dialogue, setups: Sequence[Setup], parameters: RunParameters, roster: Roster
+    dialogue: Dialogue, setups: Sequence[Setup], parameters: RunParameters, roster: ModelRoles
 ) -> dict[Setup, list[Asked]]:
     """The prompts over what each memory recalls, or why there is none."""
     if not setups:
@@ -179,7 +179,7 @@ def work_through(wanted: Wanted, parameters: RunParameters, command: str, *, qui
     if not parts:
         return
     processes = min(parameters.workers, len(parts))
-    tasks = [_Task(part, parameters, processes, THIS_RUN, command, shared) for part, shared in parts]
+    tasks = [_DialogueTask(part, parameters, processes, THIS_RUN, command, shared) for part, shared in parts]
     calls = make_folder(calls_folder(parameters, PART)) if parameters.models else None
     with tqdm(total=len(apart) + len(common), desc=PART, unit="dialogue", disable=quiet) as bar:
         # A process of its own lets calls in flight arrive when a run is ended; without calls it only costs its start.
@@ -196,7 +196,7 @@ def work_through(wanted: Wanted, parameters: RunParameters, command: str, *, qui
                 bar.update(len(futures[future].wanted))
 
 
-def _work(task: _Task) -> Work:
+def _work(task: _DialogueTask) -> Work:
     parameters = resolved(task.parameters)
     if task.shared:
         with _open(SHARED_STORE, task, parameters) as roster:
@@ -207,10 +207,12 @@ def _work(task: _Task) -> Work:
     return {dialogue.id: found for (dialogue, _), found in zip(task.wanted, answers, strict=True)}
 
 
-def _of_dialogue(dialogue: Dialogue, setups: Sequence[Setup], task: _Task, parameters: RunParameters) -> Answers:
+def _of_dialogue(
+    dialogue: Dialogue, setups: Sequence[Setup], task: _DialogueTask, parameters: RunParameters
+) -> Answers:
     with _open(dialogue.name, task, parameters) as roster:
         return run_dialogue(dialogue, setups, parameters, roster)
 
 
-def _open(name: str, task: _Task, parameters: RunParameters) -> AbstractContextManager[Roster]:
-    return open_roster(parameters, name, task.processes, task.run_id, suite=PART, command=task.command)
+def _open(name: str, task: _DialogueTask, parameters: RunParameters) -> AbstractContextManager[ModelRoles]:
+    return open_models(parameters, name, task.processes, task.run_id, suite=PART, command=task.command)

@@ -11,15 +11,15 @@ from typing import get_args
 
 from beam_memorycode.averages import Column, Order, Summary, dialogue_scores, summarise
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.loading import Item
+from beam_memorycode.loading import LoadedDialogue
 from beam_memorycode.outputs import Outputs, find_outputs, read_outputs
 from beam_memorycode.published import ROWS, row_of
 from beam_memorycode.scoring import (
     RELEASED,
-    Reading,
     ScoredAnswer,
     ScoredSetup,
     Scorer,
+    ScoringRule,
     Variant,
     score_outputs,
 )
@@ -27,7 +27,7 @@ from beam_memorycode.tally import PUBLISHED_REVISION, data_revision
 from beamlib.llm.model import OFFLINE_NAME
 
 
-def is_published(items: Sequence[Item]) -> bool:
+def is_published(items: Sequence[LoadedDialogue]) -> bool:
     """Whether these are the 360 dialogues that the authors published: only they can bear out what the paper says."""
     return data_revision(items) == PUBLISHED_REVISION
 
@@ -42,13 +42,13 @@ class ScoredModel:
     """
 
     name: str
-    items: tuple[Item, ...] = field(repr=False)
+    items: tuple[LoadedDialogue, ...] = field(repr=False)
     answers: tuple[ScoredAnswer, ...] = field(repr=False)
     outputs: Mapping[int, Outputs] = field(default_factory=dict, repr=False)
     offline: bool = False
     own: bool = False
     scorer: Scorer = field(default_factory=Scorer, repr=False)
-    _read: dict[Reading, tuple[ScoredAnswer, ...]] = field(default_factory=dict, init=False, repr=False)
+    _read: dict[ScoringRule, tuple[ScoredAnswer, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def row(self) -> str | None:
@@ -90,13 +90,13 @@ class ScoredModel:
         """The score of every dialogue that has one in `setup`, by id."""
         return dialogue_scores(self.answers, setup)
 
-    def read_as(self, reading: Reading) -> tuple[ScoredAnswer, ...]:
+    def read_as(self, reading: ScoringRule) -> tuple[ScoredAnswer, ...]:
         """The answers with the verdicts of another reading; what cannot change by it is kept as it is."""
         if reading not in self._read:
             self._read[reading] = self._reread(reading)
         return self._read[reading]
 
-    def _reread(self, reading: Reading) -> tuple[ScoredAnswer, ...]:
+    def _reread(self, reading: ScoringRule) -> tuple[ScoredAnswer, ...]:
         scorer = self._scorer(reading)
         found = []
         for answer in self.answers:
@@ -108,7 +108,7 @@ class ScoredModel:
             found.append(replace(answer, verdicts=verdicts, failure=failure))
         return tuple(found)
 
-    def _scorer(self, reading: Reading) -> Scorer:
+    def _scorer(self, reading: ScoringRule) -> Scorer:
         # Whether all names count, and what an empty group means, is decided after parsing: such readings share it.
         same_parse = replace(reading, every_name=False, empty_is_absent=False) == RELEASED.reading
         return replace(self.scorer, reading=reading) if same_parse else Scorer(reading)
@@ -121,7 +121,7 @@ class ScoredModel:
         return sessions[answer.session][answer.place]
 
 
-def _can_change(answer: ScoredAnswer, text: str, reading: Reading) -> bool:
+def _can_change(answer: ScoredAnswer, text: str, reading: ScoringRule) -> bool:
     """Whether a departure from the released reading can touch an answer at all; parsing is what takes time."""
     kinds = {rule.kind for rule in answer.rules}
     looking = reading.looking
@@ -134,13 +134,13 @@ def _can_change(answer: ScoredAnswer, text: str, reading: Reading) -> bool:
     )
 
 
-def score_folder(folder: Path, items: Sequence[Item]) -> list[ScoredModel]:
+def score_folder(folder: Path, items: Sequence[LoadedDialogue]) -> list[ScoredModel]:
     """Every model whose outputs lie in the data folder `folder`, scored, in the order of Table 4, others by name."""
     return sort_models([score_model(name, path, items) for name, path in find_outputs(folder).items()])
 
 
 def score_model(
-    name: str, path: Path, items: Sequence[Item], *, offline: bool = False, own: bool = False
+    name: str, path: Path, items: Sequence[LoadedDialogue], *, offline: bool = False, own: bool = False
 ) -> ScoredModel:
     """The outputs at `path` (see `read_outputs`), scored; `offline` and `own` as in `ScoredModel`."""
     outputs = read_outputs(path, [item.dialogue for item in items])

@@ -12,17 +12,17 @@ from fractions import Fraction
 from typing import Literal
 
 from beam_memorycode.gold import Rule
-from beam_memorycode.loading import Item
+from beam_memorycode.loading import LoadedDialogue
 from beam_memorycode.objects import AS_RELEASED, Groups, Looking, objects
 from beam_memorycode.outputs import Outputs
 from beam_memorycode.parsing import Unparsable, extract_code, parse, python_blocks
-from beam_memorycode.rules import Verdict, verdict
+from beam_memorycode.rules import RuleVerdict, verdict
 
 ScoredSetup = Literal["instruction", "session", "history"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ScoringRule:
     """How code is taken from an answer and what is looked at in it: the released rules, or a departure from them.
 
     `joined` joins all python fences of an answer, `looking` says what counts as an object, `every_name` and
@@ -42,7 +42,7 @@ class Variant:
     """
 
     name: str
-    reading: Reading = Reading()
+    reading: ScoringRule = ScoringRule()
     absent: int | None = None
     all_at_once: bool = False
     skip_unparsed: bool = False
@@ -52,15 +52,15 @@ RELEASED = Variant("released")
 VARIANTS: tuple[Variant, ...] = (
     RELEASED,
     Variant("all rules at once", all_at_once=True),
-    Variant("every name, not the first", Reading(every_name=True)),
+    Variant("every name, not the first", ScoringRule(every_name=True)),
     Variant("absent counts 0", absent=0),
     Variant("absent counts 1", absent=1),
     Variant("unparsed left out", skip_unparsed=True),
-    Variant("empty arguments or attributes are absent", Reading(empty_is_absent=True)),
-    Variant("attributes anywhere in __init__", Reading(looking=Looking(loose_attributes=True))),
-    Variant("from-imports count", Reading(looking=Looking(import_from=True))),
-    Variant("a # in a string is no comment", Reading(looking=Looking(real_comments=True))),
-    Variant("all python fences joined", Reading(joined=True)),
+    Variant("empty arguments or attributes are absent", ScoringRule(empty_is_absent=True)),
+    Variant("attributes anywhere in __init__", ScoringRule(looking=Looking(loose_attributes=True))),
+    Variant("from-imports count", ScoringRule(looking=Looking(import_from=True))),
+    Variant("a # in a string is no comment", ScoringRule(looking=Looking(real_comments=True))),
+    Variant("all python fences joined", ScoringRule(joined=True)),
 )
 
 
@@ -77,7 +77,7 @@ class ScoredAnswer:
     session: int
     place: int
     rules: tuple[Rule, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[RuleVerdict, ...]
     failure: str = ""
     unscored: bool = False
 
@@ -90,7 +90,7 @@ class ScoredAnswer:
         """The score by the counting of `variant` (its `reading` is in the verdicts)."""
         if self.unscored or (self.failure and variant.skip_unparsed):
             return None
-        passed, failed = self.verdicts.count(Verdict.PASS), self.verdicts.count(Verdict.FAIL)
+        passed, failed = self.verdicts.count(RuleVerdict.PASS), self.verdicts.count(RuleVerdict.FAIL)
         absent = len(self.verdicts) - passed - failed
         if variant.absent is not None:
             passed, failed = passed + absent * variant.absent, failed + absent * (1 - variant.absent)
@@ -118,10 +118,10 @@ class Scorer:
     Those that were used last are kept, up to `MOST_KEPT` characters of answers.
     """
 
-    reading: Reading = Reading()
+    reading: ScoringRule = ScoringRule()
     _kept: _Kept = field(default_factory=_Kept)
 
-    def verdicts(self, answer: str, rules: Sequence[Rule]) -> tuple[tuple[Verdict, ...], str]:
+    def verdicts(self, answer: str, rules: Sequence[Rule]) -> tuple[tuple[RuleVerdict, ...], str]:
         """The verdict of every rule on an answer, and why its code does not parse ("" where it does)."""
         kept = self._kept
         groups = kept.groups.pop(answer, None)
@@ -134,7 +134,7 @@ class Scorer:
             del kept.groups[oldest]
             kept.characters -= len(oldest)
         if isinstance(groups, str):
-            return (Verdict.FAIL,) * len(rules), groups
+            return (RuleVerdict.FAIL,) * len(rules), groups
         every, empty = self.reading.every_name, self.reading.empty_is_absent
         return tuple(verdict(rule, groups, every_name=every, empty_is_absent=empty) for rule in rules), ""
 
@@ -150,7 +150,7 @@ class Scorer:
 
 
 def score_outputs(
-    items: Iterable[Item],
+    items: Iterable[LoadedDialogue],
     outputs: Mapping[int, Outputs],
     scorer: Scorer | None = None,
     progress: Callable[[int], object] | None = None,
@@ -174,7 +174,7 @@ Application = tuple[ScoredSetup, int, int, int, str | None, tuple[Rule, ...]]
 """Setup, dialogue, session, place, answer, and the rules it is held against."""
 
 
-def applications(item: Item, outputs: Outputs) -> Iterator[Application]:
+def applications(item: LoadedDialogue, outputs: Outputs) -> Iterator[Application]:
     """Every answer of a dialogue with the rules it is held against."""
     number, rules = item.dialogue.id, item.rules
     for session, answers in enumerate(outputs.instruction or ()):

@@ -13,8 +13,8 @@ from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.evaluating import chosen, run_all
 from beam_memorycode.figures import caption
 from beam_memorycode.frames import INTERVAL
-from beam_memorycode.generating import Order, fulfil
-from beam_memorycode.loading import Item, load_dialogues
+from beam_memorycode.generating import GenerateOptions, generate_dialogues
+from beam_memorycode.loading import LoadedDialogue, load_dialogues
 from beam_memorycode.notebook_runs import shown_dialogues, shown_setups
 from beam_memorycode.running import PART
 from beam_memorycode.scored import ScoredModel, is_published, score_folder, score_model
@@ -35,7 +35,7 @@ GENERATED_EACH = 2
 class Study:
     """The dialogues, the published outputs that lie beside them (scored), and what the dialogues are, in words."""
 
-    items: tuple[Item, ...]
+    items: tuple[LoadedDialogue, ...]
     models: tuple[ScoredModel, ...]
     revision: str
 
@@ -73,9 +73,9 @@ def open_study(parameters: RunParameters) -> Study:
     folder = Path(parameters.run) / PART / "data"
     if (folder / RECORD).exists():
         shutil.rmtree(folder)
-    order = Order(folder, seed=parameters.generation_seed, counts=GENERATED_COUNTS, per_count=GENERATED_EACH)
+    order = GenerateOptions(folder, seed=parameters.generation_seed, counts=GENERATED_COUNTS, per_count=GENERATED_EACH)
     with redirect_stdout(StringIO()):  # who wrote it is in the revision
-        fulfil(order)
+        generate_dialogues(order)
     items = load_dialogues(folder)
     return Study(
         tuple(items),

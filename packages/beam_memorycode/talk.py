@@ -64,7 +64,7 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Pair(Part):
+class MentorPair(Part):
     """A mentor, a mentee and their company, which belong together."""
 
     mentor: Text
@@ -79,15 +79,15 @@ class Persona(Part):
     text: Text
 
 
-class People(Part):
+class PeopleBank(Part):
     """Who can talk."""
 
-    pairs: list[Pair] = Field(min_length=1)
+    pairs: list[MentorPair] = Field(min_length=1)
     mentor: list[Persona] = Field(min_length=1)
     mentee: list[Persona] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _placeholders(self) -> People:
+    def _placeholders(self) -> PeopleBank:
         for role in ("mentor", "mentee"):
             for persona in getattr(self, role):
                 if f"[{role}]" not in persona.text:
@@ -113,7 +113,7 @@ class Filler(Subject):
     text: Text
 
 
-class Order(Subject):
+class FillerOrder(Subject):
     """A filler-instruction: its values read as after "to", and are used from the last to the first."""
 
     id: int = Field(ge=101)
@@ -175,7 +175,7 @@ class _Fillers(Part):
 
 
 class _Orders(Part):
-    filler: list[Order] = Field(min_length=1)
+    filler: list[FillerOrder] = Field(min_length=1)
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -204,10 +204,10 @@ def unique(path: Path, what: str, values: Sequence[object]) -> None:
 
 
 @cache
-def people(folder: Path = BANK) -> People:
+def people(folder: Path = BANK) -> PeopleBank:
     """Names and personas."""
     path = folder / "people.toml"
-    found = read_bank(path, People)
+    found = read_bank(path, PeopleBank)
     unique(path, "the pair", [(one.mentor, one.mentee) for one in found.pairs])
     for role in (found.mentor, found.mentee):
         unique(path, "the persona", [one.id for one in role])
@@ -225,7 +225,7 @@ def fillers(folder: Path = BANK) -> tuple[Filler, ...]:
 
 
 @cache
-def orders(folder: Path = BANK) -> tuple[Order, ...]:
+def orders(folder: Path = BANK) -> tuple[FillerOrder, ...]:
     """The filler-instructions, by id."""
     path = folder / "filler_instructions.toml"
     found = read_bank(path, _Orders).filler

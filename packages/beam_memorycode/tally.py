@@ -11,11 +11,11 @@ from typing import Any
 from tqdm import tqdm
 
 from beam_memorycode.averages import COLUMNS, ORDERS, Column, Order, Summary, summarise
-from beam_memorycode.loading import Item, dialogue_json, load_dialogues
+from beam_memorycode.loading import LoadedDialogue, dialogue_json, load_dialogues
 from beam_memorycode.output_store import MANIFEST
 from beam_memorycode.outputs import read_outputs
 from beam_memorycode.rules import matcher
-from beam_memorycode.scoring import RELEASED, VARIANTS, Reading, ScoredAnswer, Scorer, Variant, score_outputs
+from beam_memorycode.scoring import RELEASED, VARIANTS, ScoredAnswer, Scorer, ScoringRule, Variant, score_outputs
 from beamlib.errors import UserError
 from beamlib.files import read_text, to_json
 from beamlib.llm.model import OFFLINE_NAME
@@ -28,7 +28,7 @@ _CHECKED = ("session_regex", "session_eval_query", "history_regex", "history_eva
 
 
 @dataclass(frozen=True)
-class Tally:
+class ScoreTally:
     """The columns of Table 4, by which order and variant they were computed, and what has to be known beside them."""
 
     columns: dict[Column, Summary]
@@ -59,7 +59,7 @@ def named_variant(name: str) -> Variant:
     raise UserError(f"--variant: {name!r:.60} does not exist; choose one of {known}.")
 
 
-def tally(dialogues: Path, outputs: Path, order: str = ORDERS[0], variant: str = RELEASED.name) -> Tally:
+def tally(dialogues: Path, outputs: Path, order: str = ORDERS[0], variant: str = RELEASED.name) -> ScoreTally:
     """Score the outputs at `outputs` (see `outputs.read_outputs`) against the dialogues of a data folder."""
     chosen, averaging = named_variant(variant), named_order(order)
     items = load_dialogues(dialogues)
@@ -68,7 +68,7 @@ def tally(dialogues: Path, outputs: Path, order: str = ORDERS[0], variant: str =
     notes = [f"Answers: {OFFLINE_NAME}."] if _by_stand_in(outputs) else []
     notes += [f"{missing} of {len(items)} dialogues have no outputs and are not counted in n."] if missing else []
     columns = summarise(scored, [item.dialogue for item in items], averaging, chosen)
-    return Tally(columns, averaging, chosen, data_revision(items), tuple(notes))
+    return ScoreTally(columns, averaging, chosen, data_revision(items), tuple(notes))
 
 
 def _by_stand_in(outputs: Path) -> bool:
@@ -77,7 +77,7 @@ def _by_stand_in(outputs: Path) -> bool:
     return manifest.is_file() and OFFLINE_NAME in read_text(manifest)
 
 
-def data_revision(items: Sequence[Item]) -> str:
+def data_revision(items: Sequence[LoadedDialogue]) -> str:
     """What the dialogues are: the published set by its commit, any other by a hash of its queries and rules.
 
     What is said in them does not count, so that a bundle without texts and the authors' repository are the same.
@@ -92,7 +92,9 @@ def data_revision(items: Sequence[Item]) -> str:
     return PUBLISHED_REVISION if found == PUBLISHED_SHA256 else f"sha256 {found[:16]}, {len(items)} dialogues"
 
 
-def score_path(items: Sequence[Item], outputs: Path, reading: Reading = RELEASED.reading) -> list[ScoredAnswer]:
+def score_path(
+    items: Sequence[LoadedDialogue], outputs: Path, reading: ScoringRule = RELEASED.reading
+) -> list[ScoredAnswer]:
     """Every answer at `outputs` scored, with a progress bar where somebody looks."""
     for item in items:
         _check_patterns(item)
@@ -101,7 +103,7 @@ def score_path(items: Sequence[Item], outputs: Path, reading: Reading = RELEASED
         return score_outputs(items, found, Scorer(reading), bar.update)
 
 
-def _check_patterns(item: Item) -> None:
+def _check_patterns(item: LoadedDialogue) -> None:
     """Refuse a pattern that cannot be matched whether or not an answer comes to it."""
     for rule in (*item.rules.history, *(rule for rules in item.rules.sessions for rule in rules)):
         if isinstance(rule.condition, str):
@@ -111,7 +113,7 @@ def _check_patterns(item: Item) -> None:
                 raise UserError(f"{item.dialogue.name}: {error}") from None
 
 
-def tally_text(name: str, one: Tally) -> str:
+def tally_text(name: str, one: ScoreTally) -> str:
     """A tally as a few lines of text: the four columns, and how they were computed."""
     rows = []
     for column in COLUMNS:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from beam_memorycode.bank import UPDATABLE, Instruction, instructions
-from beam_memorycode.dialogues import LENGTHS, Context, Dialogue, Mention, Session, Topic, TopicType
+from beam_memorycode.dialogues import LENGTHS, Dialogue, Mention, Session, Setting, Topic, TopicType
 from beam_memorycode.gold import KINDS, DialogueRules, Rule
-from beam_memorycode.loading import Item
+from beam_memorycode.loading import LoadedDialogue
 from beam_memorycode.talk import fillers, orders, people
 from beamlib.errors import UserError
 
@@ -58,7 +58,7 @@ def recipe(name: str, sessions: int) -> Recipe:
 MOST_SESSIONS = 100
 
 
-def draw_template(dialogue_id: int, *, seed: int, name: str, sessions: int, number: int) -> Item:
+def draw_template(dialogue_id: int, *, seed: int, name: str, sessions: int, number: int) -> LoadedDialogue:
     """Dialogue `number` (1-based) among those of `sessions` sessions, by the recipe `name`; texts are None.
 
     Nothing but the id depends on `dialogue_id`, and nothing at all on how many other dialogues are drawn. A `UserError`
@@ -93,14 +93,14 @@ def draw_template(dialogue_id: int, *, seed: int, name: str, sessions: int, numb
         plain = tuple(one for one, _ in mentions)
         built.append(Session(tuple(topics), plain, queries, length, filling.id if filling else None))
     queries = tuple(dict.fromkeys(query for session in built for query in session.queries))
-    return Item(Dialogue(dialogue_id, context, tuple(built), queries), _rules(dialogue_id, built))
+    return LoadedDialogue(Dialogue(dialogue_id, context, tuple(built), queries), _rules(dialogue_id, built))
 
 
-def _context(rng: random.Random) -> Context:
+def _context(rng: random.Random) -> Setting:
     found = people()
     pair = rng.choice(found.pairs)
     personas = rng.choice(found.mentor).text, rng.choice(found.mentee).text
-    return Context(pair.mentor, pair.mentee, pair.company, *personas)
+    return Setting(pair.mentor, pair.mentee, pair.company, *personas)
 
 
 def _rules(dialogue_id: int, sessions: list[Session]) -> DialogueRules:
@@ -227,7 +227,7 @@ def _fillers(rng: random.Random, ranges: Recipe, count: int) -> list[_Filling]:
     return found
 
 
-def with_texts(item: Item, texts: Sequence[str]) -> Item:
+def with_texts(item: LoadedDialogue, texts: Sequence[str]) -> LoadedDialogue:
     """A template with the text of each session, in order."""
     sessions = tuple(replace(one, text=text) for one, text in zip(item.dialogue.sessions, texts, strict=True))
-    return Item(replace(item.dialogue, sessions=sessions), item.rules)
+    return LoadedDialogue(replace(item.dialogue, sessions=sessions), item.rules)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from beam_offline.answer_wording import MISSING, cut, in_order, pick, plain, to_user
-from beam_offline.context import ASSISTANT, USER, Hit, Search, Unit
+from beam_offline.context import ASSISTANT, USER, ContextHit, Search, Unit
 from beam_offline.cues import OCCASION, PREFERENCE, STANDING
-from beam_offline.question import Question
+from beam_offline.question import ParsedQuestion
 from beam_offline.read_facts import stems
 
 _FACETS = re.compile(r"^(?:considering|given|based on|in view of)\s+(.+?),\s+(?:how|what|which)\b", re.IGNORECASE)
@@ -37,7 +37,7 @@ def _said(search: Search, pattern: re.Pattern[str]) -> list[tuple[int, Unit]]:
     ]
 
 
-def instructions(question: Question, search: Search) -> list[str]:
+def instructions(question: ParsedQuestion, search: Search) -> list[str]:
     """Up to two standing instructions for the occasion of the question, newest first."""
     found: dict[str, tuple[float, int]] = {}
     wanted = frozenset(question.topic)
@@ -51,7 +51,7 @@ def instructions(question: Question, search: Search) -> list[str]:
     return fitting[:2]
 
 
-def preferences(question: Question, search: Search) -> list[str]:
+def preferences(question: ParsedQuestion, search: Search) -> list[str]:
     """Up to two preferences that share the question's words."""
     scored = []
     for position, unit in _said(search, PREFERENCE):
@@ -61,7 +61,7 @@ def preferences(question: Question, search: Search) -> list[str]:
     return list(dict.fromkeys(text for _, _, text in sorted(scored)))[:2]
 
 
-def _code(hits: Sequence[Hit]) -> str | None:
+def _code(hits: Sequence[ContextHit]) -> str | None:
     for hit in hits:
         if hit.block.code:
             lines = hit.block.code[-1].removesuffix("```").rstrip().split("\n")
@@ -76,7 +76,7 @@ def acknowledge(rules: Sequence[str], likings: Sequence[str]) -> list[str]:
     return said + [f'You said: "{cut(to_user(plain(text)), 25)}"' for text in likings]
 
 
-def _ranked(question: Question, search: Search, rules: Sequence[str]) -> list[Hit]:
+def _ranked(question: ParsedQuestion, search: Search, rules: Sequence[str]) -> list[ContextHit]:
     """Statements on the question, those first that have what the instructions ask for."""
     asked = tuple(dict.fromkeys(word for rule in rules for word in stems(OCCASION.sub("", rule))))
     figures = _FIGURES.search(" ".join(rules)) is not None
@@ -86,24 +86,24 @@ def _ranked(question: Question, search: Search, rules: Sequence[str]) -> list[Hi
     for hit in search.hits((*question.topic, *asked)):
         fits = 0.3 * (figures and re.search(r"\d", hit.unit.text) is not None)
         score = search.coverage(question.topic, hit.block, hit.unit) + fits
-        ranked.append(Hit(score + 0.5 * search.coverage(asked, hit.block, hit.unit), hit.block, hit.unit))
+        ranked.append(ContextHit(score + 0.5 * search.coverage(asked, hit.block, hit.unit), hit.block, hit.unit))
     return sorted(ranked, key=lambda hit: -hit.score)
 
 
-def _by_facet(question: Question, search: Search) -> list[Hit]:
+def _by_facet(question: ParsedQuestion, search: Search) -> list[ContextHit]:
     """Hits for the whole question; where it lists several matters ("Considering a, b and c, ..."), the best of each."""
     listed = _FACETS.match(question.text)
     hits = search.hits(question.topic)
     if listed is None:
         return hits
-    best: list[Hit] = []
+    best: list[ContextHit] = []
     for facet in re.split(r",\s*(?:and\s+)?|\s+and\s+", listed[1]):
         found = [hit for hit in search.hits(tuple(dict.fromkeys(stems(facet))))[:6] if hit.score >= _ENOUGH]
         best += pick(found, _WORDS // 3)
     return best + [hit for hit in hits if all(hit.unit is not other.unit for other in best)]
 
 
-def advice(question: Question, search: Search) -> str:
+def advice(question: ParsedQuestion, search: Search) -> str:
     """Instructions and preferences first, then what the conversation holds on the matter, in the form asked for."""
     rules = instructions(question, search)
     if not rules and len(search.blocks) <= _BARE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from beam_offline.context import Hit
+from beam_offline.context import ContextHit
 
 MISSING = "Based on the provided chat, there is no information related to this question."
 
@@ -57,9 +57,9 @@ def label(text: str, words: int) -> str:
     return cut(short[:1].upper() + short[1:], words)
 
 
-def pick(hits: Iterable[Hit], words: int, novelty: float = 0.4) -> list[Hit]:
+def pick(hits: Iterable[ContextHit], words: int, novelty: float = 0.4) -> list[ContextHit]:
     """The best hits within `words` words whose content is new by at least the share `novelty`, best first."""
-    chosen: list[Hit] = []
+    chosen: list[ContextHit] = []
     seen: set[str] = set()
     left = words
     for hit in hits:
@@ -72,7 +72,7 @@ def pick(hits: Iterable[Hit], words: int, novelty: float = 0.4) -> list[Hit]:
     return chosen
 
 
-def in_order(hits: Sequence[Hit]) -> list[Hit]:
+def in_order(hits: Sequence[ContextHit]) -> list[ContextHit]:
     """Hits by order of mention: by message id, within a message as written."""
     return sorted(hits, key=lambda hit: (hit.block.first, hit.block.units.index(hit.unit)))
 

@@ -106,7 +106,7 @@ def read_block(text: str) -> Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ReadContext:
     """The blocks of a context in order of mention, and in how many of the `size` units each stem stands."""
 
     blocks: tuple[Block, ...]
@@ -115,7 +115,7 @@ class Context:
 
 
 @lru_cache(maxsize=8)
-def read_context(context: str) -> Context:
+def read_context(context: str) -> ReadContext:
     """Read `context`: blocks by message id, loose text staying where it stands; no repeats."""
     blocks: list[tuple[int, int, Block]] = []
     last = -1
@@ -126,11 +126,11 @@ def read_context(context: str) -> Context:
             blocks.append((last, position, block))
     ordered = tuple(block for _, _, block in sorted(blocks, key=lambda entry: entry[:2]))
     frequency = Counter(stem for block in ordered for unit in block.units for stem in unit.stems)
-    return Context(ordered, frequency, sum(len(block.units) for block in ordered))
+    return ReadContext(ordered, frequency, sum(len(block.units) for block in ordered))
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class ContextHit:
     """A unit and how well it covers what was looked for (0 to 1)."""
 
     score: float
@@ -145,7 +145,7 @@ class Search:
     that words of the question that the context does not share count against an answer without drowning the others.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ReadContext) -> None:
         self.context = context
         self.blocks = context.blocks
 
@@ -178,12 +178,12 @@ class Search:
             got += weight * any(stem in unit.stems for unit in block.units)
         return got / total if total else 0.0
 
-    def hits(self, wanted: Sequence[str], role: str | None = None) -> list[Hit]:
+    def hits(self, wanted: Sequence[str], role: str | None = None) -> list[ContextHit]:
         """Units that share something with `wanted`, best first; among equals the earlier comes first."""
         sought = frozenset(wanted)
         weighted = [(stem, self.weight(stem)) for stem in wanted]
         found = [
-            Hit(self._cover(weighted, block, unit), block, unit)
+            ContextHit(self._cover(weighted, block, unit), block, unit)
             for block in self.blocks
             for unit in block.units
             if (role is None or unit.role == role) and not sought.isdisjoint(unit.wide)

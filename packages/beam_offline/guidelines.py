@@ -186,7 +186,7 @@ def _value(match: re.Match[str]) -> tuple[Form, str]:
     return form, text if form in (Form.START, Form.END, Form.INCLUDE, Form.DECORATOR) else ""
 
 
-class _Reading:
+class _Guideline:
     """Reads sentences in order and knows what the next one may refer to: the last ones, and a module's name."""
 
     def __init__(self) -> None:
@@ -267,7 +267,7 @@ def standing_guidelines(text: str) -> tuple[Guideline, ...]:
 
     Cached because all queries about one history come with the same text.
     """
-    reading = _Reading()
+    reading = _Guideline()
     for piece in _in_order(text):
         for sentence in split_sentences(piece):
             reading.read(sentence)

@@ -12,7 +12,7 @@ from math import ceil
 from beam_offline.answer_wording import cut, opens_point, plain
 from beam_offline.context import ADVISED, USER, Unit, sentences_of, spoken, units_of
 from beam_offline.cues import ASKING, DIRECTED, FIRST_PERSON, NEVER, NEWS, PREFERENCE, STANDING
-from beam_offline.question import Kind, read_question
+from beam_offline.question import QuestionKind, read_question
 from beam_offline.read_facts import find_dates, find_numbers, stems
 from beamlib.text import count_tokens
 
@@ -159,6 +159,6 @@ def scratchpad_filter(variables: Mapping[str, str]) -> str:
     question = read_question(variables["question"])
     matched = [word for word in question.topic if word in present]
     share = sum(map(len, matched)) / max(sum(map(len, question.topic)), 1)
-    broad = question.kind in (Kind.ORDER, Kind.SUMMARY, Kind.COUNT)
+    broad = question.kind in (QuestionKind.ORDER, QuestionKind.SUMMARY, QuestionKind.COUNT)
     bears = share >= _BEARS and (len(matched) >= 2 or share >= 2 * _BEARS or broad)
     return "yes" if rules or bears else "no"

@@ -10,7 +10,7 @@ from functools import lru_cache
 from beam_offline.read_facts import count_asked, stem, stems
 
 
-class Kind(Enum):
+class QuestionKind(Enum):
     """The forms of answer the reader knows."""
 
     ORDER = "list in order"
@@ -26,36 +26,36 @@ class Kind(Enum):
 
 
 _FORMS = (
-    (Kind.SUMMARY, r"\bsummar(?:y|ize|ise|izing)\b|\brecap\b|\boverview of\b"),
+    (QuestionKind.SUMMARY, r"\bsummar(?:y|ize|ise|izing)\b|\brecap\b|\boverview of\b"),
     (
-        Kind.ORDER,
+        QuestionKind.ORDER,
         r"\bin (?:chronological |what |which )?order\b|\border (?:in which|of|that)\b|\btimeline of when\b"
         r"|\bchronolog|\bsequence\b.*\b(?:mention|brought|discuss)",
     ),
-    (Kind.WHETHER, r"^(?:have|has|did|do|had|am|is it true) (?:I|we|that I)\b"),
-    (Kind.FIRST, r"^which\b.*\b(?:first|earlier|later|last)\b.*\bor\b"),
+    (QuestionKind.WHETHER, r"^(?:have|has|did|do|had|am|is it true) (?:I|we|that I)\b"),
+    (QuestionKind.FIRST, r"^which\b.*\b(?:first|earlier|later|last)\b.*\bor\b"),
     (
-        Kind.DURATION,
+        QuestionKind.DURATION,
         r"\bhow (?:many (?:more )?(?:days|weeks|months|years)|long|much time)\b.*"
         r"\b(?:between|after|before|from|since|until|till|passed)\b",
     ),
     (
-        Kind.COUNT,
+        QuestionKind.COUNT,
         r"\bhow many (?:total |different |distinct |unique |times\b)|\bhow many\b.*\b(?:in total|across|altogether)\b",
     ),
     (
-        Kind.REQUEST,
+        QuestionKind.REQUEST,
         r"\b(?:suggest|recommendations?|advise|advice)\b|\bhow (?:should|can|could|do|would) (?:I|we|you)\b"
         r"|\b(?:can|could|would) you (?:help|show|explain|give|provide|recommend|suggest|guide|walk)\b"
         r"|\b(?:do you think|what should|where should|which should|should I)\b|\bif I\b.*\bhow\b",
     ),
     (
-        Kind.DATE,
+        QuestionKind.DATE,
         r"^when (?:is|was|did|do|does|will|are|were|am|should)\b"
         r"|\b(?:what|which) (?:\w+ )?(?:date|day|deadline|time)\b|\bdeadline\b",
     ),
     (
-        Kind.NUMBER,
+        QuestionKind.NUMBER,
         r"\bhow (?:many|much|long|often|fast|old)\b|\b(?:percentage|number|quota|limit|price|cost|salary|budget|rate|"
         r"score|latency|probability|average|amount|size|usage|response time|coverage|accuracy|word count|version)\b",
     ),
@@ -80,7 +80,7 @@ _FRAME = frozenset(stem(word) for word in _FRAME_TEXT.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ParsedQuestion:
     """A question taken apart.
 
     `topic` are its content stems without repeats, the wording of the request left out. `presumes` is set where the
@@ -89,28 +89,28 @@ class Question:
     """
 
     text: str
-    kind: Kind
+    kind: QuestionKind
     topic: tuple[str, ...]
     items: int | None
     about_assistant: bool
     presumes: bool
 
 
-def kind_of(text: str) -> Kind:
+def kind_of(text: str) -> QuestionKind:
     """The form of answer that the wording of `text` asks for."""
     past_advice = _YOU_SAID.search(text) is not None
     for kind, pattern in _PATTERNS:
-        if pattern.search(text.strip()) and not (kind is Kind.REQUEST and past_advice):
+        if pattern.search(text.strip()) and not (kind is QuestionKind.REQUEST and past_advice):
             return kind
-    return Kind.LOOKUP
+    return QuestionKind.LOOKUP
 
 
 @lru_cache(maxsize=256)  # the filter reads the same question again for every chunk
-def read_question(text: str) -> Question:
+def read_question(text: str) -> ParsedQuestion:
     """Take a question apart."""
     text = text.strip()
     words = tuple(dict.fromkeys(stems(_ONLY.sub("", text))))
     topic = tuple(word for word in words if word not in _FRAME) or words
     about_assistant = _YOU_SAID.search(text) is not None
     presumes = _TAKEN_FOR_SAID.search(text) is not None
-    return Question(text, kind_of(text), topic, count_asked(text), about_assistant, presumes)
+    return ParsedQuestion(text, kind_of(text), topic, count_asked(text), about_assistant, presumes)

@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping
 
 from beam_offline.advice import advice
 from beam_offline.answer_wording import MISSING, cut, plain, to_user
-from beam_offline.context import USER, Hit, Search, read_context
+from beam_offline.context import USER, ContextHit, Search, read_context
 from beam_offline.cues import NEVER
 from beam_offline.lookup import count, lookup, order, summary
-from beam_offline.question import Kind, Question, read_question
+from beam_offline.question import ParsedQuestion, QuestionKind, read_question
 from beam_offline.sums import reckon
 from beam_offline.timing import duration, which_first
 
 
-def whether(question: Question, search: Search) -> str:
+def whether(question: ParsedQuestion, search: Search) -> str:
     """Yes or no with the statement behind it; both statements and the question which holds, where they contradict."""
     said = [hit for hit in search.hits(question.topic) if hit.unit.role == USER]
     denials = [hit for hit in said if NEVER.search(hit.unit.text)]
-    never = [Hit(max(hit.score, _share(question, hit)), hit.block, hit.unit) for hit in denials]
+    never = [ContextHit(max(hit.score, _share(question, hit)), hit.block, hit.unit) for hit in denials]
     never.sort(key=lambda hit: -hit.score)
     ever = [hit for hit in said if not NEVER.search(hit.unit.text)]
     no = never[0] if never and never[0].score >= 0.45 else None
@@ -33,31 +33,31 @@ def whether(question: Question, search: Search) -> str:
     return f'No. You said: "{_said(no)}"' if no else MISSING
 
 
-def _share(question: Question, hit: Hit) -> float:
+def _share(question: ParsedQuestion, hit: ContextHit) -> float:
     """How much of a denial the question takes up: "I've never used X" is all about X, however long the question."""
     shared = hit.unit.stems & set(question.topic)
     return len(shared) / len(hit.unit.stems) if len(shared) > 1 else 0.0
 
 
-def _said(hit: Hit) -> str:
+def _said(hit: ContextHit) -> str:
     return cut(to_user(plain(hit.unit.text)), 45)
 
 
-_ANSWERS: Mapping[Kind, Callable[[Question, Search], str]] = {
-    Kind.ORDER: order,
-    Kind.SUMMARY: summary,
-    Kind.WHETHER: whether,
-    Kind.DURATION: duration,
-    Kind.FIRST: which_first,
-    Kind.COUNT: count,
-    Kind.REQUEST: advice,
-    Kind.DATE: lookup,
-    Kind.NUMBER: lookup,
-    Kind.LOOKUP: lookup,
+_ANSWERS: Mapping[QuestionKind, Callable[[ParsedQuestion, Search], str]] = {
+    QuestionKind.ORDER: order,
+    QuestionKind.SUMMARY: summary,
+    QuestionKind.WHETHER: whether,
+    QuestionKind.DURATION: duration,
+    QuestionKind.FIRST: which_first,
+    QuestionKind.COUNT: count,
+    QuestionKind.REQUEST: advice,
+    QuestionKind.DATE: lookup,
+    QuestionKind.NUMBER: lookup,
+    QuestionKind.LOOKUP: lookup,
 }
 
 
-_ABOUT_EVERYTHING = (Kind.ORDER, Kind.SUMMARY)
+_ABOUT_EVERYTHING = (QuestionKind.ORDER, QuestionKind.SUMMARY)
 """Questions that take in the whole conversation: "in total" in one of them asks for no sum."""
 
 

@@ -11,7 +11,7 @@ from beam_offline.answer_wording import MISSING, to_user
 from beam_offline.asked_sums import AskedSum, Sum, read_sum
 from beam_offline.context import USER, Block, Search, Unit
 from beam_offline.cues import NEWS
-from beam_offline.question import Question
+from beam_offline.question import ParsedQuestion
 from beam_offline.read_facts import stems
 
 _ENOUGH = 0.5
@@ -47,7 +47,7 @@ class _Given:
         return self.unit is other.unit and self.amount.at == other.amount.at
 
 
-def reckon(question: Question, search: Search) -> str | None:
+def reckon(question: ParsedQuestion, search: Search) -> str | None:
     """The sum, difference or comparison asked for; None where the question asks for none or nothing can be said.
 
     Where the wording leaves no doubt and the context lacks one of the amounts, the answer says which.

@@ -9,7 +9,7 @@ from datetime import date
 
 from beam_offline.answer_wording import MISSING, cut, to_user
 from beam_offline.context import ASSISTANT, Search
-from beam_offline.question import Question
+from beam_offline.question import ParsedQuestion
 from beam_offline.read_facts import Day, find_dates, stems
 
 _COMMON_YEAR = 2023
@@ -113,7 +113,7 @@ def _length(days: int, unit: str) -> str:
     return f"{days} days"
 
 
-def duration(question: Question, search: Search) -> str:
+def duration(question: ParsedQuestion, search: Search) -> str:
     """The time between the two events a question names, in its unit (days unless it says weeks, months or years)."""
     events = _split(question.text)
     found = _best_pair(_candidates(events[0], search), _candidates(events[1], search)) if events else None
@@ -132,7 +132,7 @@ def duration(question: Question, search: Search) -> str:
     )
 
 
-def span(question: Question, search: Search) -> str:
+def span(question: ParsedQuestion, search: Search) -> str:
     """A length of time that the context states outright ("over two weeks")."""
     for hit in search.hits(question.topic):
         if hit.score >= 0.5 and (match := _SPAN.search(hit.unit.text)):
@@ -140,7 +140,7 @@ def span(question: Question, search: Search) -> str:
     return MISSING
 
 
-def which_first(question: Question, search: Search) -> str:
+def which_first(question: ParsedQuestion, search: Search) -> str:
     """The one of two things "A, or B" that the user mentioned earlier, or later if the question asks for that."""
     _, _, options = question.text.rstrip("?").partition(":")
     first, separator, second = (options or question.text.rstrip("?")).rpartition(" or ")

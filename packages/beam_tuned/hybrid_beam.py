@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beam_tuned.query_intent import (
-    Wish,
+    QueryIntent,
     instruction_topics,
     is_denial,
     is_instruction,
@@ -119,7 +119,7 @@ class TunedIndex:
                 order.insert(place, owner)
         return top(order, scores, k)
 
-    def _needed(self, wish: Wish) -> list[tuple[int, int]]:
+    def _needed(self, wish: QueryIntent) -> list[tuple[int, int]]:
         """(place, owner) of the statements that must not be missed."""
         wanted = [(2, self._instructions), (3, self._preferences)] if wish.request else []
         wanted += [(1, self._denials)] if wish.whether else []

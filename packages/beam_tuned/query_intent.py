@@ -39,7 +39,7 @@ _COUNT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class QueryIntent:
     """What a question asks for.
 
     `topic`: the question without its framing ("can you", "across our conversations", "ONLY and ONLY five items").
@@ -53,12 +53,12 @@ class Wish:
     figure: bool
 
 
-def read_question(question: str) -> Wish:
+def read_question(question: str) -> QueryIntent:
     """Sort a question by its wording. Every rule is about English, none about a subject."""
     breadth = bool(_BREADTH.search(question))
     whether = not breadth and bool(_WHETHER.match(question))
     request = not (breadth or whether or _PAST.search(question) or _COUNT.search(question))
-    return Wish(
+    return QueryIntent(
         topic=" ".join(_FRAME.sub(" ", question).split()),
         whether=whether,
         request=request,

@@ -13,7 +13,7 @@ from beamlib.evaluate.answering import answer_arms
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
 from beamlib.llm.model import Completion, Prompt
-from beamlib.llm.roles import Roster
+from beamlib.llm.roles import ModelRoles
 from beamlib.memory import FullContext
 from beamlib.memory.budget import RESERVE_TOKENS, passage_tokens
 from beamlib.memory.protocol import passage
@@ -39,7 +39,7 @@ def asked(beam_data: Path, parameters: RunParameters) -> tuple[list[str], list[P
     parameters = resolved(parameters)
     loaded = load(source, parameters.treatment)
     reader = Listening()
-    roster = Roster(reader, reader, reader, reader, reader)
+    roster = ModelRoles(reader, reader, reader, reader, reader)
     answer_arms([Arm(memory="full-context")], loaded.conversation, loaded.probes, parameters, roster, {})
     return [probe.question for probe in loaded.probes], sorted(reader.asked, key=lambda prompt: prompt.about)
 

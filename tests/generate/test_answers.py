@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import pytest
 
-from beam_generate.pipeline import Commission
+from beam_generate.pipeline import ConversationSpec
 from beam_generate.probes.wording import content
-from beam_offline.author.answers import Draft, write_answer
+from beam_offline.author.answers import AnswerDraft, write_answer
 from beam_offline.author.grammar import compiled, to_you
-from beam_offline.author.scope import Deck, scope_of, title_case
+from beam_offline.author.scope import ShufflePool, scope_of, title_case
 from beam_offline.author.script import Measures, PlanScript
 from beam_offline.author.word_bank import common, grammar
 from beam_offline.author.world import World
@@ -23,7 +23,7 @@ _TIME = re.compile(r"\b(?:on|by|before) [A-Z][a-z]+day\b|\b(?:this|next) week\b|
 
 
 def world(domain: str = DOMAINS[0]) -> World:
-    return World(Commission(usual_parameters("100K", generation_seed=4, domain=domain)).story())
+    return World(ConversationSpec(usual_parameters("100K", generation_seed=4, domain=domain)).story())
 
 
 def pattern(text: str) -> str:
@@ -43,11 +43,11 @@ def _joined(parts: tuple[object, ...]) -> str:
     return "".join(re.escape(part) if isinstance(part, str) else ".*" for part in parts)
 
 
-def drafts(opening: str = "open_plain", **asked: str) -> list[Draft]:
+def drafts(opening: str = "open_plain", **asked: str) -> list[AnswerDraft]:
     one = world()
     others = one.strands[1:3]
     return [
-        Draft(one, one.strands[0], others, 0, random.Random(seed), 300, opening, **asked)  # type: ignore[arg-type]
+        AnswerDraft(one, one.strands[0], others, 0, random.Random(seed), 300, opening, **asked)  # type: ignore[arg-type]
         for seed in range(40)
     ]
 
@@ -97,7 +97,7 @@ def test_advice_that_says_when_gets_no_second_time() -> None:
 
 
 def test_phrases_follow_what_was_said_before_and_do_not_come_twice_in_a_row() -> None:
-    deck = Deck(["ask the tax office", "read the lease", "paint the door"], random.Random(1))
+    deck = ShufflePool(["ask the tax office", "read the lease", "paint the door"], random.Random(1))
     assert deck.draw(content("the lease of the flat")) == "read the lease"
     assert deck.draw(content("unpaid tax")) == "ask the tax office"
     assert deck.draw(content("a door"), fitting=True) == "paint the door"

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from beam_generate.casting import Writing
+from beam_generate.casting import GenerationConfig
 from beam_generate.domains import style_of
 from beam_generate.layouts import layouts_of, targets
 from beam_generate.pipeline import (
     JOURNAL,
-    Commission,
+    ConversationSpec,
     make_dialogue_of_plan,
     make_plan_stage,
     make_probe_stage,
@@ -33,7 +33,7 @@ from beam_generate.pipeline import (
 )
 from beam_generate.probes.wording import content, share
 from beam_offline.author.author import OfflineAuthor, share_of
-from beam_offline.author.examiner import Examiner
+from beam_offline.author.examiner import QuestionWriter
 from beam_offline.author.grammar import to_you
 from beam_offline.author.world import World
 from beamlib.data.check import check_folder
@@ -55,9 +55,9 @@ atexit.register(PLACES.close)  # a cache cannot take a fixture's folder
 def generated(domain: str) -> Path:
     """The folder that holds one finished 100K conversation of a domain."""
     out = PLACES.enter_context(temporary_folder("beamlib-author-"))
-    commission, writing = Commission(usual_parameters("100K", generation_seed=SEED, domain=domain)), Writing()
-    folder = commission.begin(out)
-    make_plan_stage(commission, folder, writing)
+    spec, writing = ConversationSpec(usual_parameters("100K", generation_seed=SEED, domain=domain)), GenerationConfig()
+    folder = spec.begin(out)
+    make_plan_stage(spec, folder, writing)
     make_question_stage(folder, writing)
     make_dialogue_of_plan(folder, 0, writing)
     make_probe_stage(folder, writing)
@@ -70,7 +70,7 @@ def loaded(domain: str) -> Loaded:
 
 
 def world(domain: str, size: Size = "100K", seed: int = SEED) -> World:
-    return World(Commission(usual_parameters(size, generation_seed=seed, domain=domain)).story())
+    return World(ConversationSpec(usual_parameters(size, generation_seed=seed, domain=domain)).story())
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
@@ -97,7 +97,9 @@ def test_size_and_shape_are_those_asked_for(domain: str) -> None:
 
 def test_replies_and_followups_spread_as_released_and_keep_the_published_means() -> None:
     goal = targets("100K")
-    stories = [Commission(usual_parameters("100K", generation_seed=SEED), number).story() for number in range(1, 41)]
+    stories = [
+        ConversationSpec(usual_parameters("100K", generation_seed=SEED), number).story() for number in range(1, 41)
+    ]
     replies, followups = zip(*(share_of(story, goal.answered, goal.followups) for story in stories), strict=True)
     for counts, mean in ((replies, goal.answered), (followups, goal.followups)):
         assert abs(sum(counts) / len(counts) / mean - 1) < 0.05
@@ -192,7 +194,7 @@ def test_one_instruction_alone_bears_on_a_request(size: Size) -> None:
 
 def test_nuggets_belong_to_a_probe_and_not_to_the_words_of_its_question() -> None:
     author = OfflineAuthor(world("Trip Planning").story)
-    examiner = Examiner(author.world, author.script)
+    examiner = QuestionWriter(author.world, author.script)
     found = []
     for candidate in examiner.candidates("instruction_following", "[0.1.1]"):
         told = candidate["about"].removeprefix("the instruction: ")
@@ -267,7 +269,7 @@ def digest(folder: Path) -> str:
 
 def test_other_seeds_give_other_conversations() -> None:
     wanted = [usual_parameters("100K", generation_seed=seed, domain="Trip Planning") for seed in range(6)]
-    stories = [Commission(one).story() for one in wanted]
+    stories = [ConversationSpec(one).story() for one in wanted]
     assert len({(story.profile.name, story.topic.title, story.timeline.start) for story in stories}) == 6
 
 

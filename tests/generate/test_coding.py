@@ -10,8 +10,8 @@ from itertools import islice
 import pytest
 import yaml
 
-from beam_generate.pipeline import Commission
-from beam_offline.author.answers import Draft
+from beam_generate.pipeline import ConversationSpec
+from beam_offline.author.answers import AnswerDraft
 from beam_offline.author.coding import LANGUAGES, Snippet, draw_words, exercises, filled, library, suits
 from beam_offline.author.word_bank import bank
 from beam_offline.author.world import World
@@ -71,12 +71,12 @@ def test_code_is_well_formed(snippet: Snippet) -> None:
 
 
 def test_an_answer_mends_the_code_of_its_message() -> None:
-    world = World(Commission(usual_parameters("100K", generation_seed=4, domain="Coding")).story())
+    world = World(ConversationSpec(usual_parameters("100K", generation_seed=4, domain="Coding")).story())
     rng = random.Random("mended")
     found = list(islice(exercises(world, rng), 60))
     assert len({one.message for one in found}) == 60
     for one in found:
-        draft = Draft(world, world.strands[0], world.strands[1:2], 0, random.Random(1), 600, "open_plain")
+        draft = AnswerDraft(world, world.strands[0], world.strands[1:2], 0, random.Random(1), 600, "open_plain")
         blocks = one.answer(draft)
         cures = [block for block in blocks if block.startswith("```")]
         assert len(cures) == 1

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from beam_generate.dialogue import PROMPT_IDS, Entry, hold_dialogue
-from beam_generate.history import USER, Lazy, Side, Talk, Window
+from beam_generate.dialogue import PROMPT_IDS, JournalEntry, generate_dialogue
+from beam_generate.history import USER, HistoryWindow, Lazy, Side, Talk
 from beam_generate.journal import Journal, fingerprint, prompt_hashes
 from beam_generate.layouts import answer_words
 from beam_generate.messages import leaks, tidy
 from beam_generate.questions import make_questions
-from beam_generate.shapes import Limits, Question, Reach, Repairs, Said, SpokenTurn
+from beam_generate.shapes import DialogueMessage, DialogueTurn, Limits, MainQuestion, Reach, Repairs
 from beamlib.errors import UserError
 from beamlib.llm.model import ModelError, Outcome, Prompt
 from beamlib.llm.prompts import prompt_file
@@ -35,12 +35,12 @@ QUESTIONS = asyncio.run(make_questions(TalkingModel(), STORY, PLAN, Repairs()))
 
 def talk(
     model: TalkingModel, repairs: Repairs | None = None, limits: Limits = LIMITS, **more: object
-) -> list[SpokenTurn]:
-    held = hold_dialogue(model, STORY, PLAN, QUESTIONS, ["Ada moved."], limits, repairs or Repairs(), **more)  # type: ignore[arg-type]
+) -> list[DialogueTurn]:
+    held = generate_dialogue(model, STORY, PLAN, QUESTIONS, ["Ada moved."], limits, repairs or Repairs(), **more)  # type: ignore[arg-type]
     return asyncio.run(held)
 
 
-def kinds(turn: SpokenTurn) -> list[str | None]:
+def kinds(turn: DialogueTurn) -> list[str | None]:
     return [message.kind for message in turn.messages if message.role == "user"]
 
 
@@ -244,9 +244,11 @@ def test_a_full_window_keeps_ten_messages_and_folds_the_rest() -> None:
         seen.append(dict(prompt.variables))
         return f"summary {len(seen)}"
 
-    window, repairs = Window(talk_, Side("assistant", 1_000, 50), LIMITS.recent), Repairs()
+    window, repairs = HistoryWindow(talk_, Side("assistant", 1_000, 50), LIMITS.recent), Repairs()
     for number in range(60):
-        talk_.add([Said("user", f"word{number} " * 20), Said("assistant", f"answer{number} " * 20)])
+        talk_.add(
+            [DialogueMessage("user", f"word{number} " * 20), DialogueMessage("assistant", f"answer{number} " * 20)]
+        )
         asyncio.run(window.make_room(TalkingModel(say), repairs, "here"))
         shown = window.text()()
         assert f"answer{number}" in shown and shown.count("USER: ") >= LIMITS.recent // 2 - (number < 4) * 5
@@ -261,17 +263,17 @@ def test_a_full_window_keeps_ten_messages_and_folds_the_rest() -> None:
 @pytest.mark.parametrize("recent", [2, 6])
 def test_as_many_messages_stay_word_for_word_as_are_asked_for(recent: int) -> None:
     talk_ = Talk()
-    window = Window(talk_, Side("assistant", 1_000, 50), recent)
+    window = HistoryWindow(talk_, Side("assistant", 1_000, 50), recent)
     for number in range(40):
-        talk_.add([Said("user", f"word{number} " * 40)])
+        talk_.add([DialogueMessage("user", f"word{number} " * 40)])
     asyncio.run(window.make_room(TalkingModel(), Repairs(), "here"))
     assert window.text()().count("USER: ") == recent
 
 
 def test_a_runaway_answer_is_shown_in_part_and_a_long_summary_is_cut() -> None:
     talk_ = Talk()
-    window, repairs = Window(talk_, Side("assistant", 1_000, 50), LIMITS.recent), Repairs()
-    talk_.add([Said("user", "hello"), Said("assistant", "long " * 50_000)] * 12)
+    window, repairs = HistoryWindow(talk_, Side("assistant", 1_000, 50), LIMITS.recent), Repairs()
+    talk_.add([DialogueMessage("user", "hello"), DialogueMessage("assistant", "long " * 50_000)] * 12)
     asyncio.run(window.make_room(TalkingModel(lambda prompt, text: "much " * 200), repairs, "here"))
     assert len(window.text()().split()) < 1_000
     assert len(window.fold.summary.split()) == 50 and len(repairs.entries) == 1
@@ -282,8 +284,8 @@ def test_a_summary_that_fails_leaves_the_old_one() -> None:
         raise ModelError("no", Outcome.FILTERED)
 
     talk_ = Talk()
-    window, repairs = Window(talk_, Side("user", 100, 50), LIMITS.recent), Repairs()
-    talk_.add([Said("user", f"word {n} " * 20) for n in range(12)])
+    window, repairs = HistoryWindow(talk_, Side("user", 100, 50), LIMITS.recent), Repairs()
+    talk_.add([DialogueMessage("user", f"word {n} " * 20) for n in range(12)])
     asyncio.run(window.make_room(TalkingModel(say), repairs, "here"))
     assert window.fold.summary == "" and window.fold.start == 2 and len(repairs.entries) == 1
 
@@ -294,20 +296,20 @@ def test_variables_are_made_when_read_once_and_as_they_were() -> None:
     assert set(lazy) == {"plain", "costly"} and lazy["plain"] == "x" and next(made) == 0
     assert lazy["costly"] == lazy["costly"] == "made 1"
     talk_ = Talk()
-    window = Window(talk_, Side("user", 100, 50), LIMITS.recent)
-    talk_.add([Said("user", "one")])
+    window = HistoryWindow(talk_, Side("user", 100, 50), LIMITS.recent)
+    talk_.add([DialogueMessage("user", "one")])
     before = window.text()
-    talk_.add([Said("assistant", "two")])
+    talk_.add([DialogueMessage("assistant", "two")])
     assert before() == "USER: one"
 
 
 # Going on after an interruption
 
 
-def outcome(folder: Path, model: TalkingModel) -> tuple[list[SpokenTurn], Repairs]:
+def outcome(folder: Path, model: TalkingModel) -> tuple[list[DialogueTurn], Repairs]:
     repairs = Repairs()
     with Journal(folder / "talk.jsonl", fingerprint(model.name, prompt_hashes(PROMPT_IDS), PLAN), repairs) as journal:
-        before = [Entry.from_json(value) for value in journal.entries]
+        before = [JournalEntry.from_json(value) for value in journal.entries]
         turns = talk(model, repairs, said_before=before, keep=lambda entry: journal.append(entry.to_json()))
     return turns, repairs
 
@@ -396,18 +398,18 @@ def test_a_journal_that_rests_on_something_else_is_begun_anew(tmp_path: Path) ->
 
 
 def test_an_entry_comes_back_from_json_as_it_was() -> None:
-    kept: list[Entry] = []
+    kept: list[JournalEntry] = []
     talk(wordy(), keep=kept.append)
     assert any(entry.assistant for entry in kept) and any(entry.notes for entry in kept)
-    assert [Entry.from_json(json.loads(json.dumps(entry.to_json()))) for entry in kept] == kept
+    assert [JournalEntry.from_json(json.loads(json.dumps(entry.to_json()))) for entry in kept] == kept
 
 
 def test_the_released_reach_gives_the_same_after_an_interruption(tmp_path: Path) -> None:
-    kept: list[Entry] = []
+    kept: list[JournalEntry] = []
     with pytest.raises(ModelError):
         talk(wordy(60), limits=BATCH, keep=kept.append)
     repairs, expected = Repairs(), Repairs()
     assert kept
     turns = talk(wordy(), repairs, limits=BATCH, said_before=kept)
     assert turns == talk(wordy(), expected, limits=BATCH) and repairs.entries == expected.entries
-    assert all(isinstance(question, Question) for batch in QUESTIONS for question in batch)
+    assert all(isinstance(question, MainQuestion) for batch in QUESTIONS for question in batch)

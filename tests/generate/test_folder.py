@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from beam_generate.dialogue import hold_dialogue
+from beam_generate.dialogue import generate_dialogue
 from beam_generate.folder import (
     combine_chats,
     read_questions,
@@ -21,9 +21,9 @@ from beam_generate.folder import (
 )
 from beam_generate.plan_files import read_people, read_plan, read_story, write_plan, write_story
 from beam_generate.questions import make_questions
-from beam_generate.shapes import Plan, Question, Repairs, SpokenTurn, Story
+from beam_generate.shapes import DialogueTurn, MainQuestion, Plan, Repairs, Story
 from beam_generate.stages import begin, making, stage_state, stages_done
-from beamlib.data.check import CheckReport, Finding, check_folder
+from beamlib.data.check import CheckFinding, CheckReport, check_folder
 from beamlib.data.gold import ABILITIES
 from beamlib.data.loading import load
 from beamlib.data.model import Treatment
@@ -32,11 +32,11 @@ from beamlib.errors import UserError
 from talking_model import LAYOUT, LIMITS, TalkingModel, make_plan, make_story
 
 
-def generate(folder: Path, story: Story, plan: Plan) -> tuple[list[list[Question]], list[SpokenTurn]]:
+def generate(folder: Path, story: Story, plan: Plan) -> tuple[list[list[MainQuestion]], list[DialogueTurn]]:
     """Make and write one plan with everything below it."""
     model = TalkingModel()
     questions = asyncio.run(make_questions(model, story, plan, Repairs()))
-    turns = asyncio.run(hold_dialogue(model, story, plan, questions, [], LIMITS, Repairs()))
+    turns = asyncio.run(generate_dialogue(model, story, plan, questions, [], LIMITS, Repairs()))
     write_plan(folder, story, plan)
     write_questions(folder, story, plan, questions)
     write_chat(folder, story, plan, turns)
@@ -64,12 +64,12 @@ def probing(last: int) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def remarks(report: CheckReport) -> list[Finding]:
+def remarks(report: CheckReport) -> list[CheckFinding]:
     """What is odd about everything but the probing questions, a stub here, without that nothing is a released file."""
     return [one for one in report.anomalies if "probing_questions" not in one.file and one.kind != "file_changed"]
 
 
-def small(tmp_path: Path) -> tuple[Path, Story, Plan, list[list[Question]], list[SpokenTurn]]:
+def small(tmp_path: Path) -> tuple[Path, Story, Plan, list[list[MainQuestion]], list[DialogueTurn]]:
     folder, story, plan = tmp_path / "100K" / "1", make_story(), make_plan()
     begin(folder, {}, LAYOUT, LIMITS)
     write_story(folder, story)
@@ -118,12 +118,12 @@ def test_keys_stand_in_the_released_order(tmp_path: Path) -> None:
 
 def test_a_question_without_a_bullet_stays_one(tmp_path: Path) -> None:
     story, plan = make_story(), make_plan()
-    questions = [[Question("Hello?", None), Question("Wax?", 2)], [Question("Bye?", 8)]]
+    questions = [[MainQuestion("Hello?", None), MainQuestion("Wax?", 2)], [MainQuestion("Bye?", 8)]]
     write_plan(tmp_path, story, plan)
     path = write_questions(tmp_path, story, plan, questions)
     assert '"index": "1,N/A"' in path.read_text()
     assert read_questions(tmp_path, story, plan) == questions
-    turns = asyncio.run(hold_dialogue(TalkingModel(), story, plan, questions, [], LIMITS, Repairs()))
+    turns = asyncio.run(generate_dialogue(TalkingModel(), story, plan, questions, [], LIMITS, Repairs()))
     write_chat(tmp_path, story, plan, turns)
     assert read_turns(tmp_path, story, plan) == turns
 

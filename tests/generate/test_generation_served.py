@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from beam_generate.casting import Writing, prompts_of_generation
+from beam_generate.casting import GenerationConfig, prompts_of_generation
 from beam_generate.domains import titles
-from beam_generate.options import Options, run
+from beam_generate.options import GenerationOptions, run
 from beam_generate.pipeline import (
     STAGES,
-    Commission,
+    ConversationSpec,
     finished,
     make_dialogue_of_plan,
     make_plan_stage,
@@ -44,8 +44,8 @@ from beamlib.params import usual_parameters
 from scripted_server import Faults, ScriptedServer, body_text
 from served_author import SPOILS, ServedAuthor, models_file, recognise
 
-COMMISSION = Commission(usual_parameters("100K", generation_seed=7, domain="Coding"))
-GENERAL = Commission(usual_parameters("100K", generation_seed=7, domain="Cooking", authors="models.json"))
+COMMISSION = ConversationSpec(usual_parameters("100K", generation_seed=7, domain="Coding"))
+GENERAL = ConversationSpec(usual_parameters("100K", generation_seed=7, domain="Cooking", authors="models.json"))
 """On a domain that the offline author lacks."""
 FAULTS = Faults(drop=0.004, throttle=0.001, error=0.004, truncate=0.03, garbage=0.004, empty=0.02, filtered=0.005)
 
@@ -55,18 +55,18 @@ def command(models: Path, out: Path) -> list[str]:
     return [*words, "--models", str(models), "--out", str(out), "--yes"]
 
 
-def order(models: Path, out: Path) -> Options:
+def order(models: Path, out: Path) -> GenerationOptions:
     values = {"generation_seed": 7, "domain": "coding", "authors": str(models), "workers": 1, "confirm_cost": True}
-    return Options(out, ["100k"], values=values)
+    return GenerationOptions(out, ["100k"], values=values)
 
 
-def changed(order: Options, **values: object) -> Options:
+def changed(order: GenerationOptions, **values: object) -> GenerationOptions:
     return replace(order, values={**(order.values or {}), **values})
 
 
-def make(out: Path, models: Path, calls: Mode = "record", wanted: Commission = COMMISSION) -> list[bool]:
+def make(out: Path, models: Path, calls: Mode = "record", wanted: ConversationSpec = COMMISSION) -> list[bool]:
     """All stages in this process; whether each had anything to do."""
-    writing = Writing(models=str(models), confirmed=True, calls=calls, command="again")
+    writing = GenerationConfig(models=str(models), confirmed=True, calls=calls, command="again")
     folder = wanted.begin(out)
     return [
         make_plan_stage(wanted, folder, writing),
@@ -154,7 +154,9 @@ def test_each_prompt_goes_to_the_model_of_its_role_with_the_limit_of_its_replies
             del value["authors"][role]["max_output_tokens"]
         value["authors"]["narrator"]["max_output_tokens"] = 7_000
         models.write_text(json.dumps(value))
-        writing = Writing(models=str(models), confirmed=True, output_tokens=9_000, question_output_tokens=6_000)
+        writing = GenerationConfig(
+            models=str(models), confirmed=True, output_tokens=9_000, question_output_tokens=6_000
+        )
         make_plan_stage(COMMISSION, folder, writing)
         make_question_stage(folder, writing)
         make_dialogue_of_plan(folder, 0, writing)
@@ -186,7 +188,7 @@ def test_each_prompt_goes_to_the_model_of_its_role_with_the_limit_of_its_replies
 
 def test_titles_are_asked_for_after_a_yes_refined_and_taken(tmp_path: Path) -> None:
     entries = [{"title": one, "theme": "A theme", "subtopics": ["One", "Two"]} for one in ("Pickling", "Smoking Fish")]
-    path, writing = tmp_path / "titles.json", Writing()
+    path, writing = tmp_path / "titles.json", GenerationConfig()
     with ScriptedServer(lambda body: json.dumps(entries)) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         with pytest.raises(UserError, match="nothing was called: add --yes"):
@@ -200,8 +202,8 @@ def test_titles_are_asked_for_after_a_yes_refined_and_taken(tmp_path: Path) -> N
     assert [seed.title for seed in read_titles(path)] == ["Pickling", "Smoking Fish"]
     path.write_text(path.read_text().replace("Pickling", "Pickling Everything").replace("Cooking", "cooking", 1))
     with pytest.raises(UserError, match="leave out --domain and --title"):
-        run(Options(tmp_path, ["100k"], values={"domain": "cooking"}, titles=path))
-    story = Commission(usual_parameters("1M", authors=str(models)), 1, read_titles(path)[0]).story()
+        run(GenerationOptions(tmp_path, ["100k"], values={"domain": "cooking"}, titles=path))
+    story = ConversationSpec(usual_parameters("1M", authors=str(models)), 1, read_titles(path)[0]).story()
     assert (story.topic.category, story.topic.title, story.topic.theme) == ("Cooking", "Pickling Everything", "A theme")
 
 
@@ -218,7 +220,7 @@ def test_a_wrong_file_of_titles_is_one_sentence(tmp_path: Path, text: str, probl
     path = tmp_path / "titles.json"
     path.write_text(text)
     with pytest.raises(UserError, match=problem) as raised:
-        run(Options(tmp_path / "out", ["100k"], titles=path))
+        run(GenerationOptions(tmp_path / "out", ["100k"], titles=path))
     assert str(path) in one_sentence(raised.value)
 
 
@@ -281,15 +283,15 @@ def test_a_generation_from_spoilt_replies_is_complete_and_says_what_was_done(tmp
 
 
 def test_answers_have_a_length_to_aim_at_and_a_remark_on_a_contradiction_spoils_its_question(tmp_path: Path) -> None:
-    folder, offline = COMMISSION.begin(tmp_path / "out"), Writing()
+    folder, offline = COMMISSION.begin(tmp_path / "out"), GenerationConfig()
     make_plan_stage(COMMISSION, folder, offline)
     make_question_stage(folder, offline)
     with ScriptedServer(ServedAuthor([COMMISSION.story()], ["remark"], rate=1.0)) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
-        make_dialogue_of_plan(folder, 0, Writing(models=str(models), confirmed=True))
+        make_dialogue_of_plan(folder, 0, GenerationConfig(models=str(models), confirmed=True))
         prompts = [recognise(body_text(request.body))[0] for request in server.requests]
         with pytest.raises(UserError, match=r"missing contradiction_resolution \(2\);"):
-            make_probe_stage(folder, Writing(models=str(models), confirmed=True))
+            make_probe_stage(folder, GenerationConfig(models=str(models), confirmed=True))
     aims = [int(prompt.variables["words"]) for prompt in prompts if prompt.id == "assistant_answer"]
     assert all(aim % 50 == 0 for aim in aims) and 150 <= min(aims) < max(aims) <= 1500
     dropped = [row["found"] for row in repairs_of(folder)["probes"] if "contradiction_resolution" in row["where"]]
@@ -297,7 +299,7 @@ def test_answers_have_a_length_to_aim_at_and_a_remark_on_a_contradiction_spoils_
 
 
 def test_probes_of_any_shape_are_read_or_dropped(tmp_path: Path) -> None:
-    folder, offline = COMMISSION.begin(tmp_path / "out"), Writing()
+    folder, offline = COMMISSION.begin(tmp_path / "out"), GenerationConfig()
     make_plan_stage(COMMISSION, folder, offline)
     make_question_stage(folder, offline)
     make_dialogue_of_plan(folder, 0, offline)
@@ -305,7 +307,7 @@ def test_probes_of_any_shape_are_read_or_dropped(tmp_path: Path) -> None:
     with ScriptedServer(ServedAuthor([COMMISSION.story()], kinds, rate=0.5)) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         with pytest.raises(UserError, match=r"too few usable candidates, missing .*repairs-probes\.jsonl") as raised:
-            make_probe_stage(folder, Writing(models=str(models), confirmed=True))
+            make_probe_stage(folder, GenerationConfig(models=str(models), confirmed=True))
     # The command's processes hand errors on as pickles: one that cannot be read again would pass for a killed process.
     again = pickle.loads(pickle.dumps(raised.value))
     assert (type(again), str(again)) == (UserError, one_sentence(raised.value))
@@ -319,7 +321,7 @@ def test_what_a_model_never_gives_stops_with_one_sentence_and_nothing_half_writt
     author = ServedAuthor([COMMISSION.story()], ["missing"], rate=1.0, seed=1)
     folder = COMMISSION.begin(tmp_path / "out")
     with ScriptedServer(author) as server:
-        writing = Writing(models=str(models_file(tmp_path / "models.json", server.base_url)), confirmed=True)
+        writing = GenerationConfig(models=str(models_file(tmp_path / "models.json", server.base_url)), confirmed=True)
         with pytest.raises(UserError, match=r"these batches are missing: .*--calls refresh") as raised:
             make_plan_stage(COMMISSION, folder, writing)
         asked = len(server.requests)
@@ -334,19 +336,19 @@ def test_what_a_model_never_gives_stops_with_one_sentence_and_nothing_half_writt
 
 
 def test_conversations_are_written_at_the_same_time(tmp_path: Path) -> None:
-    commissions = [replace(COMMISSION, number=number) for number in (1, 2, 3)]
-    author = ServedAuthor([one.story() for one in commissions])
+    specs = [replace(COMMISSION, number=number) for number in (1, 2, 3)]
+    author = ServedAuthor([one.story() for one in specs])
     with ScriptedServer(author, latency=0.02) as server:
         models = models_file(tmp_path / "models.json", server.base_url, concurrency=64)
-        writing = Writing(models=str(models), confirmed=True)
-        folders = [one.begin(tmp_path / "out") for one in commissions]
-        for one, folder in zip(commissions, folders, strict=True):
+        writing = GenerationConfig(models=str(models), confirmed=True)
+        folders = [one.begin(tmp_path / "out") for one in specs]
+        for one, folder in zip(specs, folders, strict=True):
             make_plan_stage(one, folder, writing)
         started = {request.hash for request in server.requests}
         assert server.peak == 1  # the calls of one plan rest on one another
-        work = [(one, folder, writing) for one, folder in zip(commissions, folders, strict=True)]
+        work = [(one, folder, writing) for one, folder in zip(specs, folders, strict=True)]
         shutil.rmtree(tmp_path / "out")
-        for one in commissions:
+        for one in specs:
             one.begin(tmp_path / "out")
         server.peak = 0
         assert at_once(lambda one, folder, by: make_plan_stage(one, folder, by), work) == [True] * 3

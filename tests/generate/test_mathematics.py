@@ -11,8 +11,8 @@ from math import comb, gcd, sqrt
 import pytest
 import sympy as sp
 
-from beam_generate.pipeline import Commission
-from beam_offline.author.mathematics import FAMILIES, Problem, exercises
+from beam_generate.pipeline import ConversationSpec
+from beam_offline.author.mathematics import FAMILIES, MathProblem, exercises
 from beam_offline.author.word_bank import bank, grammar
 from beam_offline.author.world import World
 from beamlib.params import usual_parameters
@@ -32,7 +32,7 @@ def value(text: str) -> float:
     return float(sp.sympify(re.sub(r"(^|\(|- )\*", r"\1", tex.replace(" ", ""))))
 
 
-def drawn(family: str) -> list[Problem]:
+def drawn(family: str) -> list[MathProblem]:
     rng = random.Random(f"checked {family}")
     return [FAMILIES[family](rng) for _ in range(25)]
 
@@ -111,6 +111,6 @@ def test_every_title_has_families_and_every_list_that_they_need() -> None:
 
 
 def test_no_problem_comes_twice() -> None:
-    world = World(Commission(usual_parameters("100K", generation_seed=4, domain="Math")).story())
+    world = World(ConversationSpec(usual_parameters("100K", generation_seed=4, domain="Math")).story())
     found = [one.message for one in islice(exercises(world, random.Random(5)), 300)]
     assert len(set(found)) == 300

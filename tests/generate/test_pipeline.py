@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from beam_generate.casting import Writing
+from beam_generate.casting import GenerationConfig
 from beam_generate.folder import read_turns
-from beam_generate.options import Options, run
+from beam_generate.options import GenerationOptions, run
 from beam_generate.pipeline import (
     DECISIONS,
     JOURNAL,
-    Commission,
+    ConversationSpec,
     finished,
     make_dialogue_of_plan,
     make_plan_stage,
@@ -37,13 +37,13 @@ from beamlib.errors import UserError
 from beamlib.evaluate.run_store import origin
 from beamlib.params import usual_parameters
 
-COMMISSION = Commission(usual_parameters("100K", generation_seed=5, domain="Trip Planning"))
-OFFLINE = Writing()
+COMMISSION = ConversationSpec(usual_parameters("100K", generation_seed=5, domain="Trip Planning"))
+OFFLINE = GenerationConfig()
 
 
-def made(out: Path, commission: Commission = COMMISSION, writing: Writing = OFFLINE) -> Path:
-    folder = commission.begin(out)
-    make_plan_stage(commission, folder, writing)
+def made(out: Path, spec: ConversationSpec = COMMISSION, writing: GenerationConfig = OFFLINE) -> Path:
+    folder = spec.begin(out)
+    make_plan_stage(spec, folder, writing)
     make_question_stage(folder, writing)
     make_dialogue_of_plan(folder, 0, writing)
     make_probe_stage(folder, writing)
@@ -102,9 +102,9 @@ def test_other_numbers_make_the_stages_anew_that_depend_on_them(
     whole: Path, tmp_path: Path, changes: dict[str, object], redone: list[bool]
 ) -> None:
     folder = copied(whole, tmp_path)
-    commission = Commission(usual_parameters("100K", generation_seed=5, domain="Trip Planning", **changes))
-    assert commission.begin(tmp_path) == folder
-    made = [make_plan_stage(commission, folder, OFFLINE), make_question_stage(folder, OFFLINE)]
+    spec = ConversationSpec(usual_parameters("100K", generation_seed=5, domain="Trip Planning", **changes))
+    assert spec.begin(tmp_path) == folder
+    made = [make_plan_stage(spec, folder, OFFLINE), make_question_stage(folder, OFFLINE)]
     assert [*made, make_dialogue_of_plan(folder, 0, OFFLINE)] == redone
     story = read_story(folder)
     plan = read_plan(folder, story)
@@ -114,14 +114,14 @@ def test_other_numbers_make_the_stages_anew_that_depend_on_them(
     most = story.layout.groups * story.layout.questions + 3
     assert all(0.9 * most <= sum(turn.batch == one.number for turn in turns) <= most for one in plan.subplans)
     kinds = [[message.kind for message in turn.messages] for turn in turns]
-    assert max(some.count("answer_ai_question") for some in kinds) == commission.limits.replies
-    assert max(some.count("followup_question") for some in kinds) <= commission.limits.followups
-    assert commission.begin(tmp_path) and not make_dialogue_of_plan(folder, 0, OFFLINE)
+    assert max(some.count("answer_ai_question") for some in kinds) == spec.limits.replies
+    assert max(some.count("followup_question") for some in kinds) <= spec.limits.followups
+    assert spec.begin(tmp_path) and not make_dialogue_of_plan(folder, 0, OFFLINE)
 
 
 def test_a_generation_that_is_ordered_with_other_numbers_has_them(tmp_path: Path) -> None:
     values, settings = {"generation_seed": 5, "workers": 1}, {"followup_limit": 0, "bullets_per_subplan": [22, 23, 25]}
-    run(Options(tmp_path, ["100k"], values=values, settings=settings))
+    run(GenerationOptions(tmp_path, ["100k"], values=values, settings=settings))
     record = json.loads((tmp_path / "100K/1/generation.json").read_text())
     assert record["limits"] == {"recent": 10, "replies": 2, "followups": 0, "reach": "conversation"}
     assert record["layout"] == {"subplans": 5, "bullets": 22, "groups": 10, "questions": 2}
@@ -143,12 +143,12 @@ def test_an_order_that_makes_no_sense_is_one_sentence_before_anything_is_written
     tmp_path: Path, changes: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(UserError, match=re.escape(sentence)):
-        run(Options(**{"out": tmp_path / "out", "sizes": ["100k"], **changes}))
+        run(GenerationOptions(**{"out": tmp_path / "out", "sizes": ["100k"], **changes}))
     assert not (tmp_path / "out").exists()
 
 
 def test_nothing_of_another_conversation_is_overwritten(whole: Path) -> None:
-    other = Commission(COMMISSION.parameters.model_copy(update={"generation_seed": 6}))
+    other = ConversationSpec(COMMISSION.parameters.model_copy(update={"generation_seed": 6}))
     with pytest.raises(UserError, match="another seed") as raised:
         other.begin(whole.parents[1])
     assert str(whole) in str(raised.value)

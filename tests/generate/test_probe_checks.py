@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from beam_generate.probes.checks import CHECKS, examine, examine_all
 from beam_generate.probes.drafts import Draft, Ref, View
 from beam_generate.probes.kinds import ABILITIES
-from beam_generate.probes.wording import Day, content, days, names, numbers, quotations, share, spans, totals
-from beam_generate.shapes import Said, SpokenTurn
+from beam_generate.probes.wording import CalendarDay, content, days, names, numbers, quotations, share, spans, totals
+from beam_generate.shapes import DialogueMessage, DialogueTurn
 from scripted_probes import draft, plan, turns, view
 
 ORDER = "event_ordering"
@@ -151,7 +151,9 @@ def test_statements_rule_each_other_out_in_the_way_of_their_kind(
 ) -> None:
     told = turns()
     for place, text in ((2, first), (8, second)):
-        told[place] = replace(told[place], messages=(Said("user", text, "main_question"), told[place].messages[1]))
+        told[place] = replace(
+            told[place], messages=(DialogueMessage("user", text, "main_question"), told[place].messages[1])
+        )
     fields = draft(CONFLICT).fields | {"contradiction_type": kind}
     rubric = (draft(CONFLICT).rubric[0], *(f"LLM response should mention: {one}" for one in ("this", "that")))
     found = examine(draft(CONFLICT, fields=fields, rubric=(*rubric, draft(CONFLICT).rubric[3])), View([told]))
@@ -194,16 +196,28 @@ def test_what_is_asked_about_does_not_count_as_a_leak() -> None:
 
 
 def test_a_detail_told_elsewhere_is_no_answer_about_the_entity() -> None:
-    rings = SpokenTurn(0, 2, 6, (Said("user", "The rings have a delivery date."), Said("assistant", "Good.")))
+    rings = DialogueTurn(
+        0, 2, 6, (DialogueMessage("user", "The rings have a delivery date."), DialogueMessage("assistant", "Good."))
+    )
     with_rings = View([[*turns(), rings]])
     assert not examine(draft("abstention"), with_rings).dropped
-    both = SpokenTurn(0, 2, 6, (Said("user", "And the rings?"), Said("assistant", "Nora Bell's deliveries are free.")))
+    both = DialogueTurn(
+        0,
+        2,
+        6,
+        (DialogueMessage("user", "And the rings?"), DialogueMessage("assistant", "Nora Bell's deliveries are free.")),
+    )
     assert examine(draft("abstention"), View([[*turns(), both]])).dropped == "abstention_absent"
 
 
 def test_equal_summands_are_added_as_often_as_they_are_told() -> None:
     same = [
-        SpokenTurn(0, batch, 1, (Said("user", f"Part {name} takes 6 hours of 90."), Said("assistant", "Fine.")))
+        DialogueTurn(
+            0,
+            batch,
+            1,
+            (DialogueMessage("user", f"Part {name} takes 6 hours of 90."), DialogueMessage("assistant", "Fine.")),
+        )
         for batch, name in ((1, "A"), (2, "B"))
     ]
     asked = draft(
@@ -256,20 +270,20 @@ def test_days_are_read_in_the_usual_spellings() -> None:
         "2025-03-15, March 15th, 15 March 2024, Sept. 3, 5th of May 2025; not May 12:30, February 31 or March 3rd-ish"
     )
     assert days(text) == [
-        Day(2025, 3, 15),
-        Day(None, 3, 15),
-        Day(2024, 3, 15),
-        Day(None, 9, 3),
-        Day(2025, 5, 5),
-        Day(None, 3, 3),
+        CalendarDay(2025, 3, 15),
+        CalendarDay(None, 3, 15),
+        CalendarDay(2024, 3, 15),
+        CalendarDay(None, 9, 3),
+        CalendarDay(2025, 5, 5),
+        CalendarDay(None, 3, 3),
     ]
-    assert Day(None, 3, 15).agrees(Day(2024, 3, 15))
-    assert not Day(2025, 3, 15).agrees(Day(2024, 3, 15))
+    assert CalendarDay(None, 3, 15).agrees(CalendarDay(2024, 3, 15))
+    assert not CalendarDay(2025, 3, 15).agrees(CalendarDay(2024, 3, 15))
 
 
 @given(st.dates(min_value=date(1990, 1, 1), max_value=date(2090, 1, 1)))
 def test_any_day_is_read_back(day: date) -> None:
-    wanted = Day(day.year, day.month, day.day)
+    wanted = CalendarDay(day.year, day.month, day.day)
     month = calendar.month_name[day.month]
     for text in (day.isoformat(), f"{month} {day.day}, {day.year}", f"{day.day} {month[:3]} {day.year}"):
         assert days(f"It is on {text}.") == [wanted], text
@@ -303,17 +317,17 @@ def test_any_text_is_measured(text: str) -> None:
 @given(st.dates(date(2020, 1, 1), date(2030, 1, 1)), st.integers(1, 900))
 def test_the_span_of_two_days_is_found(first: date, length: int) -> None:
     second = first + timedelta(days=length)
-    found = spans([Day(*first.timetuple()[:3]), Day(*second.timetuple()[:3])])
+    found = spans([CalendarDay(*first.timetuple()[:3]), CalendarDay(*second.timetuple()[:3])])
     assert {Fraction(length), Fraction(length // 7)} <= found
     assert Fraction(length + 1) not in found - {Fraction(length // 7), Fraction(length % 7)} or length < 3
 
 
 def test_spans_take_a_missing_year_from_the_other_day_and_count_whole_months() -> None:
-    assert Fraction(21) in spans([Day(2024, 3, 3), Day(None, 3, 24)])
-    assert Fraction(1) in spans([Day(2024, 1, 31), Day(2024, 3, 1)])
-    assert Fraction(2) in spans([Day(2024, 1, 30), Day(2024, 3, 30)])
-    assert spans([Day(None, 2, 29), Day(2023, 3, 1)]) == set()  # there is no such day in 2023
-    assert spans([Day(2024, 3, 3)]) == set()
+    assert Fraction(21) in spans([CalendarDay(2024, 3, 3), CalendarDay(None, 3, 24)])
+    assert Fraction(1) in spans([CalendarDay(2024, 1, 31), CalendarDay(2024, 3, 1)])
+    assert Fraction(2) in spans([CalendarDay(2024, 1, 30), CalendarDay(2024, 3, 30)])
+    assert spans([CalendarDay(None, 2, 29), CalendarDay(2023, 3, 1)]) == set()  # there is no such day in 2023
+    assert spans([CalendarDay(2024, 3, 3)]) == set()
 
 
 @given(st.lists(st.integers(1, 500), min_size=2, max_size=6, unique=True))

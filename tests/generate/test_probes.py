@@ -18,7 +18,7 @@ from beam_generate.probes.kinds import ABILITIES, KINDS, Ability
 from beam_generate.probes.making import ProbeSet, TooFew, make_probes
 from beam_generate.probes.nuggets import by_rule, tidy
 from beam_generate.probes.selection import deciles, released_deciles, select
-from beam_generate.shapes import Repairs, Said, SpokenTurn
+from beam_generate.shapes import DialogueMessage, DialogueTurn, Repairs
 from beamlib.data import gold
 from beamlib.data.checked_json import Log
 from beamlib.data.probes import SHAPES, parse_questions
@@ -258,7 +258,7 @@ def test_the_turns_of_the_bullets_are_shown_with_global_ids() -> None:
 def test_a_long_turn_is_summarised_and_keeps_its_ids() -> None:
     long = turns()
     told = long[0].messages[0]
-    long[0] = SpokenTurn(0, 1, 1, (told, Said("assistant", "word " * 40_000)))
+    long[0] = DialogueTurn(0, 1, 1, (told, DialogueMessage("assistant", "word " * 40_000)))
     model = Scripted()
     asyncio.run(make_probes(model, story(), [plan()], [long], Repairs(), 1))
     shown = next(prompt for prompt in model.asked if prompt.id == "probe_information_extraction").variables["turns"]
@@ -268,7 +268,7 @@ def test_a_long_turn_is_summarised_and_keeps_its_ids() -> None:
 
 def test_a_summary_that_fails_leaves_the_turn_cut() -> None:
     long = turns()
-    long[0] = SpokenTurn(0, 1, 1, (long[0].messages[0], Said("assistant", "word " * 40_000)))
+    long[0] = DialogueTurn(0, 1, 1, (long[0].messages[0], DialogueMessage("assistant", "word " * 40_000)))
     repairs = Repairs()
     model = Scripted({"dialogue_summary": [ModelError("no", Outcome.FILTERED)]})
     asyncio.run(make_probes(model, story(), [plan()], [long], repairs, 1))

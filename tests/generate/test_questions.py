@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_generate.question_replies import read_questions
-from beam_generate.questions import Asked, _Likeness, divide, make_questions
-from beam_generate.shapes import Question, Repairs, Style
+from beam_generate.questions import UserQuestion, _Likeness, divide, make_questions
+from beam_generate.shapes import MainQuestion, Repairs, Style
 from beamlib.errors import UserError
 from beamlib.llm.model import ModelError, Outcome, Prompt
 from talking_model import TalkingModel, make_plan, make_story
@@ -20,7 +20,7 @@ from talking_model import TalkingModel, make_plan, make_story
 PLAN, STORY = make_plan(), make_story()
 
 
-def ask(model: TalkingModel, repairs: Repairs | None = None, **more: object) -> list[list[Question]]:
+def ask(model: TalkingModel, repairs: Repairs | None = None, **more: object) -> list[list[MainQuestion]]:
     return asyncio.run(make_questions(model, STORY, PLAN, repairs or Repairs(), **more))  # type: ignore[arg-type]
 
 
@@ -172,12 +172,12 @@ def test_a_refused_group_is_left_out_and_a_silent_endpoint_stops_the_run() -> No
     repairs = Repairs()
     first, _ = ask(TalkingModel(lambda prompt, text: refuse(Outcome.REFUSED, prompt, text)), repairs)
     assert [one.bullet for one in first] == [4, 5, 6, 7, 8] and len(repairs.entries) == 4
-    kept: list[Asked] = []
+    kept: list[UserQuestion] = []
     with pytest.raises(ModelError):
         ask(TalkingModel(lambda prompt, text: refuse(Outcome.UNAVAILABLE, prompt, text)), keep=kept.append)
     assert len(kept) == 5
     again = TalkingModel()
-    done = [Asked.from_json(one.to_json()) for one in kept]
+    done = [UserQuestion.from_json(one.to_json()) for one in kept]
     assert ask(again, done=done) == ask(TalkingModel())
     assert again.calls == {"questions_general": 1}
 

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from beam_generate.pipeline import Commission
+from beam_generate.pipeline import ConversationSpec
 from beam_offline.author.author import OfflineAuthor
 from beam_offline.author.grammar import articles
 from beam_offline.author.script import PlanScript, Step
@@ -31,7 +31,9 @@ _CROOKED = {
 
 @cache
 def script(domain: str, seed: int) -> PlanScript:
-    return OfflineAuthor(Commission(usual_parameters("100K", generation_seed=seed, domain=domain)).story()).script(0)
+    return OfflineAuthor(
+        ConversationSpec(usual_parameters("100K", generation_seed=seed, domain=domain)).story()
+    ).script(0)
 
 
 def messages(domain: str) -> list[tuple[Step, str]]:

@@ -8,13 +8,13 @@ from beamlib.data.model import Conversation
 from beamlib.errors import UserError
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, passage_tokens
 from beamlib.memory.full_context import FullContext
-from beamlib.memory.protocol import Recollection, passage
+from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.text import count_tokens
 
 LEAST = LEAST_TOKENS + JOINT_TOKENS
 
 
-def _recalled(conversation: Conversation, window: int, reserve: int = 0) -> Recollection:
+def _recalled(conversation: Conversation, window: int, reserve: int = 0) -> RetrievedContext:
     memory = FullContext(window, reserve)
     memory.ingest(conversation)
     return memory.recall("anything?")
@@ -89,7 +89,7 @@ def test_a_new_conversation_replaces_the_old(
     memory.ingest(make_conversation([[("only this", "yes")]]))
     assert memory.recall("?").message_ids == (0, 1)
     memory.ingest(make_conversation([]))
-    assert memory.recall("?") == Recollection("")
+    assert memory.recall("?") == RetrievedContext("")
 
 
 def test_a_window_without_room_is_refused() -> None:

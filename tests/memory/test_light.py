@@ -7,7 +7,7 @@ from beamlib.data.model import Conversation
 from beamlib.errors import UserError
 from beamlib.llm.model import ModelError
 from beamlib.memory.light import Light, LightSettings
-from beamlib.memory.protocol import Recollection, passage
+from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.text import count_tokens
 
 QUESTIONS = ["What is the sourdough starter called?", "Who delivers the flour, and when?", "What colour is the sign?"]
@@ -229,7 +229,7 @@ def test_shows_what_it_holds(light: Light, bakery: Conversation) -> None:
 def test_an_empty_conversation_is_recalled_as_nothing(make_conversation: Any, make_model: Any) -> None:
     light = Light(make_model(), SETTINGS)
     light.ingest(make_conversation([]))
-    assert light.recall("anything") == Recollection("")
+    assert light.recall("anything") == RetrievedContext("")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from beamlib.data.model import Conversation
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
-from beamlib.memory import Light, LightSettings, Recollection
+from beamlib.memory import Light, LightSettings, RetrievedContext
 
 SETTINGS = LightSettings(k=3, working_pairs=2)
 QUESTIONS = ["What is the starter called?", "Who delivers the flour?", "What colour is the sign?"]
@@ -98,7 +98,7 @@ def test_a_failed_filter_call_fails_its_question_alone(bakery: Conversation, mak
     light = Light(make_model(scratchpad_filter=fails), SETTINGS)
     light.ingest(bakery)
     first, second, third = light.recall_all(QUESTIONS)
-    assert isinstance(first, Recollection) and isinstance(third, Recollection)
+    assert isinstance(first, RetrievedContext) and isinstance(third, RetrievedContext)
     assert isinstance(second, ModelError)
     assert str(second) == "scratchpad_filter for the question 'Who delivers the flour?': FAIL: overloaded"
     with pytest.raises(ModelError, match="FAIL: overloaded"):

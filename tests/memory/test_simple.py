@@ -7,14 +7,14 @@ import pytest
 from beamlib.data.model import Conversation, Probe
 from beamlib.evaluate.answering import Oracle
 from beamlib.memory.full_context import NoMemory
-from beamlib.memory.protocol import Recollection, passage
+from beamlib.memory.protocol import RetrievedContext, passage
 
 
 def test_none_recalls_nothing(bakery: Conversation) -> None:
     memory = NoMemory()
     memory.ingest(bakery)
     assert memory.name == "none"
-    assert memory.recall("What is the starter called?") == Recollection("")
+    assert memory.recall("What is the starter called?") == RetrievedContext("")
 
 
 def asked(probe_id: str) -> Probe:
@@ -28,7 +28,7 @@ def test_oracle_recalls_the_cited_pairs_in_conversation_order(bakery: Conversati
     assert recollection.message_ids == (2, 3, 8, 9)
     assert recollection.parts == {"evidence": (2, 3, 8, 9)}
     assert recollection.context == "\n\n".join(passage(bakery.pairs[i]).text for i in (1, 4))
-    assert memory.recall_for(asked("who?")) == memory.recall_for(asked("not named")) == Recollection("")
+    assert memory.recall_for(asked("who?")) == memory.recall_for(asked("not named")) == RetrievedContext("")
 
 
 def test_oracle_refuses_evidence_that_is_not_there(bakery: Conversation) -> None:

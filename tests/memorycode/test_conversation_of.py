@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_memorycode.conversation import conversation_of
-from beam_memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
+from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_memorycode.loading import load_dialogues
 from beam_offline import OfflineModel
 from beamlib.data.model import Conversation
 from beamlib.errors import UserError
 from beamlib.memory import FullContext, Light, LightSettings, Memory, Rag
 
-PEOPLE = Context("Ruth", "Björn", "Halden Works")
+PEOPLE = Setting("Ruth", "Björn", "Halden Works")
 NAMED = re.compile(r"\s*(Ruth|Björn)\s*:")
 
 

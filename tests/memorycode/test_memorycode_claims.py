@@ -13,10 +13,10 @@ from beam_claims.engine import STATUSES, ClaimResult, markdown
 from beam_claims.values import rounded
 from beam_memorycode.claims import audit_memorycode, declared, on_outputs
 from beam_memorycode.claims.on_evidence import Evidence
-from beam_memorycode.loading import Item, load_dialogues
+from beam_memorycode.loading import LoadedDialogue, load_dialogues
 from beam_memorycode.outputs import find_outputs
 from beam_memorycode.published import Published, table
-from beam_memorycode.rules import Verdict
+from beam_memorycode.rules import RuleVerdict
 from beam_memorycode.scored import score_model
 from beamlib.errors import UserError
 
@@ -29,7 +29,7 @@ def alone() -> dict[str, ClaimResult]:
 
 
 @pytest.fixture(scope="module")
-def items(memorycode_data: Path) -> list[Item]:
+def items(memorycode_data: Path) -> list[LoadedDialogue]:
     return load_dialogues(memorycode_data)
 
 
@@ -97,7 +97,7 @@ def test_another_value_moves_the_claims_that_rest_on_it(alone: dict[str, ClaimRe
         audit_memorycode(replaced={"table9": tokens})
 
 
-def test_dialogues_decide_their_claims(items: list[Item], alone: dict[str, ClaimResult]) -> None:
+def test_dialogues_decide_their_claims(items: list[LoadedDialogue], alone: dict[str, ClaimResult]) -> None:
     found = {result.id: result for result in audit_memorycode(items)}
     for claim in declared():
         expected = "cannot be checked" if claim["basis"] == "outputs" else claim["status"]
@@ -115,7 +115,7 @@ def test_dialogues_decide_their_claims(items: list[Item], alone: dict[str, Claim
     assert "cannot be checked" in markdown(list(found.values()))
 
 
-def test_a_part_of_the_set_decides_nothing(items: list[Item]) -> None:
+def test_a_part_of_the_set_decides_nothing(items: list[LoadedDialogue]) -> None:
     part = {result.id: result for result in audit_memorycode(items[:100])}
     assert {result.status for result in part.values() if result.source in ("templates", "outputs")} == {
         "cannot be checked"
@@ -124,7 +124,7 @@ def test_a_part_of_the_set_decides_nothing(items: list[Item]) -> None:
 
 
 @pytest.fixture(scope="module")
-def evidence_of_six(items: list[Item], memorycode_data: Path) -> Evidence:
+def evidence_of_six(items: list[LoadedDialogue], memorycode_data: Path) -> Evidence:
     """GPT-4o on the first two dialogues of 3, 10 and 20 sessions, and Table 4 as these six would have it."""
     six = [item for item in items if item.dialogue.id in {61, 62, 151, 152, 211, 212}]
     model = score_model("gpt-4o", find_outputs(memorycode_data)["gpt-4o"], six)
@@ -182,7 +182,7 @@ def test_outputs_decide_what_is_said_of_scores(evidence_of_six: Evidence) -> Non
     expected = round(float((shares[True] - shares[False]).mean()), 3)
     assert on_outputs.rank_stable(data, "", "GPT-4o").recomputed["all"][0] == expected
     worse = tuple(
-        replace(answer, verdicts=tuple(Verdict.FAIL for _ in answer.verdicts))
+        replace(answer, verdicts=tuple(RuleVerdict.FAIL for _ in answer.verdicts))
         if answer.setup == "history" and len(model.dialogues[answer.dialogue_id].sessions) == 3
         else answer
         for answer in model.answers

@@ -15,17 +15,17 @@ import pytest
 from beam_memorycode import bounded_files as reading
 from beam_memorycode import outputs as outputs_module
 from beam_memorycode.averages import ORDERS, summarise
-from beam_memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
+from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_memorycode.gold import DialogueRules, Rule
 from beam_memorycode.loading import (
-    Item,
+    LoadedDialogue,
     load_dialogue,
     load_dialogues,
     write_dialogue,
 )
-from beam_memorycode.ordering import RunOrder, fulfil
+from beam_memorycode.ordering import RunOptions, run_setups
 from beam_memorycode.outputs import Outputs, find_outputs, outputs_in, read_outputs, write_outputs
-from beam_memorycode.rules import Verdict
+from beam_memorycode.rules import RuleVerdict
 from beam_memorycode.scoring import RELEASED, VARIANTS, score_outputs
 from beam_memorycode.tally import tally, tally_text
 from beamlib.errors import UserError
@@ -35,7 +35,7 @@ SOME = (10, 40, 70, 108, 190, 220, 310)
 MODEL = "gpt-4o"
 
 
-def one_dialogue() -> Item:
+def one_dialogue() -> LoadedDialogue:
     first = Session(
         (Topic("filler-add", "the canteen"), Topic("instruction-add", "always start function names with 'x_'")),
         (Mention(6, 3),),
@@ -56,8 +56,8 @@ def one_dialogue() -> Item:
         text="Ann: Docstrings, and 'z_'.\n\nBen: Yes.",
     )
     start, docs = Rule("function", "^z_.*"), Rule("function docstring", True)
-    dialogue = Dialogue(5, Context("Ann", "Ben", "Firm"), (first, second, third), ("function that adds", "b", "c"))
-    return Item(dialogue, DialogueRules(5, ((Rule("function", "^x_.*"),), (), (docs, start)), (start, docs)))
+    dialogue = Dialogue(5, Setting("Ann", "Ben", "Firm"), (first, second, third), ("function that adds", "b", "c"))
+    return LoadedDialogue(dialogue, DialogueRules(5, ((Rule("function", "^x_.*"),), (), (docs, start)), (start, docs)))
 
 
 GOOD = "```python\ndef z_add(a):\n    'Adds.'\n```"
@@ -100,7 +100,7 @@ def test_the_three_steps_of_averaging_by_hand(folder):
 def test_orders_differ_where_dialogues_differ_in_length():
     item = one_dialogue()
     other = replace(item.dialogue, id=6, sessions=item.dialogue.sessions[2:])
-    short = Item(other, DialogueRules(6, item.rules.sessions[2:], item.rules.history))
+    short = LoadedDialogue(other, DialogueRules(6, item.rules.sessions[2:], item.rules.history))
     outputs = {5: OUTPUTS, 6: Outputs(6, session=((GOOD, GOOD),))}
     items = [item, short]
     scored = score_outputs(items, outputs)
@@ -118,7 +118,7 @@ def test_fifteen_sessions_are_short(sessions, column):
     item = one_dialogue()
     dialogue = replace(item.dialogue, sessions=item.dialogue.sessions[1:2] * sessions)
     rules = replace(item.rules, sessions=((),) * sessions)
-    scored = score_outputs([Item(dialogue, rules)], {5: Outputs(5, history=OUTPUTS.history)})
+    scored = score_outputs([LoadedDialogue(dialogue, rules)], {5: Outputs(5, history=OUTPUTS.history)})
     found = summarise(scored, [dialogue])
     assert {name: cell.n for name, cell in found.items() if cell.n} == {column: 1}
 
@@ -196,7 +196,7 @@ def test_a_dialogue_without_output_is_named_and_not_counted(clone, tmp_path):
 
 def test_answers_of_the_stand_in_are_called_that(folder, tmp_path):
     own = tmp_path.with_name(f"{tmp_path.name}-own")  # never below the data
-    fulfil(RunOrder(data=folder, folder=own, setups=("history",), quiet=True))
+    run_setups(RunOptions(data=folder, folder=own, setups=("history",), quiet=True))
     found = tally(folder, own / "memorycode" / "outputs" / "offline")
     assert found.notes == (f"Answers: {OFFLINE_NAME}.",)
     assert OFFLINE_NAME in tally_text("offline", found)
@@ -215,7 +215,7 @@ def test_a_changed_rule_changes_affected_answers_and_no_other(clone):
                 continue
             mutated = Rule(rule.kind, "^never_such_a_name_.*")
             history = (*item.rules.history[:number], mutated, *item.rules.history[number + 1 :])
-            after = score_outputs([Item(item.dialogue, replace(item.rules, history=history))], outputs)
+            after = score_outputs([LoadedDialogue(item.dialogue, replace(item.rules, history=history))], outputs)
             mine = [answer for answer in before if answer.dialogue_id == item.dialogue.id]
             for was, now in zip(mine, after, strict=True):
                 if was.setup != "history":
@@ -223,10 +223,10 @@ def test_a_changed_rule_changes_affected_answers_and_no_other(clone):
                     continue
                 assert was.verdicts[:number] == now.verdicts[:number]
                 assert was.verdicts[number + 1 :] == now.verdicts[number + 1 :]
-                expected = Verdict.FAIL if was.verdicts[number] is Verdict.PASS else was.verdicts[number]
+                expected = RuleVerdict.FAIL if was.verdicts[number] is RuleVerdict.PASS else was.verdicts[number]
                 assert now.verdicts[number] is expected
-                changed += was.verdicts[number] is Verdict.PASS
-                assert (was.score_by(RELEASED) != now.score_by(RELEASED)) == (was.verdicts[number] is Verdict.PASS)
+                changed += was.verdicts[number] is RuleVerdict.PASS
+                assert (was.score_by(RELEASED) != now.score_by(RELEASED)) == (was.verdicts[number] is RuleVerdict.PASS)
     assert changed > 10
 
 

@@ -22,8 +22,16 @@ from hypothesis import strategies as st
 
 from beam_memorycode.agenda import conversation_variables, describe_meeting, read_agenda, read_meeting
 from beam_memorycode.conversing import check_conversation, conversation_prompt, hold_conversations, read_turns
-from beam_memorycode.dialogues import SESSION_COUNTS, Context, Dialogue, Session, Topic
-from beam_memorycode.generating import CALLS, DATASET, RECORD, TOPICS, Order, fulfil, wanted_dialogues
+from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue, Session, Setting, Topic
+from beam_memorycode.generating import (
+    CALLS,
+    DATASET,
+    RECORD,
+    TOPICS,
+    GenerateOptions,
+    generate_dialogues,
+    wanted_dialogues,
+)
 from beam_memorycode.loading import load_dialogues
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
 from beam_memorycode.templates import draw_template
@@ -35,7 +43,7 @@ from beamlib.llm.prompts import prompt_file
 from scripted_server import ScriptedServer, body_text
 from served_author import models_file
 
-WHO = Context("Ada", "Grace", "Acme")
+WHO = Setting("Ada", "Grace", "Acme")
 
 
 def _template(sessions: int, number: int = 1, name: str = "released") -> Dialogue:
@@ -199,12 +207,12 @@ def _bytes(folder: Path) -> dict[str, str]:
 
 
 def test_the_same_order_gives_the_same_bytes_and_loads(tmp_path: Path) -> None:
-    order = Order(tmp_path / "one", counts=(1, 3, 5), per_count=2)
-    found = fulfil(order)
+    order = GenerateOptions(tmp_path / "one", counts=(1, 3, 5), per_count=2)
+    found = generate_dialogues(order)
     assert found.written == (1, 2, 3, 4, 5, 6)
-    fulfil(replace(order, out=tmp_path / "two"))
+    generate_dialogues(replace(order, out=tmp_path / "two"))
     assert _bytes(tmp_path / "one") == _bytes(tmp_path / "two")
-    fulfil(replace(order, out=tmp_path / "three", seed=8))
+    generate_dialogues(replace(order, out=tmp_path / "three", seed=8))
     assert not set(_bytes(tmp_path / "one").values()) & set(_bytes(tmp_path / "three").values()) - {
         _bytes(tmp_path / "one")[TOPICS]
     }
@@ -215,33 +223,33 @@ def test_the_same_order_gives_the_same_bytes_and_loads(tmp_path: Path) -> None:
 
 
 def test_a_dialogue_does_not_depend_on_how_many_are_generated(tmp_path: Path) -> None:
-    fulfil(Order(tmp_path / "few", counts=(4,)))
-    fulfil(Order(tmp_path / "many", counts=(2, 4), per_count=3))
+    generate_dialogues(GenerateOptions(tmp_path / "few", counts=(4,)))
+    generate_dialogues(GenerateOptions(tmp_path / "many", counts=(2, 4), per_count=3))
     few, many = (load_dialogues(tmp_path / name) for name in ("few", "many"))
     alone, among = few[0].dialogue, many[3].dialogue
     assert (alone.sessions, alone.context, alone.queries) == (among.sessions, among.context, among.queries)
 
 
 def test_ids_are_numbered_as_published() -> None:
-    wanted = wanted_dialogues(Order(Path(), per_count=30))
+    wanted = wanted_dialogues(GenerateOptions(Path(), per_count=30))
     assert [one.id for one in wanted] == list(range(1, 361))
     assert (wanted[209].sessions, wanted[210].sessions) == (15, 20)
 
 
 def test_a_finished_dialogue_is_not_written_again_and_a_missing_one_is(tmp_path: Path) -> None:
-    order = Order(tmp_path, counts=(1, 2, 3))
-    fulfil(order)
+    order = GenerateOptions(tmp_path, counts=(1, 2, 3))
+    generate_dialogues(order)
     before = _bytes(tmp_path)
     kept, lost = (tmp_path / DATASET / f"dialogue_{number}.json" for number in (1, 2))
     stamp = kept.stat().st_mtime_ns
     lost.unlink()
-    again = fulfil(order)
+    again = generate_dialogues(order)
     assert (again.written, again.there) == ((2,), (1, 3))
     assert kept.stat().st_mtime_ns == stamp
     assert _bytes(tmp_path) == before
     kept.write_text(kept.read_text() + "\n")
     with pytest.raises(UserError, match=r"dialogue_1\.json: changed since it was generated"):
-        fulfil(order)
+        generate_dialogues(order)
 
 
 @pytest.mark.parametrize(
@@ -261,29 +269,29 @@ def test_a_mistake_in_the_order_shows_before_anything_is_written(
     tmp_path: Path, changes: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(UserError, match=re.escape(says)):
-        fulfil(replace(Order(tmp_path / "out", counts=(1,)), **changes))
+        generate_dialogues(replace(GenerateOptions(tmp_path / "out", counts=(1,)), **changes))
     assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
-    order = Order(tmp_path / "out", counts=(1,))
-    fulfil(order)
+    order = GenerateOptions(tmp_path / "out", counts=(1,))
+    generate_dialogues(order)
     before = _bytes(order.out)
     with pytest.raises(UserError, match=r"holds another order .*seed is 7 there and 8 now"):
-        fulfil(replace(order, seed=8))
+        generate_dialogues(replace(order, seed=8))
     assert _bytes(order.out) == before
     (order.out / RECORD).write_text("[]")
     with pytest.raises(UserError, match="not the record of a generation"):
-        fulfil(order)
+        generate_dialogues(order)
     (order.out / RECORD).unlink()
     with pytest.raises(UserError, match=r"dialogue_1\.json was not generated here"):
-        fulfil(order)
+        generate_dialogues(order)
 
 
 class _Speaker:
     """The offline writer behind a server: it knows each prompt of an order by its text, and spoils first replies."""
 
-    def __init__(self, order: Order, spoilt: int = 0) -> None:
+    def __init__(self, order: GenerateOptions, spoilt: int = 0) -> None:
         self.spoilt = spoilt
         self.prompts: dict[str, Prompt] = {}
         self.asked: Counter[str] = Counter()
@@ -310,22 +318,22 @@ class _Speaker:
         return spoils[len(known) % 3](written)
 
 
-ORDER = Order(Path(), counts=(1, 2, 3), per_count=2)
+ORDER = GenerateOptions(Path(), counts=(1, 2, 3), per_count=2)
 
 
-def _served(tmp_path: Path, server: ScriptedServer, **fields: Any) -> Order:
+def _served(tmp_path: Path, server: ScriptedServer, **fields: Any) -> GenerateOptions:
     models = models_file(tmp_path / "models.json", server.base_url, **fields)
     return replace(ORDER, out=tmp_path / "served", models=models, yes=True)
 
 
 def test_a_server_that_spoils_every_first_and_second_reply_changes_no_byte(tmp_path: Path) -> None:
-    fulfil(replace(ORDER, out=tmp_path / "offline"))
+    generate_dialogues(replace(ORDER, out=tmp_path / "offline"))
     with ScriptedServer(_Speaker(ORDER, spoilt=2)) as server:
         order = _served(tmp_path, server)
-        assert len(fulfil(order).written) == 6
+        assert len(generate_dialogues(order).written) == 6
         assert server.repeated() == []
         asked = len(server.requests)
-        assert fulfil(order).written == ()
+        assert generate_dialogues(order).written == ()
         assert len(server.requests) == asked
     offline, served = (_bytes(tmp_path / name) for name in ("offline", "served"))
     assert {name: value for name, value in offline.items() if name != RECORD} == {
@@ -333,7 +341,7 @@ def test_a_server_that_spoils_every_first_and_second_reply_changes_no_byte(tmp_p
     }
     # Replayed from the calls alone: nobody listens any more.
     shutil.rmtree(order.out / DATASET)
-    fulfil(replace(order, calls="replay", yes=False))
+    generate_dialogues(replace(order, calls="replay", yes=False))
     assert _bytes(order.out) == served
 
 
@@ -347,14 +355,14 @@ def test_a_reply_that_fails_three_times_leaves_its_dialogue_unwritten_with_the_r
     with ScriptedServer(reply) as server:
         order = _served(tmp_path, server)
         with pytest.raises(UserError) as found:
-            fulfil(order)
+            generate_dialogues(order)
         assert "1 of 6 dialogues are not written" in str(found.value)
         assert "dialogue 1, session 1 of 1: unreadable reply: asked 3 times" in str(found.value)
         complaints = [body_text(one.body).count("could not be used") for one in server.requests]
         assert sorted(complaints)[-3:] == [0, 1, 1]
     assert sorted(path.name for path in (order.out / DATASET).iterdir()) == [f"dialogue_{n}.json" for n in range(2, 7)]
     with ScriptedServer(_Speaker(ORDER), port=server.port) as server:
-        assert fulfil(replace(order, calls="refresh")).written == (1,)
+        assert generate_dialogues(replace(order, calls="refresh")).written == (1,)
         assert len(server.requests) == 1
 
 
@@ -362,7 +370,7 @@ def test_nothing_is_called_before_yes(tmp_path: Path, capsys: pytest.CaptureFixt
     with ScriptedServer(_Speaker(ORDER)) as server:
         order = replace(_served(tmp_path, server), yes=False)
         with pytest.raises(UserError, match="nothing was called: add --yes"):
-            fulfil(order)
+            generate_dialogues(order)
         assert server.requests == []
     assert "about 12 calls for 6 dialogue(s)" in capsys.readouterr().out
     assert not order.out.exists()
@@ -385,11 +393,11 @@ def test_a_killed_generation_goes_on_and_pays_nothing_twice(tmp_path: Path) -> N
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         assert not list((out / DATASET).glob("*")) and json.loads((out / RECORD).read_text())["dialogues"] == []
-        found = fulfil(replace(order, out=out, models=models, yes=True))
+        found = generate_dialogues(replace(order, out=out, models=models, yes=True))
         assert found.written == (1, 2)
         assert len(server.repeated()) <= 4  # answers that were in the air when the process died
         assert len(server.requests) <= 25 + 8
-    fulfil(replace(order, out=tmp_path / "offline"))
+    generate_dialogues(replace(order, out=tmp_path / "offline"))
     for number in (1, 2):
         name = f"{DATASET}/dialogue_{number}.json"
         assert (out / name).read_bytes() == (tmp_path / "offline" / name).read_bytes()

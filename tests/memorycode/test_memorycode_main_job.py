@@ -14,7 +14,7 @@ from beam_memorycode.suite import MemoryCode, find_dialogues, of_run
 from beam_memorycode.tally import tally
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of
-from beamlib.evaluate.calling import part_of, recording_command, resolved
+from beamlib.evaluate.calling import recording_command, resolved, run_subdir
 from beamlib.evaluate.publish import keep_settings
 from beamlib.evaluate.run_store import answers_key, judgements_key
 from beamlib.llm.model import OFFLINE_NAME
@@ -165,5 +165,5 @@ def test_a_published_run_does_not_name_the_folder(repo_root: Path, tmp_path: Pat
     models = str(repo_root / "params/models.yaml")
     parameters = beam(repo_root, tmp_path, "/dialogues").model_copy(update={"models": models})
     keep_settings(resolved(parameters))
-    kept = json.loads((tmp_path / "run" / part_of(parameters) / "parameters.json").read_text())
+    kept = json.loads((tmp_path / "run" / run_subdir(parameters) / "parameters.json").read_text())
     assert "memorycode" not in kept and kept["authors"] == ""

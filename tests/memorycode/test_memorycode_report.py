@@ -13,7 +13,7 @@ import pytest
 from matplotlib.container import BarContainer
 
 from beam_memorycode import figures
-from beam_memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
+from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_memorycode.frames import (
     count_frame,
     form_of,
@@ -25,7 +25,7 @@ from beam_memorycode.frames import (
     verdict_frame,
 )
 from beam_memorycode.gold import DialogueRules, Rule
-from beam_memorycode.loading import Item, load_dialogues
+from beam_memorycode.loading import LoadedDialogue, load_dialogues
 from beam_memorycode.outputs import Outputs, find_outputs
 from beam_memorycode.published import ROWS, Published, row_of, table
 from beam_memorycode.scored import ScoredModel, is_published, score_model, sort_models
@@ -37,7 +37,7 @@ from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.figures import save_figure
 from beamlib.scoring.intervals import mean_interval
 
-CONTEXT = Context("Ada", "Ben", "Acme")
+CONTEXT = Setting("Ada", "Ben", "Acme")
 QUERY = "function that adds two numbers"
 PREFIX = {0: Rule("function", "^a_.*"), 1: Rule("function", "^b_.*")}
 DOCSTRING = Rule("function docstring", True)
@@ -55,13 +55,13 @@ def session(*mentions: tuple[int, int]) -> Session:
     return Session(topics, tuple(Mention(*one) for one in mentions), (QUERY,) * len(mentions), "short", None, "Ada: hi")
 
 
-def item(number: int, answers: list[str | None], update: bool) -> tuple[Item, Outputs]:
+def item(number: int, answers: list[str | None], update: bool) -> tuple[LoadedDialogue, Outputs]:
     """A dialogue of two sessions: instruction 6 (a prefix, updated or not), then 23 and 15; history answers given."""
     first, last = session((6, 0)), session((23, 0), (15, 0), *([(6, 1)] if update else []))
     rules = ((PREFIX[0],), (DOCSTRING, ARGUMENT, *([PREFIX[1]] if update else [])))
     dialogue = Dialogue(number, CONTEXT, (first, last), tuple(f"{QUERY} {place}" for place in range(len(answers))))
     history = (PREFIX[int(update)], DOCSTRING, ARGUMENT)
-    return Item(dialogue, DialogueRules(number, rules, history)), Outputs(number, history=tuple(answers))
+    return LoadedDialogue(dialogue, DialogueRules(number, rules, history)), Outputs(number, history=tuple(answers))
 
 
 def small(name: str = "gpt-4o", **changed: bool) -> ScoredModel:

@@ -24,14 +24,14 @@ from beam_memorycode.parsing import (
     parse,
     python_blocks,
 )
-from beam_memorycode.rules import Verdict, matcher, verdict
+from beam_memorycode.rules import RuleVerdict, matcher, verdict
 from beam_memorycode.scoring import Scorer
 from beamlib.errors import UserError
 
-PASS, FAIL, ABSENT = Verdict.PASS, Verdict.FAIL, Verdict.ABSENT
+PASS, FAIL, ABSENT = RuleVerdict.PASS, RuleVerdict.FAIL, RuleVerdict.ABSENT
 
 
-def judged(code: str, kind: str, condition: object, **variant: bool) -> Verdict:
+def judged(code: str, kind: str, condition: object, **variant: bool) -> RuleVerdict:
     return verdict(Rule(kind, condition), objects(parse(code), code), **variant)  # type: ignore[arg-type]
 
 

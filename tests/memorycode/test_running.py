@@ -16,18 +16,18 @@ import pytest
 import yaml
 
 from beam_memorycode import output_store as keeping
-from beam_memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
+from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_memorycode.evaluating import Ran, chosen, estimate_all, run_all
-from beam_memorycode.ordering import RunOrder, fulfil
+from beam_memorycode.ordering import RunOptions, run_setups
 from beam_memorycode.output_store import OutputFolder, read_manifest
 from beam_memorycode.outputs import Outputs, read_outputs, write_outputs
 from beam_memorycode.running import PART, run_dialogue, run_shared
 from beam_memorycode.setups import MEMORIES, SETUPS, Setup
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import open_roster, resolved
+from beamlib.evaluate.calling import open_models, resolved
 from beamlib.evaluate.records import Answer as Record
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Outcome, Prompt
-from beamlib.llm.roles import Roster
+from beamlib.llm.roles import ModelRoles
 from beamlib.params import RunParameters, load_parameters
 from scripted_server import Answer, ScriptedServer, body_text, error_body
 from steady_replies import steady_reply
@@ -60,7 +60,7 @@ def dialogue(number: int, *, sessions: int = 2, texts: bool = True) -> Dialogue:
                 text="\n\n".join(lines) if texts else None,
             )
         )
-    return Dialogue(number, Context("Ruth", "Björn", "Halden"), tuple(made), ("function over graphs", REFUSED))
+    return Dialogue(number, Setting("Ruth", "Björn", "Halden"), tuple(made), ("function over graphs", REFUSED))
 
 
 DIALOGUES = [dialogue(1), dialogue(2), dialogue(3, texts=False)]
@@ -118,7 +118,7 @@ def test_a_memory_sees_the_talk_and_the_question_and_nothing_else(repo_root: Pat
     marked = Dialogue(
         1, one.context, (Session(secret, (), ("CANARY query",), "short", 17, one.sessions[0].text),), one.queries
     )
-    run_dialogue(marked, ["own"], given, Roster.of(Counted()))
+    run_dialogue(marked, ["own"], given, ModelRoles.of(Counted()))
     conversation, *questions = json.loads((tmp_path / "seen").read_text())
     assert "CANARY" not in conversation + "".join(questions)
     assert "number 1" in conversation
@@ -129,7 +129,7 @@ def test_a_memory_sees_the_talk_and_the_question_and_nothing_else(repo_root: Pat
 
 def test_a_failed_call_is_no_answer_and_has_its_reason(repo_root: Path, tmp_path: Path) -> None:
     given = resolved(parameters(repo_root, tmp_path))
-    answers = run_dialogue(dialogue(1), ["history", "rag"], given, Roster.of(Counted(fails=REFUSED)))
+    answers = run_dialogue(dialogue(1), ["history", "rag"], given, ModelRoles.of(Counted(fails=REFUSED)))
     for setup in ("history", "rag"):
         fine, failed = answers[setup]
         assert (fine.text is not None, fine.unscored) == (True, None)
@@ -139,7 +139,7 @@ def test_a_failed_call_is_no_answer_and_has_its_reason(repo_root: Path, tmp_path
 def test_light_reads_a_dialogue_once_and_filters_for_every_query(repo_root: Path, tmp_path: Path) -> None:
     memory, reader = Counted(), Counted()
     given = resolved(parameters(repo_root, tmp_path))
-    run_dialogue(dialogue(1), ["light"], given, Roster(reader, memory, memory, memory, memory))
+    run_dialogue(dialogue(1), ["light"], given, ModelRoles(reader, memory, memory, memory, memory))
     steps = [prompt.id for prompt in memory.prompts]
     assert steps.count("episodic_keys") == steps.count("scratchpad_notes") == 3  # one per pair
     assert [prompt.id for prompt in reader.prompts] == ["memorycode_recalled"] * 2
@@ -342,11 +342,11 @@ def test_nothing_is_called_without_a_yes(repo_root: Path, memorycode_data: Path,
         given = parameters(repo_root, tmp_path / "run", models=str(models), confirm_cost=False)
         with pytest.raises(UserError, match="nothing is called before confirm_cost"):
             run_all(DIALOGUES, ["chain"], given, quiet=True)
-        order = RunOrder(
+        order = RunOptions(
             memorycode_data, tmp_path / "other", ["alone"], models=str(models), conversations=1, quiet=True
         )
         with pytest.raises(UserError, match="nothing was called: add --yes"):
-            fulfil(order)
+            run_setups(order)
         assert "memorycode_alone" in capsys.readouterr().out
         assert not server.requests
 
@@ -365,16 +365,16 @@ def ask_all(root: Path, run: Path, models: str) -> list[list[str | None]]:
     given = resolved(parameters(root, run, models=models))
     texts = []
     for number in (1, 2, 3):
-        with open_roster(given, f"dialogue_{number}", suite=PART) as roster:
+        with open_models(given, f"dialogue_{number}", suite=PART) as roster:
             answers = run_dialogue(dialogue(number, sessions=3), ["session", "history"], given, roster)
         texts += [[answer.text for answer in found] for found in answers.values()]
     return texts
 
 
 def test_a_killed_run_goes_on_and_pays_no_call_twice(repo_root: Path, tmp_path: Path) -> None:
-    lanes = 2
+    max_concurrency = 2
     with ScriptedServer(reply, latency=0.05) as server:
-        models = models_file(server, tmp_path / "models.yaml", concurrency=lanes)
+        models = models_file(server, tmp_path / "models.yaml", concurrency=max_concurrency)
         places = {"tests": str(repo_root / "tests"), "here": str(Path(__file__).parent), "root": str(repo_root)}
         program = PROGRAM.format(run=str(tmp_path / "run"), models=str(models), **places)
         environment = {**os.environ, "PYTHONPATH": f"{repo_root}{os.pathsep}{repo_root / 'packages'}"}
@@ -388,7 +388,9 @@ def test_a_killed_run_goes_on_and_pays_no_call_twice(repo_root: Path, tmp_path: 
         texts = ask_all(repo_root, tmp_path / "run", str(models))
         assert [len(found) for found in texts] == [4, 2] * 3
         assert sum(text is None for found in texts for text in found) == 3  # what the endpoint refuses
-        assert len(server.requests) <= 3 * (4 + 2) + lanes  # what was in flight at the kill had no one to receive it
+        assert (
+            len(server.requests) <= 3 * (4 + 2) + max_concurrency
+        )  # what was in flight at the kill had no one to receive it
         held = len(server.requests)
         assert ask_all(repo_root, tmp_path / "run", str(models)) == texts
         assert len(server.requests) == held
@@ -414,8 +416,10 @@ def test_threads_that_come_at_once_share_one_event_loop() -> None:
 
 
 def test_an_order_is_fulfilled_by_the_stand_in(memorycode_data: Path, tmp_path: Path, capsys: Any) -> None:
-    order = RunOrder(memorycode_data, tmp_path, ["chain", "none"], conversations=1, settings={"workers": 1}, quiet=True)
-    ran = fulfil(order)
+    order = RunOptions(
+        memorycode_data, tmp_path, ["chain", "none"], conversations=1, settings={"workers": 1}, quiet=True
+    )
+    ran = run_setups(order)
     said = capsys.readouterr().out
     assert OFFLINE_NAME in said
     assert "12 of 360 dialogues" in said
@@ -440,5 +444,5 @@ def test_an_order_is_fulfilled_by_the_stand_in(memorycode_data: Path, tmp_path: 
 )
 def test_an_order_that_cannot_be_meant_is_one_sentence(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=re.escape(message)) as raised:
-        fulfil(RunOrder(**{"data": tmp_path / "data", "folder": tmp_path / "run", "quiet": True, **changes}))
+        run_setups(RunOptions(**{"data": tmp_path / "data", "folder": tmp_path / "run", "quiet": True, **changes}))
     assert "\n" not in str(raised.value)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_memorycode.dialogues import Context, Dialogue, Mention, Session, Topic
-from beam_memorycode.loading import Item, load_dialogues
+from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
+from beam_memorycode.loading import LoadedDialogue, load_dialogues
 from beam_memorycode.setups import (
     MEMORIES,
     PUBLISHED,
@@ -30,7 +30,7 @@ from beam_memorycode.setups import (
 )
 from beamlib.errors import UserError
 
-PEOPLE = Context("Ruth", "Björn", "Halden Works")
+PEOPLE = Setting("Ruth", "Björn", "Halden Works")
 
 
 def session(*said: tuple[str, int, int, str], text: str | None = "Ruth: Nothing today.") -> Session:
@@ -60,7 +60,7 @@ def shown(dialogue: Dialogue, setup: Setup, **changes: str) -> list[tuple[Place,
 
 
 @cache
-def released(folder: Path) -> list[Item]:
+def released(folder: Path) -> list[LoadedDialogue]:
     return [item for item in load_dialogues(folder) if item.dialogue.has_texts and len(item.dialogue.sessions) <= 20]
 
 
@@ -210,7 +210,7 @@ def test_setups_are_named_in_one_way_and_unknown_ones_refused() -> None:
 # Canaries: what must not be in a prompt
 
 
-def patterns(item: Item) -> set[str]:
+def patterns(item: LoadedDialogue) -> set[str]:
     """The patterns of a dialogue's rules that no colleague would say: those with signs of a regular expression."""
     rules = [rule for session in item.rules.sessions for rule in session] + list(item.rules.history)
     return {
@@ -247,7 +247,7 @@ def test_prompts_do_not_depend_on_labels_personas_or_fillers(memorycode_data: Pa
         )
         for old in one.sessions
     )  # fmt: skip
-    people = Context(one.context.mentor, one.context.mentee, one.context.company, "CANARY", "CANARY")
+    people = Setting(one.context.mentor, one.context.mentee, one.context.company, "CANARY", "CANARY")
     other = Dialogue(one.id, people, sessions, one.queries)
     for setup in SETUPS:
         if setup not in MEMORIES:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from beam_memorycode.bank import UPDATABLE, instructions
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue, Mention
-from beam_memorycode.loading import Item, load_dialogue, load_dialogues, write_dialogue
+from beam_memorycode.loading import LoadedDialogue, load_dialogue, load_dialogues, write_dialogue
 from beam_memorycode.talk import fillers, orders, people
 from beam_memorycode.templates import RECIPES, RecipeName, draw_template, recipe
 from beamlib.errors import UserError
@@ -88,7 +88,7 @@ def _check_fillers(dialogue: Dialogue, most: int) -> None:
             assert counts[session.filler] > 1 or topic.type == "filler-instruction-add"
 
 
-def _check_gold(item: Item) -> None:
+def _check_gold(item: LoadedDialogue) -> None:
     bank, newest = instructions(), {}
     for session, rules in zip(item.dialogue.sessions, item.rules.sessions, strict=True):
         assert rules == tuple(bank[one.instruction].rule(one.value) for one in session.mentions)

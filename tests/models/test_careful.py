@@ -14,7 +14,7 @@ from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run
 from beamlib.llm.prompts import prompt_file
-from beamlib.llm.retrying import POLICIES, Careful, complete_lines
+from beamlib.llm.retrying import POLICIES, RetryingModel, complete_lines
 from scripted_server import Answer, ScriptedServer, completion
 
 Said = tuple[str, str]
@@ -35,7 +35,9 @@ def asked(prompt_id: str, *replies: Said) -> tuple[Completion | ModelError, list
 
     variables = dict.fromkeys(prompt_file(prompt_id).variables, "12")
     with ScriptedServer(reply) as server:
-        model = Careful(EndpointModel("reader", Endpoint(model="m", base_url=server.base_url, context_window=4096)))
+        model = RetryingModel(
+            EndpointModel("reader", Endpoint(model="m", base_url=server.base_url, context_window=4096))
+        )
         assert model.name == "m"
         try:
             end: Completion | ModelError = run(model.complete(Prompt(prompt_id, variables)))
@@ -154,7 +156,7 @@ def test_complete_lines_are_whole_lines_of_the_uncut_text(lines: list[str], cut:
 def test_no_thought_reaches_the_answer(thought: str, answer: str, closed: bool) -> None:
     thought = thought.replace("<", "(")
     text = f"<think>{thought}{'</think>' if closed else ''}{answer if closed else ''}"
-    model = Careful(_Says(lambda prompt: Completion(text)))
+    model = RetryingModel(_Says(lambda prompt: Completion(text)))
     try:
         found = run(model.complete(Prompt("answer", {})))
     except ModelError as error:
@@ -167,4 +169,4 @@ def test_no_thought_reaches_the_answer(thought: str, answer: str, closed: bool) 
 @given(text=st.text().filter(lambda text: text.strip() and not text.lstrip().startswith("<think>")))
 def test_a_finished_reply_without_thoughts_is_never_changed(text: str) -> None:
     for prompt_id in POLICIES:
-        assert run(Careful(_Says(lambda prompt: Completion(text))).complete(Prompt(prompt_id, {}))).text == text
+        assert run(RetryingModel(_Says(lambda prompt: Completion(text))).complete(Prompt(prompt_id, {}))).text == text

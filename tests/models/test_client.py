@@ -23,7 +23,7 @@ from beamlib.errors import UserError
 from beamlib.llm.client import EndpointModel, _pause
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, attempt_all, gather_all, run
-from beamlib.llm.retrying import Careful
+from beamlib.llm.retrying import RetryingModel
 from scripted_server import FINAL, Answer, Faults, ScriptedServer, completion, error_body
 
 KEY = "sk-invented-0123456789"
@@ -35,11 +35,11 @@ def prompt(number: int = 0, **fields: Any) -> Prompt:
 
 
 def model(
-    where: ScriptedServer | str, *, lanes: int | None = None, role: str = "reader", **fields: Any
+    where: ScriptedServer | str, *, max_concurrency: int | None = None, role: str = "reader", **fields: Any
 ) -> EndpointModel:
     address = where if isinstance(where, str) else where.base_url
     settings = {"model": "m", "base_url": address, "context_window": 32_000} | fields
-    return EndpointModel(role, Endpoint(**settings), lanes=lanes)
+    return EndpointModel(role, Endpoint(**settings), max_concurrency=max_concurrency)
 
 
 def told(body: dict[str, Any]) -> str:
@@ -143,7 +143,7 @@ def test_truncated_and_empty_replies_are_passed_on_and_filtered_ones_named() -> 
 def test_twenty_calls_with_a_tenth_of_every_fault() -> None:
     faults = Faults(**dict.fromkeys(KINDS, 0.1), delay_seconds=0.05, retry_after=0.02)
     with ScriptedServer(told, faults=faults, seed=1) as server:
-        found = attempt_all(Careful(model(server, timeout=10)), [prompt(number) for number in range(20)])
+        found = attempt_all(RetryingModel(model(server, timeout=10)), [prompt(number) for number in range(20)])
         seen = {request.outcome for request in server.requests}
         assert server.repeated() == []
     for number, reply in enumerate(found):
@@ -182,7 +182,7 @@ def test_a_call_that_waits_for_its_next_try_holds_no_lane() -> None:
 
 def test_requests_in_flight_are_bounded_and_start_in_order() -> None:
     with ScriptedServer(told, latency=0.02) as server:
-        attempt_all(model(server, lanes=4), [prompt(number) for number in range(24)])
+        attempt_all(model(server, max_concurrency=4), [prompt(number) for number in range(24)])
         assert server.peak == 4
     with ScriptedServer(told) as server:
         attempt_all(model(server, concurrency=1), [prompt(number) for number in range(12)])

@@ -18,7 +18,7 @@ from beam_offline.offline_judge import judge
 from beam_offline.reader import answer
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
-from beamlib.memory.protocol import Recollection, passage
+from beamlib.memory.protocol import RetrievedContext, passage
 
 Scores = dict[str, dict[str, list[float]]]
 
@@ -41,7 +41,7 @@ def scores(request: pytest.FixtureRequest, beam_data: Path) -> Scores:
             others = [pair for pair in pairs if pair not in cited]
             arms = {"oracle": cited, "none": [], "random": choice.sample(others, 5)}
             for arm, shown in arms.items():
-                context = Recollection.of([passage(pair) for pair in shown]).context
+                context = RetrievedContext.of([passage(pair) for pair in shown]).context
                 reply = answer({"question": probe.question, "context": context})
                 assert len(reply.split()) <= 400
                 verdicts = [judge(probe.question, nugget, reply).score for nugget in gold.rubric]

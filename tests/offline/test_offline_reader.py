@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_offline.answer_wording import MISSING
-from beam_offline.question import Kind, kind_of
+from beam_offline.question import QuestionKind, kind_of
 from beam_offline.reader import answer
 
 
@@ -31,19 +31,19 @@ ORCHARD = (
 @pytest.mark.parametrize(
     ("question", "kind"),
     [
-        ("Can you list the order in which I brought up my plans? Mention ONLY three items.", Kind.ORDER),
-        ("Can you give me a summary of my orchard work?", Kind.SUMMARY),
-        ("Have I ever grafted a tree?", Kind.WHETHER),
-        ("How many weeks are there between the planting and the festival?", Kind.DURATION),
-        ("Which came first: the pump, or the festival?", Kind.FIRST),
-        ("How many different tools did I mention across my sessions?", Kind.COUNT),
-        ("How should I prune my trees?", Kind.REQUEST),
-        ("When is the festival?", Kind.DATE),
-        ("How much does the pump cost?", Kind.NUMBER),
-        ("How did you recommend storing the pears?", Kind.LOOKUP),
+        ("Can you list the order in which I brought up my plans? Mention ONLY three items.", QuestionKind.ORDER),
+        ("Can you give me a summary of my orchard work?", QuestionKind.SUMMARY),
+        ("Have I ever grafted a tree?", QuestionKind.WHETHER),
+        ("How many weeks are there between the planting and the festival?", QuestionKind.DURATION),
+        ("Which came first: the pump, or the festival?", QuestionKind.FIRST),
+        ("How many different tools did I mention across my sessions?", QuestionKind.COUNT),
+        ("How should I prune my trees?", QuestionKind.REQUEST),
+        ("When is the festival?", QuestionKind.DATE),
+        ("How much does the pump cost?", QuestionKind.NUMBER),
+        ("How did you recommend storing the pears?", QuestionKind.LOOKUP),
     ],
 )
-def test_the_wording_tells_what_is_wanted(question: str, kind: Kind) -> None:
+def test_the_wording_tells_what_is_wanted(question: str, kind: QuestionKind) -> None:
     assert kind_of(question) is kind
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from beam_generate.pipeline import Commission, unfinished
-from beam_generate.producing import produce
-from beam_memorycode.generating import Order
-from beam_memorycode.generating import fulfil as generate_dialogues
+from beam_generate.pipeline import ConversationSpec, unfinished
+from beam_generate.producing import generate_all
+from beam_memorycode.generating import GenerateOptions
+from beam_memorycode.generating import generate_dialogues as generate_dialogues
 from beamlib.cli.main_job import Endpoints, Job, _plan
 from beamlib.cli.main_plan import confirm
 from beamlib.errors import UserError
@@ -29,7 +29,7 @@ from served_author import ServedAuthor, models_file
 
 EXAMPLE = ROOT / "beamlib/data/example"
 NAME = f"test-consent-{os.getpid()}"
-COMMISSION = Commission(usual_parameters("100K", authors="authors.json"))  # models draw among all domains
+COMMISSION = ConversationSpec(usual_parameters("100K", authors="authors.json"))  # models draw among all domains
 MEMORY = """from beamlib.memory import Recollection
 class Mine:
     name = "mine"
@@ -51,7 +51,7 @@ def place(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> P
     folder = tmp_path_factory.mktemp("consent")
     models_file(folder / "models.json", server.base_url)
     (folder / "mine.py").write_text(MEMORY)
-    generate_dialogues(Order(folder / "dialogues", counts=(1,)))
+    generate_dialogues(GenerateOptions(folder / "dialogues", counts=(1,)))
     return folder
 
 
@@ -151,7 +151,9 @@ def test_what_is_announced_is_what_is_called(
         expected, confirmed = confirm(plan, tmp_path)
         assert (expected, confirmed, server.connections) == ({}, True, 0)  # the stand-in answers and judges
         (announced,) = re.findall(r"Everything together: ([0-9,]+) calls", capsys.readouterr().out)
-        produce(plan.generation.wanted, tmp_path / "out", replace(plan.writing, confirmed=confirmed), 1, quiet=True)
+        generate_all(
+            plan.generation.wanted, tmp_path / "out", replace(plan.writing, confirmed=confirmed), 1, quiet=True
+        )
         assert len(server.requests) == int(announced.replace(",", ""))
         assert unfinished(plan.generation.wanted, tmp_path / "out", plan.writing) == []
         command = plan.writing.command

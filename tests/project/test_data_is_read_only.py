@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from beam_memorycode.generating import Order, fulfil
+from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beamlib.cli.__main__ import app
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
@@ -65,7 +65,7 @@ def freed(folder: Path) -> None:
 def places(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
     root = tmp_path_factory.mktemp("untouched")
     shutil.copytree(EXAMPLE / "100K/1", root / "data/100K/1")
-    fulfil(Order(root / "dialogues", counts=(1,)))
+    generate_dialogues(GenerateOptions(root / "dialogues", counts=(1,)))
     (root / "dialogues" / RECORD).unlink()  # as if it was not generated here
     found = Places(
         protected(root / "data"),

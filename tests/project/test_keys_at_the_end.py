@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from beam_memorycode.generating import Order
-from beam_memorycode.generating import fulfil as generate_dialogues
+from beam_memorycode.generating import GenerateOptions
+from beam_memorycode.generating import generate_dialogues as generate_dialogues
 from beamlib.report.notebooks import ROOT
 from commands import Call
 from scripted_server import ScriptedServer
@@ -50,7 +50,7 @@ def test_a_command_that_ends_early_is_searched(
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     out, given = tmp_path / "out", ["--models", models, "--yes"]
     if what == "memorycode run":
-        generate_dialogues(Order(tmp_path / "dialogues", counts=(1,)))
+        generate_dialogues(GenerateOptions(tmp_path / "dialogues", counts=(1,)))
     commands: dict[str, list[str | Path]] = {
         "run-all": ["run-all", "--data", EXAMPLE, "--name", NAME, *given],
         "run-all --authors": ["run-all", "--sizes", "100k", "--name", NAME, "--authors", models, "--yes"],

@@ -19,7 +19,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.arms import COMPONENTS, Arm
 from beamlib.evaluate.run import evaluate, read_judgements
 from beamlib.params import RunParameters, load_parameters
-from beamlib.report.assembly import Options, assemble, assemble_job
+from beamlib.report.assembly import AssemblyOptions, assemble, assemble_job
 from beamlib.scoring.scores import score_run, summarise
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
@@ -75,7 +75,7 @@ def csv_of(run: Path, name: str) -> pd.DataFrame:
 
 def test_table_1_of_four_backbones_and_two_sizes(served: tuple[Path, RunParameters]) -> None:
     run, _ = served
-    table = assemble(run, Options())["table1_main_results"]
+    table = assemble(run, AssemblyOptions())["table1_main_results"]
     frame = csv_of(run, "table1_main_results")
     columns = [name for name in frame if f"{name} low" in frame]
     assert columns == [f"{one} / {method}" for one in "abcd" for method in ("none", "RAG", "LIGHT")]
@@ -107,7 +107,7 @@ def test_a_second_time_gives_the_same_bytes_and_clears_what_is_not_made(served: 
     run, _ = served
 
     def files() -> dict[str, bytes]:
-        assemble(run, Options())
+        assemble(run, AssemblyOptions())
         return {path.relative_to(run).as_posix(): path.read_bytes() for path in run.glob("*/all/*")}
 
     first = files()
@@ -116,7 +116,7 @@ def test_a_second_time_gives_the_same_bytes_and_clears_what_is_not_made(served: 
 
 
 def test_a_method_that_a_backbone_has_at_no_size_is_missed(served: tuple[Path, RunParameters]) -> None:
-    table = assemble(served[0], Options(parts=("100k-a", "100k-c")))["table1_main_results"]
+    table = assemble(served[0], AssemblyOptions(parts=("100k-a", "100k-c")))["table1_main_results"]
     assert "Not run, or not finished: c / RAG at 100K." in table.to_markdown()
 
 
@@ -130,14 +130,14 @@ def test_single_parts_and_another_protocol(served: tuple[Path, RunParameters]) -
     (found,) = [r for r in rows if (r["size"], r["ability"], r["series"]) == ("100K", "average", "RAG")]
     assert found["mean"] == pytest.approx(expected) and found["low"] is not None
     with pytest.raises(UserError, match="no part '10m' with results; it has 100k-a, 100k-b"):
-        assemble(run, Options(parts=["10m"]))
+        assemble(run, AssemblyOptions(parts=["10m"]))
     with pytest.raises(UserError, match="protocol: 'strict' is not one of"):
-        assemble(run, Options(protocol="strict"))
+        assemble(run, AssemblyOptions(protocol="strict"))
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no finished results in it"):
-        assemble(tmp_path, Options())
+        assemble(tmp_path, AssemblyOptions())
 
 
 @pytest.fixture
@@ -154,8 +154,8 @@ def mixed(served: tuple[Path, RunParameters], data: Path, tmp_path: Path) -> tup
 def test_judges_are_not_mixed_unless_asked(mixed: tuple[Path, list[RunParameters]]) -> None:
     run, own = mixed
     with pytest.raises(UserError, match=r"the runs 100k-a/none, 100k/none differ in their judges"):
-        assemble(run, Options())
-    text = assemble(run, Options(allow_mixed=True))["table1_main_results"].to_markdown()
+        assemble(run, AssemblyOptions())
+    text = assemble(run, AssemblyOptions(allow_mixed=True))["table1_main_results"].to_markdown()
     assert "Mixed runs: their judges differ" in text and "offline stand-in, not a language model" in text
     assert assemble_job(run, own) == ""  # a job's own parts, and of the others those with its judge
     text = (run / "tables" / "all" / "table1_main_results.md").read_text()
@@ -166,7 +166,7 @@ def test_a_damaged_arm_counts_as_missing(mixed: tuple[Path, list[RunParameters]]
     run, _ = mixed
     judgements = run / "500k-a" / "none" / "judgements.jsonl"
     judgements.write_text(judgements.read_text().replace("scripted", "edited", 1))
-    text = assemble(run, Options(parts=["500k-a", "500k-b"]))["table1_main_results"].to_markdown()
+    text = assemble(run, AssemblyOptions(parts=["500k-a", "500k-b"]))["table1_main_results"].to_markdown()
     assert "Left out, damaged or of another version: 500k-a/none." in text
     assert "Not run, or not finished: a / none at 500K." in text  # b has that column
 
@@ -186,7 +186,7 @@ def variants(repo_root: Path, data: Path, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_variants_and_figures_over_sizes(variants: Path) -> None:
-    made = assemble(variants, Options())
+    made = assemble(variants, AssemblyOptions())
     assert list(made) == [
         "table1_main_results",
         "table8_ablation",
@@ -222,7 +222,7 @@ def test_an_arm_made_with_other_settings_is_left_out(
     other = load_parameters(repo_root / "params" / "100k.yaml", data=str(data), run=str(tmp_path / "run"), workers=1)
     other = other.model_copy(update={"working_pairs": 1})
     evaluate(other, [LIGHT.model_copy(update={"k": 9})], quiet=True)
-    text = assemble(tmp_path / "run", Options())["table9_retrieval_budget"].to_markdown()
+    text = assemble(tmp_path / "run", AssemblyOptions())["table9_retrieval_budget"].to_markdown()
     assert "K=9" not in text and "Left out, made with other settings: 100k/light-bm25-k9." in text
 
 
@@ -233,8 +233,8 @@ def test_the_base_is_asked_for_where_it_is_not_clear(variants: Path, tmp_path: P
     with pytest.raises(
         UserError, match=r"100k: several LIGHTs .* light-bm25-k3, light-dense-k3, light-bm25-k6; name one"
     ):
-        assemble(tmp_path / "run", Options(parts=["100k"]))
-    assemble(tmp_path / "run", Options(parts=["100k"], base="light-dense-k3"))
+        assemble(tmp_path / "run", AssemblyOptions(parts=["100k"]))
+    assemble(tmp_path / "run", AssemblyOptions(parts=["100k"], base="light-dense-k3"))
     assert "bm25" in csv_of(tmp_path / "run", "table10_dense_vs_sparse")
     with pytest.raises(UserError, match="no arm 'light-x'; the complete LIGHTs in it: light-bm25-k3,"):
-        assemble(tmp_path / "run", Options(parts=["100k"], base="light-x"))
+        assemble(tmp_path / "run", AssemblyOptions(parts=["100k"], base="light-x"))

@@ -21,8 +21,8 @@ from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.judging import evidence_of
 from beamlib.evaluate.own import OwnMemory
 from beamlib.llm.model import Completion, Prompt
-from beamlib.llm.roles import Roster
-from beamlib.memory import Memory, Recollection
+from beamlib.llm.roles import ModelRoles
+from beamlib.memory import Memory, RetrievedContext
 from beamlib.params import load_parameters
 from beamlib.processes import process_pool
 from beamlib.scoring.judge import judge_answer
@@ -79,7 +79,7 @@ def test_no_arm_shows_gold_to_a_model(poisoned: Loaded, repo_root: Path) -> None
     arms = arms_of(parameters, experiments(parameters))
     evidence = evidence_of(poisoned)
     recorder = Recorder()
-    for arm, memory in ingested(arms, poisoned.conversation, parameters, Roster.of(recorder), evidence):
+    for arm, memory in ingested(arms, poisoned.conversation, parameters, ModelRoles.of(recorder), evidence):
         answers = answer_probes(poisoned.probes, memory, recorder, "answer")
         assert len(answers) == 20, arm.name
     assert len(recorder.seen) > 20 * len(arms)
@@ -97,8 +97,8 @@ class Leaky:
     def ingest(self, conversation: Conversation) -> None:
         self.conversation = conversation
 
-    def recall(self, question: str) -> Recollection:
-        return Recollection(self.rubric)
+    def recall(self, question: str) -> RetrievedContext:
+        return RetrievedContext(self.rubric)
 
 
 def test_a_planted_leak_is_found(poisoned: Loaded) -> None:

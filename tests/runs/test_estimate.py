@@ -19,7 +19,7 @@ from beamlib.evaluate import estimate as module
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import calls_folder
 from beamlib.evaluate.costs import Estimate, pending_line, price, realised, since
-from beamlib.evaluate.dry_run import BLOCK, EstimatingModel, Prefixes, Rehearsal, drawn_out
+from beamlib.evaluate.dry_run import BLOCK, DryRun, EstimatingModel, Prefixes, pad_to_length
 from beamlib.evaluate.estimate import estimate, estimate_path, save, saved
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.endpoints import Endpoint
@@ -155,14 +155,14 @@ def test_a_stored_failure_that_may_pass_is_pending_and_any_other_is_held(
     parameters = run_parameters(tmp_path, repo_root, "http://127.0.0.1:9/v1")
     arms = [Arm(memory="none")]
     keys: list[str] = []
-    held = Rehearsal.held
+    held = DryRun.held
 
-    def note(self: Rehearsal, key: str) -> StoredCall | None:
+    def note(self: DryRun, key: str) -> StoredCall | None:
         keys.append(key)
         return held(self, key)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Rehearsal, "held", note)
+        patched.setattr(DryRun, "held", note)
         pending = estimate(parameters, arms, quiet=True).pending
     common = {"role": "reader", "conversation": "100K-1", "step": "answer", "about": "", "model": "reader-model"}
     with CallStore(calls_folder(parameters) / "100K-1.sqlite") as store:
@@ -282,7 +282,7 @@ def test_prefixes_are_counted_in_whole_blocks(start: str, one: str, other: str) 
 def test_replies_that_later_prompts_hold_are_drawn_out() -> None:
     pair = "[messages 0-1]\nUSER: I moved to Bergen. The flat has two rooms.\nASSISTANT: Good. Rain is likely there."
     prompt = Prompt("scratchpad_notes", {"history": "", "pair": pair})
-    assert drawn_out(prompt, "- moved to Bergen", 3) == "- moved to Bergen"
-    longer = drawn_out(prompt, "- moved to Bergen", 12)
+    assert pad_to_length(prompt, "- moved to Bergen", 3) == "- moved to Bergen"
+    longer = pad_to_length(prompt, "- moved to Bergen", 12)
     assert longer.startswith("- moved to Bergen\n- [messages 0-1]\n- USER: I moved")
-    assert drawn_out(Prompt("scratchpad_filter", {"question": "", "chunk": ""}), "", 2) == "Nothing."
+    assert pad_to_length(Prompt("scratchpad_filter", {"question": "", "chunk": ""}), "", 2) == "Nothing."

@@ -22,7 +22,7 @@ import beamlib
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import answer_alone, ingested
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import open_roster, recording_command, resolved
+from beamlib.evaluate.calling import open_models, recording_command, resolved
 from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.llm.model import Outcome
 from beamlib.llm.stored_model import CallStore
@@ -128,7 +128,7 @@ def test_one_question_by_itself_makes_the_requests_of_the_run(
         made = evaluate(parameters(repo_root, tmp_path / "run", models, **changes), arms, quiet=True)
     replay = resolved(parameters(repo_root, tmp_path / "run", models, calls="replay", **changes))
     loaded = made.loaded["100K-1"]
-    with open_roster(replay, "100K-1") as roster:
+    with open_models(replay, "100K-1") as roster:
         for arm, memory in ingested(arms, loaded.conversation, replay, roster, {}):
             alone = [answer_alone(one, loaded.probes, arm, memory, replay, roster.reader) for one in loaded.probes]
             assert alone == made.answers[arm.name]

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import beamlib
-from beam_generate.of_run import writing_of
+from beam_generate.of_run import config_of
 from beamlib.cli.main_job import Endpoints, Job, estimate_lines, run
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, arms_of, experiments
@@ -121,7 +121,7 @@ def test_a_limit_is_sent_where_the_parameters_or_the_role_set_one(repo_root: Pat
 
 
 def test_main_questions_have_the_limit_of_section_4_1(repo_root: Path) -> None:
-    writing = writing_of(loaded(repo_root, authors=str(repo_root / "params/models.yaml")))
+    writing = config_of(loaded(repo_root, authors=str(repo_root / "params/models.yaml")))
     limits = {role: writing.endpoint(role).max_output_tokens for role in ("planner", "narrator", "asker", "speaker")}
     assert limits == {"planner": None, "narrator": None, "asker": 6_000, "speaker": None}
 

@@ -12,11 +12,11 @@ from beamlib.data.sources import find_conversations
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.ingest_cache import read_light
 from beamlib.evaluate.run import answers_to_probe, evaluate
-from beamlib.llm.roles import Roster
+from beamlib.llm.roles import ModelRoles
 from beamlib.memory import Light, LightSettings
 from beamlib.params import RunParameters, load_parameters
 
-ROSTER = Roster.of(OfflineModel())
+ROSTER = ModelRoles.of(OfflineModel())
 ARMS = (Arm(memory="none"), Arm(memory="light", retriever="hybrid", k=2), Arm(memory="rag", retriever="bm25", k=2))
 
 

@@ -19,7 +19,7 @@ from beamlib.errors import UserError
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, attempt_all, complete_all, gather_all, run
-from beamlib.llm.retrying import Careful
+from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore, StoredModel
 from beamlib.llm.tokens import EndpointCounter
 
@@ -79,7 +79,7 @@ def test_reaching_the_limit_ends_with_length(vllm: VllmServer) -> None:
     model = EndpointModel("reader", endpoint(vllm, max_output_tokens=5))
     (reply,) = complete_all(model, [question(1)])
     assert (reply.finish_reason, reply.usage.output_tokens) == ("length", 5)
-    (unscored,) = attempt_all(Careful(model), [question(1)])
+    (unscored,) = attempt_all(RetryingModel(model), [question(1)])
     assert isinstance(unscored, ModelError)
     assert unscored.outcome is Outcome.TRUNCATED
 
@@ -92,7 +92,7 @@ def test_a_constrained_reply_can_be_used(vllm: VllmServer) -> None:
         "additionalProperties": False,
     }
     extra = {"response_format": {"type": "json_schema", "json_schema": {"name": "verdict", "schema": schema}}}
-    model = Careful(EndpointModel("judge", endpoint(vllm, max_output_tokens=64, extra=extra)))
+    model = RetryingModel(EndpointModel("judge", endpoint(vllm, max_output_tokens=64, extra=extra)))
     (reply,) = complete_all(model, [verdict()])
     assert json.loads(reply.text)["score"] in (0, 0.5, 1)
     assert reply.finish_reason == "stop"

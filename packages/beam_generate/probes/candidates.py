@@ -15,7 +15,7 @@ from beamlib.llm.model import Model, Prompt
 
 
 @dataclass(frozen=True)
-class Window:
+class CandidateWindow:
     """The plans that one call sees: one, or two consecutive ones at 10M. `count` candidates are asked for."""
 
     plans: tuple[Plan, ...]
@@ -55,13 +55,13 @@ class Candidate:
     """Bullets worth a question. `parts` names two of them (`original`, `updated`; `first`, `second`) where needed."""
 
     ability: Ability
-    window: Window
+    window: CandidateWindow
     refs: tuple[Ref, ...]
     about: str
     parts: Mapping[str, Ref] = field(default_factory=dict)
 
 
-def windows(plans: Sequence[Plan]) -> dict[Ability, list[Window]]:
+def windows(plans: Sequence[Plan]) -> dict[Ability, list[CandidateWindow]]:
     """What each ability's calls see: the plan; at 10M each plan, or plans 0-1, 2-3, ... (reference 3.5).
 
     An odd last plan is paired with the one before it, as in the released code.
@@ -73,7 +73,7 @@ def windows(plans: Sequence[Plan]) -> dict[Ability, list[Window]]:
     many = len(plans) > 1
     return {
         ability: [
-            Window(window, KINDS[ability].count_10m if many else KINDS[ability].count)
+            CandidateWindow(window, KINDS[ability].count_10m if many else KINDS[ability].count)
             for window in (pairs if KINDS[ability].pairs else singles)
         ]
         for ability in ABILITIES
@@ -81,7 +81,7 @@ def windows(plans: Sequence[Plan]) -> dict[Ability, list[Window]]:
 
 
 async def find_candidates(
-    model: Model, windows: Mapping[Ability, Sequence[Window]], repairs: Repairs
+    model: Model, windows: Mapping[Ability, Sequence[CandidateWindow]], repairs: Repairs
 ) -> list[Candidate]:
     """Candidates of every ability but abstention, in order; one call per ability and window, all at once.
 
@@ -112,12 +112,12 @@ async def find_candidates(
     return found
 
 
-def plan_name(window: Window) -> str:
+def plan_name(window: CandidateWindow) -> str:
     """`Plan 3` or `Plan 2-3`, as `plan_reference` has it."""
     return "Plan " + "-".join(map(str, window.indices))
 
 
-def _candidate(entry: Any, ability: Ability, window: Window, bullets: Mapping[Ref, str]) -> Candidate | str:
+def _candidate(entry: Any, ability: Ability, window: CandidateWindow, bullets: Mapping[Ref, str]) -> Candidate | str:
     """A candidate, or what is wrong with it."""
     if not isinstance(entry, dict):
         return f"no object: {entry!r:.60}"

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from beam_generate.probes.kinds import ABILITIES, Ability
 from beam_generate.probes.wording import raw_words, stem
-from beam_generate.shapes import SpokenTurn
+from beam_generate.shapes import DialogueTurn
 from beamlib.errors import UserError
 from beamlib.files import read_json, sha256, to_json
 
@@ -51,7 +51,7 @@ class Spoken:
 class View:
     """A generated conversation by message id, by bullet and by word."""
 
-    def __init__(self, plans: Sequence[Sequence[SpokenTurn]]) -> None:
+    def __init__(self, plans: Sequence[Sequence[DialogueTurn]]) -> None:
         """`plans`: the turns of each plan, in order."""
         messages: list[Spoken] = []
         turns: dict[Ref, list[tuple[Spoken, ...]]] = {}

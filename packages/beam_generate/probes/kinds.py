@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from beamlib.data.model import ABILITIES, Ability
 
-__all__ = ["ABILITIES", "KINDS", "PER_ABILITY", "Ability", "Kind"]
+__all__ = ["ABILITIES", "KINDS", "PER_ABILITY", "Ability", "AbilityKind"]
 
 PER_ABILITY = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class AbilityKind:
     """One ability. `count` and `count_10m` go into the prompt for candidates (of one plan, or of a pair at 10M).
 
     `pairs`: at 10M the window is two consecutive plans, else one. `both_roles`: the assistant's messages are shown and
@@ -42,12 +42,12 @@ def _fields(order: str) -> dict[str, type]:
     return {name.rstrip("*#"): kinds.get(name[-1], str) for name in order.split()}
 
 
-KINDS: Mapping[Ability, Kind] = {
-    "abstention": Kind(
+KINDS: Mapping[Ability, AbilityKind] = {
+    "abstention": AbilityKind(
         "8 to 15", "8 to 15", False, False, 0, "ideal_response",
         _fields("question ideal_response difficulty abstention_type why_unanswerable plan_reference rubric*"),
     ),
-    "contradiction_resolution": Kind(
+    "contradiction_resolution": AbilityKind(
         "8 to 12", "2", False, False, 2, "ideal_answer",
         _fields(
             "question ideal_answer difficulty contradiction_type topic_questioned conversation_references* tests_for"
@@ -55,7 +55,7 @@ KINDS: Mapping[Ability, Kind] = {
         ),
         verb="mention", parts={"first": "first_statement", "second": "second_statement"},
     ),
-    "event_ordering": Kind(
+    "event_ordering": AbilityKind(
         "8 to 10", "2 to 3", True, False, 3, "answer",
         _fields(
             "question answer difficulty ordering_type total_mentions# conversation_references* ordering_tested*"
@@ -63,7 +63,7 @@ KINDS: Mapping[Ability, Kind] = {
         ),
         listed="ordering_tested",
     ),
-    "information_extraction": Kind(
+    "information_extraction": AbilityKind(
         "8 to 10", "2", False, True, 1, "answer",
         _fields(
             "question answer difficulty question_type conversation_reference key_facts_tested* source_chat_ids*"
@@ -71,7 +71,7 @@ KINDS: Mapping[Ability, Kind] = {
         ),
         verb="state", listed="key_facts_tested",
     ),
-    "instruction_following": Kind(
+    "instruction_following": AbilityKind(
         "about 10", "about 10", False, False, 1, "expected_compliance",
         _fields(
             "question instruction_being_tested expected_compliance compliance_indicators* non_compliance_signs*"
@@ -79,7 +79,7 @@ KINDS: Mapping[Ability, Kind] = {
         ),
         verb="contain", listed="compliance_indicators",
     ),
-    "knowledge_update": Kind(
+    "knowledge_update": AbilityKind(
         "about 10", "about 10", False, False, 2, "answer",
         _fields(
             "question answer difficulty update_type tests_retention_of conversation_references* potential_confusion"
@@ -87,7 +87,7 @@ KINDS: Mapping[Ability, Kind] = {
         ),
         verb="state", parts={"original": "original_info", "updated": "updated_info"},
     ),
-    "multi_session_reasoning": Kind(
+    "multi_session_reasoning": AbilityKind(
         "8 to 12", "2 to 3", True, True, 2, "answer",
         _fields(
             "question answer difficulty reasoning_type sessions_required# conversation_references* reasoning_steps*"
@@ -95,7 +95,7 @@ KINDS: Mapping[Ability, Kind] = {
         ),
         verb="state", listed="reasoning_steps",
     ),
-    "preference_following": Kind(
+    "preference_following": AbilityKind(
         "8 to 12", "2", False, False, 1, "expected_compliance",
         _fields(
             "question preference_being_tested expected_compliance compliance_indicators* non_compliance_signs*"
@@ -103,7 +103,7 @@ KINDS: Mapping[Ability, Kind] = {
         ),
         verb="contain", listed="compliance_indicators",
     ),
-    "summarization": Kind(
+    "summarization": AbilityKind(
         "7 to 9", "2 to 3", True, True, 2, "ideal_summary",
         _fields(
             "question ideal_summary difficulty summarization_type bullet_points_covered# conversation_sessions*"
@@ -111,7 +111,7 @@ KINDS: Mapping[Ability, Kind] = {
         ),
         verb="contain",
     ),
-    "temporal_reasoning": Kind(
+    "temporal_reasoning": AbilityKind(
         "8 to 10", "2 to 3", True, False, 2, "answer",
         _fields(
             "question answer difficulty temporal_type time_points* conversation_references* calculation_required"

@@ -15,7 +15,7 @@ from beam_generate.probes.nuggets import write_rubrics
 from beam_generate.probes.question_writer import ask_abstention, ask_questions
 from beam_generate.probes.selection import Choice, published, select
 from beam_generate.review import Decision, apply_decisions
-from beam_generate.shapes import Plan, Repairs, SpokenTurn, Story
+from beam_generate.shapes import DialogueTurn, Plan, Repairs, Story
 from beamlib.data.model import Size
 from beamlib.errors import UserError
 from beamlib.llm.model import Model
@@ -64,7 +64,7 @@ class TooFew(UserError):
 
 
 async def make_probes(
-    model: Model, story: Story, plans: Sequence[Plan], turns: Sequence[Sequence[SpokenTurn]], repairs: Repairs,
+    model: Model, story: Story, plans: Sequence[Plan], turns: Sequence[Sequence[DialogueTurn]], repairs: Repairs,
     seed: int, decisions: Sequence[Decision] | None = None, *, allow_short: bool = False,
 ) -> ProbeSet:  # fmt: skip
     """Ask for candidates, questions and rubrics, check all of them, and choose two per ability.

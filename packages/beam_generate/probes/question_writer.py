@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_generate.probes.asking import ask_json
-from beam_generate.probes.candidates import Candidate, Window, plan_name
+from beam_generate.probes.candidates import Candidate, CandidateWindow, plan_name
 from beam_generate.probes.drafts import Draft, Ref, View, read_ref
 from beam_generate.probes.kinds import KINDS, Ability
 from beam_generate.probes.nuggets import ABSENT
@@ -52,7 +52,7 @@ async def ask_questions(model: Model, candidates: Sequence[Candidate], view: Vie
     return found
 
 
-async def ask_abstention(model: Model, windows: Sequence[Window], repairs: Repairs) -> list[Draft]:
+async def ask_abstention(model: Model, windows: Sequence[CandidateWindow], repairs: Repairs) -> list[Draft]:
     """Questions that the conversation cannot answer, several per plan (Listing 14)."""
     prompts = [
         Prompt("probe_abstention", {"plan": window.text, "count": window.count}, about=plan_name(window))
@@ -79,7 +79,7 @@ def _where(candidate: Candidate) -> str:
 
 
 def _draft(
-    reply: Mapping[str, Any], ability: Ability, window: Window, refs: tuple[Ref, ...], about: str,
+    reply: Mapping[str, Any], ability: Ability, window: CandidateWindow, refs: tuple[Ref, ...], about: str,
     quoted: list[str], repairs: Repairs,
 ) -> Draft | None:  # fmt: skip
     """A reply as a draft; None (and a note) without a question or an answer."""

@@ -48,14 +48,14 @@ _QUOTED = re.compile(r"[“\"]([^“”\"]{2,80})[”\"]|(?<!\w)[‘']([^‘’'
 _NO_NAMES = frozenset({"Based", "Could", "I", "LLM", "Which", "You", "Your"}) | {m.capitalize() for m in _MONTHS}
 
 
-class Day(NamedTuple):
+class CalendarDay(NamedTuple):
     """A calendar day; `year` is None where the text gives none."""
 
     year: int | None
     month: int
     day: int
 
-    def agrees(self, other: Day) -> bool:
+    def agrees(self, other: CalendarDay) -> bool:
         """Whether both may be the same day: a missing year agrees with any."""
         years = self.year is None or other.year is None or self.year == other.year
         return years and (self.month, self.day) == (other.month, other.day)
@@ -82,7 +82,7 @@ def share(part: frozenset[str], whole: frozenset[str]) -> float:
     return len(part & whole) / len(part) if part else 0.0
 
 
-def days(text: str) -> list[Day]:
+def days(text: str) -> list[CalendarDay]:
     """The calendar days a text names, in order; impossible ones (February 31) are passed over."""
     found = []
     for match in _DAY.finditer(text):
@@ -93,7 +93,7 @@ def days(text: str) -> list[Day]:
             date(int(year) if year else 2024, number, day)  # a leap year: February 29 may be meant
         except ValueError:
             continue
-        found.append(Day(int(year) if year else None, number, day))
+        found.append(CalendarDay(int(year) if year else None, number, day))
     return found
 
 
@@ -121,7 +121,7 @@ def quotations(text: str) -> list[str]:
 MOST_SUMMANDS = 6
 
 
-def spans(evidence: Sequence[Day]) -> set[Fraction]:
+def spans(evidence: Sequence[CalendarDay]) -> set[Fraction]:
     """Every length of time between two of the days: days, whole weeks, whole calendar months and years.
 
     A day without a year is taken in each year that another one names, or both without.
@@ -150,7 +150,7 @@ def spans(evidence: Sequence[Day]) -> set[Fraction]:
     return found
 
 
-def _date(year: int, day: Day) -> date | None:
+def _date(year: int, day: CalendarDay) -> date | None:
     try:
         return date(year, day.month, day.day)
     except ValueError:

@@ -18,10 +18,10 @@ from typing import Any
 import pandas as pd
 
 from beam_claims.engine import ClaimResult
-from beam_claims.values import Outcome
+from beam_claims.values import ClaimOutcome
 from beam_memorycode.claims import on_dialogues, on_outputs, on_print
 from beam_memorycode.claims.on_evidence import Evidence, evidence, unchecked
-from beam_memorycode.loading import Item
+from beam_memorycode.loading import LoadedDialogue
 from beam_memorycode.scored import ScoredModel
 from beamlib.files import read_json
 
@@ -36,7 +36,7 @@ def declared() -> list[dict[str, Any]]:
 
 
 def audit_memorycode(
-    items: Sequence[Item] = (),
+    items: Sequence[LoadedDialogue] = (),
     models: Sequence[ScoredModel] = (),
     replaced: Mapping[str, pd.DataFrame] | None = None,
 ) -> list[ClaimResult]:
@@ -70,7 +70,7 @@ def _missing(claim: Mapping[str, Any], data: Evidence) -> str:
     return ""
 
 
-def _formula(name: str) -> Callable[..., Outcome]:
+def _formula(name: str) -> Callable[..., ClaimOutcome]:
     module, function = name.split(".")
-    found: Callable[..., Outcome] = getattr(_MODULES[module], function)
+    found: Callable[..., ClaimOutcome] = getattr(_MODULES[module], function)
     return found

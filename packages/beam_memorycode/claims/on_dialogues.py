@@ -9,7 +9,7 @@ from statistics import fmean, pstdev
 
 from scipy.stats import spearmanr
 
-from beam_claims.values import Outcome, figures, holds, number, verdict, worst
+from beam_claims.values import ClaimOutcome, figures, holds, number, verdict, worst
 from beam_memorycode.claims.on_evidence import Evidence
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.frames import mentioned
@@ -17,21 +17,21 @@ from beam_memorycode.frames import mentioned
 _FIRST_INSTRUCTION_FILLER = 100  # ids from here on are tool and habit orders, those below are topics of talk
 
 
-def sizes(data: Evidence, printed: str) -> Outcome:
+def sizes(data: Evidence, printed: str) -> ClaimOutcome:
     """Dialogues in all, and for each number of sessions."""
     counts = Counter(len(dialogue.sessions) for dialogue in data.dialogues)
     total, each = (int(value) for value in figures(printed))
     expected = [int(value) for value in data.published.values("sessions_per_history")]
     status = holds(len(data.dialogues) == total and sorted(counts) == expected and set(counts.values()) == {each})
-    return Outcome({str(count): counts[count] for count in sorted(counts)}, status)
+    return ClaimOutcome({str(count): counts[count] for count in sorted(counts)}, status)
 
 
-def instructions(data: Evidence, printed: str) -> Outcome:
+def instructions(data: Evidence, printed: str) -> ClaimOutcome:
     """Distinct instructions that are mentioned."""
     return _count(printed, len({number for dialogue in data.dialogues for number in mentioned(dialogue)}))
 
 
-def updatable(data: Evidence, printed: str) -> Outcome:
+def updatable(data: Evidence, printed: str) -> ClaimOutcome:
     """Instructions with more than one value; `printed` is how many, and the most updates."""
     values: dict[int, set[int]] = {}
     for dialogue in data.dialogues:
@@ -41,25 +41,25 @@ def updatable(data: Evidence, printed: str) -> Outcome:
     several = sorted(len(found) for found in values.values() if len(found) > 1)
     recomputed = [len(several), several[-1] - 1 if several else 0]
     note = f"Values of each: {', '.join(map(str, several))}; a value never returns, so one fewer update."
-    return Outcome(recomputed, holds(figures(printed) == recomputed), note)
+    return ClaimOutcome(recomputed, holds(figures(printed) == recomputed), note)
 
 
-def most_updates(data: Evidence, printed: str) -> Outcome:
+def most_updates(data: Evidence, printed: str) -> ClaimOutcome:
     """The most often that one dialogue updates one instruction."""
     return _count(printed, max(max(mentioned(dialogue).values(), default=1) - 1 for dialogue in data.dialogues))
 
 
-def updates_grow(data: Evidence, printed: str) -> Outcome:
+def updates_grow(data: Evidence, printed: str) -> ClaimOutcome:
     """Updates per dialogue rise with the number of sessions: rank correlation of at least 0.9."""
     means = _by_count(data, lambda dialogue: sum(mentioned(dialogue).values()) - len(mentioned(dialogue)))
     values = list(means.values())
     correlation = float(spearmanr(range(len(values)), values).statistic)
     falling = [after for (after, high), low in zip(list(means.items())[1:], values, strict=False) if high < low]
     note = f"Updates per dialogue; rank correlation {correlation:.2f}. Steps that fall: {', '.join(falling) or 'none'}."
-    return Outcome({count: round(value, 2) for count, value in means.items()}, holds(correlation >= 0.9), note)
+    return ClaimOutcome({count: round(value, 2) for count, value in means.items()}, holds(correlation >= 0.9), note)
 
 
-def one_query(data: Evidence, printed: str) -> Outcome:
+def one_query(data: Evidence, printed: str) -> ClaimOutcome:
     """Every instruction has the same query for all its values."""
     queries: dict[int, set[str]] = {}
     for dialogue in data.dialogues:
@@ -67,10 +67,10 @@ def one_query(data: Evidence, printed: str) -> Outcome:
             for mention, query in zip(session.mentions, session.queries, strict=True):
                 queries.setdefault(mention.instruction, set()).add(query)
     several = sum(len(found) > 1 for found in queries.values())
-    return Outcome(f"{len(queries) - several} of {len(queries)}", holds(not several))
+    return ClaimOutcome(f"{len(queries) - several} of {len(queries)}", holds(not several))
 
 
-def regular_expressions(data: Evidence, printed: str) -> Outcome:
+def regular_expressions(data: Evidence, printed: str) -> ClaimOutcome:
     """Share of instructions whose check is a pattern on a name."""
     conditions = {
         mention.instruction: rule.condition
@@ -80,18 +80,18 @@ def regular_expressions(data: Evidence, printed: str) -> Outcome:
     }
     patterns = sum(isinstance(condition, str) for condition in conditions.values())
     note = "The others ask for an object or a name in the syntax tree."
-    return Outcome(f"{patterns} of {len(conditions)}", holds(patterns == len(conditions)), note)
+    return ClaimOutcome(f"{patterns} of {len(conditions)}", holds(patterns == len(conditions)), note)
 
 
-def fillers(data: Evidence, printed: str) -> Outcome:
+def fillers(data: Evidence, printed: str) -> ClaimOutcome:
     """Distinct fillers: in all, topics of talk, instruction-like ones."""
     used = {session.filler for dialogue in data.dialogues for session in dialogue.sessions} - {None}
     topics = sum(1 for filler in used if filler is not None and filler < _FIRST_INSTRUCTION_FILLER)
     recomputed = [len(used), topics, len(used) - topics]
-    return Outcome(recomputed, holds(figures(printed) == recomputed))
+    return ClaimOutcome(recomputed, holds(figures(printed) == recomputed))
 
 
-def filler_updates(data: Evidence, printed: str) -> Outcome:
+def filler_updates(data: Evidence, printed: str) -> ClaimOutcome:
     """The most often that one dialogue updates one filler."""
     most = {"topic": 0, "instruction-like": 0}
     for dialogue in data.dialogues:
@@ -99,26 +99,26 @@ def filler_updates(data: Evidence, printed: str) -> Outcome:
             if filler is not None:
                 kind = "topic" if filler < _FIRST_INSTRUCTION_FILLER else "instruction-like"
                 most[kind] = max(most[kind], count - 1)
-    return Outcome(most, holds(figures(printed) == [max(most.values())]))
+    return ClaimOutcome(most, holds(figures(printed) == [max(most.values())]))
 
 
-def personas(data: Evidence, printed: str) -> Outcome:
+def personas(data: Evidence, printed: str) -> ClaimOutcome:
     """Distinct personas of mentors and of mentees."""
     contexts = [dialogue.context for dialogue in data.dialogues]
     recomputed = [len({one.mentor_persona for one in contexts}), len({one.mentee_persona for one in contexts})]
-    return Outcome(recomputed, holds(figures(printed) == recomputed), "The two counts are swapped in the text.")
+    return ClaimOutcome(recomputed, holds(figures(printed) == recomputed), "The two counts are swapped in the text.")
 
 
-def names(data: Evidence, printed: str) -> Outcome:
+def names(data: Evidence, printed: str) -> ClaimOutcome:
     """Names are drawn one by one: then there are more triples than names."""
     contexts = [dialogue.context for dialogue in data.dialogues]
     mentors = len({one.mentor for one in contexts})
     triples = len({(one.mentor, one.mentee, one.company) for one in contexts})
     note = "Each mentor comes with one mentee and one company." if mentors == triples else ""
-    return Outcome({"mentors": mentors, "triples": triples}, holds(triples > mentors), note)
+    return ClaimOutcome({"mentors": mentors, "triples": triples}, holds(triples > mentors), note)
 
 
-def instruction_share(data: Evidence, printed: str) -> Outcome:
+def instruction_share(data: Evidence, printed: str) -> ClaimOutcome:
     """Share of a dialogue's sessions that carry instructions, in percent, against the printed range."""
     low, high = figures(printed)
     shares = {
@@ -129,21 +129,21 @@ def instruction_share(data: Evidence, printed: str) -> Outcome:
     outside = Counter(len(one.sessions) for one in data.dialogues if not low <= shares[one.id] <= high)
     ends = [number(min(shares.values()), 1), number(max(shares.values()), 1)]
     note = "; ".join(f"{count} of {size} sessions" for size, count in sorted(outside.items()))
-    return Outcome(ends, holds(not outside), f"Dialogues outside the range: {note}." if note else "")
+    return ClaimOutcome(ends, holds(not outside), f"Dialogues outside the range: {note}." if note else "")
 
 
-def per_session(data: Evidence, printed: str) -> Outcome:
+def per_session(data: Evidence, printed: str) -> ClaimOutcome:
     """Instructions of a session that has any: the fewest and the most."""
     counts = Counter(len(session.mentions) for one in data.dialogues for session in one.sessions if session.mentions)
     recomputed = {str(size): counts[size] for size in sorted(counts)}
-    return Outcome(recomputed, holds([min(counts), max(counts)] == figures(printed)), "Sessions by number.")
+    return ClaimOutcome(recomputed, holds([min(counts), max(counts)] == figures(printed)), "Sessions by number.")
 
 
-def filler_only(data: Evidence, printed: str) -> Outcome:
+def filler_only(data: Evidence, printed: str) -> ClaimOutcome:
     """Sessions that have nothing but a filler."""
     sessions = [session for dialogue in data.dialogues for session in dialogue.sessions]
     alone = sum(session.filler is not None and not session.mentions for session in sessions)
-    return Outcome(f"{alone} of {len(sessions)}", holds(alone > 0))
+    return ClaimOutcome(f"{alone} of {len(sessions)}", holds(alone > 0))
 
 
 _STATISTICS: Mapping[str, Callable[[Dialogue], int]] = {
@@ -158,7 +158,7 @@ _STATISTICS: Mapping[str, Callable[[Dialogue], int]] = {
 }
 
 
-def statistic(data: Evidence, printed: str, parameter: str) -> Outcome:
+def statistic(data: Evidence, printed: str, parameter: str) -> ClaimOutcome:
     """Mean and population standard deviation per dialogue of the short and the long set, against Table 2."""
     recomputed, statuses = {}, []
     for subset in ("short", "long"):
@@ -168,7 +168,7 @@ def statistic(data: Evidence, printed: str, parameter: str) -> Outcome:
         for target, value in zip(data.published.statistic(parameter, subset), found, strict=True):
             if target is not None:
                 statuses.append(verdict(target, Decimal(repr(value))))
-    return Outcome(recomputed, worst(statuses), "Mean and population deviation; 15 sessions are short.")
+    return ClaimOutcome(recomputed, worst(statuses), "Mean and population deviation; 15 sessions are short.")
 
 
 def _topics(dialogue: Dialogue, *types: str) -> int:
@@ -183,5 +183,5 @@ def _by_count(data: Evidence, value: Callable[[Dialogue], int]) -> dict[str, flo
     return {str(count): fmean(groups[count]) for count in sorted(groups)}
 
 
-def _count(printed: str, value: int) -> Outcome:
-    return Outcome(value, holds(figures(printed) == [value]))
+def _count(printed: str, value: int) -> ClaimOutcome:
+    return ClaimOutcome(value, holds(figures(printed) == [value]))

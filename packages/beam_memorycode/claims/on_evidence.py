@@ -9,10 +9,10 @@ from functools import cached_property
 
 import pandas as pd
 
-from beam_claims.values import Interval, Outcome
+from beam_claims.values import ClaimOutcome, Interval
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.frames import verdict_frame
-from beam_memorycode.loading import Item
+from beam_memorycode.loading import LoadedDialogue
 from beam_memorycode.published import Published
 from beam_memorycode.scored import ScoredModel, is_published
 
@@ -24,7 +24,7 @@ class Evidence:
     """All that is at hand. `models` without a row in Table 4 bear on no claim."""
 
     published: Published
-    items: tuple[Item, ...] = ()
+    items: tuple[LoadedDialogue, ...] = ()
     models: tuple[ScoredModel, ...] = ()
 
     @cached_property
@@ -58,12 +58,12 @@ class Evidence:
 
 
 def evidence(
-    items: Sequence[Item], models: Sequence[ScoredModel], replaced: Mapping[str, pd.DataFrame] | None
+    items: Sequence[LoadedDialogue], models: Sequence[ScoredModel], replaced: Mapping[str, pd.DataFrame] | None
 ) -> Evidence:
     """What is at hand, with `replaced` published tables in the place of their namesakes."""
     return Evidence(Published(replaced), tuple(items), tuple(models))
 
 
-def unchecked(reason: str) -> Outcome:
+def unchecked(reason: str) -> ClaimOutcome:
     """The outcome of a claim that nothing at hand can decide."""
-    return Outcome(None, "cannot be checked", reason)
+    return ClaimOutcome(None, "cannot be checked", reason)

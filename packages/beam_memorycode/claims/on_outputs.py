@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from beam_claims.values import Outcome, holds, rounded
+from beam_claims.values import ClaimOutcome, holds, rounded
 from beam_memorycode.averages import COLUMNS, Order, mean, standard_error
 from beam_memorycode.claims.on_evidence import Evidence, unchecked
 from beam_memorycode.frames import count_frame, instruction_frame
-from beam_memorycode.rules import Verdict
+from beam_memorycode.rules import RuleVerdict
 from beam_memorycode.scored import ScoredModel
 from beam_memorycode.scoring import RELEASED
 from beam_memorycode.tally import named_variant
@@ -25,30 +25,30 @@ _LISTED = 3  # cells that a note names
 _FAMILIAR = frozenset({"function docstring", "method docstring", "function annotation", "method annotation"})
 
 
-def table4(data: Evidence, printed: str) -> Outcome:
+def table4(data: Evidence, printed: str) -> ClaimOutcome:
     """Means and standard errors of Table 4, to the last printed digit, for the models at hand."""
     return _fits(data, RELEASED.name, "dialogue-mean", "")
 
 
-def variant_fits(data: Evidence, printed: str, variant: str, what: str) -> Outcome:
+def variant_fits(data: Evidence, printed: str, variant: str, what: str) -> ClaimOutcome:
     """Whether Table 4 comes about by a way of scoring that is not the released one."""
     if not all(model.outputs for model in data.known.values()):
         return unchecked("the answers have to be scored anew, and only their scores were handed over.")
     return _fits(data, variant, "dialogue-mean", what)
 
 
-def variant_misses(data: Evidence, printed: str, variant: str, what: str) -> Outcome:
+def variant_misses(data: Evidence, printed: str, variant: str, what: str) -> ClaimOutcome:
     """The opposite: the released scoring meets Table 4 and the other way does not."""
     released, other = table4(data, printed), variant_fits(data, printed, variant, what)
-    return Outcome(other.recomputed, holds(released.status == "holds" and other.status == "differs"), other.note)
+    return ClaimOutcome(other.recomputed, holds(released.status == "holds" and other.status == "differs"), other.note)
 
 
-def order_fits(data: Evidence, printed: str, order: Order, what: str) -> Outcome:
+def order_fits(data: Evidence, printed: str, order: Order, what: str) -> ClaimOutcome:
     """Whether Table 4 comes about by an order of averaging."""
     return _fits(data, RELEASED.name, order, what)
 
 
-def _fits(data: Evidence, variant: str, order: Order, what: str) -> Outcome:
+def _fits(data: Evidence, variant: str, order: Order, what: str) -> ClaimOutcome:
     """How many cells of Table 4 (mean and standard error) come out, and the means that do not."""
     met, missed = 0, []
     for row, model in data.known.items():
@@ -63,10 +63,10 @@ def _fits(data: Evidence, variant: str, order: Order, what: str) -> Outcome:
                 missed.append(f"{row} {column} {value} ±{error} for {cell.mean} ±{cell.stderr}")
     listed = "; ".join([*missed[:_LISTED], *([f"and {len(missed) - _LISTED} more"] if len(missed) > _LISTED else [])])
     note = f"{what} {listed}.".strip() if missed else what
-    return Outcome(f"{met} of {met + len(missed)} cells", holds(not missed), note)
+    return ClaimOutcome(f"{met} of {met + len(missed)} cells", holds(not missed), note)
 
 
-def without_fifteen(data: Evidence, printed: str) -> Outcome:
+def without_fifteen(data: Evidence, printed: str) -> ClaimOutcome:
     """Whether the short column of Table 4 comes about without the dialogues of fifteen sessions."""
     values, fits = {}, []
     for row, model in data.known.items():
@@ -80,24 +80,24 @@ def without_fifteen(data: Evidence, printed: str) -> Outcome:
         found = rounded(Decimal(repr(float(100 * mean(scores)))), 1), rounded(Decimal(repr(100 * error)), 2)
         values[row] = f"{found[0]} ±{found[1]} for {cell.mean} ±{cell.stderr}"
         fits.append(found == (cell.mean, cell.stderr))
-    return Outcome(values, holds(all(fits)), "With the thirty dialogues of fifteen sessions the column comes out.")
+    return ClaimOutcome(values, holds(all(fits)), "With the thirty dialogues of fifteen sessions the column comes out.")
 
 
-def absent_share(data: Evidence, printed: str) -> Outcome:
+def absent_share(data: Evidence, printed: str) -> ClaimOutcome:
     """Share of rules whose object is absent, in percent, by setup: below the printed one in all of them?"""
     shares: dict[str, dict[str, float]] = {}
     for row, model in data.known.items():
         absent: dict[str, int] = {}
         applied: dict[str, int] = {}
         for answer in model.answers:
-            absent[answer.setup] = absent.get(answer.setup, 0) + answer.verdicts.count(Verdict.ABSENT)
+            absent[answer.setup] = absent.get(answer.setup, 0) + answer.verdicts.count(RuleVerdict.ABSENT)
             applied[answer.setup] = applied.get(answer.setup, 0) + len(answer.verdicts)
         shares[row] = {setup: round(100 * absent[setup] / count, 1) for setup, count in applied.items() if count}
     inside = all(share < 1 for found in shares.values() for share in found.values())
-    return Outcome(shares, holds(inside), "Percent of rule applications.")
+    return ClaimOutcome(shares, holds(inside), "Percent of rule applications.")
 
 
-def declines(data: Evidence, printed: str) -> Outcome:
+def declines(data: Evidence, printed: str) -> ClaimOutcome:
     """History scores fall as the number of sessions rises: rank correlation at most -0.9 for every model."""
     correlations, risen = {}, []
     for row, lines in _lines(data):
@@ -105,19 +105,19 @@ def declines(data: Evidence, printed: str) -> Outcome:
         steps = zip(lines["sessions"], lines["mean"], lines["mean"].shift(-1), strict=True)
         risen += [f"{row} after {count}" for count, now, later in steps if later > now]
     note = f"Rank correlation with the number of sessions. Single steps that rise: {', '.join(risen) or 'none'}."
-    return Outcome(correlations, holds(all(value <= -0.9 for value in correlations.values())), note)
+    return ClaimOutcome(correlations, holds(all(value <= -0.9 for value in correlations.values())), note)
 
 
-def converges(data: Evidence, printed: str) -> Outcome:
+def converges(data: Evidence, printed: str) -> ClaimOutcome:
     """Scores at 100 sessions, each of which has to round to the printed share."""
     ends = _ends(data)
     target = Decimal(printed.removeprefix("around "))
     same = {row: rounded(Decimal(repr(found)), 1) == target for row, found in ends.items()}
     note = f"Not rounding to {target}: {', '.join(row for row, fits in same.items() if not fits) or 'none'}."
-    return Outcome({row: round(found, 3) for row, found in ends.items()}, holds(all(same.values())), note)
+    return ClaimOutcome({row: round(found, 3) for row, found in ends.items()}, holds(all(same.values())), note)
 
 
-def alike(data: Evidence, printed: str) -> Outcome:
+def alike(data: Evidence, printed: str) -> ClaimOutcome:
     """At 100 sessions no two models differ by more than 1.96 standard errors of paired dialogues."""
     scores = {
         row: {number: float(value) for number, value in model.scores("history").items() if _long(model, number)}
@@ -131,20 +131,20 @@ def alike(data: Evidence, printed: str) -> Outcome:
     gap, error = float(np.mean(gaps)), float(np.std(gaps, ddof=1)) / sqrt(len(gaps))
     ends = [float(np.mean(list(scores[row].values()))) for row in (order[0], order[-1])]
     note = f"{order[-1]} ({ends[1]:.3f}) less {order[0]} ({ends[0]:.3f}): {gap / error:.1f} standard errors."
-    return Outcome(round(gap, 3), holds(gap <= 1.96 * error), note)
+    return ClaimOutcome(round(gap, 3), holds(gap <= 1.96 * error), note)
 
 
-def spread(data: Evidence, printed: str) -> Outcome:
+def spread(data: Evidence, printed: str) -> ClaimOutcome:
     """Models lie further apart at one session than at a hundred."""
     if len(data.known) < 2:
         return unchecked("the outputs of fewer than two models are at hand.")
     lines = pd.concat([frame.assign(row=row) for row, frame in _lines(data)])
     ranges = lines.groupby("sessions")["mean"].agg(lambda means: float(means.max() - means.min()))
     recomputed = {str(count): round(float(value), 3) for count, value in ranges.items()}
-    return Outcome(recomputed, holds(bool(ranges.iloc[0] > ranges.iloc[-1])), "Highest less lowest mean.")
+    return ClaimOutcome(recomputed, holds(bool(ranges.iloc[0] > ranges.iloc[-1])), "Highest less lowest mean.")
 
 
-def rank_stable(data: Evidence, printed: str, model: str) -> Outcome:
+def rank_stable(data: Evidence, printed: str, model: str) -> ClaimOutcome:
     """Within dialogues, updated instructions are followed as often as those that never were."""
     applicable, reason = _applicable(data, model)
     if applicable is None:
@@ -158,10 +158,10 @@ def rank_stable(data: Evidence, printed: str, model: str) -> Outcome:
         found[name] = [round(float(value), 3) for value in (gaps.mean(), *ends)]
     inside = found["all"][1] <= 0 <= found["all"][2]
     note = "Updated less never updated, in the same dialogue: mean and 95 % interval; stable where it includes 0."
-    return Outcome(found, holds(inside), note)
+    return ClaimOutcome(found, holds(inside), note)
 
 
-def unfamiliar_lower(data: Evidence, printed: str, model: str) -> Outcome:
+def unfamiliar_lower(data: Evidence, printed: str, model: str) -> ClaimOutcome:
     """Within dialogues, digits in names are followed less often than docstrings and annotations."""
     applicable, reason = _applicable(data, model)
     if applicable is None:
@@ -184,10 +184,10 @@ def unfamiliar_lower(data: Evidence, printed: str, model: str) -> Outcome:
         "digits": round(float(parts[True].mean()), 3),
         "docstrings, annotations": round(float(parts[False].mean()), 3),
     }
-    return Outcome(recomputed, holds(bool(high < 0)), note if ends[0] > ends[1] else "")
+    return ClaimOutcome(recomputed, holds(bool(high < 0)), note if ends[0] > ends[1] else "")
 
 
-def instructions_vary(data: Evidence, printed: str, model: str) -> Outcome:
+def instructions_vary(data: Evidence, printed: str, model: str) -> ClaimOutcome:
     """The intervals of the best and the worst followed instruction do not meet."""
     applicable, reason = _applicable(data, model)
     if applicable is None:
@@ -195,7 +195,7 @@ def instructions_vary(data: Evidence, printed: str, model: str) -> Outcome:
     frame = instruction_frame(applicable, updated=False).dropna()
     best, worst = frame.iloc[0], frame.iloc[-1]
     recomputed = {row["label"]: round(float(row["mean"]), 3) for row in (best, worst)}
-    return Outcome(recomputed, holds(bool(best["low"] > worst["high"])), f"Of {len(frame)} instructions.")
+    return ClaimOutcome(recomputed, holds(bool(best["low"] > worst["high"])), f"Of {len(frame)} instructions.")
 
 
 def _applicable(data: Evidence, row: str) -> tuple[pd.DataFrame | None, str]:
@@ -203,8 +203,8 @@ def _applicable(data: Evidence, row: str) -> tuple[pd.DataFrame | None, str]:
     if row not in data.known:
         return None, f"the outputs of {row} are not at hand."
     verdicts = data.verdicts[row]
-    return verdicts[verdicts["verdict"] != Verdict.ABSENT.value].assign(
-        held=verdicts["verdict"] == Verdict.PASS.value
+    return verdicts[verdicts["verdict"] != RuleVerdict.ABSENT.value].assign(
+        held=verdicts["verdict"] == RuleVerdict.PASS.value
     ), ""
 
 

@@ -6,8 +6,8 @@ from decimal import Decimal
 from itertools import product
 
 from beam_claims.values import (
+    ClaimOutcome,
     Interval,
-    Outcome,
     change,
     figures,
     holds,
@@ -23,47 +23,49 @@ _EARLIER = ("instruction", "session")
 _HISTORIES = ("short_history", "long_history")
 
 
-def not_checkable(data: Evidence, printed: str, reason: str) -> Outcome:
+def not_checkable(data: Evidence, printed: str, reason: str) -> ClaimOutcome:
     """A setting, a cost, or a run whose outputs were not released."""
     return unchecked(reason)
 
 
-def share(data: Evidence, printed: str, model: str, setup: str) -> Outcome:
+def share(data: Evidence, printed: str, model: str, setup: str) -> ClaimOutcome:
     """A mean of Table 4 on the scale from 0 to 1."""
     value, allowed = data.score(model, setup) / 100, data.interval(model, setup)
     status = verdict(figures(printed)[0], value, allowed=Interval(allowed.low / 100, allowed.high / 100))
-    return Outcome(number(value, 3), status)
+    return ClaimOutcome(number(value, 3), status)
 
 
-def perfect(data: Evidence, printed: str, model: str, setup: str) -> Outcome:
+def perfect(data: Evidence, printed: str, model: str, setup: str) -> ClaimOutcome:
     """A mean of Table 4 is 100."""
     value = data.score(model, setup)
-    return Outcome(number(value, 1), holds(value == 100))
+    return ClaimOutcome(number(value, 1), holds(value == 100))
 
 
-def drop(data: Evidence, printed: str, model: str, before: str, after: str) -> Outcome:
+def drop(data: Evidence, printed: str, model: str, before: str, after: str) -> ClaimOutcome:
     """Difference of two columns on the scale from 0 to 1."""
     value = (data.score(model, before) - data.score(model, after)) / 100
     points = data.interval(model, before).minus(data.interval(model, after))
     allowed = Interval(points.low / 10_000, points.high / 10_000)  # `minus` takes shares, and these are percent
     note = f"Printed means allow {show(allowed.low, 3)} to {show(allowed.high, 3)}."
-    return Outcome(number(value, 3), verdict(figures(printed)[0], value, allowed=allowed), note)
+    return ClaimOutcome(number(value, 3), verdict(figures(printed)[0], value, allowed=allowed), note)
 
 
-def relative_drop(data: Evidence, printed: str, model: str, before: str, after: str) -> Outcome:
+def relative_drop(data: Evidence, printed: str, model: str, before: str, after: str) -> ClaimOutcome:
     """Drop from one column to another in percent of the first."""
     value = _relative_drop(data, model, before, after)
     risen = data.interval(model, after).relative_to(data.interval(model, before))
     allowed = Interval(-risen.high, -risen.low)
     status = verdict(figures(printed)[0], value, allowed=allowed)
-    return Outcome(number(value, 1), status, f"Printed means allow {show(allowed.low, 1)} to {show(allowed.high, 1)}.")
+    return ClaimOutcome(
+        number(value, 1), status, f"Printed means allow {show(allowed.low, 1)} to {show(allowed.high, 1)}."
+    )
 
 
 def _relative_drop(data: Evidence, model: str, before: str, after: str) -> Decimal:
     return -change(data.score(model, after), data.score(model, before))
 
 
-def at_least(data: Evidence, printed: str, setups: list[str], models: list[str]) -> Outcome:
+def at_least(data: Evidence, printed: str, setups: list[str], models: list[str]) -> ClaimOutcome:
     """The named rows (none: all) reach the printed share in the named columns, after rounding to its decimals."""
     threshold = figures(printed)[0]
     places = -int(threshold.as_tuple().exponent)
@@ -71,10 +73,10 @@ def at_least(data: Evidence, printed: str, setups: list[str], models: list[str])
     below = [cell for cell in cells if rounded(data.score(*cell) / 100, places) < threshold]
     lowest = min(cells, key=lambda cell: data.score(*cell))
     note = "; ".join(f"{model} {setup} {data.score(model, setup)}" for model, setup in below)
-    return Outcome(number(data.score(*lowest) / 100, 3), holds(not below), f"Below: {note}." if note else "")
+    return ClaimOutcome(number(data.score(*lowest) / 100, 3), holds(not below), f"Below: {note}." if note else "")
 
 
-def falls(data: Evidence, printed: str, after: str) -> Outcome:
+def falls(data: Evidence, printed: str, after: str) -> ClaimOutcome:
     """Every model has less in column `after` than in both setups without a history."""
     rising = [
         model
@@ -82,52 +84,54 @@ def falls(data: Evidence, printed: str, after: str) -> Outcome:
         if data.score(model, after) >= data.score(model, before)
     ]
     drops = {model: number(_relative_drop(data, model, "instruction", after), 1) for model in data.published.models}
-    return Outcome(drops, holds(not rising), "Relative drops from instruction, in percent.")
+    return ClaimOutcome(drops, holds(not rising), "Relative drops from instruction, in percent.")
 
 
-def similar_drops(data: Evidence, printed: str, models: list[str], before: str, after: str, within: str) -> Outcome:
+def similar_drops(
+    data: Evidence, printed: str, models: list[str], before: str, after: str, within: str
+) -> ClaimOutcome:
     """The drops of the named rows lie within `within` (a share) of the printed one."""
     drops = {model: (data.score(model, before) - data.score(model, after)) / 100 for model in models}
     far = [model for model, value in drops.items() if abs(value - figures(printed)[0]) > Decimal(within)]
     note = f"Taken as similar: no more than {within} apart. Further apart: {', '.join(far) or 'none'}."
-    return Outcome({model: number(value, 3) for model, value in drops.items()}, holds(not far), note)
+    return ClaimOutcome({model: number(value, 3) for model, value in drops.items()}, holds(not far), note)
 
 
-def best(data: Evidence, printed: str, model: str, setups: list[str], without: list[str]) -> Outcome:
+def best(data: Evidence, printed: str, model: str, setups: list[str], without: list[str]) -> ClaimOutcome:
     """`model` has the highest mean of all rows but `without`, in each of the named columns."""
     rows = [row for row in data.published.models if row not in without]
     leaders = {setup: max(rows, key=lambda row, setup=setup: data.score(row, setup)) for setup in setups}  # type: ignore[misc]
     recomputed = {setup: f"{leader} {data.score(leader, setup)}" for setup, leader in leaders.items()}
-    return Outcome(recomputed, holds(set(leaders.values()) == {model}))
+    return ClaimOutcome(recomputed, holds(set(leaders.values()) == {model}))
 
 
-def above(data: Evidence, printed: str, model: str, other: str, setup: str) -> Outcome:
+def above(data: Evidence, printed: str, model: str, other: str, setup: str) -> ClaimOutcome:
     """`model` lies above `other` by more than 1.96 standard errors of the difference."""
     first, second = data.published.scores[model, setup], data.published.scores[other, setup]
     error = (first.stderr**2 + second.stderr**2).sqrt()
     difference = first.mean - second.mean
     note = f"{show(difference / error, 1)} standard errors apart." if error else ""
-    return Outcome(f"{first.mean} vs {second.mean}", holds(difference > Decimal("1.96") * error), note)
+    return ClaimOutcome(f"{first.mean} vs {second.mean}", holds(difference > Decimal("1.96") * error), note)
 
 
-def larger_drops(data: Evidence, printed: str, than: list[str]) -> Outcome:
+def larger_drops(data: Evidence, printed: str, than: list[str]) -> ClaimOutcome:
     """All other rows lose a larger part from instruction to long history than each of `than`."""
     drops = {model: _relative_drop(data, model, "instruction", "long_history") for model in data.published.models}
     limit = max(drops[model] for model in than)
     smaller = [model for model, value in drops.items() if model not in than and value <= limit]
     note = f"Not larger: {', '.join(smaller)}." if smaller else ""
-    return Outcome({model: number(value, 1) for model, value in drops.items()}, holds(not smaller), note)
+    return ClaimOutcome({model: number(value, 1) for model, value in drops.items()}, holds(not smaller), note)
 
 
-def all_tokens(data: Evidence, printed: str, short: int, long: int) -> Outcome:
+def all_tokens(data: Evidence, printed: str, short: int, long: int) -> ClaimOutcome:
     """Tokens of the whole set, in millions, from the two means of Table 2 and the sizes of the two sets."""
     counts = {"short": short, "long": long}
     total = sum(count * data.published.statistic("tokens", subset)[0] for subset, count in counts.items())
     value = Decimal(total) / 1_000_000
-    return Outcome(number(value), verdict(figures(printed)[0], value), f"{short} short and {long} long dialogues.")
+    return ClaimOutcome(number(value), verdict(figures(printed)[0], value), f"{short} short and {long} long dialogues.")
 
 
-def short_share(data: Evidence, printed: str, per_count: int) -> Outcome:
+def short_share(data: Evidence, printed: str, per_count: int) -> ClaimOutcome:
     """Shares of short and long dialogues, in percent: 15 sessions counted as short, and as neither."""
     counts = [int(value) for value in data.published.values("sessions_per_history")]
     below, at, over = (
@@ -142,4 +146,4 @@ def short_share(data: Evidence, printed: str, per_count: int) -> Outcome:
     found = [worst([verdict(p, v) for p, v in zip(figures(printed), pair, strict=True)]) for pair in shares.values()]
     status = min(found, key=lambda one: ("holds", "holds within rounding", "differs").index(one))
     recomputed = {name: [number(value, 1) for value in pair] for name, pair in shares.items()}
-    return Outcome(recomputed, status, f"Table 2's mean of sessions needs {below + at} short dialogues.")
+    return ClaimOutcome(recomputed, status, f"Table 2's mean of sessions needs {below + at} short dialogues.")

@@ -35,11 +35,11 @@ class Exercise:
     """Code or a problem that goes with a message: what the message shows, and the blocks of the answer on it."""
 
     message: str
-    answer: Callable[[Draft], list[str]]
+    answer: Callable[[AnswerDraft], list[str]]
 
 
 @dataclass(frozen=True)
-class Answer:
+class WrittenAnswer:
     """An answer and the advice that its first list gives, item by item."""
 
     text: str
@@ -47,7 +47,7 @@ class Answer:
 
 
 @dataclass
-class Draft:
+class AnswerDraft:
     """An answer being written to `entry` (None for talk without a new fact); `closing` is the question it ends with.
 
     `aim` is what the user asked how to do, `act` what they asked whether to do; at most one is set. `question` is the
@@ -90,7 +90,7 @@ class Draft:
         return [title] if fresh else []
 
 
-def write_answer(draft: Draft) -> Answer:
+def write_answer(draft: AnswerDraft) -> WrittenAnswer:
     """The answer in Markdown, about `target` tokens long."""
     closing = draft.closing or draft.say("close")
     blocks = [_opening(draft), *(draft.exercise.answer(draft) if draft.exercise else [])]
@@ -103,10 +103,10 @@ def write_answer(draft: Draft) -> Answer:
         blocks += parts
         room -= count_tokens("\n".join(parts))
         order = order or draft.rng.sample(makers[:5], 5)
-    return Answer("\n\n".join(part for part in dict.fromkeys([*blocks, closing]) if part), tuple(draft.advice))
+    return WrittenAnswer("\n\n".join(part for part in dict.fromkeys([*blocks, closing]) if part), tuple(draft.advice))
 
 
-def _opening(draft: Draft) -> str:
+def _opening(draft: AnswerDraft) -> str:
     """Takes up what was said. A clause that cannot be turned to `you` is passed over."""
     echo = to_you(draft.clause) if draft.clause else ""
     if echo and _FIRST_PERSON.search(echo):
@@ -118,7 +118,7 @@ def _opening(draft: Draft) -> str:
     return f"{said} {draft.say('rule_more') if rule else _taken_up(draft, said)}".strip()
 
 
-def _taken_up(draft: Draft, said: str) -> str:
+def _taken_up(draft: AnswerDraft, said: str) -> str:
     """The answer to what was asked, by the kind of question; empty where nothing was and something is `said`."""
     known = {"": True, "act": bool(draft.act), "aim": bool(draft.aim)}
     for name, needed, pattern in _ASKED:
@@ -129,7 +129,7 @@ def _taken_up(draft: Draft, said: str) -> str:
     return draft.say("open_aim") if draft.aim else "" if said else draft.say("open_usual")
 
 
-def _items(draft: Draft, room: int, *, numbered: bool) -> list[str]:
+def _items(draft: AnswerDraft, room: int, *, numbered: bool) -> list[str]:
     """A list: numbered, of advice with a reason or a hint, or of things with what to do about each."""
     first, lines = numbered and not draft.advice, dict[str, str]()
     for _ in range(_count(draft, room, 28 if numbered else 34, 7 if numbered else 6)):
@@ -144,16 +144,16 @@ def _items(draft: Draft, room: int, *, numbered: bool) -> list[str]:
     return [*draft.heading(), draft.say("list_lead"), "\n".join(marked)]
 
 
-Maker = Callable[[Draft, int], list[str]]
+Maker = Callable[[AnswerDraft, int], list[str]]
 _steps, _points = partial(_items, numbered=True), partial(_items, numbered=False)
 
 
-def _prose(draft: Draft, room: int) -> list[str]:
+def _prose(draft: AnswerDraft, room: int) -> list[str]:
     texts = [draft.say("prose") for _ in range(_count(draft, room, 26, 3))]
     return [*(draft.heading() if len(texts) > 2 else []), " ".join(texts)]
 
 
-def _plan(draft: Draft, room: int) -> list[str]:
+def _plan(draft: AnswerDraft, room: int) -> list[str]:
     days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
     count = _count(draft, room, 22, 6)
     chosen = sorted(draft.rng.sample(range(7), count))
@@ -161,13 +161,13 @@ def _plan(draft: Draft, room: int) -> list[str]:
     return [*draft.heading(), draft.say("plan_lead"), "\n".join(lines)]
 
 
-def _table(draft: Draft, room: int) -> list[str]:
+def _table(draft: AnswerDraft, room: int) -> list[str]:
     head = draft.say("table_head")
     rows = [f"| {draft.say('table_row')} |" for _ in range(_count(draft, room, 30, 5))]
     return [draft.say("table_lead"), "\n".join([f"| {head} |", "| --- | --- | --- |", *rows])]
 
 
-def _note(draft: Draft, room: int) -> list[str]:
+def _note(draft: AnswerDraft, room: int) -> list[str]:
     """A message that the user could send: it speaks as the user."""
     person = draft.rng.choice(draft.world.people[draft.plan])
     thing = tidy(draft.world.grammar.fill("{thing}", draft.scope, draft.rng))
@@ -178,7 +178,7 @@ def _note(draft: Draft, room: int) -> list[str]:
     return [*draft.heading(), draft.say("note_lead", **pinned), quoted]
 
 
-def _count(draft: Draft, room: int, each: int, most: int) -> int:
+def _count(draft: AnswerDraft, room: int, each: int, most: int) -> int:
     """How many items of about `each` tokens a block has."""
     return max(1, min(draft.rng.randint(3, most) if most > 3 else draft.rng.randint(2, most), room // each))
 

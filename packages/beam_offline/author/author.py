@@ -22,7 +22,7 @@ from beam_generate.plan_text import (
     show_timeline,
 )
 from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Bullet, Profile, Special, Story, SubPlan
-from beam_offline.author.examiner import Examiner
+from beam_offline.author.examiner import QuestionWriter
 from beam_offline.author.grammar import Grammar
 from beam_offline.author.script import Measures, PlanScript, ScriptTurn
 from beam_offline.author.strand_facts import Entry, Strand
@@ -124,8 +124,8 @@ class OfflineAuthor:
         return World(self.story)
 
     @cached_property
-    def _examiner(self) -> Examiner:
-        return Examiner(self.world, self.script)
+    def _examiner(self) -> QuestionWriter:
+        return QuestionWriter(self.world, self.script)
 
     @cached_property
     def _by_text(self) -> dict[str, Entry]:

@@ -14,7 +14,7 @@ from functools import cache
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from beam_offline.author.answers import Draft, Exercise
+from beam_offline.author.answers import AnswerDraft, Exercise
 from beam_offline.author.grammar import plural
 from beam_offline.author.word_bank import BANKS
 from beam_offline.author.world import World
@@ -27,11 +27,11 @@ _SLOT = re.compile(r"«(\w+)(?::(\w+))?»")
 LANGUAGES = {"numpy": "python", "flask": "python", "node": "javascript", "browser": "javascript"}
 
 
-class _Part(BaseModel):
+class _Snippet(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Snippet(_Part):
+class Snippet(_Snippet):
     """One template; the fields are explained at the top of the file."""
 
     id: str
@@ -50,12 +50,12 @@ class Snippet(_Part):
     gain: str = ""
 
 
-class _Suits(_Part):
+class _Suits(_Snippet):
     kinds: list[str]
     entity: list[str] = Field(min_length=8)
 
 
-class _Library(_Part):
+class _Library(_Snippet):
     words: dict[str, list[str]]
     titles: dict[str, _Suits]
     snippets: list[Snippet] = Field(min_length=36)
@@ -134,7 +134,7 @@ def _exercise(world: World, snippet: Snippet, rng: random.Random) -> Exercise:
     said = world.grammar.say(f"code_{shape}", scope, rng)
     message = said if form == "wanted" else f"{said}\n{fenced(getattr(snippet, form))}"
 
-    def answer(draft: Draft) -> list[str]:
+    def answer(draft: AnswerDraft) -> list[str]:
         cure = filled(snippet.faster if form == "slow" else snippet.fixed, words)
         named = _NAMED.search(cure)
         said = scope | {

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from beam_offline.author import single_facts, spanning
 from beam_offline.author.script import PlanScript
-from beam_offline.author.window import Idea, Maker, Reply, Shown, Window
+from beam_offline.author.window import Idea, Maker, ProbeWindow, Reply, Shown
 from beam_offline.author.world import World
 
 _CANDIDATES = 12
@@ -33,7 +33,7 @@ _MAKERS: Mapping[str, Maker] = {
 }
 
 
-class Examiner:
+class QuestionWriter:
     """Thinks of questions about a world."""
 
     def __init__(self, world: World, script: Callable[[int], PlanScript]) -> None:
@@ -68,7 +68,7 @@ class Examiner:
         """Candidates of a window, at most `_CANDIDATES` from all over it."""
         plans = sorted({int(found[1]) for found in _REF.finditer(plan_text)}) or [0]
         rng = random.Random(f"probes {ability} {plans} {self.world.key}")
-        found = list(_MAKERS[ability](Window(self.world, plans, rng, self._script)))
+        found = list(_MAKERS[ability](ProbeWindow(self.world, plans, rng, self._script)))
         found = found if len(found) <= _CANDIDATES else rng.sample(found, _CANDIDATES)
         self._ideas.update(((ability, tuple(sorted(set(idea.places)))), idea) for idea in found)
         return found

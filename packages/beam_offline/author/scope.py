@@ -24,7 +24,7 @@ _SMALL = {"a", "an", "the", "and", "or", "but", "of", "in", "on", "at", "to", "f
 _words = cache(content)
 
 
-class Deck:
+class ShufflePool:
     """Phrases drawn in random order; when all have been drawn they come again."""
 
     def __init__(self, texts: Sequence[str], rng: random.Random) -> None:
@@ -63,10 +63,12 @@ def scope_of(
     turned: Callable[[str], str] = to_you if assistant else str
     unsaid = {about} if assistant else kind.foretelling
     phrases = {name: getattr(kind, name) for name in ("do", "why", "risk", "want", "things", "talk")}
-    decks = {name: Deck([one for one in found if turned(one) not in unsaid], rng) for name, found in phrases.items()}
+    decks = {
+        name: ShufflePool([one for one in found if turned(one) not in unsaid], rng) for name, found in phrases.items()
+    }
     known = world.people[plan]
-    elsewhere = Deck([turned(world.scope(one, plan, rng)["ref"]) for one in others], rng)
-    people = Deck(rng.sample(known, min(_NAMED, len(known))) if assistant else known, rng)
+    elsewhere = ShufflePool([turned(world.scope(one, plan, rng)["ref"]) for one in others], rng)
+    people = ShufflePool(rng.sample(known, min(_NAMED, len(known))) if assistant else known, rng)
     said = {"do": about} if last is None else last
     near = content(about if assistant else "")
     scope: dict[str, Value] = {}

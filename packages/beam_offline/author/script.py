@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from beam_generate.questions import divide
-from beam_offline.author.answers import Answer, Draft, Exercise, tidy, write_answer
+from beam_offline.author.answers import AnswerDraft, Exercise, WrittenAnswer, tidy, write_answer
 from beam_offline.author.grammar import sentence, to_you
 from beam_offline.author.scope import scope_of
 from beam_offline.author.strand_facts import Entry, Strand
@@ -114,7 +114,7 @@ class PlanScript:
         """All turns of the plan, in order."""
         return [turn for batch in self.turns.values() for turn in batch]
 
-    def answer(self, turn: ScriptTurn, number: int) -> Answer:
+    def answer(self, turn: ScriptTurn, number: int) -> WrittenAnswer:
         """The assistant's answer to step `number` of `turn`."""
         step = turn.steps[number]
         return self._answered(step, step.text)
@@ -124,14 +124,14 @@ class PlanScript:
         step = Step(message, "dig", strand, self._others(strand, (self.plan, 1, 99)), target=self._usual)
         return self._answered(step, message).text
 
-    def _answered(self, step: Step, message: str) -> Answer:
+    def _answered(self, step: Step, message: str) -> WrittenAnswer:
         told = step.entry is not None and step.purpose in ("fact", "update", "opening")
         clause = step.entry.clause if step.entry is not None and told else step.asked.get("talk", "")
         opening = _OPENING.get(step.purpose, "open_worry")
         rng = random.Random(f"answer {self._key} {message}")
         asks = "".join(_ASKS.findall(message.partition("\n")[0])[-1:])
         return write_answer(
-            Draft(
+            AnswerDraft(
                 self.world, step.strand, step.others, self.plan, rng, step.target, opening, clause, step.closing,
                 step.entry, *_question(message, step.asked), asks, step.exercise,
             )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from beam_offline.author.grammar import series, to_you
 from beam_offline.author.strand_facts import Entry, Fact
-from beam_offline.author.window import Idea, Reply, Shown, Window, state_of, telling
+from beam_offline.author.window import Idea, ProbeWindow, Reply, Shown, state_of, telling
 from beam_offline.author.word_bank import Absence
 
 _NEAR_REQUEST = 0.25
@@ -17,7 +17,7 @@ _ADVICE, _STEPS = 0.4, 3
 first points of its list that are asked for."""
 
 
-def information_extraction(window: Window) -> Iterator[Idea]:
+def information_extraction(window: ProbeWindow) -> Iterator[Idea]:
     """A value, a day, a person or a choice with its reason, told once and never changed; or what was advised on it."""
     for fact in window.final():
         if fact.kind.kind in ("tally", "list"):
@@ -28,7 +28,7 @@ def information_extraction(window: Window) -> Iterator[Idea]:
             yield _single(window, fact)
 
 
-def _single(window: Window, fact: Fact) -> Idea:
+def _single(window: ProbeWindow, fact: Fact) -> Idea:
     question = window.put(fact, "information_extraction")
     key_facts = [fact.v, *([to_you(fact.reason)] if fact.reason else [])]
 
@@ -49,7 +49,7 @@ def _single(window: Window, fact: Fact) -> Idea:
     return Idea(window.named(fact), [fact.place], ask)
 
 
-def _advice(window: Window, fact: Fact) -> Idea:
+def _advice(window: ProbeWindow, fact: Fact) -> Idea:
     question = window.asked(fact.strand, window.say("ask_advice", np=fact.kind.np))
 
     def ask(shown: Shown) -> Reply:
@@ -76,7 +76,7 @@ def _advice(window: Window, fact: Fact) -> Idea:
     return Idea(f"advice on {window.named(fact)}", [fact.place], ask)
 
 
-def knowledge_update(window: Window) -> Iterator[Idea]:
+def knowledge_update(window: ProbeWindow) -> Iterator[Idea]:
     """The newest value of something that was revised."""
     for entry in window.entries:
         fact = entry.fact
@@ -90,7 +90,7 @@ def knowledge_update(window: Window) -> Iterator[Idea]:
         yield _newest(window, fact, fact.revises)
 
 
-def _newest(window: Window, fact: Fact, old: Fact) -> Idea:
+def _newest(window: ProbeWindow, fact: Fact, old: Fact) -> Idea:
     question = window.put(fact, "knowledge_update")
 
     def ask(shown: Shown) -> Reply:
@@ -111,7 +111,7 @@ def _newest(window: Window, fact: Fact, old: Fact) -> Idea:
     return Idea(window.named(fact), [old.place, fact.place], ask, {"original": old.place, "updated": fact.place})
 
 
-def contradiction_resolution(window: Window) -> Iterator[Idea]:
+def contradiction_resolution(window: ProbeWindow) -> Iterator[Idea]:
     """Whether something was done that the user has both told and denied."""
     for entry in window.entries:
         fact = entry.fact
@@ -119,7 +119,7 @@ def contradiction_resolution(window: Window) -> Iterator[Idea]:
             yield _denied(window, entry, fact)
 
 
-def _denied(window: Window, entry: Entry, fact: Fact) -> Idea:
+def _denied(window: ProbeWindow, entry: Entry, fact: Fact) -> Idea:
     question = window.put(fact, "contradiction_resolution")
     told, denied = to_you(fact.clause), to_you(entry.clause)
 
@@ -147,7 +147,7 @@ def _denied(window: Window, entry: Entry, fact: Fact) -> Idea:
     return Idea(window.named(fact), [fact.place, entry.place], ask, {"first": fact.place, "second": entry.place})
 
 
-def preference_following(window: Window) -> Iterator[Idea]:
+def preference_following(window: ProbeWindow) -> Iterator[Idea]:
     """A request that a stated preference should shape the answer to."""
     for entry in window.entries:
         if (liked := entry.preference) is not None:
@@ -157,7 +157,7 @@ def preference_following(window: Window) -> Iterator[Idea]:
             yield _following(window, entry, "preference", question, liked.signs, wanted, liked.against)
 
 
-def instruction_following(window: Window) -> Iterator[Idea]:
+def instruction_following(window: ProbeWindow) -> Iterator[Idea]:
     """A request that one standing instruction, and no other, is about."""
     ruled = Counter(one.occasion for found in window.world.entries.values() for one in found if one.rule)
     for entry in window.entries:
@@ -171,7 +171,7 @@ def instruction_following(window: Window) -> Iterator[Idea]:
 
 
 def _following(
-    window: Window, entry: Entry, what: str, question: str, signs: Sequence[str], wanted: list[str], against: str
+    window: ProbeWindow, entry: Entry, what: str, question: str, signs: Sequence[str], wanted: list[str], against: str
 ) -> Idea:
     def ask(shown: Shown) -> Reply:
         return {
@@ -189,14 +189,14 @@ def _following(
     return Idea(f"the {what}: {entry.text}", [entry.place], ask)
 
 
-def abstention(window: Window) -> Iterator[Idea]:
+def abstention(window: ProbeWindow) -> Iterator[Idea]:
     """A detail that nobody ever gave of something that was talked about."""
     for facts in window.strands().values():
         for absent in facts[0].strand.kind.absent:
             yield _absent(window, facts[0], absent)
 
 
-def _absent(window: Window, fact: Fact, absent: Absence) -> Idea:
+def _absent(window: ProbeWindow, fact: Fact, absent: Absence) -> Idea:
     strand = fact.strand
     question, entity = window.asked(strand, absent.ask), strand.kind.short[0]
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from beam_offline.author.grammar import in_words, plural, series, to_you
 from beam_offline.author.strand_facts import Fact
-from beam_offline.author.window import Idea, Reply, Shown, Window, state_of, telling
+from beam_offline.author.window import Idea, ProbeWindow, Reply, Shown, state_of, telling
 
 _ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8
 """How often a question on a whole strand uses the word for it that messages use as well."""
@@ -19,7 +19,7 @@ _ITEMS, _STATES = range(3, 13), 9
 """Items that are put in order, and at most so many states of a summary that are tested."""
 
 
-def temporal_reasoning(window: Window) -> Iterator[Idea]:
+def temporal_reasoning(window: ProbeWindow) -> Iterator[Idea]:
     """The days between two days that were told in different messages and never moved."""
     dated = [(fact.day, fact) for fact in window.final() if fact.day is not None]
     for (one, first), (two, second) in combinations(sorted(dated, key=lambda pair: (pair[0], pair[1].place)), 2):
@@ -27,7 +27,7 @@ def temporal_reasoning(window: Window) -> Iterator[Idea]:
             yield _between(window, first, second, (two - one).days)
 
 
-def _between(window: Window, first: Fact, second: Fact, days: int) -> Idea:
+def _between(window: ProbeWindow, first: Fact, second: Fact, days: int) -> Idea:
     names = (window.named(first), window.named(second))
     question = window.say("ask_days", first=names[0], second=names[1])
     count = f"{days} {'day' if days == 1 else 'days'}"
@@ -55,7 +55,7 @@ def _between(window: Window, first: Fact, second: Fact, days: int) -> Idea:
     )
 
 
-def multi_session_reasoning(window: Window) -> Iterator[Idea]:
+def multi_session_reasoning(window: ProbeWindow) -> Iterator[Idea]:
     """What several messages add up to: tallies, lists of things, sums of what is paid once."""
     for facts in window.strands().values():
         parts: dict[str, list[Fact]] = {}
@@ -75,7 +75,7 @@ def multi_session_reasoning(window: Window) -> Iterator[Idea]:
 
 
 def _together(
-    window: Window, facts: Sequence[Fact], question: str, value: str, steps: list[str], nuggets: list[str]
+    window: ProbeWindow, facts: Sequence[Fact], question: str, value: str, steps: list[str], nuggets: list[str]
 ) -> Idea:
     def ask(shown: Shown) -> Reply:
         return {
@@ -93,27 +93,27 @@ def _together(
     return Idea(question, [fact.place for fact in facts], ask)
 
 
-def _tally(window: Window, facts: Sequence[Fact]) -> Idea:
+def _tally(window: ProbeWindow, facts: Sequence[Fact]) -> Idea:
     kind, total = facts[0].kind, sum(fact.number for fact in facts)
     value = f"{total:,} {plural(kind.unit)}"
     question = window.put(facts[0], "multi_session_reasoning")
     return _together(window, facts, question, value, [fact.v for fact in facts], [value])
 
 
-def _list(window: Window, facts: Sequence[Fact]) -> Idea:
+def _list(window: ProbeWindow, facts: Sequence[Fact]) -> Idea:
     items = [to_you(fact.v) for fact in facts]
     question = window.put(facts[0], "multi_session_reasoning")
     count = in_words(len(items))
     return _together(window, facts, question, count, items, [count, *items])
 
 
-def _sum(window: Window, facts: Sequence[Fact]) -> Idea:
+def _sum(window: ProbeWindow, facts: Sequence[Fact]) -> Idea:
     value = f"${sum(fact.number for fact in facts):,}"
     question = window.say("ask_sum", parts=series([window.named(fact) for fact in facts]))
     return _together(window, facts, question, value, [f"{fact.kind.np}: {fact.v}" for fact in facts], [value])
 
 
-def event_ordering(window: Window) -> Iterator[Idea]:
+def event_ordering(window: ProbeWindow) -> Iterator[Idea]:
     """The order in which the sides of a strand were first told, the question having only its theme; or in which all
     the sums or days of a conversation were, whatever they belong to.
     """
@@ -134,23 +134,23 @@ def event_ordering(window: Window) -> Iterator[Idea]:
         yield from _order(window, [one for one in every if one.kind.kind == "date"], window.say("every_date"))
 
 
-def _single(window: Window, facts: Sequence[Fact]) -> bool:
+def _single(window: ProbeWindow, facts: Sequence[Fact]) -> bool:
     """Whether a strand is asked about by itself: of many of a kind only some are."""
     return window.world.alone(facts[0].strand) or window.rng.random() < _ONE_OF_MANY
 
 
-def _whole(window: Window, facts: Sequence[Fact]) -> bool:
+def _whole(window: ProbeWindow, facts: Sequence[Fact]) -> bool:
     """Whether facts are of all strands of their kind, of which there are several."""
     return 1 < len({fact.strand.number for fact in facts}) == window.world.count(facts[0].strand)
 
 
-def _name(window: Window, facts: Sequence[Fact], named: float) -> str:
+def _name(window: ProbeWindow, facts: Sequence[Fact], named: float) -> str:
     """What all strands of a kind are about."""
     kind = facts[0].strand.kind
     return kind.short[0] if window.rng.random() < named else window.rng.choice(kind.theme)
 
 
-def _order(window: Window, told: Sequence[Fact], what: str) -> Iterator[Idea]:
+def _order(window: ProbeWindow, told: Sequence[Fact], what: str) -> Iterator[Idea]:
     facts = sorted({one.key: one for one in reversed(told) if one.revises is None}.values(), key=attrgetter("place"))
     if len(facts) not in _ITEMS:
         return
@@ -175,7 +175,7 @@ def _order(window: Window, told: Sequence[Fact], what: str) -> Iterator[Idea]:
     yield Idea(f"the order of {what}", [fact.place for fact in facts], ask)
 
 
-def summarization(window: Window) -> Iterator[Idea]:
+def summarization(window: ProbeWindow) -> Iterator[Idea]:
     """All that holds of a strand, or of all strands of a kind, in its newest version; what was denied as well as told
     stays out.
     """
@@ -192,7 +192,7 @@ def summarization(window: Window) -> Iterator[Idea]:
             yield _summary(window, sorted(facts, key=attrgetter("place")), _name(window, facts, _SUMMED_BY_NAME))
 
 
-def _summary(window: Window, facts: Sequence[Fact], theme: str) -> Idea:
+def _summary(window: ProbeWindow, facts: Sequence[Fact], theme: str) -> Idea:
     question = window.say("ask_summary", theme=theme)
     newest: dict[tuple[int, str], list[Fact]] = {}
     for fact in facts:
@@ -230,7 +230,7 @@ def _state(versions: Sequence[Fact]) -> str:
     return state_of(versions[-1])
 
 
-def _theme(window: Window, fact: Fact, named: float) -> str:
+def _theme(window: ProbeWindow, fact: Fact, named: float) -> str:
     """What a strand is about, in words that its messages do not use; by its name where there are several of a kind."""
     strand = fact.strand
     if not window.world.alone(strand):

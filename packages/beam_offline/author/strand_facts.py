@@ -9,7 +9,7 @@ from typing import Literal
 
 from beam_generate.shapes import Timeline
 from beam_offline.author.grammar import plural
-from beam_offline.author.word_bank import FactKind, Preference, Rule, StrandKind
+from beam_offline.author.word_bank import FactKind, Preference, StandingRule, StrandKind
 
 Purpose = Literal["introduction", "opening", "fact", "update", "contradiction", "preference", "instruction", "dig"]
 
@@ -70,7 +70,7 @@ class Entry:
     clause: str = ""
     fact: Fact | None = None
     preference: Preference | None = None
-    rule: Rule | None = None
+    rule: StandingRule | None = None
     occasion: str = ""
 
 

@@ -42,7 +42,7 @@ class Idea:
         return {"bullets": refs, "about": self.about, **parts}
 
 
-class Window:
+class ProbeWindow:
     """The plans that a question may look at, and what was told in them."""
 
     def __init__(
@@ -106,7 +106,7 @@ class Window:
         return self.asked(fact.strand, self.rng.choices([near, kind.ask[0], kind.ask[-1]], _DISTANCE[ability])[0])
 
 
-Maker = Callable[[Window], Iterator[Idea]]
+Maker = Callable[[ProbeWindow], Iterator[Idea]]
 
 
 def telling(shown: Shown, *clauses: str) -> list[int]:

@@ -34,11 +34,11 @@ VALUE = {"v", "other", "reason"}
 """Slots of a fact's texts that its value fills."""
 
 
-class _Part(BaseModel):
+class _BankPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class FactKind(_Part):
+class FactKind(_BankPart):
     """Something that can be told of a strand; see `banks/README.md` for each field, with examples."""
 
     kind: Kind
@@ -90,7 +90,7 @@ class FactKind(_Part):
         return self
 
 
-class Absence(_Part):
+class Absence(_BankPart):
     """A detail that nobody tells: a question for it, what it is, and a word that stands in no other text."""
 
     ask: str
@@ -98,7 +98,7 @@ class Absence(_Part):
     keyword: str
 
 
-class StrandKind(_Part):
+class StrandKind(_BankPart):
     """An ongoing matter of a domain, as it can be talked about, advised on and asked about."""
 
     label: str
@@ -127,7 +127,7 @@ class StrandKind(_Part):
         return frozenset(text for text in texts if any(words <= content(text) for words in named))
 
 
-class Preference(_Part):
+class Preference(_BankPart):
     """A lasting wish: how it is told, requests that it bears on without their naming it, and signs of keeping to it."""
 
     say: list[str] = Field(min_length=2)
@@ -136,14 +136,14 @@ class Preference(_Part):
     against: str
 
 
-class Rule(_Part):
+class StandingRule(_BankPart):
     """A standing instruction: what to do always, and by what an answer shows that it was done."""
 
     rule: str
     signs: list[str] = Field(min_length=1)
 
 
-class Title(_Part):
+class Title(_BankPart):
     """A title of Table 5, or one like it; at 10M a stage for each plan. `families` are of problems in mathematics."""
 
     title: str
@@ -154,7 +154,7 @@ class Title(_Part):
     families: list[str] = []
 
 
-class Bank(_Part):
+class Bank(_BankPart):
     """All of a domain."""
 
     domain: str
@@ -184,10 +184,10 @@ class Bank(_Part):
         return [one for one in self.strand if not one.titles or not known or known[0] in one.titles]
 
 
-class _Common(_Part):
+class _Common(_BankPart):
     strand: list[StrandKind] = []
     preference: list[Preference] = []
-    rule: list[Rule] = []
+    rule: list[StandingRule] = []
     lists: dict[str, list[str]] = {}
 
 

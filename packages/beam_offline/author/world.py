@@ -30,7 +30,7 @@ from beam_offline.author.strand_facts import (
     spread_days,
     trade,
 )
-from beam_offline.author.word_bank import NUMBERS, FactKind, Preference, Rule, StrandKind, bank, common, grammar
+from beam_offline.author.word_bank import NUMBERS, FactKind, Preference, StandingRule, StrandKind, bank, common, grammar
 
 OPEN = 6
 """Strands under way at the same time."""
@@ -56,7 +56,7 @@ class _Draw:
     open: list[Strand] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     preferences: list[Preference] = field(default_factory=list)
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[StandingRule] = field(default_factory=list)
     ruled: set[str] = field(default_factory=set)
     talked: set[tuple[int, str]] = field(default_factory=set)
     revised: set[tuple[int, str]] = field(default_factory=set)
