@@ -30,6 +30,7 @@ def information_extraction(window: Window) -> Iterator[Idea]:
 
 def _single(window: Window, fact: Fact) -> Idea:
     question = window.put(fact, "information_extraction")
+    asked = {"date": "date_recall", "choice": "detail_recall"}.get(fact.kind.kind, "numerical_precision")
     key_facts = [fact.v, *([to_you(fact.reason)] if fact.reason else [])]
 
     def ask(shown: Shown) -> Reply:
@@ -37,9 +38,7 @@ def _single(window: Window, fact: Fact) -> Idea:
             "question": question,
             "answer": f"You told me that {state_of(fact)}.",
             "difficulty": "easy" if len(key_facts) == 1 else "medium",
-            "question_type": {"date": "date_recall", "choice": "detail_recall"}.get(
-                fact.kind.kind, "numerical_precision"
-            ),
+            "question_type": asked,
             "conversation_reference": f"The user's message on {fact.kind.np}",
             "key_facts_tested": key_facts,
             "evidence": telling(shown, fact.clause),
@@ -55,9 +54,7 @@ def _advice(window: Window, fact: Fact) -> Idea:
     def ask(shown: Shown) -> Reply:
         script = window.script(fact.place[0])
         told = telling(shown, fact.clause)
-        after = [
-            (number, said) for number, role, said in shown if role == "assistant" and told and number == told[0] + 1
-        ]
+        after = [(one, said) for one, role, said in shown if role == "assistant" and told and one == told[0] + 1]
         turn = next((one for one in script.all_turns if one.entry.place == fact.place), None)
         # Where code or a problem was shown, the answer is about that.
         advice = script.answer(turn, 0).advice[:_STEPS] if turn and turn.steps[0].exercise is None else ()
@@ -80,14 +77,8 @@ def knowledge_update(window: Window) -> Iterator[Idea]:
     """The newest value of something that was revised."""
     for entry in window.entries:
         fact = entry.fact
-        if (
-            fact is None
-            or entry.purpose != "update"
-            or fact.revises is None
-            or fact.revises.place[0] not in window.plans
-        ):
-            continue
-        yield _newest(window, fact, fact.revises)
+        if fact and fact.revises and entry.purpose == "update" and fact.revises.place[0] in window.plans:
+            yield _newest(window, fact, fact.revises)
 
 
 def _newest(window: Window, fact: Fact, old: Fact) -> Idea:
@@ -165,9 +156,9 @@ def instruction_following(window: Window) -> Iterator[Idea]:
             question = window.rng.choice(entry.strand.kind.requests)
             if not window.world.occasion(entry.strand)[1]:
                 question = window.say("which_strand", full=window.full(entry.strand), ask=question)
-            wanted = ["Response should follow the instruction: ", "; ".join(entry.rule.signs)]
-            against = "answers without following the instruction"
-            yield _following(window, entry, "instruction", question, entry.rule.signs, wanted, against)
+            signs, against = entry.rule.signs, "answers without following the instruction"
+            wanted = ["Response should follow the instruction: ", "; ".join(signs)]
+            yield _following(window, entry, "instruction", question, signs, wanted, against)
 
 
 def _following(

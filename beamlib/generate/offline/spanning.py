@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from operator import attrgetter
 
+from beamlib.generate.offline.bank import MOST
 from beamlib.generate.offline.facts import Fact
 from beamlib.generate.offline.grammar import in_words, plural, series, to_you
 from beamlib.generate.offline.window import Idea, Reply, Shown, Window, state_of, telling
+from beamlib.generate.probes.wording import content, share
 
 _ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8
 """How often a question on a whole strand uses the word for it that messages use as well."""
@@ -101,9 +103,8 @@ def _tally(window: Window, facts: Sequence[Fact]) -> Idea:
 
 
 def _list(window: Window, facts: Sequence[Fact]) -> Idea:
-    items = [to_you(fact.v) for fact in facts]
+    items, count = [to_you(fact.v) for fact in facts], in_words(len(facts))
     question = window.put(facts[0], "multi_session_reasoning")
-    count = in_words(len(items))
     return _together(window, facts, question, count, items, [count, *items])
 
 
@@ -161,7 +162,7 @@ def _order(window: Window, told: Sequence[Fact], what: str) -> Iterator[Idea]:
     def ask(shown: Shown) -> Reply:
         listed = ", ".join(f"{number}) {item}" for number, item in enumerate(items, start=1))
         return {
-            "question": question,
+            "question": "" if any(_foretold(window, fact, facts[0].place[0]) for fact in facts) else question,
             "answer": f"You brought them up in this order: {listed}.",
             "difficulty": "hard" if len(items) > 6 else "medium",
             "ordering_type": "mention_sequence",
@@ -173,6 +174,15 @@ def _order(window: Window, told: Sequence[Fact], what: str) -> Iterator[Idea]:
         }
 
     yield Idea(f"the order of {what}", [fact.place for fact in facts], ask)
+
+
+def _foretold(window: Window, fact: Fact, start: int) -> bool:
+    """Whether an earlier message on its strand has most of the words that are a fact's own."""
+    own = fact.strand.kind.own[fact.kind.np]
+    turns = [turn for plan in range(start, fact.place[0] + 1) for turn in window.script(plan).all_turns]
+    places = [turn.entry.place for turn in turns]
+    before = [turn for turn in turns[: places.index(fact.place)] if turn.entry.strand is fact.strand]
+    return any(share(own, content(step.text)) > MOST for turn in before for step in turn.steps)
 
 
 def summarization(window: Window) -> Iterator[Idea]:
