@@ -10,11 +10,10 @@ from beamlib.generate.offline.facts import Entry, Fact
 from beamlib.generate.offline.grammar import series, to_you
 from beamlib.generate.offline.window import Idea, Reply, Shown, Window, state_of, telling
 
-_NEAR_REQUEST = 0.25
+_NEAR_REQUEST = 0.9
 """How often a request on a preference takes up words of it; released ones share almost three in a row with it."""
 _ADVICE, _STEPS = 0.4, 3
-"""Share of the questions on single statements that ask for the assistant's (of the released ones 51 of 184), and the
-first points of its list that are asked for."""
+"""Share of the questions on single statements that ask for advice (released: 51 of 184), and how many points of it."""
 
 
 def information_extraction(window: Window) -> Iterator[Idea]:

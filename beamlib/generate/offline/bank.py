@@ -124,7 +124,7 @@ class StrandKind(_Part):
     def foretelling(self) -> frozenset[str]:
         """Texts that name what a fact tells: a user who said them would bring it up before."""
         texts = [*self.do, *self.want, *self.talk, *self.things, *self.why, *self.risk]
-        return frozenset(text for text in texts if any(share(own, content(text)) > MOST for own in self.own.values()))
+        return frozenset(text for text in texts if any(share(own, content(text)) >= MOST for own in self.own.values()))
 
     @cached_property
     def own(self) -> Mapping[str, frozenset[str]]:

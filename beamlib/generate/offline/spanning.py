@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from beamlib.generate.offline.bank import MOST
 from beamlib.generate.offline.facts import Fact
@@ -13,12 +13,10 @@ from beamlib.generate.offline.grammar import in_words, plural, series, to_you
 from beamlib.generate.offline.window import Idea, Reply, Shown, Window, state_of, telling
 from beamlib.generate.probes.wording import content, share
 
-_ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8
-"""How often a question on a whole strand uses the word for it that messages use as well."""
+_ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8  # how often a question names a strand as messages do
 _RATE = re.compile(r"\b(?:per|each|every|an? (?:day|week|month|year|hour|night)|daily|weekly|monthly|yearly)\b")
-_ONE_OF_MANY = 0.4
-_ITEMS, _STATES = range(3, 13), 9
-"""Items that are put in order, and at most so many states of a summary that are tested."""
+_ONE_OF_MANY, _ENOUGH = 0.4, 3
+_ITEMS, _STATES = range(3, 13), 9  # items that are put in order; states of a summary that are tested at most
 
 
 def temporal_reasoning(window: Window) -> Iterator[Idea]:
@@ -96,8 +94,7 @@ def _together(
 
 
 def _tally(window: Window, facts: Sequence[Fact]) -> Idea:
-    kind, total = facts[0].kind, sum(fact.number for fact in facts)
-    value = f"{total:,} {plural(kind.unit)}"
+    value = f"{sum(fact.number for fact in facts):,} {plural(facts[0].kind.unit)}"
     question = window.put(facts[0], "multi_session_reasoning")
     return _together(window, facts, question, value, [fact.v for fact in facts], [value])
 
@@ -115,9 +112,13 @@ def _sum(window: Window, facts: Sequence[Fact]) -> Idea:
 
 
 def event_ordering(window: Window) -> Iterator[Idea]:
-    """The order in which the sides of a strand were first told, the question having only its theme; or in which all
-    the sums or days of a conversation were, whatever they belong to.
-    """
+    """Orders of what nothing told before takes up; of what half of the words did where there are few of these."""
+    found = enumerate(sorted(_orders(window), key=itemgetter(0)))
+    yield from (idea for number, (told, idea) in found if told < MOST or (told == MOST and number < _ENOUGH))
+
+
+def _orders(window: Window) -> Iterator[tuple[float, Idea]]:
+    """The order in which the sides of a strand were first told, or all sums or days; with what `_foretold` says."""
     told = window.strands()
     kinds: dict[str, list[Fact]] = {}
     for facts in told.values():
@@ -146,13 +147,14 @@ def _whole(window: Window, facts: Sequence[Fact]) -> bool:
 
 
 def _name(window: Window, facts: Sequence[Fact], named: float) -> str:
-    """What all strands of a kind are about."""
-    kind = facts[0].strand.kind
-    return kind.short[0] if window.rng.random() < named else window.rng.choice(kind.theme)
+    """What all strands of a kind are about, or both by their names."""
+    names = [window.full(strand) for strand in dict.fromkeys(fact.strand for fact in facts)]
+    theme = window.rng.choice(facts[0].strand.kind.theme)
+    return series(names) if len(names) == 2 and window.rng.random() < named else theme
 
 
-def _order(window: Window, told: Sequence[Fact], what: str) -> Iterator[Idea]:
-    facts = sorted({one.key: one for one in reversed(told) if one.revises is None}.values(), key=attrgetter("place"))
+def _order(window: Window, every: Sequence[Fact], what: str) -> Iterator[tuple[float, Idea]]:
+    facts = sorted({one.key: one for one in reversed(every) if one.revises is None}.values(), key=attrgetter("place"))
     if len(facts) not in _ITEMS:
         return
     several = len({fact.strand.number for fact in facts}) > 1
@@ -162,7 +164,7 @@ def _order(window: Window, told: Sequence[Fact], what: str) -> Iterator[Idea]:
     def ask(shown: Shown) -> Reply:
         listed = ", ".join(f"{number}) {item}" for number, item in enumerate(items, start=1))
         return {
-            "question": "" if any(_foretold(window, fact, facts[0].place[0]) for fact in facts) else question,
+            "question": question,
             "answer": f"You brought them up in this order: {listed}.",
             "difficulty": "hard" if len(items) > 6 else "medium",
             "ordering_type": "mention_sequence",
@@ -173,16 +175,17 @@ def _order(window: Window, told: Sequence[Fact], what: str) -> Iterator[Idea]:
             "nuggets": items,
         }
 
-    yield Idea(f"the order of {what}", [fact.place for fact in facts], ask)
+    told = max(_foretold(window, fact, facts[0].place[0]) for fact in facts)
+    yield told, Idea(f"the order of {what}", [fact.place for fact in facts], ask)
 
 
-def _foretold(window: Window, fact: Fact, start: int) -> bool:
-    """Whether an earlier message on its strand has most of the words that are a fact's own."""
+def _foretold(window: Window, fact: Fact, start: int) -> float:
+    """The largest share of the words that are a fact's own in an earlier message on its strand."""
     own = fact.strand.kind.own[fact.kind.np]
     turns = [turn for plan in range(start, fact.place[0] + 1) for turn in window.script(plan).all_turns]
     places = [turn.entry.place for turn in turns]
     before = [turn for turn in turns[: places.index(fact.place)] if turn.entry.strand is fact.strand]
-    return any(share(own, content(step.text)) > MOST for turn in before for step in turn.steps)
+    return max((share(own, content(step.text)) for turn in before for step in turn.steps), default=0.0)
 
 
 def summarization(window: Window) -> Iterator[Idea]:
