@@ -183,7 +183,7 @@ def _foretold(window: Window, fact: Fact, start: int) -> float:
     """The largest share of the words that are a fact's own in an earlier message on its strand."""
     own = fact.strand.kind.own[fact.kind.np]
     turns = [turn for plan in range(start, fact.place[0] + 1) for turn in window.script(plan).all_turns]
-    places = [turn.entry.place for turn in turns]
+    places = [*(turn.entry.place for turn in turns), fact.place]  # a short plan asks about some bullets only
     before = [turn for turn in turns[: places.index(fact.place)] if turn.entry.strand is fact.strand]
     return max((share(own, content(step.text)) for turn in before for step in turn.steps), default=0.0)
 
