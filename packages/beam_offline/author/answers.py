@@ -17,15 +17,16 @@ from beamlib.text import count_tokens
 _DOUBLED = re.compile(r"\b(?!that\b|had\b)([a-z]+) \1\b")
 _MARKS = re.compile(r",(?:\s*,)+")
 _SENTENCE_START = re.compile(r"(?<=[.!?] )[a-z]")
+_UNSURE = re.compile(r"would you (?:do|start|begin)|\b(?:tips|advice)\b")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|mine|myself)\b")
 
 _ASKED = (
-    ("open_wrong", "", r"g[oe]t? wrong|look out for"), ("open_if", "", r"what (?:if|happens)|do if [^I]|still work"),
-    ("open_how", "act", r"how exactly"), ("open_sure", "", r"that important|is that (?:true|right|so|a fact)"),
-    ("open_likely", "", r"how (?:likely|common)"), ("open_time", "", r"^\W*[Hh]ow (?:much|little|long|often)"),
+    ("open_wrong", "", r"g[oe]t? wrong|look out for"), ("open_if", "", r"[Ww]hat (?:if|happens)|do if [^I]|still work"),
+    ("open_how", "act", r"[Hh]ow exactly"), ("open_sure", "", r"that important|is that (?:true|right|so|a fact)"),
+    ("open_likely", "", r"[Hh]ow (?:likely|common)"), ("open_time", "", r"^\W*[Hh]ow (?:much|little|long|often)"),
     ("open_which", "act", r"better|wiser|smarter|more sens|which comes| or [\w ]{0,10}\?"),
     ("open_tell", "aim", r"explain to|convince|tell [A-Z]"), ("open_usual", "", r"usually|what about|which of|I know"),
-    ("open_plan", "aim", r"\bplan|first step|checklist|schedule|start|begin"),
+    ("open_plan", "aim", r"\bplan|first step|checklist|schedule|start|begin"), ("open_easy", "act", r"simpler|easier"),
 )  # fmt: skip
 """Kinds of questions: the list that answers one, what must be known of it, and how it is recognized."""
 
@@ -73,9 +74,9 @@ class AnswerDraft:
     titles: set[str] = field(default_factory=lambda: {""})
 
     def __post_init__(self) -> None:
-        act, about = to_you(self.act), to_you(self.act or self.aim or self.clause)
+        act, about = to_you(self.act), to_you(self.act or self.aim or self.question or self.clause)
         self.scope = scope_of(self.world, self.strand, self.others, self.plan, self.rng, about=about)
-        aim = to_you(self.aim) or self.world.grammar.fill("{want}", self.scope, self.rng)
+        aim = to_you(self.aim or self.world.grammar.fill(self.rng.choice(self.strand.kind.want), self.scope, self.rng))
         self.scope |= {"aim": aim, "aim_title": title_case(aim), "act": act}
         self.headed = self.rng.choice(("### {}", "### {}", "**{}**", ""))
 
@@ -92,8 +93,8 @@ class AnswerDraft:
 
 def write_answer(draft: AnswerDraft) -> WrittenAnswer:
     """The answer in Markdown, about `target` tokens long."""
-    closing = draft.closing or draft.say("close")
     blocks = [_opening(draft), *(draft.exercise.answer(draft) if draft.exercise else [])]
+    closing = draft.closing or draft.say("close")
     room = draft.target - count_tokens(" ".join([*blocks, closing]))
     makers: list[Maker] = [_steps, _points, _prose, _prose, _points, _plan, _table, _note]
     order = [makers[draft.rng.random() > 0.7], *draft.rng.sample(makers, len(makers))]
@@ -111,7 +112,8 @@ def _opening(draft: AnswerDraft) -> str:
     echo = to_you(draft.clause) if draft.clause else ""
     if echo and _FIRST_PERSON.search(echo):
         echo = ""
-    name = draft.opening if echo or draft.opening not in ("open_told", "open_update", "open_worry") else "open_plain"
+    name = "open_worry" if _UNSURE.search(draft.question) and draft.opening == "open_reply" else draft.opening
+    name = name if echo or name not in ("open_told", "open_update", "open_worry") else "open_plain"
     rule = draft.entry.rule.rule if draft.entry and draft.entry.rule else ""
     about = to_you(draft.entry.occasion) if draft.entry else ""
     said = draft.say(name, echo=echo, rule=to_you(rule), about=about)

@@ -39,7 +39,7 @@ class QuestionWriter:
     def __init__(self, world: World, script: Callable[[int], PlanScript]) -> None:
         self.world, self._script = world, script
         self._ideas: dict[tuple[str, tuple[tuple[int, int, int], ...]], Idea] = {}
-        self._nuggets: dict[tuple[str, str, str], list[str]] = {}
+        self._nuggets: dict[tuple[str, ...], list[str]] = {}
 
     def candidates(self, ability: str, plan_text: str) -> list[Reply]:
         """Candidates in the plans whose references stand in `plan_text`."""
@@ -52,7 +52,8 @@ class QuestionWriter:
         if idea is None:
             return {}
         reply = idea.ask(_shown(turns))
-        self._nuggets[ability, _line(reply["question"]), _line(reply["answer"])] = reply.pop("nuggets")
+        key = (ability, *(" ".join(reply[name].split()) for name in ("question", "answer")))  # drafts are on one line
+        self._nuggets[key] = reply.pop("nuggets")
         return reply
 
     def nuggets(self, variables: Mapping[str, str]) -> list[str]:
@@ -79,8 +80,3 @@ def _shown(turns: str) -> Shown:
     marks = list(_MESSAGE.finditer(turns))
     ends = [mark.start() for mark in marks[1:]] + [len(turns)]
     return [(int(mark[1]), mark[2], turns[mark.end() : end].strip()) for mark, end in zip(marks, ends, strict=True)]
-
-
-def _line(text: str) -> str:
-    """A text as drafts keep it: on one line."""
-    return " ".join(text.split())

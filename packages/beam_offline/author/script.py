@@ -21,7 +21,7 @@ from beam_offline.author.world import World
 from beamlib.text import count_tokens
 
 _TOKENS_PER_MESSAGE = 4  # role and separators, as the published sizes count
-_WEIGHT: Mapping[str, float] = {"introduction": 1.2, "instruction": 0.4, "reply": 0.7, "followup": 0.7}
+_WEIGHT = {"introduction": 1.2, "instruction": 0.4, "preference": 0.7, "reply": 0.7, "followup": 0.7}
 """Length of an answer relative to others."""
 _SHORTEST, _LONGEST = 150, 1_500
 _LIST: Mapping[str, str] = {
@@ -151,8 +151,10 @@ class PlanScript:
         return [*found, *((entry, entry.purpose) for entry in entries if entry.purpose in _SPECIAL)]
 
     def _turn(self, entry: Entry, purpose: str) -> ScriptTurn:
-        text = entry.text if purpose == "instruction" else ""
-        return ScriptTurn(entry, [self._step(entry.strand, purpose, entry.place[1], entry, text)])
+        text, strand = "", entry.strand
+        if purpose == "instruction":  # said in passing, while something else is under way
+            text, strand = entry.text, self._others(strand, entry.place)[0]
+        return ScriptTurn(entry, [self._step(strand, purpose, entry.place[1], entry, text)])
 
     def _step(self, strand: Strand, purpose: str, batch: int, entry: Entry | None = None, text: str = "") -> Step:
         others = self._others(strand, entry.place if entry else (self.plan, batch, 99))

@@ -10,11 +10,10 @@ from beam_offline.author.strand_facts import Entry, Fact
 from beam_offline.author.window import Idea, ProbeWindow, Reply, Shown, state_of, telling
 from beam_offline.author.word_bank import Absence
 
-_NEAR_REQUEST = 0.25
+_NEAR_REQUEST = 0.9
 """How often a request on a preference takes up words of it; released ones share almost three in a row with it."""
 _ADVICE, _STEPS = 0.4, 3
-"""Share of the questions on single statements that ask for the assistant's (of the released ones 51 of 184), and the
-first points of its list that are asked for."""
+"""Share of the questions on single statements that ask for advice (released: 51 of 184), and how many points of it."""
 
 
 def information_extraction(window: ProbeWindow) -> Iterator[Idea]:
@@ -30,6 +29,7 @@ def information_extraction(window: ProbeWindow) -> Iterator[Idea]:
 
 def _single(window: ProbeWindow, fact: Fact) -> Idea:
     question = window.put(fact, "information_extraction")
+    asked = {"date": "date_recall", "choice": "detail_recall"}.get(fact.kind.kind, "numerical_precision")
     key_facts = [fact.v, *([to_you(fact.reason)] if fact.reason else [])]
 
     def ask(shown: Shown) -> Reply:
@@ -37,9 +37,7 @@ def _single(window: ProbeWindow, fact: Fact) -> Idea:
             "question": question,
             "answer": f"You told me that {state_of(fact)}.",
             "difficulty": "easy" if len(key_facts) == 1 else "medium",
-            "question_type": {"date": "date_recall", "choice": "detail_recall"}.get(
-                fact.kind.kind, "numerical_precision"
-            ),
+            "question_type": asked,
             "conversation_reference": f"The user's message on {fact.kind.np}",
             "key_facts_tested": key_facts,
             "evidence": telling(shown, fact.clause),
@@ -55,9 +53,7 @@ def _advice(window: ProbeWindow, fact: Fact) -> Idea:
     def ask(shown: Shown) -> Reply:
         script = window.script(fact.place[0])
         told = telling(shown, fact.clause)
-        after = [
-            (number, said) for number, role, said in shown if role == "assistant" and told and number == told[0] + 1
-        ]
+        after = [(one, said) for one, role, said in shown if role == "assistant" and told and one == told[0] + 1]
         turn = next((one for one in script.all_turns if one.entry.place == fact.place), None)
         # Where code or a problem was shown, the answer is about that.
         advice = script.answer(turn, 0).advice[:_STEPS] if turn and turn.steps[0].exercise is None else ()
@@ -80,14 +76,8 @@ def knowledge_update(window: ProbeWindow) -> Iterator[Idea]:
     """The newest value of something that was revised."""
     for entry in window.entries:
         fact = entry.fact
-        if (
-            fact is None
-            or entry.purpose != "update"
-            or fact.revises is None
-            or fact.revises.place[0] not in window.plans
-        ):
-            continue
-        yield _newest(window, fact, fact.revises)
+        if fact and fact.revises and entry.purpose == "update" and fact.revises.place[0] in window.plans:
+            yield _newest(window, fact, fact.revises)
 
 
 def _newest(window: ProbeWindow, fact: Fact, old: Fact) -> Idea:
@@ -165,9 +155,9 @@ def instruction_following(window: ProbeWindow) -> Iterator[Idea]:
             question = window.rng.choice(entry.strand.kind.requests)
             if not window.world.occasion(entry.strand)[1]:
                 question = window.say("which_strand", full=window.full(entry.strand), ask=question)
-            wanted = ["Response should follow the instruction: ", "; ".join(entry.rule.signs)]
-            against = "answers without following the instruction"
-            yield _following(window, entry, "instruction", question, entry.rule.signs, wanted, against)
+            signs, against = entry.rule.signs, "answers without following the instruction"
+            wanted = ["Response should follow the instruction: ", "; ".join(signs)]
+            yield _following(window, entry, "instruction", question, signs, wanted, against)
 
 
 def _following(

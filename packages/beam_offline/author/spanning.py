@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
+from beam_generate.probes.wording import content, share
 from beam_offline.author.grammar import in_words, plural, series, to_you
 from beam_offline.author.strand_facts import Fact
 from beam_offline.author.window import Idea, ProbeWindow, Reply, Shown, state_of, telling
+from beam_offline.author.word_bank import MOST
 
-_ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8
-"""How often a question on a whole strand uses the word for it that messages use as well."""
+_ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8  # how often a question names a strand as messages do
 _RATE = re.compile(r"\b(?:per|each|every|an? (?:day|week|month|year|hour|night)|daily|weekly|monthly|yearly)\b")
-_ONE_OF_MANY = 0.4
-_ITEMS, _STATES = range(3, 13), 9
-"""Items that are put in order, and at most so many states of a summary that are tested."""
+_ONE_OF_MANY, _ENOUGH = 0.4, 3
+_ITEMS, _STATES = range(3, 13), 9  # items that are put in order; states of a summary that are tested at most
 
 
 def temporal_reasoning(window: ProbeWindow) -> Iterator[Idea]:
@@ -94,16 +94,14 @@ def _together(
 
 
 def _tally(window: ProbeWindow, facts: Sequence[Fact]) -> Idea:
-    kind, total = facts[0].kind, sum(fact.number for fact in facts)
-    value = f"{total:,} {plural(kind.unit)}"
+    value = f"{sum(fact.number for fact in facts):,} {plural(facts[0].kind.unit)}"
     question = window.put(facts[0], "multi_session_reasoning")
     return _together(window, facts, question, value, [fact.v for fact in facts], [value])
 
 
 def _list(window: ProbeWindow, facts: Sequence[Fact]) -> Idea:
-    items = [to_you(fact.v) for fact in facts]
+    items, count = [to_you(fact.v) for fact in facts], in_words(len(facts))
     question = window.put(facts[0], "multi_session_reasoning")
-    count = in_words(len(items))
     return _together(window, facts, question, count, items, [count, *items])
 
 
@@ -114,9 +112,13 @@ def _sum(window: ProbeWindow, facts: Sequence[Fact]) -> Idea:
 
 
 def event_ordering(window: ProbeWindow) -> Iterator[Idea]:
-    """The order in which the sides of a strand were first told, the question having only its theme; or in which all
-    the sums or days of a conversation were, whatever they belong to.
-    """
+    """Orders of what nothing told before takes up; of what half of the words did where there are few of these."""
+    found = enumerate(sorted(_orders(window), key=itemgetter(0)))
+    yield from (idea for number, (told, idea) in found if told < MOST or (told == MOST and number < _ENOUGH))
+
+
+def _orders(window: ProbeWindow) -> Iterator[tuple[float, Idea]]:
+    """The order in which the sides of a strand were first told, or all sums or days; with what `_foretold` says."""
     told = window.strands()
     kinds: dict[str, list[Fact]] = {}
     for facts in told.values():
@@ -145,13 +147,14 @@ def _whole(window: ProbeWindow, facts: Sequence[Fact]) -> bool:
 
 
 def _name(window: ProbeWindow, facts: Sequence[Fact], named: float) -> str:
-    """What all strands of a kind are about."""
-    kind = facts[0].strand.kind
-    return kind.short[0] if window.rng.random() < named else window.rng.choice(kind.theme)
+    """What all strands of a kind are about, or both by their names."""
+    names = [window.full(strand) for strand in dict.fromkeys(fact.strand for fact in facts)]
+    theme = window.rng.choice(facts[0].strand.kind.theme)
+    return series(names) if len(names) == 2 and window.rng.random() < named else theme
 
 
-def _order(window: ProbeWindow, told: Sequence[Fact], what: str) -> Iterator[Idea]:
-    facts = sorted({one.key: one for one in reversed(told) if one.revises is None}.values(), key=attrgetter("place"))
+def _order(window: ProbeWindow, every: Sequence[Fact], what: str) -> Iterator[tuple[float, Idea]]:
+    facts = sorted({one.key: one for one in reversed(every) if one.revises is None}.values(), key=attrgetter("place"))
     if len(facts) not in _ITEMS:
         return
     several = len({fact.strand.number for fact in facts}) > 1
@@ -172,7 +175,17 @@ def _order(window: ProbeWindow, told: Sequence[Fact], what: str) -> Iterator[Ide
             "nuggets": items,
         }
 
-    yield Idea(f"the order of {what}", [fact.place for fact in facts], ask)
+    told = max(_foretold(window, fact, facts[0].place[0]) for fact in facts)
+    yield told, Idea(f"the order of {what}", [fact.place for fact in facts], ask)
+
+
+def _foretold(window: ProbeWindow, fact: Fact, start: int) -> float:
+    """The largest share of the words that are a fact's own in an earlier message on its strand."""
+    own = fact.strand.kind.own[fact.kind.np]
+    turns = [turn for plan in range(start, fact.place[0] + 1) for turn in window.script(plan).all_turns]
+    places = [*(turn.entry.place for turn in turns), fact.place]  # a short plan asks about some bullets only
+    before = [turn for turn in turns[: places.index(fact.place)] if turn.entry.strand is fact.strand]
+    return max((share(own, content(step.text)) for turn in before for step in turn.steps), default=0.0)
 
 
 def summarization(window: ProbeWindow) -> Iterator[Idea]:

@@ -17,9 +17,9 @@ Shown = Sequence[tuple[int, str, str]]
 """Messages of the cited turns: (id, role, text)."""
 _DISTANCE: Mapping[str, tuple[float, float, float]] = {
     "information_extraction": (0.1, 0.35, 0.55),
-    "knowledge_update": (0.65, 0.3, 0.05),
+    "knowledge_update": (0.58, 0.16, 0.26),
     "contradiction_resolution": (0.36, 0.38, 0.26),
-    "multi_session_reasoning": (0.34, 0.26, 0.4),
+    "multi_session_reasoning": (0.36, 0.26, 0.38),
 }
 """How often a question uses the fact's own noun phrase, the bank's first wording, or its second in other words. Set
 once, so that the longest sequence of words shared with the evidence is as in the released 100K questions."""
@@ -91,8 +91,7 @@ class ProbeWindow:
         """The noun phrase of a fact; with its strand where that is not the only one of its kind."""
         if self.world.alone(fact.strand):
             return fact.kind.np
-        named = self.rng.choice(fact.strand.kind.full)
-        return f"{fact.kind.np} ({self.world.grammar.fill(named, {'it': fact.strand.it}, self.rng)})"
+        return f"{fact.kind.np} ({self.full(fact.strand)})"
 
     def say(self, name: str, **words: str) -> str:
         """One alternative of a list of `probes.toml`."""

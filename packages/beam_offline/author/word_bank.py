@@ -29,6 +29,7 @@ _OTHER = ("snippets",)
 Kind = Literal["money", "count", "percent", "span", "date", "choice", "person", "event", "tally", "list"]
 NUMBERS = ("money", "count", "percent", "span")
 """Kinds whose value is one number."""
+MOST = 0.5  # more than this share of the words that are a fact's own brings it up
 _SLOT = re.compile(r"\{\w+\}")
 VALUE = {"v", "other", "reason"}
 """Slots of a fact's texts that its value fills."""
@@ -122,9 +123,15 @@ class StrandKind(_BankPart):
     @cached_property
     def foretelling(self) -> frozenset[str]:
         """Texts that name what a fact tells: a user who said them would bring it up before."""
-        named = [content(one.np) for one in self.fact]
-        texts = [*self.do, *self.want, *self.talk, *self.things]
-        return frozenset(text for text in texts if any(words <= content(text) for words in named))
+        texts = [*self.do, *self.want, *self.talk, *self.things, *self.why, *self.risk]
+        return frozenset(text for text in texts if any(share(own, content(text)) >= MOST for own in self.own.values()))
+
+    @cached_property
+    def own(self) -> Mapping[str, frozenset[str]]:
+        """Words of each fact's noun phrase that those of the other facts lack; all of them where none is left."""
+        named = {one.np: content(one.np) for one in self.fact}
+        left = {np: words.difference(*(named[other] for other in named if other != np)) for np, words in named.items()}
+        return {np: words or named[np] for np, words in left.items()}
 
 
 class Preference(_BankPart):
@@ -213,10 +220,6 @@ def bank(domain: str) -> Bank:
 def common() -> _Common:
     """What serves every domain."""
     parts = [_checked(_Common, name) for name in _COMMON if (BANKS / f"{name}.toml").exists()]
-    names = [name for part in parts for name in part.lists]
-    if len(names) > len(set(names)):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"{BANKS}: two files have a list {twice!r}; rename one.")
     return _Common(
         strand=[one for part in parts for one in part.strand],
         preference=[one for part in parts for one in part.preference],

@@ -286,11 +286,8 @@ class World:
         if kind.kind in (*NUMBERS, "tally"):
             before = {one.number for one in strand.told if one.kind is kind}
             steps = [one for one in range(kind.low, kind.high + 1, kind.step) if one not in before]
-            near = [
-                one
-                for one in steps
-                if old and abs(one - old.number) <= max(3 * kind.step, old.number // 3) and str(one) not in old.v
-            ]
+            reach = max(3 * kind.step, old.number // 3) if old else 0
+            near = [one for one in steps if old and abs(one - old.number) <= reach and str(one) not in old.v]
             number = rng.choice(near or steps)
             v = show_number(kind, number)
         elif kind.kind == "date":
