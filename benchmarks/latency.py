@@ -69,13 +69,13 @@ def _serve(latency: float, pipe: Connection) -> None:
     serve(latency, pipe)
 
 
-def _work(source: Source, base_url: str, max_concurrency: int, released: bool) -> Spent:
+def _work(source: Source, base_url: str, lanes: int, released: bool) -> Spent:
     from latency_work import work
 
-    return work(source, base_url, max_concurrency, released)
+    return work(source, base_url, lanes, released)
 
 
-def measure(source: Source, max_concurrency: int, latency: float, *, released: bool) -> tuple[Spent, Row]:
+def measure(source: Source, lanes: int, latency: float, *, released: bool) -> tuple[Spent, Row]:
     """The work done once, by a client and a server in processes of their own, and what the server saw of it."""
     spawn = multiprocessing.get_context("spawn")  # a forked child would count this process's memory as its own
     ours, theirs = spawn.Pipe()
@@ -86,7 +86,7 @@ def measure(source: Source, max_concurrency: int, latency: float, *, released: b
             raise UserError("the scripted server did not start within a minute; see above.")
         base_url = ours.recv()
         with ProcessPoolExecutor(1, mp_context=spawn) as pool:
-            spent = pool.submit(_work, source, base_url, max_concurrency, released).result()
+            spent = pool.submit(_work, source, base_url, lanes, released).result()
         ours.send("end")
         requests, peak, processor = ours.recv()
     finally:
@@ -131,11 +131,11 @@ def _table(title: str, rows: Sequence[tuple[str, ...]], columns: tuple[str, ...]
 
 def tables(report: Row) -> list[Table]:
     """What must be waited for, and what was."""
-    limits, latency, max_concurrency = report["bounds"], report["latency"], report["lanes"]
+    limits, latency, lanes = report["bounds"], report["latency"], report["lanes"]
     steps = ", ".join(f"{count:,} {step}" for step, count in report["calls"].items())
     must = [
         ("chain x latency", f"{limits['chain']} x {latency:g} s", f"{limits['chain_seconds']:.2f}"),
-        (f"{max_concurrency} calls at once", f"{limits['calls']:,} calls", f"{limits['bound_seconds']:.2f}"),
+        (f"{lanes} calls at once", f"{limits['calls']:,} calls", f"{limits['bound_seconds']:.2f}"),
         ("released order (computed)", f"{limits['calls']:,} calls", f"{limits['released_seconds']:.2f}"),
     ]
     took = [
@@ -183,7 +183,7 @@ def main(
     data: Annotated[
         Path | None, typer.Option(envvar="BEAM_DATA", help="Folder of BEAM conversations; else the built-in example.")
     ] = None,
-    max_concurrency: Annotated[int, typer.Option(min=1, help="Calls in flight at once.")] = 64,
+    lanes: Annotated[int, typer.Option(min=1, help="Calls in flight at once.")] = 64,
     latency: Annotated[float, typer.Option(min=0.001, help="Seconds that every reply takes.")] = 0.1,
     released: Annotated[
         bool, typer.Option("--released", help="Also run the released code's order of calls (some minutes).")
@@ -196,12 +196,12 @@ def main(
     if data is None:
         console.print("No data given: the built-in example stands in, too small for meaningful speed.")
     source = _first(data or EXAMPLE)
-    measured = [measure(source, max_concurrency, latency, released=False) for _ in range(repeat)]
+    measured = [measure(source, lanes, latency, released=False) for _ in range(repeat)]
     spent, server = min(measured, key=lambda found: found[0].wall)
-    limits = bounds(spent.calls, spent.questions, max_concurrency, latency)
+    limits = bounds(spent.calls, spent.questions, lanes, latency)
     rows = [report_row("beamlib", spent, server, limits)]
     if released:
-        rows.append(report_row("released order", *measure(source, max_concurrency, latency, released=True), limits))
+        rows.append(report_row("released order", *measure(source, lanes, latency, released=True), limits))
     report = {
         "machine": {
             "beamlib": beamlib.__version__,
@@ -210,7 +210,7 @@ def main(
         },
         "conversation": source.id,
         "example": data is None,
-        "lanes": max_concurrency,
+        "lanes": lanes,
         "latency": latency,
         "calls": spent.calls,
         "bounds": limits,

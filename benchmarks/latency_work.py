@@ -98,7 +98,7 @@ def _sentence(chance: random.Random) -> str:
     return f"{clauses[0]}, and {clauses[1].lower()}."
 
 
-def work(source: Source, base_url: str, max_concurrency: int, released: bool) -> Spent:
+def work(source: Source, base_url: str, lanes: int, released: bool) -> Spent:
     """Read a conversation and answer its questions from an empty store, by either order of calls."""
     loaded = load(source)
     import openai  # noqa: F401  # what a process loads once is not timed
@@ -106,7 +106,7 @@ def work(source: Source, base_url: str, max_concurrency: int, released: bool) ->
     embedded_encoder().encode(["one text"])
     base = _peak()
     with temporary_folder("beamlib-latency-") as folder, CallStore(folder / "calls") as store:
-        reader, memory = (_model(role, loaded, base_url, max_concurrency, store) for role in ("reader", "memory"))
+        reader, memory = (_model(role, loaded, base_url, lanes, store) for role in ("reader", "memory"))
         started, processor = time.perf_counter(), time.process_time()
         schedule = _released if released else _beamlib
         parts, answered = schedule(loaded, reader, memory)
@@ -115,11 +115,11 @@ def work(source: Source, base_url: str, max_concurrency: int, released: bool) ->
     return Spent(wall, parts, processor, _peak(), base, dict(calls), len(loaded.probes), answered)
 
 
-def _model(role: str, loaded: Loaded, base_url: str, max_concurrency: int, store: CallStore) -> Model:
-    endpoint = Endpoint(model="scripted", base_url=base_url, context_window=131_072, concurrency=max_concurrency)
+def _model(role: str, loaded: Loaded, base_url: str, lanes: int, store: CallStore) -> Model:
+    endpoint = Endpoint(model="scripted", base_url=base_url, context_window=131_072, concurrency=lanes)
     return RetryingModel(
         StoredModel(
-            EndpointModel(role, endpoint, max_concurrency=max_concurrency),
+            EndpointModel(role, endpoint, max_concurrency=lanes),
             store,
             "record",
             role=role,
@@ -158,8 +158,8 @@ def _released(loaded: Loaded, reader: Model, memory: Model) -> tuple[dict[str, f
     return {"ingest": ingested - started, "recall and answer": ended - ingested}, answered
 
 
-async def _gather_by(max_concurrency: int, model: Model, prompts: Sequence[Prompt]) -> None:
-    free = asyncio.Semaphore(max_concurrency)
+async def _gather_by(lanes: int, model: Model, prompts: Sequence[Prompt]) -> None:
+    free = asyncio.Semaphore(lanes)
 
     async def one(prompt: Prompt) -> None:
         async with free:

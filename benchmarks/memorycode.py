@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from beam_memorycode.averages import summarise
 from beam_memorycode.generating import GenerateOptions
-from beam_memorycode.generating import run_setups as generate
+from beam_memorycode.generating import generate_dialogues as generate
 from beam_memorycode.loading import LoadedDialogue, load_dialogues
 from beam_memorycode.ordering import RunOptions
 from beam_memorycode.ordering import run_setups as ask

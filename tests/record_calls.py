@@ -22,7 +22,7 @@ from steady_replies import steady_reply
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "packages"), str(ROOT / "benchmarks")]
 
-from beam_generate.pipeline import Commission  # noqa: E402
+from beam_generate.pipeline import ConversationSpec  # noqa: E402
 from beamlib.params import usual_parameters  # noqa: E402
 from product import ASK, DIALOGUES, GENERATE, GENERATED, MODELS, RECORDED, RUN, TALK, Product  # noqa: E402
 
@@ -43,7 +43,9 @@ class Server:
     """Replies to every prompt of the product, told by its text."""
 
     def __init__(self) -> None:
-        self.author = ServedAuthor([Commission(usual_parameters("100K", generation_seed=7, domain="coding")).story()])
+        self.author = ServedAuthor(
+            [ConversationSpec(usual_parameters("100K", generation_seed=7, domain="coding")).story()]
+        )
 
     def __call__(self, body: dict[str, Any]) -> Any:
         text = body_text(body)

@@ -128,7 +128,7 @@ def rehearsed_roster(
     counting: frozenset[str] = frozenset(),
     suite: str = "",
 ) -> Iterator[tuple[ModelRoles, CallTally]]:
-    """Models that call nobody in the place of `open_roster`'s, and the tally of what they would have called."""
+    """Models that call nobody in the place of `open_models`'s, and the tally of what they would have called."""
     prompts = Path(parameters.prompts) if parameters.prompts else None
     roles = endpoints(parameters)
     open_counters = AsyncExitStack()

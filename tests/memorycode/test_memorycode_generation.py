@@ -379,8 +379,9 @@ def test_nothing_is_called_before_yes(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_killed_generation_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
     order = replace(ORDER, counts=(10, 15), per_count=1)
     code = (
-        "import sys; from pathlib import Path; from beam_memorycode.generating import Order, fulfil; "
-        "fulfil(Order(Path(sys.argv[1]), counts=(10, 15), models=Path(sys.argv[2]), yes=True))"
+        "import sys; from pathlib import Path; "
+        "from beam_memorycode.generating import GenerateOptions, generate_dialogues; "
+        "generate_dialogues(GenerateOptions(Path(sys.argv[1]), counts=(10, 15), models=Path(sys.argv[2]), yes=True))"
     )
     with ScriptedServer(_Speaker(order), latency=0.08) as server:
         models = models_file(tmp_path / "models.json", server.base_url, concurrency=4)

@@ -152,11 +152,15 @@ def test_what_is_announced_is_what_is_called(
         assert (expected, confirmed, server.connections) == ({}, True, 0)  # the stand-in answers and judges
         (announced,) = re.findall(r"Everything together: ([0-9,]+) calls", capsys.readouterr().out)
         generate_all(
-            plan.generation.wanted, tmp_path / "out", replace(plan.writing, confirmed=confirmed), 1, quiet=True
+            plan.generation.wanted,
+            tmp_path / "out",
+            replace(plan.generation.writing, confirmed=confirmed),
+            1,
+            quiet=True,
         )
         assert len(server.requests) == int(announced.replace(",", ""))
-        assert unfinished(plan.generation.wanted, tmp_path / "out", plan.writing) == []
-        command = plan.writing.command
+        assert unfinished(plan.generation.wanted, tmp_path / "out", plan.generation.writing) == []
+        command = plan.generation.writing.command
     assert command == (
         f"beamlib generate --size 100k --conversations 1 --out runs/{NAME}/generated --models {models} --yes"
     )

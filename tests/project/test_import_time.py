@@ -49,8 +49,8 @@ def test_a_worker_of_a_run_imports_what_it_needs() -> None:
 
 @pytest.mark.parametrize("domain", ["Trip Planning", "Coding", "Math"])
 def test_sympy_is_loaded_where_mathematics_is_written(domain: str) -> None:
-    modules = "from beam_generate.pipeline import Commission; from beamlib.params import usual_parameters"
-    story = f"Commission(usual_parameters('100K', domain='{domain}')).story()"
+    modules = "from beam_generate.pipeline import ConversationSpec; from beamlib.params import usual_parameters"
+    story = f"ConversationSpec(usual_parameters('100K', domain='{domain}')).story()"
     write = f"from beam_offline.author.author import OfflineAuthor; OfflineAuthor({story}).script(0)"
     assert ("sympy" in imported(f"{modules}; {write}")) == (domain == "Math")
 

@@ -228,7 +228,7 @@ from beamlib.data.sources import find_conversations
 from beamlib.cli.ending import ended_by_signals
 from beamlib.files import read_json, write_jsonl
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import open_roster, resolved
+from beamlib.evaluate.calling import open_models, resolved
 from beamlib.evaluate.judging import work
 
 def drive(file):
@@ -236,7 +236,7 @@ def drive(file):
     parameters = resolved(parse_parameters(values["parameters"], "test"))
     arms = [Arm.model_validate(value) for value in values["arms"]]
     loaded = load(find_conversations(Path(parameters.data))[0], parameters.treatment)
-    with open_roster(parameters, loaded.conversation.id) as roster:
+    with open_models(parameters, loaded.conversation.id) as roster:
         done = work(loaded, arms, {}, parameters, roster)
     for name, groups in done.items():
         for kind, rows in zip(("answers", "judgements"), groups):
