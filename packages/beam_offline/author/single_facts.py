@@ -102,10 +102,11 @@ def _newest(window: ProbeWindow, fact: Fact, old: Fact) -> Idea:
 
 
 def contradiction_resolution(window: ProbeWindow) -> Iterator[Idea]:
-    """Whether something was done that the user has both told and denied."""
+    """Whether something was done that the user has both told, of one strand, and denied."""
+    told = Counter(one.clause for one in window.every if one.purpose == "fact")
     for entry in window.entries:
         fact = entry.fact
-        if fact is not None and entry.purpose == "contradiction" and fact.place[0] in window.plans:
+        if fact and entry.purpose == "contradiction" and fact.place[0] in window.plans and told[fact.clause] < 2:
             yield _denied(window, entry, fact)
 
 
@@ -187,8 +188,7 @@ def abstention(window: ProbeWindow) -> Iterator[Idea]:
 
 
 def _absent(window: ProbeWindow, fact: Fact, absent: Absence) -> Idea:
-    strand = fact.strand
-    question, entity = window.asked(strand, absent.ask), strand.kind.short[0]
+    question, entity = window.asked(fact.strand, absent.ask), fact.strand.kind.short[0]
 
     def ask(shown: Shown) -> Reply:
         return {
@@ -196,7 +196,7 @@ def _absent(window: ProbeWindow, fact: Fact, absent: Absence) -> Idea:
             "answer": f"Based on the provided chat, there is no information related to {absent.detail}.",
             "difficulty": "hard",
             "abstention_type": "missing_detail",
-            "why_unanswerable": f"The chat speaks of {window.full(strand)} but never gives {absent.detail}.",
+            "why_unanswerable": f"The chat never gives {absent.detail}.",
             "plan_reference": f"Bullet {'.'.join(map(str, fact.place))}",
             "entity": entity,
             "detail": absent.detail,

@@ -18,7 +18,7 @@ Shown = Sequence[tuple[int, str, str]]
 _DISTANCE: Mapping[str, tuple[float, float, float]] = {
     "information_extraction": (0.1, 0.35, 0.55),
     "knowledge_update": (0.58, 0.16, 0.26),
-    "contradiction_resolution": (0.36, 0.38, 0.26),
+    "contradiction_resolution": (0.3, 0.2, 0.5),
     "multi_session_reasoning": (0.36, 0.26, 0.38),
 }
 """How often a question uses the fact's own noun phrase, the bank's first wording, or its second in other words. Set
