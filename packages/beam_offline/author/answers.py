@@ -25,7 +25,7 @@ _ASKED = (
     ("open_how", "act", r"[Hh]ow exactly"), ("open_sure", "", r"that important|is that (?:true|right|so|a fact)"),
     ("open_likely", "", r"[Hh]ow (?:likely|common)"), ("open_time", "", r"^\W*[Hh]ow (?:much|little|long|often)"),
     ("open_which", "act", r"better|wiser|smarter|more sens|which comes| or [\w ]{0,10}\?"),
-    ("open_tell", "aim", r"explain to|convince|tell [A-Z]"), ("open_usual", "", r"usually|what about|which of|I know"),
+    ("open_tell", "aim", r"explain to|convince|tell [A-Z]"), ("open_usual", "", r"usually|hat about|hich of|I know"),
     ("open_plan", "aim", r"\bplan|first step|checklist|schedule|start|begin"), ("open_easy", "act", r"simpler|easier"),
 )  # fmt: skip
 """Kinds of questions: the list that answers one, what must be known of it, and how it is recognized."""

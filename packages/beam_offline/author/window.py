@@ -17,9 +17,9 @@ Shown = Sequence[tuple[int, str, str]]
 """Messages of the cited turns: (id, role, text)."""
 _DISTANCE: Mapping[str, tuple[float, float, float]] = {
     "information_extraction": (0.1, 0.35, 0.55),
-    "knowledge_update": (0.58, 0.16, 0.26),
-    "contradiction_resolution": (0.3, 0.2, 0.5),
-    "multi_session_reasoning": (0.36, 0.26, 0.38),
+    "knowledge_update": (0.6, 0.2, 0.2),
+    "contradiction_resolution": (0.36, 0.32, 0.32),
+    "multi_session_reasoning": (0.32, 0.26, 0.42),
 }
 """How often a question uses the fact's own noun phrase, the bank's first wording, or its second in other words. Set
 once, so that the longest sequence of words shared with the evidence is as in the released 100K questions."""
