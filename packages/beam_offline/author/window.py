@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from beam_generate.probes.wording import content
 from beam_offline.author.grammar import to_you
 from beam_offline.author.script import PlanScript
 from beam_offline.author.strand_facts import Entry, Fact, Strand, participle_of
@@ -16,10 +17,10 @@ Reply = dict[str, Any]
 Shown = Sequence[tuple[int, str, str]]
 """Messages of the cited turns: (id, role, text)."""
 _DISTANCE: Mapping[str, tuple[float, float, float]] = {
-    "information_extraction": (0.1, 0.35, 0.55),
-    "knowledge_update": (0.6, 0.2, 0.2),
-    "contradiction_resolution": (0.36, 0.32, 0.32),
-    "multi_session_reasoning": (0.32, 0.26, 0.42),
+    "information_extraction": (0.05, 0.1, 0.85),
+    "knowledge_update": (0.55, 0.15, 0.3),
+    "contradiction_resolution": (0.33, 0.27, 0.4),
+    "multi_session_reasoning": (0.26, 0.26, 0.48),
 }
 """How often a question uses the fact's own noun phrase, the bank's first wording, or its second in other words. Set
 once, so that the longest sequence of words shared with the evidence is as in the released 100K questions."""
@@ -102,7 +103,10 @@ class ProbeWindow:
         kind = fact.kind
         done = participle_of(fact.v) if kind.kind == "event" else ""
         near = self.say(f"near_{kind.kind}", np=kind.np, done=done)
-        return self.asked(fact.strand, self.rng.choices([near, kind.ask[0], kind.ask[-1]], _DISTANCE[ability])[0])
+        told = content(" ".join([*fact.strand.kind.short, *fact.strand.kind.full, kind.np, *kind.say, kind.did]))
+        riddle = kind.kind not in ("tally", "list") and not content(kind.ask[-1]) & told
+        far = kind.ask[0] if riddle else kind.ask[-1]
+        return self.asked(fact.strand, self.rng.choices([near, kind.ask[0], far], _DISTANCE[ability])[0])
 
 
 Maker = Callable[[ProbeWindow], Iterator[Idea]]
