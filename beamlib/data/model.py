@@ -109,7 +109,7 @@ class Conversation:
     """A whole conversation under one data treatment.
 
     `id` is `<size>-<directory>`, for example `100K-7`, and `size` a tier; a conversation of another benchmark has that
-    one's name for its `size` (`beamlib.suites`). `sha256` hashes the treated content, so that results can say
+    one's name for its `size`. `sha256` hashes the treated content, so that results can say
     what they rest on. `variant` is the chat that was read: `truncated` falls back to `full` where no cut exists.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,3 +127,10 @@ def test_a_broken_bank_is_one_sentence(
 def test_a_domain_without_a_bank_is_for_language_models() -> None:
     with pytest.raises(UserError, match=r"'Astrology': the offline author does not write it.*choose one of: .*Coding"):
         bank("Astrology")
+
+
+def test_no_list_stands_in_two_common_files() -> None:
+    """The later one would replace the earlier without a word."""
+    texts = [tomllib.loads((BANKS / f"{name}.toml").read_text("utf-8")) for name in bank_module._COMMON]
+    names = [name for text in texts for name in text.get("lists", {})]
+    assert len(names) > 50 and len(names) == len(set(names))

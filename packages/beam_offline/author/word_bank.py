@@ -29,7 +29,7 @@ _OTHER = ("snippets",)
 Kind = Literal["money", "count", "percent", "span", "date", "choice", "person", "event", "tally", "list"]
 NUMBERS = ("money", "count", "percent", "span")
 """Kinds whose value is one number."""
-MOST = 0.5  # more than this share of the words that are a fact's own brings it up
+MOST = 0.5  # this share of the words that are a fact's own brings it up
 _SLOT = re.compile(r"\{\w+\}")
 VALUE = {"v", "other", "reason"}
 """Slots of a fact's texts that its value fills."""
