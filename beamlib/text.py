@@ -18,7 +18,7 @@ TOKEN_COUNTER = "regex-words"
 average per message and 3.7 % in total, where the customary characters / 4 is off by 16 %."""
 
 COUNTERS = (TOKEN_COUNTER, "cl100k")
-"""What `use_counter` knows besides `auto`. `cl100k` is OpenAI's tokenizer, through tiktoken."""
+"""What `token_counter` knows besides `auto`. `cl100k` is OpenAI's tokenizer, through tiktoken."""
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9*#`-])|\n+")
@@ -29,7 +29,14 @@ _VOCABULARY_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe8
 
 
 @dataclass(frozen=True, slots=True)
-class _Counter:
+class TokenCounter:
+    """A way to count tokens, by its name.
+
+    `count` is how many a text has. `spans` is where each begins and ends (characters), as many as `count` says: by
+    `cl100k` they follow each other without a gap, and where one character is several tokens all but the last of them
+    are empty; by `regex-words` white space belongs to none.
+    """
+
     name: str
     count: Callable[[str], int]
     spans: Callable[[str], list[tuple[int, int]]]
@@ -56,46 +63,24 @@ def _word_spans(text: str) -> list[tuple[int, int]]:
     return [found.span() for found in _TOKEN.finditer(text)]
 
 
-_WORDS = _Counter(TOKEN_COUNTER, _count_words, _word_spans)
-_active = _WORDS
+WORDS = TokenCounter(TOKEN_COUNTER, _count_words, _word_spans)
+"""The default counter. What no run's parameters reach (statistics, generation, the stand-in's usage) counts by it."""
+
+count_tokens = WORDS.count
+token_spans = WORDS.spans
 
 
-def count_tokens(text: str) -> int:
-    """Number of tokens in `text` by the active counter."""
-    return _active.count(text)
+def token_counter(name: str) -> TokenCounter:
+    """The counter called `regex-words` or `cl100k`, or for `auto` cl100k where tiktoken and its vocabulary are at hand
+    and regex-words elsewhere.
 
-
-def token_spans(text: str) -> list[tuple[int, int]]:
-    """Where each token of `text` begins and ends (characters), by the active counter; as many as `count_tokens` says.
-
-    By `cl100k` the spans follow each other without a gap, and where one character is several tokens all but the last
-    of them are empty. By `regex-words` white space belongs to none.
+    The network is never asked. A `cl100k` that cannot be loaded, or an unknown name, is a `UserError`.
     """
-    return _active.spans(text)
-
-
-def active_counter() -> str:
-    """Name of the counter that `count_tokens` and `token_spans` use in this process."""
-    return _active.name
-
-
-def use_counter(name: str) -> str:
-    """Count with `name` in this process from now on, and return the counter's name: `regex-words`, `cl100k`, or `auto`
-    for cl100k where tiktoken and its vocabulary are at hand and regex-words elsewhere.
-
-    The network is never asked. A `cl100k` that cannot be loaded, or an unknown name, is a `UserError`, and the counter
-    stays what it was.
-    """
-    global _active
-    if name == TOKEN_COUNTER:
-        _active = _WORDS
-    elif name == "cl100k":
-        _active = _cl100k()
-    elif name == "auto":
-        _active = _cl100k() if cl100k_missing() is None else _WORDS
-    else:
-        raise UserError(f"token_counter is {name!r}, which does not exist; choose one of auto, {', '.join(COUNTERS)}.")
-    return _active.name
+    if name == TOKEN_COUNTER or (name == "auto" and cl100k_missing() is not None):
+        return WORDS
+    if name in ("auto", "cl100k"):
+        return _cl100k()
+    raise UserError(f"token_counter is {name!r}, which does not exist; choose one of auto, {', '.join(COUNTERS)}.")
 
 
 def cl100k_missing() -> str | None:
@@ -122,7 +107,7 @@ def _vocabulary_file() -> Path | None:
     return Path(folder, _VOCABULARY) if folder else None
 
 
-def _cl100k() -> _Counter:
+def _cl100k() -> TokenCounter:
     why = cl100k_missing()
     if why is not None:
         raise UserError(
@@ -133,7 +118,7 @@ def _cl100k() -> _Counter:
 
 
 @cache
-def _loaded() -> _Counter:
+def _loaded() -> TokenCounter:
     import tiktoken
 
     encoding = tiktoken.get_encoding("cl100k_base")
@@ -151,7 +136,7 @@ def _loaded() -> _Counter:
         starts = encoding.decode_with_offsets(tokens(text))[1]
         return list(zip(starts, [*starts[1:], len(text)], strict=True)) if starts else []
 
-    return _Counter("cl100k", count, spans)
+    return TokenCounter("cl100k", count, spans)
 
 
 def split_sentences(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from beamlib.data.model import Conversation, Pair, Probe
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import open_models, resolved
+from beamlib.evaluate.calling import ResolvedParameters, open_models
 from beamlib.evaluate.ingest_cache import read_light
 from beamlib.evaluate.own import OwnMemory
 from beamlib.evaluate.records import Answer
@@ -20,7 +20,7 @@ from beamlib.memory import FullContext, Light, LightSettings, Memory, NoMemory, 
 from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
 from beamlib.params import RunParameters
-from beamlib.text import count_tokens
+from beamlib.text import WORDS, TokenCounter
 
 
 class Oracle:
@@ -71,7 +71,7 @@ Group = tuple[Sequence[Asked], Model, bool]
 """Prompts, who is asked, and whether the first of them warms the others' prefix."""
 
 
-def light_settings(arm: Arm, parameters: RunParameters) -> LightSettings:
+def light_settings(arm: Arm, parameters: ResolvedParameters) -> LightSettings:
     """LIGHT's settings for an arm: `without` switches one component off."""
     return LightSettings(
         k=arm.k or parameters.k,
@@ -87,6 +87,7 @@ def light_settings(arm: Arm, parameters: RunParameters) -> LightSettings:
         chunk_buffer=parameters.chunk_buffer,
         encoder=parameters.encoder,
         splade=parameters.splade,
+        token_counter=parameters.token_counter,
         released=parameters.flags & LIGHT_FLAGS,
         use_retrieval=arm.without != "retrieval",
         use_scratchpad=arm.without != "scratchpad",
@@ -98,7 +99,7 @@ def light_settings(arm: Arm, parameters: RunParameters) -> LightSettings:
 def ingested(
     arms: Sequence[Arm],
     conversation: Conversation,
-    parameters: RunParameters,
+    parameters: ResolvedParameters,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
 ) -> Iterator[tuple[Arm, Memory | Oracle | ModelError]]:
@@ -114,7 +115,8 @@ def ingested(
     for arm in arms:
         conversation = replace(conversation, removed=dict(conversation.removed))
         if arm.memory == "own":
-            with OwnMemory(arm.target or "", parameters.memory_timeout, parameters.full_context_window) as own:
+            window = parameters.full_context_window
+            with OwnMemory(arm.target or "", parameters.memory_timeout, window, parameters.counter) as own:
                 yield arm, _read(own, conversation)
             continue
         if arm.memory != "light":
@@ -142,14 +144,14 @@ def _read(memory: AnyMemory, conversation: Conversation) -> AnyMemory | ModelErr
     return memory
 
 
-def _plain_memory(arm: Arm, parameters: RunParameters, evidence: Mapping[str, tuple[int, ...]]) -> Memory | Oracle:
+def _plain_memory(arm: Arm, parameters: ResolvedParameters, evidence: Mapping[str, tuple[int, ...]]) -> Memory | Oracle:
     match arm.memory:
         case "none":
             return NoMemory()
         case "oracle":
             return Oracle(evidence)
         case "full-context":
-            return FullContext(window_tokens=parameters.full_context_window)
+            return FullContext(parameters.full_context_window, counter=parameters.counter)
         case _:
             return Rag(
                 k=arm.k or parameters.k,
@@ -158,6 +160,7 @@ def _plain_memory(arm: Arm, parameters: RunParameters, evidence: Mapping[str, tu
                 encoder=parameters.encoder,
                 splade=parameters.splade,
                 released=parameters.flags & RAG_FLAGS,
+                counter=parameters.counter,
             )
 
 
@@ -198,21 +201,24 @@ def recollections(probes: Sequence[Probe], memory: Memory | Oracle) -> list[Retr
     return found
 
 
-async def answers_to(asked: Sequence[Asked], reader: Model, *, warm: bool = False) -> list[Answer]:
+async def answers_to(
+    asked: Sequence[Asked], reader: Model, *, warm: bool = False, counter: TokenCounter = WORDS
+) -> list[Answer]:
     """Put the prompts to `reader`, all at once; what could not be asked or answered is unscored with its reason.
 
     `warm` lets the first prompt end before the others start: they share its long prefix, which an endpoint can only
-    find in its cache once it has read it.
+    find in its cache once it has read it. `counter` counts the contexts.
     """
     prompts = [one.prompt for one in asked if one.prompt is not None]
     first = await gather_all(reader, prompts[:1]) if warm else []
     replies = iter([*first, *await gather_all(reader, prompts[len(first) :])])
-    return [_answer(one, next(replies) if one.prompt is not None else None) for one in asked]
+    return [_answer(one, next(replies) if one.prompt is not None else None, counter) for one in asked]
 
 
-async def answer_groups(groups: Sequence[Group]) -> list[list[Answer]]:
+async def answer_groups(groups: Sequence[Group], counter: TokenCounter = WORDS) -> list[list[Answer]]:
     """`answers_to` for several groups at once."""
-    return list(await asyncio.gather(*(answers_to(asked, reader, warm=warm) for asked, reader, warm in groups)))
+    found = (answers_to(asked, reader, warm=warm, counter=counter) for asked, reader, warm in groups)
+    return list(await asyncio.gather(*found))
 
 
 @dataclass(frozen=True)
@@ -225,7 +231,7 @@ class AnswerTask:
     conversation: Conversation
     probes: tuple[Probe, ...]
     arms: tuple[Arm, ...]
-    parameters: RunParameters
+    parameters: ResolvedParameters
     evidence: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     processes: int = 1
     run_id: str = THIS_RUN  # the parent's: a worker is of the same run
@@ -233,16 +239,15 @@ class AnswerTask:
 
 def answer_task(task: AnswerTask) -> dict[str, list[Answer]]:
     """The answers of a task's arms, in a process of its own."""
-    parameters = resolved(task.parameters)
-    with open_models(parameters, task.conversation.id, task.processes, task.run_id) as roster:
-        return answer_arms(task.arms, task.conversation, task.probes, parameters, roster, task.evidence)
+    with open_models(task.parameters, task.conversation.id, task.processes, task.run_id) as roster:
+        return answer_arms(task.arms, task.conversation, task.probes, task.parameters, roster, task.evidence)
 
 
 def answer_arms(
     arms: Sequence[Arm],
     conversation: Conversation,
     probes: Sequence[Probe],
-    parameters: RunParameters,
+    parameters: ResolvedParameters,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
 ) -> dict[str, list[Answer]]:
@@ -254,7 +259,7 @@ def answer_arms(
         asked = ask_probes(probes, memory, prompt_of(arm, parameters), accumulate=accumulate)
         groups.append((asked, roster.reader_of(arm.memory), whole))
     names = [arm.name for arm in arms]
-    return dict(zip(names, run(answer_groups(groups)), strict=True))
+    return dict(zip(names, run(answer_groups(groups, parameters.counter)), strict=True))
 
 
 def prompt_of(arm: Arm, parameters: RunParameters) -> str:
@@ -276,17 +281,17 @@ def answer_alone(
     probes: Sequence[Probe],
     arm: Arm,
     memory: Memory | Oracle | ModelError,
-    parameters: RunParameters,
+    parameters: ResolvedParameters,
     reader: Model,
 ) -> Answer:
     """The answer to one of a conversation's `probes` by the very request that `answer_arms` makes for it."""
     accumulate = arm.memory == "full-context" and "questions_accumulate" in parameters.flags
     before = probes[: list(probes).index(probe)] if accumulate else ()
     asked = ask_probes([*before, probe], memory, prompt_of(arm, parameters), accumulate=accumulate)
-    return run(answers_to(asked[-1:], reader))[0]
+    return run(answers_to(asked[-1:], reader, counter=parameters.counter))[0]
 
 
-def _answer(asked: Asked, reply: Completion | ModelError | None) -> Answer:
+def _answer(asked: Asked, reply: Completion | ModelError | None, counter: TokenCounter) -> Answer:
     record = {"probe_id": asked.probe.id, "conversation_id": asked.probe.conversation_id}
     if reply is None:
         return Answer.model_validate({**record, "unscored": asked.failure, "transient": asked.transient})
@@ -298,6 +303,6 @@ def _answer(asked: Asked, reply: Completion | ModelError | None) -> Answer:
         text=reply.text,
         message_ids=asked.recollection.message_ids,
         parts=dict(asked.recollection.parts),
-        context_tokens=count_tokens(asked.recollection.context),
+        context_tokens=counter.count(asked.recollection.context),
         gaps=asked.recollection.gaps,
     )

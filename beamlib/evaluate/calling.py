@@ -19,7 +19,7 @@ from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
-from beamlib.text import use_counter
+from beamlib.text import TokenCounter, token_counter
 
 _REPLY_IN_RESERVE = 1_024
 _LEAST_WINDOW = 4_000  # less than a memory can be packed into; a smaller reader refuses, and the estimate warns of it
@@ -94,12 +94,23 @@ def _room(reader: Endpoint) -> int:
     return reader.context_window - max(0, (reader.max_output_tokens or 0) - _REPLY_IN_RESERVE)
 
 
-def resolved(parameters: RunParameters) -> RunParameters:
+class ResolvedParameters(RunParameters):
+    """Parameters that leave nothing open: the backbone, the counter and the windows are what is used."""
+
+    @property
+    def counter(self) -> TokenCounter:
+        """What all budgets are counted by."""
+        return token_counter(self.token_counter)
+
+
+def resolved(parameters: RunParameters) -> ResolvedParameters:
     """The parameters with what they leave open filled in: the first backbone, the counter of `auto`, and windows that
     the reader has.
 
-    The counter is made the process's own, and the folder of prompts is checked.
+    The folder of prompts is checked.
     """
+    if isinstance(parameters, ResolvedParameters):
+        return parameters
     found = models_file(parameters)
     changes: dict[str, Any] = dict(windows(parameters))
     if found is not None:
@@ -109,7 +120,8 @@ def resolved(parameters: RunParameters) -> RunParameters:
         counter = "regex-words"  # the stand-in's numbers must not depend on what else is installed
     if parameters.prompts:
         check_overrides(Path(parameters.prompts))
-    return parameters.model_copy(update={**changes, "token_counter": use_counter(counter)})
+    changes["token_counter"] = token_counter(counter).name
+    return ResolvedParameters.model_validate({**parameters.model_dump(), **changes})
 
 
 def identities(parameters: RunParameters, memory: str = "") -> dict[str, dict[str, Any]]:

@@ -20,7 +20,7 @@ from beamlib.llm.model import Completion, Model, Prompt
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.llm.stored_model import CallStore, StoredCall, call_key
 from beamlib.llm.tokens import EndpointCounter
-from beamlib.text import count_tokens, split_sentences
+from beamlib.text import WORDS, TokenCounter, split_sentences
 
 SHARED_TOKENS = 1_024
 """The shortest shared prefix that counts as cached: OpenAI's rule. vLLM caches shorter ones, but those cost little."""
@@ -150,7 +150,8 @@ class Prefixes:
 
 @dataclass
 class DryRun:
-    """What the models of one conversation share. `expected` maps a step to the mean output of its stored replies.
+    """What the models of one conversation share. `expected` maps a step to the mean output of its stored replies,
+    `counter` counts their requests.
 
     `refresh` takes the store for empty, as a run that calls everything anew does.
     """
@@ -159,6 +160,7 @@ class DryRun:
     store: CallStore
     expected: Mapping[Step, float] = field(default_factory=dict)
     refresh: bool = False
+    counter: TokenCounter = WORDS
     tally: CallTally = field(default_factory=CallTally)
     prefixes: Prefixes = field(default_factory=Prefixes)
     keys: set[str] = field(default_factory=set)
@@ -212,7 +214,7 @@ class EstimatingModel:
         if first:
             await self._count(prompt, request["messages"], expected)
         reply = await self._offline.complete(prompt)
-        return Completion(pad_to_length(prompt, reply.text, expected))
+        return Completion(pad_to_length(prompt, reply.text, expected, self._rehearsal.counter))
 
     def _expected(self, prompt: Prompt) -> float:
         """Output tokens: the mean of the step's stored replies, or what is expected of it."""
@@ -225,7 +227,7 @@ class EstimatingModel:
         share = rehearsal.prefixes.shared(
             f"{endpoint.base_url} {endpoint.model}", "\n".join(message["content"] for message in messages)
         )
-        own = input_tokens(prompt, self._endpoint.prompts)
+        own = input_tokens(prompt, self._endpoint.prompts, rehearsal.counter)
         counts = rehearsal.tally.of((self._role, prompt.id))
         counts.pending += 1
         counts.input += own
@@ -263,31 +265,31 @@ def expected_output(prompt: Prompt) -> float:
     return EXPECTED.get(prompt.id, ELSE_EXPECTED)[0]
 
 
-def pad_to_length(prompt: Prompt, reply: str, tokens: float) -> str:
+def pad_to_length(prompt: Prompt, reply: str, tokens: float, counter: TokenCounter) -> str:
     """The stand-in's `reply`, never empty, with sentences of what it was given until it has about `tokens` tokens."""
     text = reply.strip() or "Nothing."  # an empty reply would be asked for once more
     if prompt.id not in _DRAWN_OUT:
         return text
     source, mark = _DRAWN_OUT[prompt.id]
-    size = count_tokens(text)
+    size = counter.count(text)
     for sentence in split_sentences(prompt.variables[source][: int(_LENT * tokens)]):
         if size >= tokens:
             break
         text += mark + sentence
-        size += count_tokens(sentence)
+        size += counter.count(sentence)
     return text
 
 
-def input_tokens(prompt: Prompt, folder: Path | None) -> int:
-    """Tokens of a request by our counter: frame and variables apart, so that a shared context is counted once."""
+def input_tokens(prompt: Prompt, folder: Path | None, counter: TokenCounter) -> int:
+    """Tokens of a request by our own counter: frame and variables apart, so that a shared context is counted once."""
     return (
-        _frame_tokens(prompt.id, folder)
-        + sum(count_tokens(value) for value in prompt.variables.values())
-        + count_tokens(prompt.complaint)
+        _frame_tokens(prompt.id, folder, counter)
+        + sum(counter.count(value) for value in prompt.variables.values())
+        + counter.count(prompt.complaint)
     )
 
 
 @lru_cache(maxsize=64)
-def _frame_tokens(prompt_id: str, folder: Path | None) -> int:
+def _frame_tokens(prompt_id: str, folder: Path | None, counter: TokenCounter) -> int:
     empty = render(prompt_id, dict.fromkeys(prompt_file(prompt_id, folder).variables, ""), folder)
-    return REQUEST_TOKENS + sum(MESSAGE_TOKENS + count_tokens(message["content"]) for message in empty)
+    return REQUEST_TOKENS + sum(MESSAGE_TOKENS + counter.count(message["content"]) for message in empty)

@@ -19,7 +19,7 @@ from beamlib.data.loading import load
 from beamlib.data.sources import Source
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import calls_folder, endpoints, model_roles, resolved, run_path
+from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints, model_roles, run_path
 from beamlib.evaluate.costs import (
     Estimate,
     OutputRule,
@@ -73,7 +73,9 @@ def estimate(
     return summary(parameters, tuple(arm.name for arm in arms), tally, expected, conversations=len(tasks), own=own)
 
 
-_Todo = tuple[Source, RunParameters, tuple[Arm, ...], Mapping[str, list[Answer]], Mapping[Step, float], frozenset[str]]
+_Todo = tuple[
+    Source, ResolvedParameters, tuple[Arm, ...], Mapping[str, list[Answer]], Mapping[Step, float], frozenset[str]
+]
 
 
 def counting_roles(parameters: RunParameters) -> frozenset[str]:
@@ -106,14 +108,13 @@ def _rehearsed(todo: Sequence[_Todo], parameters: RunParameters, *, quiet: bool)
 
 def _rehearse(
     source: Source,
-    parameters: RunParameters,
+    parameters: ResolvedParameters,
     arms: tuple[Arm, ...],
     answered: Mapping[str, list[Answer]],
     expected: Mapping[Step, float],
     counting: frozenset[str],
 ) -> CallTally:
     """One conversation, in a process of its own."""
-    parameters = resolved(parameters)
     loaded = load(source, parameters.treatment)
     with rehearsed_roster(parameters, source.id, expected, counting) as (model_roles, tally):
         work(loaded, _safe(arms, answered, parameters), answered, parameters, model_roles)
@@ -122,7 +123,7 @@ def _rehearse(
 
 @contextmanager
 def rehearsed_roster(
-    parameters: RunParameters,
+    parameters: ResolvedParameters,
     conversation: str,
     expected: Mapping[Step, float],
     counting: frozenset[str] = frozenset(),
@@ -135,7 +136,8 @@ def rehearsed_roster(
     try:
         counters = {role: run(open_counters.enter_async_context(EndpointCounter(roles[role]))) for role in counting}
         with CallStore(calls_folder(parameters, suite) / f"{conversation}.sqlite", read_only=True) as store:
-            rehearsal = DryRun(conversation, store, expected=expected, refresh=parameters.calls == "refresh")
+            counter, refresh = parameters.counter, parameters.calls == "refresh"
+            rehearsal = DryRun(conversation, store, expected=expected, refresh=refresh, counter=counter)
             models: dict[str, Model] = {}
             for role, endpoint in roles.items():
                 model = EndpointModel(role, endpoint, prompts=prompts)

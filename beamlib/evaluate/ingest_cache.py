@@ -16,7 +16,6 @@ from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.roles import ModelRoles
 from beamlib.memory import Light, LightSettings
 from beamlib.params import RunParameters
-from beamlib.text import active_counter
 
 
 def read_light(
@@ -33,7 +32,7 @@ def read_light(
         light.ingest(conversation)
         return light
     path = Path(parameters.run) / "readings" / conversation.size.lower() / f"{conversation.id}.json"
-    key = sha256(to_json([conversation.sha256, settings.of_reading, active_counter(), code_hash(ANSWER_CODE)]))
+    key = sha256(to_json([conversation.sha256, settings.of_reading, code_hash(ANSWER_CODE)]))
     reading = None if parameters.calls == "refresh" else _on_file(path, key)
     if reading is not None:
         light.restore(conversation, reading)

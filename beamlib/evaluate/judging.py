@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from beamlib.data.loading import Loaded
 from beamlib.evaluate.answering import answer_arms
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import open_models, resolved
+from beamlib.evaluate.calling import ResolvedParameters, open_models
 from beamlib.evaluate.records import Answer
 from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
-from beamlib.params import RunParameters
 from beamlib.scoring.judge import ToJudge, judge_answers
 from beamlib.scoring.records import Judgement
 
@@ -25,16 +24,15 @@ class JudgeTask:
 
     conversation_id: str
     asked: Mapping[str, Sequence[ToJudge]]
-    parameters: RunParameters
+    parameters: ResolvedParameters
     processes: int = 1
     run_id: str = THIS_RUN  # the parent's: a worker is of the same run
 
 
 def judge_task(task: JudgeTask) -> dict[str, list[Judgement]]:
     """The verdicts on a task's answers by arm, in a process of its own."""
-    parameters = resolved(task.parameters)
-    with open_models(parameters, task.conversation_id, task.processes, task.run_id) as roster:
-        return _judgements(task.asked, parameters, roster)
+    with open_models(task.parameters, task.conversation_id, task.processes, task.run_id) as roster:
+        return _judgements(task.asked, task.parameters, roster)
 
 
 def to_judge(answers: Sequence[Answer], loaded: Loaded) -> list[ToJudge]:
@@ -47,7 +45,7 @@ def to_judge(answers: Sequence[Answer], loaded: Loaded) -> list[ToJudge]:
 
 
 def _judgements(
-    asked: Mapping[str, Sequence[ToJudge]], parameters: RunParameters, roster: ModelRoles
+    asked: Mapping[str, Sequence[ToJudge]], parameters: ResolvedParameters, roster: ModelRoles
 ) -> dict[str, list[Judgement]]:
     judgements = iter(
         judge_answers(
@@ -71,7 +69,7 @@ def work(
     loaded: Loaded,
     arms: Sequence[Arm],
     answered: Mapping[str, list[Answer]],
-    parameters: RunParameters,
+    parameters: ResolvedParameters,
     roster: ModelRoles,
 ) -> Work:
     """Answers and judgements of one conversation by arm, in this process and by `roster`, as an estimate needs them.

@@ -19,7 +19,7 @@ from beamlib.evaluate.own_process import CONVERSATION, GRACE
 from beamlib.files import sha256_of_file, to_json
 from beamlib.llm.model import ModelError, Outcome, run
 from beamlib.memory import RetrievedContext
-from beamlib.text import count_tokens
+from beamlib.text import WORDS, TokenCounter
 
 LARGEST_REPLY = 16 * 2**20
 """Bytes of one recollection: four million tokens, more than any reader accepts."""
@@ -83,12 +83,12 @@ class OwnMemory:
     Its process begins with the first request and ends with the `with` block, with all processes that it began and did
     not take out of its group. Once it has ended, every request fails. Each may take `seconds`; making the class has a
     minute, if that is longer, since on a busy machine a process takes its time to begin. A recalled context may have
-    `window` tokens, as many as the reader accepts.
+    `window` tokens by `counter`, as many as the reader accepts.
     """
 
-    def __init__(self, target: str, seconds: float, window: int) -> None:
+    def __init__(self, target: str, seconds: float, window: int, counter: TokenCounter = WORDS) -> None:
         self._target = _parts(target)
-        self._seconds, self._window = seconds, window
+        self._seconds, self._window, self._counter = seconds, window, counter
         self._process: _Process | None = None
         self._ids: frozenset[int] = frozenset()
 
@@ -123,7 +123,7 @@ class OwnMemory:
         found = self._ask({"method": "recall", "question": question}, self._seconds)
         if found.context is None:
             raise ModelError(f"{self.name}: recall gave no context")
-        if (tokens := count_tokens(found.context)) > self._window:
+        if (tokens := self._counter.count(found.context)) > self._window:
             raise ModelError(
                 f"{self.name}: recall's context has {tokens:,} tokens, and the reader accepts {self._window:,}",
                 Outcome.CONTEXT_LENGTH,

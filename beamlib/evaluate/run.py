@@ -27,7 +27,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate import run_store as manifests
 from beamlib.evaluate.answering import AnswerTask, answer_alone, answer_task, ingested
 from beamlib.evaluate.arms import Arm, arms_of, experiments
-from beamlib.evaluate.calling import calls_folder, resolved, run_path
+from beamlib.evaluate.calling import ResolvedParameters, calls_folder, resolved, run_path
 from beamlib.evaluate.judging import JudgeTask, evidence_of, judge_task, to_judge
 from beamlib.evaluate.records import Answer
 from beamlib.evaluate.run_store import ConversationRecord, Manifest
@@ -95,7 +95,7 @@ class _RunTask:
 class MissingWork:
     """What is on file for the arms of a run, and what is left to do; `left_out` cannot be read, and why."""
 
-    parameters: RunParameters
+    parameters: ResolvedParameters
     loaded: Mapping[str, Loaded]
     results: Mapping[str, ArmResults]
     tasks: Sequence[_RunTask]
@@ -161,7 +161,7 @@ def record_of(loaded: Loaded) -> ConversationRecord:
     )
 
 
-def _on_file(folder: Path, arm: Arm, parameters: RunParameters) -> ArmResults:
+def _on_file(folder: Path, arm: Arm, parameters: ResolvedParameters) -> ArmResults:
     """What is on file for `arm` and still valid; answers outlive a change of judge.
 
     Records that are gone, or are not those that the manifest vouches for, count as not computed.

@@ -17,7 +17,7 @@ from beamlib.data.model import SIZES, Size
 from beamlib.data.sources import NUMBER, RECORD, Source
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, arms_of, experiments
-from beamlib.evaluate.calling import identities, resolved
+from beamlib.evaluate.calling import ResolvedParameters, identities, resolved
 from beamlib.evaluate.configuration import Configuration, configuration, stated
 from beamlib.evaluate.own import own_memory_hash
 from beamlib.files import code_hash, read_json, sha256, to_json, write_json
@@ -213,8 +213,8 @@ def _prompts(parameters: RunParameters, names: Iterable[str]) -> dict[str, str]:
     return {name: prompt_file(name, folder).sha256 for name in names}
 
 
-def answers_key(arm: Arm, parameters: RunParameters) -> str:
-    """What an answer depends on, besides its conversation and question. The parameters have to be resolved."""
+def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
+    """What an answer depends on, besides its conversation and question."""
     models = identities(parameters, arm.memory)
     values = {
         "arm": arm.model_dump(),
@@ -240,8 +240,8 @@ def judgements_key(answers: str, parameters: RunParameters) -> str:
     return sha256(to_json(values))
 
 
-def configuration_of(arm: Arm, parameters: RunParameters) -> Configuration:
-    """The preset that `arm` was run by, and what was otherwise. The parameters have to be resolved."""
+def configuration_of(arm: Arm, parameters: ResolvedParameters) -> Configuration:
+    """The preset that `arm` was run by, and what was otherwise."""
     return configuration(arm, parameters, (*_ANSWER_PARAMETERS, *_JUDGE_PARAMETERS))
 
 
@@ -276,8 +276,8 @@ def hash_of_lines(lines: str) -> str:
     return sha256(lines.encode("utf-8", "surrogatepass"))  # a damaged file may hold half a character
 
 
-def begun(arm: Arm, parameters: RunParameters) -> Manifest:
-    """The manifest of `arm` before any conversation. The parameters have to be resolved.
+def begun(arm: Arm, parameters: ResolvedParameters) -> Manifest:
+    """The manifest of `arm` before any conversation.
 
     Made before anything is answered: what is edited while a run is at work (the file of a memory of one's own, models,
     prompts) must not vouch for answers that were made without it.

@@ -1,6 +1,6 @@
 """Fitting text into a number of tokens: what to keep whole, what to shorten, and how to say so.
 
-All counts are by the active counter of `beamlib.text`. Sizes are counted once per piece and then summed. A counter of
+Sizes are counted once per piece and then summed. A counter of
 real tokens does not quite add up over pieces, so every piece of a context is charged `JOINT_TOKENS` more.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from beamlib.memory.protocol import Passage
-from beamlib.text import count_tokens, token_spans
+from beamlib.text import WORDS, TokenCounter
 
 RESERVE_TOKENS = 3_000
 """Tokens of a reader's window that a memory leaves free for the instructions, the question and the answer. Also covers
@@ -22,26 +22,26 @@ JOINT_TOKENS = 2
 """Charged for the blank line between two passages, and for tokens that are cut differently where they meet."""
 
 
-def passage_tokens(text: str) -> int:
+def passage_tokens(text: str, counter: TokenCounter = WORDS) -> int:
     """What `text` takes up in a context: its tokens and its joint."""
-    return count_tokens(text) + JOINT_TOKENS
+    return counter.count(text) + JOINT_TOKENS
 
 
-def shorten(text: str, tokens: int) -> str:
+def shorten(text: str, tokens: int, counter: TokenCounter = WORDS) -> str:
     """`text` if it has at most `tokens` tokens, else its beginning and end around a mark that says what is missing.
 
     The result never has more than `tokens` tokens. `tokens` must be at least `LEAST_TOKENS`.
     """
     if tokens < LEAST_TOKENS:
         raise ValueError(f"cannot shorten a text to {tokens} tokens, fewer than {LEAST_TOKENS}")
-    if count_tokens(text) <= tokens:
+    if counter.count(text) <= tokens:
         return text
-    spans = token_spans(text)
-    room = max(min(tokens, len(spans)) - count_tokens(_mark(len(spans))), 2)
+    spans = counter.spans(text)
+    room = max(min(tokens, len(spans)) - counter.count(_mark(len(spans))), 2)
     while True:
         head, tail = text[: spans[room // 2 - 1][1]], text[spans[len(spans) - (room - room // 2)][0] :]
         short = f"{head}{_mark(len(spans) - room)}{tail}"
-        excess = count_tokens(short) - tokens
+        excess = counter.count(short) - tokens
         if excess <= 0 or room == 2:
             return short
         room = max(room - excess, 2)  # the pieces on either side of the mark may count more than they did inside
@@ -70,13 +70,14 @@ def common_limit(sizes: Sequence[int], tokens: int) -> int:
     return max(sizes, default=tokens)
 
 
-def shortened(passages: Sequence[Passage], tokens: int) -> list[Passage]:
+def shortened(passages: Sequence[Passage], tokens: int, counter: TokenCounter = WORDS) -> list[Passage]:
     """`passages` in at most `tokens` tokens, joints included: the longest lose their middle, none its place.
 
     `tokens` must leave `LEAST_TOKENS` and a joint for each.
     """
-    limit = common_limit([count_tokens(item.text) for item in passages], tokens - JOINT_TOKENS * len(passages))
-    return [Passage(shorten(item.text, max(limit, LEAST_TOKENS)), item.message_ids, item.part) for item in passages]
+    limit = common_limit([counter.count(item.text) for item in passages], tokens - JOINT_TOKENS * len(passages))
+    most = max(limit, LEAST_TOKENS)
+    return [Passage(shorten(item.text, most, counter), item.message_ids, item.part) for item in passages]
 
 
 def most_passages(tokens: int) -> int:

@@ -15,7 +15,7 @@ from beamlib.memory.budget import shorten
 from beamlib.memory.episodic import read_keys
 from beamlib.memory.group_calls import replies_to, with_gaps
 from beamlib.memory.protocol import passage
-from beamlib.text import count_tokens
+from beamlib.text import WORDS, TokenCounter
 
 INPUT_TOKENS = 25_000
 """Pair and history together: a 32K extractor less its instructions and its reply."""
@@ -35,18 +35,18 @@ def about(pair: Pair) -> str:
     return f"messages {first}-{last}"
 
 
-def extraction_prompts(prompt_id: str, conversation: Conversation) -> list[Prompt]:
+def extraction_prompts(prompt_id: str, conversation: Conversation, counter: TokenCounter = WORDS) -> list[Prompt]:
     """One prompt per pair of the conversation, in order: `episodic_keys` (Listing 40) or `scratchpad_notes` (41)."""
     texts = {pair.user.id: passage(pair).text for pair in conversation.pairs}
-    sizes = {message_id: count_tokens(text) for message_id, text in texts.items()}
+    sizes = {message_id: counter.count(text) for message_id, text in texts.items()}
     prompts = []
     for pair, before in _with_history(conversation):
         text, size = texts[pair.user.id], sizes[pair.user.id]
         if size > PAIR_TOKENS:
-            text, size = shorten(text, PAIR_TOKENS), PAIR_TOKENS
+            text, size = shorten(text, PAIR_TOKENS, counter), PAIR_TOKENS
         history = "\n\n".join(texts[earlier.user.id] for earlier in before)
         if sum(sizes[earlier.user.id] for earlier in before) > INPUT_TOKENS - size:
-            history = shorten(history, INPUT_TOKENS - size)
+            history = shorten(history, INPUT_TOKENS - size, counter)
         prompts.append(Prompt(prompt_id, {"history": history, "pair": text}, about=about(pair)))
     return prompts
 
@@ -59,13 +59,15 @@ def extract(model: Model, prompts: Sequence[Prompt]) -> list[str]:
     return replies_to(model, prompts)
 
 
-def read_pairs(model: Model, conversation: Conversation) -> tuple[list[str], list[str], int]:
+def read_pairs(
+    model: Model, conversation: Conversation, counter: TokenCounter = WORDS
+) -> tuple[list[str], list[str], int]:
     """Every pair's replies to `episodic_keys` and to `scratchpad_notes`; no call waits for another.
 
     Both calls about a pair stand together. The third value counts gaps: calls that failed for good, whose reply is
     empty. Raises `ModelError` where calls may yet succeed, or too many failed.
     """
-    keys = extraction_prompts("episodic_keys", conversation)
+    keys = extraction_prompts("episodic_keys", conversation, counter)
     prompts = [asked for prompt in keys for asked in (prompt, replace(prompt, id="scratchpad_notes"))]
     texts, gaps = with_gaps(prompts, attempt_all(model, prompts))
     return texts[::2], texts[1::2], gaps

@@ -11,6 +11,7 @@ from beamlib.data.model import Conversation
 from beamlib.errors import UserError
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, newest_that_fit, passage_tokens, shorten
 from beamlib.memory.protocol import Passage, RetrievedContext, passage
+from beamlib.text import WORDS, TokenCounter
 
 
 class NoMemory:
@@ -37,7 +38,8 @@ class FullContext:
 
     name = "full-context"
 
-    def __init__(self, window_tokens: int, reserve_tokens: int = RESERVE_TOKENS) -> None:
+    def __init__(self, window_tokens: int, reserve_tokens: int = RESERVE_TOKENS, counter: TokenCounter = WORDS) -> None:
+        self._counter = counter
         self._tokens = window_tokens - reserve_tokens
         if self._tokens < _LEAST:
             raise UserError(
@@ -49,11 +51,12 @@ class FullContext:
     def ingest(self, conversation: Conversation) -> None:
         """Choose the part that fits; it is the same for every question."""
         passages = [passage(pair, part="history") for pair in conversation.pairs]
-        start = newest_that_fit([passage_tokens(item.text) for item in passages], self._tokens)
+        start = newest_that_fit([passage_tokens(item.text, self._counter) for item in passages], self._tokens)
         shown = passages[start:]
         if passages and not shown:
             newest = passages[-1]
-            shown = [Passage(shorten(newest.text, self._tokens - JOINT_TOKENS), newest.message_ids, newest.part)]
+            text = shorten(newest.text, self._tokens - JOINT_TOKENS, self._counter)
+            shown = [Passage(text, newest.message_ids, newest.part)]
         self._recollection = RetrievedContext.of(shown)
 
     def recall(self, question: str) -> RetrievedContext:

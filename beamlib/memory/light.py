@@ -32,6 +32,7 @@ from beamlib.memory.released_memory import (
 )
 from beamlib.memory.scratchpad import Chunk, Scratchpad, build_scratchpad, relevant_chunks, scratchpad_passages
 from beamlib.retrieval import Encoders, dense_encoder
+from beamlib.text import TOKEN_COUNTER, WORDS, TokenCounter, token_counter
 
 
 def newest_pairs(pairs: Sequence[Pair], count: int, shown: Collection[int] = ()) -> list[Passage]:
@@ -45,13 +46,15 @@ def newest_pairs(pairs: Sequence[Pair], count: int, shown: Collection[int] = ())
     return [passage(pair, part="working") for pair in newest if shown_ids.isdisjoint(pair.message_ids)]
 
 
-def working_memory(pairs: Sequence[Pair], count: int, tokens: int, shown: Collection[int] = ()) -> list[Passage]:
+def working_memory(
+    pairs: Sequence[Pair], count: int, tokens: int, shown: Collection[int] = (), counter: TokenCounter = WORDS
+) -> list[Passage]:
     """The `newest_pairs` in at most `tokens` tokens: where they do not fit, the longest lose their middle.
 
     Only where there are too many even for that are the oldest of them left out.
     """
     newest = newest_pairs(pairs, count, shown)
-    return shortened(newest[max(0, len(newest) - most_passages(tokens)) :], tokens)
+    return shortened(newest[max(0, len(newest) - most_passages(tokens)) :], tokens, counter)
 
 
 _SWITCHES = {
@@ -60,7 +63,7 @@ _SWITCHES = {
     "use_scratchpad": "scratchpad",
     "use_filter": "noise-filter",
 }
-_READING = ("scratchpad_threshold", "scratchpad_target", "chunk_percentile", "chunk_buffer", "encoder")
+_READING = ("scratchpad_threshold", "scratchpad_target", "chunk_percentile", "chunk_buffer", "encoder", "token_counter")
 _ENCODERS = Encoders()
 
 
@@ -74,7 +77,7 @@ class LightSettings:
     `context_budget` "fixed" bounds each part by its own share, whatever the others need: a change of `k` or of the
     filter then changes nothing else, as in Tables 8 and 9. "flowing" also gives the scratchpad what the others leave.
     The `use_` switches are the ablations of Table 8. `encoder` makes the chunker's vectors and those of the retriever
-    `dense`, `splade` those of `splade` (see `beamlib.retrieval.Encoders`).
+    `dense`, `splade` those of `splade` (see `beamlib.retrieval.Encoders`). All tokens are counted by `token_counter`.
 
     `released` switches on behaviours of the released code, by the names in `released_memory.LIGHT_FLAGS`:
 
@@ -110,6 +113,7 @@ class LightSettings:
     chunk_buffer: int = 1
     encoder: str = _ENCODERS.dense
     splade: str = _ENCODERS.splade
+    token_counter: str = TOKEN_COUNTER
     released: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -154,6 +158,11 @@ class LightSettings:
         return {name: getattr(self, name) for name in _READING}
 
     @property
+    def counter(self) -> TokenCounter:
+        """What all tokens are counted by."""
+        return token_counter(self.token_counter)
+
+    @property
     def encoders(self) -> Encoders:
         """The models of the retrievers."""
         return Encoders(self.encoder, self.splade)
@@ -166,7 +175,7 @@ class LightSettings:
             value = getattr(self, item.name)
             if item.name in _SWITCHES and not value:
                 parts += ["without", _SWITCHES[item.name]]
-            elif item.name not in ("k", "retriever", "released") and value != item.default:
+            elif item.name not in ("k", "retriever", "token_counter", "released") and value != item.default:
                 parts += [item.name.replace("_", "-"), PurePath(value).name if isinstance(value, str) else f"{value:g}"]
         return "-".join([*parts, *flags_name(self.released, LIGHT_FLAGS)])
 
@@ -207,7 +216,7 @@ class Light:
         such calls. Raises `ModelError` naming a pair where calls may yet succeed, or too many failed.
         """
         self._read = None
-        key_replies, notes, gaps = read_pairs(self._model, conversation)
+        key_replies, notes, gaps = read_pairs(self._model, conversation, self.settings.counter)
         keys = episodic_keys(conversation, key_replies)
         scratchpad = build_scratchpad(
             self._compressor,
@@ -218,6 +227,7 @@ class Light:
             target=self.settings.scratchpad_target,
             percentile=self.settings.chunk_percentile,
             buffer=self.settings.chunk_buffer,
+            counter=self.settings.counter,
         )
         self._read = _IngestState(conversation, keys, scratchpad, _index(conversation, keys, self.settings), gaps)
 
@@ -278,8 +288,9 @@ class Light:
         if self.settings.use_scratchpad:
             room = self.settings.budget["scratchpad"]
             if self.settings.context_budget == "flowing" or "character_budgets" in self.settings.released:
-                room = self.settings.context_tokens - sum(passage_tokens(item.text) for item in passages)
-            passages += scratchpad_passages(chunks, room)
+                taken = (passage_tokens(item.text, self.settings.counter) for item in passages)
+                room = self.settings.context_tokens - sum(taken)
+            passages += scratchpad_passages(chunks, room, self.settings.counter)
         return replace(RetrievedContext.of(passages), gaps=self._reading().gaps + gaps)
 
     def _shared(self, question: str) -> list[Passage]:
@@ -290,9 +301,10 @@ class Light:
             return found
         pairs = entries(self._reading().conversation, settings.released)
         if "oldest_working_memory" in settings.released:
-            return found + pack([passage(pair, "working") for pair in pairs[-WORKING_ENTRIES:]], tokens)
+            newest = [passage(pair, "working") for pair in pairs[-WORKING_ENTRIES:]]
+            return found + pack(newest, tokens, counter=settings.counter)
         shown = [i for item in found for i in item.message_ids]
-        return found + working_memory(pairs, settings.working_pairs, tokens, shown)
+        return found + working_memory(pairs, settings.working_pairs, tokens, shown, settings.counter)
 
     def _packed(self, question: str) -> list[Passage]:
         """Retrieved pairs and working memory as the released code packs them."""
@@ -304,7 +316,8 @@ class Light:
                 found += newest_pairs(pairs, WORKING_ENTRIES)
             else:
                 found += newest_pairs(pairs, settings.working_pairs, [i for item in found for i in item.message_ids])
-        return pack(found, settings.budget["episodic"] + settings.budget["working"], LIGHT_ESTIMATE)
+        tokens = settings.budget["episodic"] + settings.budget["working"]
+        return pack(found, tokens, LIGHT_ESTIMATE, settings.counter)
 
     def retrieved(self, question: str, k: int | None = None) -> list[Pair]:
         """The `k` pairs (by default the settings') whose keys are nearest to the question, nearest first.
@@ -348,7 +361,7 @@ class Light:
         # namesakes of other plans can be too many even for that.
         tokens = self.settings.budget["episodic"]
         found = [passage(pair, part="episodic") for pair in self.retrieved(question)]
-        return shortened(found[: most_passages(tokens)], tokens)
+        return shortened(found[: most_passages(tokens)], tokens, self.settings.counter)
 
     def _reading(self) -> _IngestState:
         if self._read is None:

@@ -10,7 +10,7 @@ from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, sh
 from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.memory.released_memory import RAG_ESTIMATE, RAG_FLAGS, check_flags, entries, flags_name, pack
 from beamlib.retrieval import Document, Encoders, Index, build_index
-from beamlib.text import split_sentences
+from beamlib.text import WORDS, TokenCounter, split_sentences
 
 _DEFAULT = Encoders()
 
@@ -35,12 +35,14 @@ class Rag:
         encoder: str = _DEFAULT.dense,
         splade: str = _DEFAULT.splade,
         released: frozenset[str] = frozenset(),
+        counter: TokenCounter = WORDS,
     ) -> None:
         check_flags(released, RAG_FLAGS, "RAG settings")
         self.k = k
         self.retriever = retriever
         self.window_tokens = window_tokens
         self.released = released
+        self._counter = counter
         self._encoders = Encoders(encoder, splade)
         self._tokens = window_tokens - reserve_tokens
         least = k * (LEAST_TOKENS + JOINT_TOKENS)
@@ -76,8 +78,8 @@ class Rag:
         """The `k` best pairs in rank order; where they exceed the reader's window, the longest lose their middle."""
         found = [passage(pair) for pair in self.search(question, self.k)]
         if "character_budgets" in self.released:
-            return RetrievedContext.of(pack(found, self._tokens, RAG_ESTIMATE))
-        return RetrievedContext.of(shortened(found, self._tokens))
+            return RetrievedContext.of(pack(found, self._tokens, RAG_ESTIMATE, self._counter))
+        return RetrievedContext.of(shortened(found, self._tokens, self._counter))
 
 
 def pair_document(pair: Pair, conversation: Conversation) -> Document:

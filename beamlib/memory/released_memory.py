@@ -15,6 +15,7 @@ from beamlib.data.model import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.memory.budget import passage_tokens
 from beamlib.memory.protocol import Passage
+from beamlib.text import WORDS, TokenCounter
 
 RAG_FLAGS = frozenset({"duplicate_per_message", "character_budgets"})
 """Flags that change what RAG recalls."""
@@ -59,16 +60,18 @@ def entries(conversation: Conversation, flags: frozenset[str]) -> list[Pair]:
     return [pair for turn in conversation.turns for _ in turn.messages for pair in turn.pairs]
 
 
-def pack(passages: Sequence[Passage], tokens: int, estimate: int | None = None) -> list[Passage]:
+def pack(
+    passages: Sequence[Passage], tokens: int, estimate: int | None = None, counter: TokenCounter = WORDS
+) -> list[Passage]:
     """Those of `passages` that fit, each tried in order and whole: a later, shorter one may enter where one did not.
 
     `estimate` bounds their characters // 3.5 from above, as the released code does; `tokens` is what the reader's
-    window allows by the active counter. With the estimates above, `tokens` binds only for text of few characters per
+    window allows by `counter`. With the estimates above, `tokens` binds only for text of few characters per
     token: the released code would overflow the reader there.
     """
     shown, characters, left = [], 0, tokens
     for item in passages:
-        size = passage_tokens(item.text)
+        size = passage_tokens(item.text, counter)
         estimated = (characters + len(item.text)) // CHARACTERS_PER_TOKEN
         if size <= left and (estimate is None or estimated < estimate):
             shown.append(item)

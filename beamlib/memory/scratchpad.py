@@ -22,7 +22,7 @@ from beamlib.memory.extraction import header
 from beamlib.memory.group_calls import lines_of, replies_to, with_gaps
 from beamlib.memory.protocol import Passage
 from beamlib.retrieval.encoder import Encoder
-from beamlib.text import count_tokens
+from beamlib.text import WORDS, TokenCounter
 
 TARGET_SLACK = 1.1
 """Nobody hits a number of tokens exactly: up to this much above the target is not worth another call."""
@@ -72,6 +72,7 @@ class _Pad:
     model: Model
     threshold: int
     target: int
+    counter: TokenCounter
     lines: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     tokens: int = 0
@@ -80,7 +81,7 @@ class _Pad:
 
     def add(self, lines: Sequence[str], upto: str) -> None:
         """Put `lines` at the end; `upto` is the range of messages that the pad now covers."""
-        sizes = [count_tokens(line) for line in lines]
+        sizes = [self.counter.count(line) for line in lines]
         self.lines += lines
         self.sizes += sizes
         self.tokens += sum(sizes)
@@ -104,7 +105,7 @@ class _Pad:
         if not lines:
             raise ModelError(f"scratchpad_compress for {upto}: no note in the reply", Outcome.EMPTY)
         self.lines = lines
-        self.sizes = [count_tokens(line) for line in lines]
+        self.sizes = [self.counter.count(line) for line in lines]
         self.tokens = sum(self.sizes)
         self.compressions += 1
 
@@ -114,8 +115,8 @@ class _Pad:
         start = newest_that_fit([self.sizes[place] for place in by_age], self.target)
         if start == len(self.lines):  # one endless line
             start -= 1
-            self.lines[by_age[start]] = shorten(self.lines[by_age[start]], self.target).replace("\n", " ")
-            self.sizes[by_age[start]] = count_tokens(self.lines[by_age[start]])
+            endless = shorten(self.lines[by_age[start]], self.target, self.counter).replace("\n", " ")
+            self.lines[by_age[start]], self.sizes[by_age[start]] = endless, self.counter.count(endless)
         kept = sorted(by_age[start:])
         self.lines_cut += start
         self.lines, self.sizes = [self.lines[place] for place in kept], [self.sizes[place] for place in kept]
@@ -132,20 +133,21 @@ def build_scratchpad(
     target: int,
     percentile: float,
     buffer: int,
+    counter: TokenCounter = WORDS,
 ) -> Scratchpad:
     """Merge each pair's notes in order, let `compressor` rewrite them whenever they exceed `threshold`, then chunk.
 
-    `notes` has one reply to `scratchpad_notes` per pair; `threshold` and `target` are tokens. Raises `ModelError` if
-    the compressor fails or returns nothing.
+    `notes` has one reply to `scratchpad_notes` per pair; `threshold` and `target` are tokens by `counter`. Raises
+    `ModelError` if the compressor fails or returns nothing.
     """
-    pad = _Pad(compressor, threshold, target)
+    pad = _Pad(compressor, threshold, target, counter)
     for pair, reply in zip(conversation.pairs, notes, strict=True):
         # Whatever header the model gave a line, its pair's own is known.
         lines = [f"- {header(pair)} {note}" for line in lines_of(reply) if (note := _without_headers(_closed(line)))]
         upto = f"messages {conversation.pairs[0].user.id}-{pair.assistant.id}"
         pad.add(lines, upto)
     ids = sorted(message.id for message in conversation.messages)
-    chunks = tuple(_chunks(pad.lines, encoder, percentile, buffer, ids))
+    chunks = tuple(_chunks(pad.lines, encoder, percentile, buffer, ids, counter))
     return Scratchpad("\n".join(pad.lines), chunks, pad.compressions, pad.lines_cut)
 
 
@@ -179,7 +181,7 @@ def relevant_chunks(
     return [kept[question] for question in questions]
 
 
-def scratchpad_passages(chunks: Sequence[Chunk], tokens: int) -> list[Passage]:
+def scratchpad_passages(chunks: Sequence[Chunk], tokens: int, counter: TokenCounter = WORDS) -> list[Passage]:
     """`chunks` as one passage each of the part "scratchpad", under one heading, in at most `tokens` tokens, joints
     included.
 
@@ -188,14 +190,14 @@ def scratchpad_passages(chunks: Sequence[Chunk], tokens: int) -> list[Passage]:
     """
     if not chunks:
         return []
-    room = tokens - passage_tokens(_heading(len(chunks)))
+    room = tokens - passage_tokens(_heading(len(chunks)), counter)
     # By age and not by place: a compressed pad is grouped by subject.
     by_age = sorted(range(len(chunks)), key=lambda place: (max(chunks[place].message_ids, default=-1), place))
     start = newest_that_fit([chunks[place].tokens + JOINT_TOKENS for place in by_age], room)
     shown = [chunks[place] for place in sorted(by_age[start:])]
     if not shown:
         start, newest = len(chunks) - 1, chunks[by_age[-1]]
-        shown = [Chunk(shorten(newest.text, room - JOINT_TOKENS), newest.message_ids, room)]
+        shown = [Chunk(shorten(newest.text, room - JOINT_TOKENS, counter), newest.message_ids, room)]
     texts = [chunk.text for chunk in shown]
     texts[0] = f"{_heading(start)}\n{texts[0]}"
     return [Passage(text, chunk.message_ids, "scratchpad") for text, chunk in zip(texts, shown, strict=True)]
@@ -242,7 +244,7 @@ def _about(question: str) -> str:
 
 
 def _chunks(
-    lines: Sequence[str], encoder: Encoder, percentile: float, buffer: int, known: Sequence[int]
+    lines: Sequence[str], encoder: Encoder, percentile: float, buffer: int, known: Sequence[int], counter: TokenCounter
 ) -> list[Chunk]:
     # What is cut is the notes without their headers, which would only make all sentences alike. As every note ends with
     # an end mark, the sentences of the whole are those of its notes, and each chunk's are a run of them.
@@ -260,6 +262,6 @@ def _chunks(
             grouped.setdefault(number, []).append(sentence)
         text = "\n".join(" ".join(["-", *filter(None, [heads[number]]), *parts]) for number, parts in grouped.items())
         ids = tuple(dict.fromkeys(i for number in grouped for i in _ids_of(lines[number], known)))
-        chunks.append(Chunk(text, ids, count_tokens(text)))
+        chunks.append(Chunk(text, ids, counter.count(text)))
         start = stop
     return chunks

@@ -21,7 +21,7 @@ from beamlib.evaluate.run import record_of
 from beamlib.evaluate.run_store import data_revision
 from beamlib.report.table import BlockTable
 from beamlib.report.tables import NOTHING
-from beamlib.text import active_counter, count_tokens
+from beamlib.text import TOKEN_COUNTER, count_tokens
 
 _ROWS = {
     "user_messages": "user messages",
@@ -77,7 +77,7 @@ class Described:
         footer = (
             f"{self.size}: n = {n}, where the printed means are over {_TIERS[self.size]} conversations; {self.source}; "
             f"{cut} of {n} are cut, the column 'whole' is before the cut{without}.",
-            f"Tokens by {active_counter()}.",
+            f"Tokens by {TOKEN_COUNTER}.",
         )
         header = ("Size", "Mean per conversation", "as read", "whole", "printed", "the printed number is")
         title = f"Table 3, {self.size}: the conversations of this run beside the printed numbers"

@@ -16,7 +16,7 @@ from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.output_store import OutputFolder, RunManifest
 from beam_memorycode.running import PART, SHARED_STORE, run_dialogue, run_shared, work_through
 from beam_memorycode.setups import PUBLISHED, SHARED, Setup, possible
-from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.calling import ResolvedParameters, resolved
 from beamlib.evaluate.costs import Estimate
 from beamlib.evaluate.dry_run import CallTally
 from beamlib.evaluate.estimate import rehearsed_roster, stored_means, summary
@@ -31,7 +31,7 @@ class MissingSetups:
     `left_out` has the ids of the dialogues that a setup cannot be asked about, for want of texts.
     """
 
-    parameters: RunParameters
+    parameters: ResolvedParameters
     folders: Mapping[str, OutputFolder]
     wanted: Sequence[tuple[Dialogue, tuple[Setup, ...]]]
     left_out: Mapping[Setup, tuple[int, ...]]
@@ -45,7 +45,7 @@ class MissingSetups:
 class Ran:
     """What a run left: the folder of outputs and the manifest of each setup, and whom it could not be asked about."""
 
-    parameters: RunParameters
+    parameters: ResolvedParameters
     folders: Mapping[Setup, Path]
     manifests: Mapping[Setup, RunManifest]
     left_out: Mapping[Setup, tuple[int, ...]]
@@ -140,20 +140,20 @@ def estimate_all(
     if not parameters.models:
         return Estimate(size=PART, backbone="", conversations=0, arms=tuple(setups))
     plan = plan_all(dialogues, setups, parameters)
-    parameters = plan.parameters
-    expected = stored_means(parameters)
+    known = plan.parameters
+    expected = stored_means(known)
     tally = CallTally()
     apart = [(one, [setup for setup in asked if setup not in SHARED]) for one, asked in plan.wanted]
     for dialogue, asked in tqdm(apart, desc=f"{PART}: counting calls", disable=quiet, leave=False, delay=2):
-        with rehearsed_roster(parameters, dialogue.name, expected, suite=PART) as (roster, one):
-            run_dialogue(dialogue, [setup for setup in asked if setup != "own"], parameters, roster)
+        with rehearsed_roster(known, dialogue.name, expected, suite=PART) as (roster, one):
+            run_dialogue(dialogue, [setup for setup in asked if setup != "own"], known, roster)
             if "own" in asked:
                 # One pair more: RAG itself may be among the setups, and equal requests would count once.
-                lexical = parameters.model_copy(update={"retriever": "bm25", "k": parameters.k + 1})
+                lexical = known.model_copy(update={"retriever": "bm25", "k": known.k + 1})
                 run_dialogue(dialogue, ["rag"], lexical, roster)
         tally.add(one)
     common = [(one, [setup for setup in asked if setup in SHARED]) for one, asked in plan.wanted]
-    with rehearsed_roster(parameters, SHARED_STORE, expected, suite=PART) as (roster, one):
+    with rehearsed_roster(known, SHARED_STORE, expected, suite=PART) as (roster, one):
         run_shared([both for both in common if both[1]], roster.reader)
     tally.add(one)
     own = ("own",) if "own" in setups else ()

@@ -28,7 +28,7 @@ from beamlib.data.model import Probe
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ingested, recollections
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import calls_folder, open_models, resolved
+from beamlib.evaluate.calling import ResolvedParameters, calls_folder, open_models
 from beamlib.evaluate.records import Answer
 from beamlib.files import make_folder
 from beamlib.llm.model import Model, ModelError, Prompt, run
@@ -59,7 +59,7 @@ Wanted = Sequence[tuple[Dialogue, Sequence[Setup]]]
 @dataclass(frozen=True)
 class _DialogueTask:
     wanted: Wanted
-    parameters: RunParameters
+    parameters: ResolvedParameters
     processes: int
     run_id: str
     command: str
@@ -86,12 +86,14 @@ def method_of(setup: Setup) -> str:
     return {"history": "full-context", "full_context": "full-context"}.get(setup, setup)
 
 
-def run_dialogue(dialogue: Dialogue, setups: Sequence[Setup], parameters: RunParameters, roster: ModelRoles) -> Answers:
+def run_dialogue(
+    dialogue: Dialogue, setups: Sequence[Setup], parameters: ResolvedParameters, roster: ModelRoles
+) -> Answers:
     """The answers of one dialogue in every setup.
 
     Memories read and recall one after the other, LIGHT in one reading; then all prompts of all setups go out at once.
     Only where prompts share a long history does the first end before the others start, so that an endpoint has read
-    it. A failed call is an answer with a reason and no text. `parameters` have to be resolved.
+    it. A failed call is an answer with a reason and no text.
     """
     encoders = Encoders(parameters.encoder, parameters.splade)
     asked: dict[Setup, list[Asked]] = {}
@@ -101,7 +103,7 @@ def run_dialogue(dialogue: Dialogue, setups: Sequence[Setup], parameters: RunPar
             asked[setup] = [Asked(_probe(dialogue, setup, place), prompt=prompt) for place, prompt in placed]
     asked |= _recalled(dialogue, [setup for setup in setups if setup in MEMORIES], parameters, roster)
     groups = [(asked[one], roster.reader_of(method_of(one)), one in ("history", "full_context")) for one in setups]
-    return dict(zip(setups, run(answer_groups(groups)), strict=True))
+    return dict(zip(setups, run(answer_groups(groups, parameters.counter)), strict=True))
 
 
 def run_shared(wanted: Wanted, reader: Model) -> Work:
@@ -132,7 +134,7 @@ def _identity(prompt: Prompt) -> tuple[str, ...]:
 
 
 def _recalled(
-    dialogue: Dialogue, setups: Sequence[Setup], parameters: RunParameters, roster: ModelRoles
+    dialogue: Dialogue, setups: Sequence[Setup], parameters: ResolvedParameters, roster: ModelRoles
 ) -> dict[Setup, list[Asked]]:
     """The prompts over what each memory recalls, or why there is none."""
     if not setups:
@@ -163,11 +165,13 @@ def _probe(dialogue: Dialogue, setup: Setup, place: Place) -> Probe:
     return Probe(name, dialogue.name, request(queries[place.query]))
 
 
-def work_through(wanted: Wanted, parameters: RunParameters, command: str, *, quiet: bool = False) -> Iterator[Work]:
+def work_through(
+    wanted: Wanted, parameters: ResolvedParameters, command: str, *, quiet: bool = False
+) -> Iterator[Work]:
     """The answers to all that is `wanted`, as they come, in processes of their own where that pays.
 
     What dialogues share is asked in one step, from one store. `command` is the shell command that records what a
-    replay misses. `parameters` have to be resolved.
+    replay misses.
     """
     apart = [(one, [setup for setup in setups if setup not in SHARED]) for one, setups in wanted]
     apart = sorted([one for one in apart if one[1]], key=lambda one: -len(one[0].sessions))  # the longest first
@@ -197,7 +201,7 @@ def work_through(wanted: Wanted, parameters: RunParameters, command: str, *, qui
 
 
 def _work(task: _DialogueTask) -> Work:
-    parameters = resolved(task.parameters)
+    parameters = task.parameters
     if task.shared:
         with _open(SHARED_STORE, task, parameters) as roster:
             return run_shared(task.wanted, roster.reader)
@@ -208,11 +212,11 @@ def _work(task: _DialogueTask) -> Work:
 
 
 def _of_dialogue(
-    dialogue: Dialogue, setups: Sequence[Setup], task: _DialogueTask, parameters: RunParameters
+    dialogue: Dialogue, setups: Sequence[Setup], task: _DialogueTask, parameters: ResolvedParameters
 ) -> Answers:
     with _open(dialogue.name, task, parameters) as roster:
         return run_dialogue(dialogue, setups, parameters, roster)
 
 
-def _open(name: str, task: _DialogueTask, parameters: RunParameters) -> AbstractContextManager[ModelRoles]:
+def _open(name: str, task: _DialogueTask, parameters: ResolvedParameters) -> AbstractContextManager[ModelRoles]:
     return open_models(parameters, name, task.processes, task.run_id, suite=PART, command=task.command)

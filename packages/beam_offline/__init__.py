@@ -17,7 +17,7 @@ from beam_offline.offline_judge import align_batch, align_events, judge_nugget
 from beam_offline.reader import answer
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
 from beamlib.llm.prompts import prompt_file, render
-from beamlib.text import active_counter, count_tokens
+from beamlib.text import TOKEN_COUNTER, count_tokens
 
 REPLIES: Mapping[str, Callable[[Mapping[str, str]], str]] = {
     "answer": answer,
@@ -51,11 +51,8 @@ class OfflineModel:
     """A `Model` that replies by rules, deterministically and at once."""
 
     name = OFFLINE_NAME
-
-    @property
-    def token_counter(self) -> str:
-        """Names the counter of `usage`: the process's active one."""
-        return active_counter()
+    token_counter = TOKEN_COUNTER
+    """Names the counter of `usage`."""
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Answer `prompt`; an id the stand-in has no rules for, or a missing variable, is a `ModelError`.

@@ -1,4 +1,4 @@
-"""No memory hands the reader more than its window less the reserve, by whatever counter is active."""
+"""No memory hands the reader more than its window less the reserve, by whatever counter it is given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beamlib.errors import UserError
 from beamlib.memory import FullContext, Light, LightSettings, Rag
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, passage_tokens, shorten
 from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
-from beamlib.text import COUNTERS, cl100k_missing, count_tokens, use_counter
+from beamlib.text import COUNTERS, TokenCounter, cl100k_missing, token_counter
 
 PIECES = st.sampled_from(
     ["word ", "internationalisation ", "!?", "\n\n\n", "   ", "東京", "🙂", "0123456789", "e\u0301", " .\n", "\u2003"]
@@ -24,23 +24,33 @@ TURNS = st.lists(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=3), min_
 FLAGS = st.sets(st.sampled_from(sorted(LIGHT_FLAGS))).map(frozenset)
 
 
-@pytest.fixture(scope="module", params=COUNTERS)
-def counter(request: pytest.FixtureRequest) -> Iterator[str]:
+CHARACTERS = TokenCounter("characters", len, lambda text: [(place, place + 1) for place in range(len(text))])
+
+
+@pytest.fixture(scope="module", params=[*COUNTERS, CHARACTERS.name])
+def counter(request: pytest.FixtureRequest) -> TokenCounter:
     if request.param == "cl100k" and (why := cl100k_missing()):
         pytest.skip(f"cl100k cannot be used here: {why}")
-    use_counter(request.param)
-    yield request.param
-    use_counter(COUNTERS[0])
+    return CHARACTERS if request.param == CHARACTERS.name else token_counter(request.param)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _known() -> Iterator[None]:
+    """LIGHT's settings name their counter."""
+    known = {CHARACTERS.name: CHARACTERS}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("beamlib.memory.light.token_counter", lambda name: known.get(name) or token_counter(name))
+        yield
 
 
 @settings(max_examples=40)
 @given(TURNS, st.integers(100, 4_000), st.integers(0, 500))
 def test_full_context(
-    counter: str, make_conversation: Callable[..., Conversation], turns: Any, tokens: int, reserve: int
+    counter: TokenCounter, make_conversation: Callable[..., Conversation], turns: Any, tokens: int, reserve: int
 ) -> None:
-    memory = FullContext(tokens + reserve, reserve)
+    memory = FullContext(tokens + reserve, reserve, counter)
     memory.ingest(make_conversation(turns))
-    assert count_tokens(memory.recall("?").context) <= tokens
+    assert counter.count(memory.recall("?").context) <= tokens
 
 
 @settings(max_examples=40)
@@ -52,7 +62,7 @@ def test_full_context(
     st.sets(st.sampled_from(sorted(RAG_FLAGS))).map(frozenset),
 )
 def test_rag(
-    counter: str,
+    counter: TokenCounter,
     make_conversation: Callable[..., Conversation],
     turns: Any,
     tokens: int,
@@ -60,15 +70,15 @@ def test_rag(
     k: int,
     released: frozenset[str],
 ) -> None:
-    memory = Rag(k, "bm25", tokens + reserve, reserve_tokens=reserve, released=released)
+    memory = Rag(k, "bm25", tokens + reserve, reserve_tokens=reserve, released=released, counter=counter)
     memory.ingest(make_conversation(turns))
-    assert count_tokens(memory.recall("word 東京").context) <= tokens
+    assert counter.count(memory.recall("word 東京").context) <= tokens
 
 
 @given(TURNS, st.integers(1_500, 6_000), st.integers(0, 500), st.integers(1, 5), st.integers(0, 6), FLAGS)
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 def test_light(
-    counter: str,
+    counter: TokenCounter,
     make_conversation: Callable[..., Conversation],
     make_model: Any,
     turns: Any,
@@ -85,27 +95,28 @@ def test_light(
         working_pairs=working,
         reader_window=tokens + reserve,
         reserve_tokens=reserve,
+        token_counter=counter.name,
         released=released,
     )
     light = Light(make_model(scratchpad_notes=notes, episodic_keys=lambda v: "word"), chosen)
     light.ingest(make_conversation(turns, plans=[2 * place // len(turns) for place in range(len(turns))]))
     recollection = light.recall("word 東京")
-    assert count_tokens(recollection.context) <= tokens
+    assert counter.count(recollection.context) <= tokens
     if not released:
         newest = light.pairs[-1]
         assert set(newest.message_ids) <= set(recollection.message_ids) or working == 0
 
 
 @given(st.lists(TEXTS.map(str.strip), min_size=1, max_size=8))
-def test_a_joint_covers_what_joining_adds(counter: str, texts: list[str]) -> None:
+def test_a_joint_covers_what_joining_adds(counter: TokenCounter, texts: list[str]) -> None:
     shown = [f"[messages 0-1]\nUSER: {text}" for text in texts]
-    assert count_tokens("\n\n".join(shown)) <= sum(map(passage_tokens, shown))
+    assert counter.count("\n\n".join(shown)) <= sum(passage_tokens(text, counter) for text in shown)
 
 
 @given(TEXTS, st.integers(LEAST_TOKENS, 300))
-def test_shortening_keeps_to_its_budget(counter: str, text: str, tokens: int) -> None:
-    short = shorten(text, tokens)
-    assert count_tokens(short) <= tokens
+def test_shortening_keeps_to_its_budget(counter: TokenCounter, text: str, tokens: int) -> None:
+    short = shorten(text, tokens, counter)
+    assert counter.count(short) <= tokens
     assert short == text or "tokens left out" in short
 
 

@@ -1,4 +1,4 @@
-"""Token counters: which one is active, when cl100k is taken, and spans that agree with counts."""
+"""Token counters: by their names, when cl100k is taken, and spans that agree with counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import itertools
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 
 from beamlib import text
 from beamlib.errors import UserError
-from beamlib.text import active_counter, cl100k_missing, count_tokens, token_spans, use_counter
+from beamlib.text import WORDS, cl100k_missing, count_tokens, token_counter, token_spans
 
 SENTENCE = "The boiler's valve cost $1,250.50 – naïve, isn't it? 😀"
 WHY_NOT = cl100k_missing()
@@ -25,39 +24,32 @@ counters = pytest.mark.parametrize("counter", ["regex-words", pytest.param("cl10
 texts = st.text(st.characters() | st.sampled_from("日本語😀👩‍👩‍👧 \n\t'"), max_size=200)
 
 
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    yield
-    use_counter("regex-words")
-
-
 @pytest.fixture
 def no_tiktoken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", None)
 
 
 def test_the_default_counts_words_and_marks() -> None:
-    assert active_counter() == text.TOKEN_COUNTER == "regex-words"
+    assert WORDS.name == text.TOKEN_COUNTER == "regex-words"
     assert count_tokens("It's 5 o'clock.") == len(["It", "'", "s", "5", "o", "'", "clock", "."])
     assert token_spans("a  bc!") == [(0, 1), (3, 5), (5, 6)]
 
 
 @pytest.mark.usefixtures("no_tiktoken")
 def test_without_tiktoken_auto_counts_words() -> None:
-    assert use_counter("auto") == active_counter() == "regex-words"
+    assert token_counter("auto") is WORDS
 
 
 @pytest.mark.usefixtures("no_tiktoken")
 def test_without_tiktoken_an_explicit_cl100k_says_what_to_do() -> None:
     with pytest.raises(UserError, match=r"token_counter is 'cl100k'.*pip install tiktoken.*TIKTOKEN_CACHE_DIR"):
-        use_counter("cl100k")
-    assert active_counter() == "regex-words"
+        token_counter("cl100k")
 
 
 @pytest.mark.parametrize("name", ["", "o200k", "CL100K", "regex"])
 def test_unknown_counters_are_refused(name: str) -> None:
     with pytest.raises(UserError, match="auto, regex-words, cl100k"):
-        use_counter(name)
+        token_counter(name)
 
 
 @needs_tiktoken
@@ -70,47 +62,46 @@ def test_no_vocabulary_at_hand_is_no_cl100k_and_no_download(
     file = tmp_path / hashlib.sha1(url.encode()).hexdigest()
     if content:
         file.write_bytes(content)
-    assert use_counter("auto") == "regex-words"
+    assert token_counter("auto") is WORDS
     with pytest.raises(UserError, match=file.name):
-        use_counter("cl100k")
+        token_counter("cl100k")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == ([content] if content else [])
 
 
 @needs_tiktoken
 def test_a_cache_that_is_switched_off_is_no_cl100k(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
-    assert use_counter("auto") == "regex-words"
+    assert token_counter("auto") is WORDS
 
 
 @needs_cl100k
-def test_switching_there_and_back() -> None:
+def test_one_counter_leaves_the_other_as_it_was() -> None:
     words = count_tokens(SENTENCE)
-    assert use_counter("auto") == active_counter() == "cl100k"
-    assert count_tokens(SENTENCE) != words
-    assert use_counter("regex-words") == "regex-words"
-    assert count_tokens(SENTENCE) == words
+    assert token_counter("auto").name == "cl100k"
+    assert token_counter("auto").count(SENTENCE) != words
+    assert count_tokens(SENTENCE) == token_counter("regex-words").count(SENTENCE) == words
 
 
 @needs_cl100k
 def test_cl100k_is_cl100k() -> None:
-    use_counter("cl100k")
-    assert count_tokens("tiktoken is great!") == 6  # OpenAI's own example: [83, 1609, 5963, 374, 2294, 0]
-    assert token_spans("tiktoken is great!") == [(0, 1), (1, 3), (3, 8), (8, 11), (11, 17), (17, 18)]
+    counter = token_counter("cl100k")
+    assert counter.count("tiktoken is great!") == 6  # OpenAI's own example: [83, 1609, 5963, 374, 2294, 0]
+    assert counter.spans("tiktoken is great!") == [(0, 1), (1, 3), (3, 8), (8, 11), (11, 17), (17, 18)]
 
 
 @needs_cl100k
 def test_names_of_special_tokens_are_text() -> None:
-    use_counter("cl100k")
-    assert count_tokens("<|endoftext|>") > 1
-    assert "".join("<|endoftext|>"[start:end] for start, end in token_spans("<|endoftext|>")) == "<|endoftext|>"
+    counter = token_counter("cl100k")
+    assert counter.count("<|endoftext|>") > 1
+    assert "".join("<|endoftext|>"[start:end] for start, end in counter.spans("<|endoftext|>")) == "<|endoftext|>"
 
 
 @counters
 @given(content=texts)
 def test_spans_agree_with_counts(counter: str, content: str) -> None:
-    use_counter(counter)
-    spans = token_spans(content)
-    assert len(spans) == count_tokens(content)
+    by = token_counter(counter)
+    spans = by.spans(content)
+    assert len(spans) == by.count(content)
     assert all(0 <= start <= end <= len(content) for start, end in spans)
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
     covered = "".join(content[start:end] for start, end in spans)
@@ -120,14 +111,14 @@ def test_spans_agree_with_counts(counter: str, content: str) -> None:
 
 @counters
 def test_long_runs_of_one_character(counter: str) -> None:
-    use_counter(counter)
+    by = token_counter(counter)
     for run in ("=" * 100_000, " " * 100_000, "a" * 100_000, "é" * 20_000):
-        assert len(token_spans(run)) == count_tokens(run)
+        assert len(by.spans(run)) == by.count(run)
 
 
 @counters
 def test_surrogates_are_characters_of_their_own(counter: str) -> None:
-    use_counter(counter)
+    by = token_counter(counter)
     halves = "\ud83d" + "\ude00"
-    assert count_tokens(halves) == count_tokens("\ufffd" * 2)
-    assert token_spans(halves)[-1][1] == 2
+    assert by.count(halves) == by.count("\ufffd" * 2)
+    assert by.spans(halves)[-1][1] == 2
