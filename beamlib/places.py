@@ -6,3 +6,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PARAMS, PROMPTS, NOTEBOOKS, RUNS = (ROOT / name for name in ("params", "prompts", "notebooks", "runs"))
+
+
+def from_root(path: str | Path) -> str:
+    """A path as it is typed in the repository's top folder: relative where it lies below, else as it is."""
+    found = Path(path)
+    return found.relative_to(ROOT).as_posix() if found.is_relative_to(ROOT) else str(path)

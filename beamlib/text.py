@@ -1,17 +1,20 @@
-"""Text measures that several parts share: tokens, by a counter that has a name, and sentences."""
+"""What several parts do with text: count its tokens, by a counter that has a name, cut it into sentences, and write
+down a command for the shell."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
+import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
 from beamlib.errors import UserError
+from beamlib.files import parse_yaml, to_json
 
 TOKEN_COUNTER = "regex-words"
 """Name of the default counter: words and punctuation marks. Against cl100k on 5,732 BEAM messages it is off by 4.3 % on
@@ -142,3 +145,20 @@ def _loaded() -> TokenCounter:
 def split_sentences(text: str) -> list[str]:
     """Sentences of `text` in order, stripped, none empty. Line breaks end a sentence."""
     return [part for piece in _SENTENCE_END.split(text) if (part := piece.strip())]
+
+
+_PLAIN = re.compile(r"[A-Za-z][\w./-]*")
+
+
+def shell_command(
+    start: str, options: Mapping[str, object], settings: Mapping[str, object] | None = None, end: Sequence[str] = ()
+) -> str:
+    """The words of `start`, each of `options` that is not empty, `--set` for each of `settings`, and `end`."""
+    words = start.split()
+    words += [
+        word for option, value in options.items() if value is not None and str(value) for word in (option, str(value))
+    ]
+    for name, value in (settings or {}).items():
+        plain = isinstance(value, str) and _PLAIN.fullmatch(value) and parse_yaml(value, Path("--set")) == value
+        words += ["--set", f"{name}={value if plain else to_json(value)}"]
+    return shlex.join([*words, *end])

@@ -1,11 +1,12 @@
-"""What the user gives a command: the values of its options, and a yes to what it would spend."""
+"""What the user gives a command: the values of its options, and what they mean."""
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -61,11 +62,61 @@ def named_settings(items: Sequence[str] | None) -> dict[str, object]:
     return found
 
 
-def agreed(yes: bool) -> bool:
-    """True where the user agrees to the estimate above: by `--yes`, or asked at the terminal; else a `UserError`."""
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UserError("nothing was called: add --yes to spend what the estimate above says.")
-        if not typer.confirm("Make these calls?"):
-            raise UserError("nothing was called.")
-    return True
+OFFLINE = "offline"
+"""What `--models` says where no model is to be called."""
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where models are served: a models file, or one endpoint (`base_url`, `model`) for every role, or neither.
+
+    The word `offline` in the place of a file is the stand-in, where a preset names a models file.
+    """
+
+    file: Path | None = None
+    base_url: str = ""
+    model: str = ""
+    key_variable: str = ""
+    context_window: int = 131_072
+
+    def path(self, folder: Path, usual: str = "") -> str:
+        """The models file, empty for the offline stand-in; one endpoint is written down as `<folder>/models.yaml`.
+
+        Where nothing is given it is the `usual` one.
+        """
+        from yaml import safe_dump
+
+        from beamlib.files import write_text
+        from beamlib.llm.endpoints import MODELS, load_models, parse_models
+
+        if self.file is not None and self.base_url:
+            raise UserError("--models and --base-url exclude one another; give one.")
+        if self.key_variable and not self.base_url:
+            raise UserError("--key-variable: it goes with --base-url; a models file names the variables of its roles.")
+        if self.file is not None and self.model:
+            raise UserError("--model: it goes with --base-url; a models file names the models of its readers.")
+        if self.file == Path(OFFLINE):
+            return ""
+        if self.file is not None:
+            load_models(self.file)
+            return str(self.file.absolute())
+        if not self.base_url:
+            if self.model:
+                raise UserError("--model: name the endpoint that serves it with --base-url.")
+            return usual
+        if not self.model:
+            raise UserError("--base-url: name the model that is served there with --model.")
+        endpoint = {"model": self.model, "base_url": self.base_url, "context_window": self.context_window}
+        endpoint |= {"key_variable": self.key_variable} if self.key_variable else {}
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.model.rpartition("/")[2]).strip("-._") or "model"
+        roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
+        values: dict[str, Any] = {"readers": {name: endpoint}, **roles, "authors": {"planner": endpoint}}
+        parse_models(values, "--base-url")
+        text = "# Written by --base-url: one endpoint in every role.\n" + safe_dump(values, sort_keys=False)
+        return str(write_text(folder / MODELS, text).absolute())
+
+
+def check_run_name(name: str) -> None:
+    """A `UserError` unless `name` can be that of a folder under runs/."""
+    if not name or Path(name).name != name or name.startswith(".") or not name.isprintable():
+        raise UserError(f"--name: {name!r} must be a plain folder name such as 'default'.")

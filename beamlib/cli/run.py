@@ -54,7 +54,8 @@ def estimate_cost(
 
     Where PARAMS names no models file, models.yaml beside it is taken.
     """
-    from beamlib.cli.main_job import Endpoints, estimate_lines
+    from beamlib.cli.arguments import Endpoints
+    from beamlib.cli.job import estimate_lines
 
     endpoints = Endpoints(models, base_url, model, key_variable, context_window)
     overrides = {**named_settings(settings), **({} if conversations is None else {"conversations": conversations})}
@@ -91,9 +92,15 @@ def run_all(
     settings: Settings = None,
     skip_broken: SkipBroken = False,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")] = False,
+    step: Annotated[
+        str, typer.Option(help="Only one: check (say what it costs), conversations, evaluate, notebooks, page.")
+    ] = "",
+    announced: Annotated[bool, typer.Option("--announced", help="A step before this one said so, with a yes.")] = False,
 ) -> None:
-    """The main job of run_all.sh."""
-    from beamlib.cli.main_job import Endpoints, Job, run
+    """The main job of run_all.sh, all steps or one."""
+    from beamlib.cli.arguments import Endpoints
+    from beamlib.cli.job import Job
+    from beamlib.cli.steps import run
 
     run(
         Job(
@@ -116,6 +123,8 @@ def run_all(
                 **({"memory_timeout": memory_timeout} if memory_timeout else {}),
             },
             preset=preset or "default",
-            yes=yes,
-        )
+            yes=yes or announced,
+        ),
+        step,
+        announced=announced,
     )

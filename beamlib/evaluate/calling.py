@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from beamlib.beside import beside
-from beamlib.files import inside, to_json
+from beamlib.files import inside
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model
@@ -19,7 +17,7 @@ from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
-from beamlib.text import TokenCounter, token_counter
+from beamlib.text import TokenCounter, shell_command, token_counter
 
 _REPLY_IN_RESERVE = 1_024
 _LEAST_WINDOW = 4_000  # less than a memory can be packed into; a smaller reader refuses, and the estimate warns of it
@@ -59,6 +57,13 @@ def endpoints(parameters: RunParameters) -> dict[str, Endpoint]:
         "compressor": found.compressor, "judge": found.judge, "aligner": found.aligner,
     }  # fmt: skip
     return {role: one.limited(parameters.output_tokens) for role, one in roles.items()}
+
+
+def ensure_keys(parameters: RunParameters, roles: Collection[str] = ()) -> None:
+    """A `UserError` where the key of an endpoint, of one of `roles` if any are named, is not there."""
+    for role, endpoint in endpoints(parameters).items():
+        if not roles or role in roles:
+            EndpointModel(role, endpoint).ready()
 
 
 def reader_role(memory: str, roles: Mapping[str, Any]) -> str:
@@ -158,20 +163,16 @@ def calls_folder(parameters: RunParameters, suite: str = "") -> Path:
 
 def recording_command(parameters: RunParameters) -> str:
     """The shell command that calls what this run is missing, and nothing that it does not ask for."""
-    words = ["./run_all.sh", "--data", parameters.data, "--sizes", parameters.size.lower()]
-    words += ["--name", Path(parameters.run).name, "--models", parameters.models]
-    words += ["--backbones", parameters.backbone] if parameters.backbone else []
-    words += ["--prompts", parameters.prompts] if parameters.prompts else []
-    words += ["--memory", parameters.own_memory] if parameters.own_memory else []
-    words += ["--conversations", str(parameters.conversations)] if parameters.conversations else []
-    words += ["--preset", parameters.preset] if parameters.preset != "default" else []
+    options = {
+        "--data": parameters.data, "--sizes": parameters.size.lower(), "--name": Path(parameters.run).name,
+        "--models": parameters.models, "--backbones": parameters.backbone, "--prompts": parameters.prompts,
+        "--memory": parameters.own_memory, "--conversations": parameters.conversations or "",
+        "--preset": parameters.preset if parameters.preset != "default" else "",
+    }  # fmt: skip
     usual = usual_parameters(parameters.size, preset=parameters.preset)
-    for name in sorted(RunParameters.model_fields.keys() - _HAVE_OPTIONS - _NO_CALL_RESTS_ON):
-        value = getattr(parameters, name)
-        if value != getattr(usual, name):
-            plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./-]*", value)
-            words += ["--set", f"{name}={value if plain else to_json(value)}"]
-    return shlex.join([*words, "--calls", "record", "--yes"])
+    names = sorted(RunParameters.model_fields.keys() - _HAVE_OPTIONS - _NO_CALL_RESTS_ON)
+    changed = {name: value for name in names if (value := getattr(parameters, name)) != getattr(usual, name)}
+    return shell_command("./run_all.sh", options, changed, ["--calls", "record", "--yes"])
 
 
 @contextmanager

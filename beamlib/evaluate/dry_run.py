@@ -265,7 +265,7 @@ def expected_output(prompt: Prompt) -> float:
     return EXPECTED.get(prompt.id, ELSE_EXPECTED)[0]
 
 
-def pad_to_length(prompt: Prompt, reply: str, tokens: float, counter: TokenCounter) -> str:
+def pad_to_length(prompt: Prompt, reply: str, tokens: float, counter: TokenCounter = WORDS) -> str:
     """The stand-in's `reply`, never empty, with sentences of what it was given until it has about `tokens` tokens."""
     text = reply.strip() or "Nothing."  # an empty reply would be asked for once more
     if prompt.id not in _DRAWN_OUT:

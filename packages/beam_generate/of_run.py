@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +21,8 @@ from beam_generate.pipeline import (
 from beam_generate.plan_files import read_story
 from beam_generate.producing import generate_all
 from beamlib.data.model import SIZES, Size
-from beamlib.files import to_json
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
+from beamlib.text import shell_command
 
 OPTIONS = {
     "generation_seed": "--seed", "domain": "--domain", "title": "--title", "strategy": "--strategy",
@@ -31,6 +30,9 @@ OPTIONS = {
     "confirm_cost": "--yes",
 }  # fmt: skip
 """Parameters that options of `beamlib generate` set."""
+
+NOT_WRITTEN = ("calls", "confirm_cost", "workers")
+"""Those that a command which records what is missing leaves out."""
 
 SETTINGS = (*(name for name in OF_GENERATION if name not in OPTIONS), "output_tokens")
 """The other parameters that generated conversations rest on, for its `--set`."""
@@ -56,14 +58,16 @@ def config_of(parameters: RunParameters) -> GenerationConfig:
 
 def _command(parameters: RunParameters) -> str:
     """The command line that writes the run's conversations into the very same place."""
-    words = ["--size", parameters.size.lower(), "--conversations", str(max(1, parameters.conversations))]
-    words += ["--out", parameters.generated.as_posix()]
     usual = usual_parameters(parameters.size)
-    for name in (*OPTIONS, *SETTINGS):
-        value = getattr(parameters, name)
-        if name not in ("calls", "confirm_cost", "workers") and value != getattr(usual, name):
-            words += [OPTIONS[name], str(value)] if name in OPTIONS else ["--set", f"{name}={to_json(value)}"]
-    return shlex.join(["beamlib", "generate", *words, "--yes"])
+    names = [name for name in (*OPTIONS, *SETTINGS) if name not in NOT_WRITTEN]
+    changed = {name: value for name in names if (value := getattr(parameters, name)) != getattr(usual, name)}
+    given = {
+        "--size": parameters.size.lower(), "--conversations": max(1, parameters.conversations),
+        "--out": parameters.generated.as_posix(),
+        **{OPTIONS[name]: value for name, value in changed.items() if name in OPTIONS},
+    }  # fmt: skip
+    settings = {name: value for name, value in changed.items() if name not in OPTIONS}
+    return shell_command("beamlib generate", given, settings, ["--yes"])
 
 
 def written(parameters: RunParameters, stage: Stage, number: int = 1) -> Path:

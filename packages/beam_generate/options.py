@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,17 +11,17 @@ from typing import Any
 from beam_generate.casting import GenerationConfig
 from beam_generate.domains import parse_domain
 from beam_generate.estimate import estimate_generation
-from beam_generate.of_run import OPTIONS, SETTINGS, config_of
+from beam_generate.of_run import NOT_WRITTEN, OPTIONS, SETTINGS, config_of
 from beam_generate.pipeline import ConversationSpec, repairs_of, unfinished
 from beam_generate.producing import generate_all
 from beam_generate.titles import read_titles
-from beamlib.cli.arguments import agreed
+from beamlib.cli.spending import agreed
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
-from beamlib.files import to_json
 from beamlib.llm.endpoints import keys_kept_out
 from beamlib.llm.prompts import check_overrides
 from beamlib.params import RunParameters, usual_parameters
+from beamlib.text import shell_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +71,8 @@ def run(options: GenerationOptions) -> None:
     writing = _writing(options, wanted[0])
     left = unfinished(specs, options.out, writing)  # a mistake in the options shows before anything is written
     if writing.models and writing.calls != "replay":
-        print(estimate_generation(left, writing).render())
-        if left:
-            writing = replace(writing, confirmed=agreed(writing.confirmed))
-            writing.ready()
+        priced = {"": estimate_generation(left, writing)}
+        writing = replace(writing, confirmed=agreed(priced, writing.ready, writing.confirmed))
     started = time.monotonic()
     print(f"author: {writing.names}")
     with keys_kept_out(options.out, writing.models):
@@ -104,16 +101,9 @@ def _writing(options: GenerationOptions, parameters: RunParameters) -> Generatio
 
 def _command(asked: GenerationOptions) -> str:
     """The command line that records what `asked` need."""
-    words = [
-        "--size",
-        ",".join(asked.sizes),
-        "--conversations",
-        str(asked.conversations),
-        "--out",
-        str(asked.out),
-    ]
-    for name, value in (asked.values or {}).items():
-        words += [OPTIONS[name], str(value)] if name not in ("calls", "confirm_cost", "workers") else []
-    words += ["--titles", str(asked.titles)] if asked.titles else []
-    words += [word for name, value in (asked.settings or {}).items() for word in ("--set", f"{name}={to_json(value)}")]
-    return shlex.join(["beamlib", "generate", *words, "--yes"])
+    values = {name: value for name, value in (asked.values or {}).items() if name not in NOT_WRITTEN}
+    given = {
+        "--size": ",".join(asked.sizes), "--conversations": asked.conversations, "--out": asked.out,
+        **{OPTIONS[name]: value for name, value in values.items()}, "--titles": asked.titles,
+    }  # fmt: skip
+    return shell_command("beamlib generate", given, asked.settings, ["--yes"])

@@ -7,7 +7,6 @@ for that: a JSON list of objects with category, title, theme and subtopics, to b
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from beam_generate.domains import parse_domain, titles
 from beam_generate.reply_json import objects
 from beam_generate.seeds import read_seed
 from beam_generate.shapes import Repairs
-from beamlib.cli.arguments import agreed
+from beamlib.cli.spending import Quote, agreed
 from beamlib.data.model import Seed
 from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
@@ -26,7 +25,7 @@ from beamlib.llm.client import EndpointModel
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import Model, ModelError, Outcome, Prompt, run
 from beamlib.llm.prompts import check_overrides
-from beamlib.text import count_tokens
+from beamlib.text import count_tokens, shell_command
 
 _SUFFIX = ".calls.sqlite"
 _TOKENS_PER_TITLE = 150  # with theme and subtopics, about
@@ -96,15 +95,15 @@ def ask_titles(path: Path, domain: str, count: int, writing: GenerationConfig) -
     if writing.calls != "replay":
         asked, written = 450 + count_tokens("\n".join(used)), _TOKENS_PER_TITLE * count
         dollars = (asked * endpoint.input_price + written * endpoint.output_price) / 1_000_000
-        print(
+        text = (
             f"titler {endpoint.model}: one call, two where too few titles can be used; each about {asked:,d} tokens in "
             f"and {written:,d} out, {dollars:,.2f} US dollars"
         )
-        writing = replace(writing, confirmed=agreed(writing.confirmed))
-        EndpointModel("titler", endpoint).ready()
+        ready = EndpointModel("titler", endpoint).ready
+        writing = replace(writing, confirmed=agreed({"": Quote(1, dollars, text)}, ready, writing.confirmed))
     repairs = Repairs()
-    words = ["beamlib", "titles", str(path), "--domain", category, "--count", str(count), "--models", writing.models]
-    writing = replace(writing, command=shlex.join([*words, "--yes"]))
+    options = {"titles": path, "--domain": category, "--count": count, "--models": writing.models}
+    writing = replace(writing, command=shell_command("beamlib", options, end=["--yes"]))
     with open_roles(writing, ["titler"], "titles", path.with_suffix(_SUFFIX)) as model:
         try:
             found = run(new_topic(model, category, count, used, repairs))

@@ -122,7 +122,7 @@ def run(
 ) -> None:
     """Ask a reader, over the whole history or over what a memory recalls; without models the offline stand-in."""
     from beam_memorycode.ordering import RunOptions, run_setups
-    from beamlib.cli.main_job import Endpoints, check_run_name
+    from beamlib.cli.arguments import Endpoints, check_run_name
     from beamlib.places import ROOT
 
     check_run_name(name)

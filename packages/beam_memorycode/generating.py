@@ -7,7 +7,6 @@ a dialogue that `generation.json` lists is not written again, and no call is pai
 
 from __future__ import annotations
 
-import shlex
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,7 @@ from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue
 from beam_memorycode.loading import DATASET, LoadedDialogue, write_dialogue
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
 from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, with_texts
-from beamlib.cli.arguments import agreed
+from beamlib.cli.spending import Quote, agreed
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash, read_json, sha256_of_file, write_json
@@ -33,6 +32,7 @@ from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, run
 from beamlib.llm.prompts import check_overrides, prompt_file, render
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
+from beamlib.text import shell_command
 
 TOPICS, CALLS = "topics.json", "calls"
 _TEMPLATE_CODE = tuple(
@@ -100,9 +100,8 @@ def generate_dialogues(order: GenerateOptions) -> Generated:
     record = _Record.open(order, _made_by(order, endpoint))
     pending = [one for one in wanted if not record.holds(order.out, one)]
     if endpoint is not None and order.calls != "replay" and pending:
-        print(estimate([_template(order, one).dialogue for one in pending], endpoint, order.prompts))
-        order = replace(order, yes=agreed(order.yes))
-        EndpointModel("speaker", endpoint).ready()
+        quote = estimate([_template(order, one).dialogue for one in pending], endpoint, order.prompts)
+        order = replace(order, yes=agreed({"": quote}, EndpointModel("speaker", endpoint).ready, order.yes))
     started, run_id = time.monotonic(), uuid.uuid4().hex
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
     record.write(order.out)
@@ -122,7 +121,7 @@ def generate_dialogues(order: GenerateOptions) -> Generated:
     return Generated(tuple(done), there, tuple(failed))
 
 
-def estimate(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompts: Path | None = None) -> str:
+def estimate(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompts: Path | None = None) -> Quote:
     """What writing `dialogues` would call and cost, in a sentence; what is stored already is counted as well."""
     calls, characters, words = 0, 0, 0
     for dialogue in dialogues:
@@ -133,11 +132,12 @@ def estimate(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompts: Path | 
             calls += 1
     given, written = characters / _CHARACTERS_PER_TOKEN, words * _TOKENS_PER_WORD
     dollars = (given * endpoint.input_price + written * endpoint.output_price) / 1_000_000
-    return (
+    text = (
         f"speaker {endpoint.model}: about {calls:,d} calls for {len(dialogues):,d} dialogue(s), {given:,.0f} input and "
         f"{written:,.0f} output tokens, {dollars:,.2f} US dollars; replies asked for again come on "
         "top, and those that are stored from an earlier run are counted as well though not paid again."
     )
+    return Quote(calls, dollars, text)
 
 
 def _check(order: GenerateOptions) -> Endpoint | None:
@@ -300,5 +300,4 @@ def _command(order: GenerateOptions) -> str:
         "--models": order.models or "",
         "--prompts": order.prompts or "",
     }
-    words = [word for option, value in given.items() if value != "" for word in (option, str(value))]
-    return shlex.join(["beamlib", "memorycode", "generate", *words, "--yes"])
+    return shell_command("beamlib memorycode generate", given, end=["--yes"])

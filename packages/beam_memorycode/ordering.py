@@ -5,7 +5,6 @@ The one place of running that reads dialogue files, in which the rules lie too: 
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,20 +15,18 @@ from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.evaluating import Ran, chosen, estimate_all, run_all
 from beam_memorycode.loading import load_dialogues
 from beam_memorycode.setups import SETUPS, Setup, parse_setups
-from beamlib.cli.arguments import agreed
+from beamlib.cli.spending import agreed
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import endpoints, resolved
+from beamlib.evaluate.calling import ensure_keys, resolved
 from beamlib.evaluate.own import check_own_memory
-from beamlib.files import read_text, to_json, write_text
-from beamlib.llm.client import EndpointModel
+from beamlib.files import read_text, write_text
 from beamlib.llm.endpoints import MODELS, keys_kept_out
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.stored_model import Mode
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import PARAMS
-
-"""Where parameters start from: those of the shortest tier, whose size bears on nothing here."""
+from beamlib.text import shell_command
 
 _OPTIONS = {
     "memorycode": "--data", "data": "--data", "run": "--name", "conversations": "--conversations",
@@ -133,13 +130,7 @@ def recording_command(order: RunOptions) -> str:
         "--models": order.models, "--backbone": order.backbone, "--memory": order.memory,
         "--prompts": order.prompts or "", "--conversations": order.conversations or "",
     }  # fmt: skip
-    words = [word for option, value in given.items() if value != "" for word in (option, str(value))]
-    words += [word for name, value in order.settings.items() for word in ("--set", f"{name}={_plain(value)}")]
-    return shlex.join(["beamlib", "memorycode", "run", *words, "--calls", "record", "--yes"])
-
-
-def _plain(value: object) -> str:
-    return value if isinstance(value, str) else to_json(value)
+    return shell_command("beamlib memorycode run", given, order.settings, ["--calls", "record", "--yes"])
 
 
 def _setups(order: RunOptions) -> tuple[Setup, ...]:
@@ -156,14 +147,8 @@ def _confirm(
 ) -> bool:
     """Say what would be called and what it would cost, then ask; whether there is a yes."""
     found = estimate_all(dialogues, setups, parameters, quiet=order.quiet)
-    print(found.render())
-    if not found.pending:
-        return parameters.confirm_cost
     pending = {row.role for row in found.rows if row.calls}
-    for role, endpoint in endpoints(parameters).items():
-        if role in pending:
-            EndpointModel(role, endpoint).ready()  # a key that is not there should show before anything is paid
-    return agreed(parameters.confirm_cost)
+    return agreed({"": found}, lambda: ensure_keys(parameters, pending), parameters.confirm_cost)
 
 
 def _line(setup: Setup, ran: Ran) -> str:
@@ -178,4 +163,4 @@ def _line(setup: Setup, ran: Ran) -> str:
 
 def _scoring_command(order: RunOptions, ran: Ran) -> str:
     folders = sorted({path.parent for path in ran.folders.values()})
-    return shlex.join(["beamlib", "memorycode", "score", "--dialogues", str(order.data), "--outputs", str(folders[0])])
+    return shell_command("beamlib memorycode score", {"--dialogues": order.data, "--outputs": folders[0]})

@@ -17,8 +17,8 @@ from beam_generate.pipeline import ConversationSpec, unfinished
 from beam_generate.producing import generate_all
 from beam_memorycode.generating import GenerateOptions
 from beam_memorycode.generating import generate_dialogues as generate_dialogues
-from beamlib.cli.main_job import Endpoints, Job, _plan
-from beamlib.cli.main_plan import confirm
+from beamlib.cli.arguments import Endpoints
+from beamlib.cli.job import Job, confirm, plan
 from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.params import load_parameters, usual_parameters
@@ -147,20 +147,20 @@ def test_what_is_announced_is_what_is_called(
     with ScriptedServer(author) as server:
         models = models_file(tmp_path / "authors.json", server.base_url)
         job = Job(None, ["100k"], NAME, 0, "paper", "", None, False, Endpoints(), authors=Path(models.name), yes=True)
-        plan = _plan(job, tmp_path)
-        expected, confirmed = confirm(plan, tmp_path)
-        assert (expected, confirmed, server.connections) == ({}, True, 0)  # the stand-in answers and judges
+        planned = plan(job, tmp_path)
+        confirmed = confirm(planned, tmp_path)
+        assert (confirmed, server.connections) == (True, 0)
         (announced,) = re.findall(r"Everything together: ([0-9,]+) calls", capsys.readouterr().out)
         generate_all(
-            plan.generation.wanted,
+            planned.generation.wanted,
             tmp_path / "out",
-            replace(plan.generation.writing, confirmed=confirmed),
+            replace(planned.generation.writing, confirmed=confirmed),
             1,
             quiet=True,
         )
         assert len(server.requests) == int(announced.replace(",", ""))
-        assert unfinished(plan.generation.wanted, tmp_path / "out", plan.generation.writing) == []
-        command = plan.generation.writing.command
+        assert unfinished(planned.generation.wanted, tmp_path / "out", planned.generation.writing) == []
+        command = planned.generation.writing.command
     assert command == (
         f"beamlib generate --size 100k --conversations 1 --out runs/{NAME}/generated --models {models} --yes"
     )
@@ -170,9 +170,9 @@ def test_what_is_announced_is_what_is_called(
 def test_the_yes_is_the_users(yes: bool, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     job = Job(EXAMPLE, [], NAME, 0, "paper", "", place / "dialogues", False, Endpoints(Path("models.json")), yes=yes)
-    plan = _plan(job, tmp_path)
-    assert {one.confirm_cost for one in plan.runs} == {yes}
-    assert {one.confirm_cost for one in plan.agreed({"confirm_cost": True}).suite.parameters} == {True}
+    planned = plan(job, tmp_path)
+    assert {one.confirm_cost for one in planned.runs} == {yes}
+    assert {one.confirm_cost for one in planned.agreed({"confirm_cost": True}).suite.parameters} == {True}
 
 
 def at_a_terminal(answer: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

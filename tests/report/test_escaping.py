@@ -206,7 +206,7 @@ def test_no_name_is_a_colour_or_a_command_to_the_terminal(capsys: pytest.Capture
     costs = cost_text(name)
     for text in (capsys.readouterr().out, costs):
         assert name in text
-    from beamlib.cli.main_plan import console
+    from beamlib.cli.spending import console
 
     assert isinstance(console, Console)
     console.print(f"  1. {name}")

@@ -13,7 +13,9 @@ import yaml
 
 import beamlib
 from beam_generate.of_run import config_of
-from beamlib.cli.main_job import Endpoints, Job, estimate_lines, run
+from beamlib.cli.arguments import Endpoints
+from beamlib.cli.job import Job, estimate_lines
+from beamlib.cli.steps import run
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import endpoints, recording_command, resolved

@@ -1,0 +1,222 @@
+"""The steps of the main job, in the order of `run_all.sh`: conversations, evaluation, notebooks, page.
+
+Each can be run alone, with the same options: it checks them, plans the whole, and does its own part of what is missing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from rich.text import Text
+from tqdm import tqdm
+
+from beamlib.cli.job import AGREED, Job, RunPlan, confirm, label, plan
+from beamlib.cli.spending import console
+from beamlib.data.checked_json import left_out_line
+from beamlib.errors import UserError
+from beamlib.evaluate.arms import arms_of, experiments
+from beamlib.evaluate.calling import endpoints, resolved, run_path, run_subdir
+from beamlib.evaluate.costs import Estimate, count, realised
+from beamlib.evaluate.estimate import save
+from beamlib.evaluate.publish import keep_settings
+from beamlib.evaluate.run import evaluate, left_out
+from beamlib.evaluate.run_store import configuration_of_run
+from beamlib.files import read_json, temporary_folder
+from beamlib.llm.endpoints import keys_kept_out, load_models
+from beamlib.llm.model import OFFLINE_NAME
+from beamlib.params import RunParameters, load_parameters
+from beamlib.places import PARAMS, ROOT, from_root
+from beamlib.report.assembly import ALL, assemble_job
+from beamlib.report.cost_table import read_costs, save_costs
+from beamlib.report.notebooks import EVALUATION, GENERATION, PUBLISHED, SUITES, execute_all, preflight
+from beamlib.report.page import Section, summary_rows, write_page
+from beamlib.report.text import print_rows
+
+CHECK = "check"
+
+
+def run(job: Job, step: str = "", *, announced: bool = False) -> None:
+    """Do one step of the job, or all of them.
+
+    First it is said what the whole is and what it costs, unless that was `announced` and has a yes. Before, no request
+    is sent and nothing is written into the run folder. The step `check` ends there.
+    """
+    if step not in ("", CHECK, *STEPS):
+        raise UserError(f"--step: {step!r:.80} does not exist; choose one of {', '.join((CHECK, *STEPS))}.")
+    if announced:
+        planned = plan(job, job.folder)
+    else:
+        with temporary_folder("beamlib-run-all-") as place:
+            planned = plan(job, place)
+            _announce(job, planned)
+            changes: dict[str, object] = {"confirm_cost": confirm(planned, place)}
+            if job.endpoints.base_url:
+                changes["models"] = job.endpoints.path(planned.folder)
+                if planned.runs[0].authors == planned.runs[0].models:
+                    changes["authors"] = changes["models"]
+        planned = planned.agreed(changes)
+    first, suite = planned.runs[0], planned.suite.shown
+    with keys_kept_out(planned.folder, first.models, first.authors, suite.models):
+        for name, work in STEPS.items():
+            if step in ("", name):
+                work(job, planned)
+
+
+def _announce(job: Job, planned: RunPlan) -> None:
+    """Say what is going to be done and by whom, in the order in which it will be."""
+    configurations = dict.fromkeys(configuration_of_run(parameters) for parameters in planned.runs)
+    console.print(
+        Text("Main job", "bold"), f"into {from_root(planned.folder)}/, configuration: {' | '.join(configurations)}"
+    )
+    for number, step in enumerate(_to_do(job, planned), start=1):
+        console.print(f"  {number}. {step}")
+    if planned.runs[0].authors and not planned.generated:
+        where = planned.runs[0].data
+        console.print(f"     conversations are those of {where}: none is written, and authors are not asked")
+    if planned.runs[0].own_memory:
+        console.print("     what the code of your own memory may call by itself is in no estimate")
+    for line in preflight(PARAMS):
+        console.print(f"     parameters {line}", style="dim")
+
+
+def _to_do(job: Job, planned: RunPlan) -> Iterator[str]:
+    if planned.generation:
+        what = ", ".join(f"{number} of {size}" for size, number in planned.found.items())
+        yield f"generate conversations, written by {planned.generation.names}: {what}"
+    for parameters in planned.runs:
+        found = planned.found[parameters.size]
+        counted = count(min(found, job.conversations or found), "conversation")
+        roles = endpoints(parameters)
+        by = f"reader {roles['reader'].model}, judge {roles['judge'].model}" if roles else OFFLINE_NAME
+        yield f"{label(parameters)}: {counted}, all memories answer and are judged ({by})"
+    yield planned.suite.announcement
+    yield f"{len(_notebooks_of(planned))} notebooks: published values, each tier, MemoryCode; figures and page"
+
+
+def conversations(job: Job, planned: RunPlan) -> None:
+    """Write the conversations that the runs need and that are not there yet."""
+    if planned.generation is None:
+        console.print(f"  conversations of {planned.runs[0].data}: none is written")
+        return
+    if authors := planned.runs[0].authors:
+        load_models(Path(authors)).keep(planned.folder / "authors")
+    started = time.monotonic()
+    new, all_of_them = planned.generation.make()
+    took = f"{time.monotonic() - started:.0f} s"
+    there = "" if new == all_of_them else ", the others were there"
+    console.print(f"  generated {new} of {all_of_them} conversations in {took}{there}")
+
+
+def evaluation(job: Job, planned: RunPlan) -> None:
+    """All memories of each tier answer and are judged; then the other benchmark's models are asked."""
+    for parameters in planned.runs:
+        console.print(f"\n{label(parameters)}", style="bold")
+        started = time.monotonic()
+        _begin_on_estimate(parameters)
+        evaluate(parameters, arms_of(parameters, experiments(parameters)))
+        keep_settings(resolved(parameters))
+        costs = save_costs(parameters) if parameters.models else None
+        if costs is not None:
+            print(read_costs(read_json(costs)).to_text())
+        console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
+    planned.suite.ask()
+
+
+def _begin_on_estimate(parameters: RunParameters) -> None:
+    """Keep the estimate that has a yes, with what the stores hold already: the backbone before may have called."""
+    path = run_path(parameters, AGREED)
+    if path.exists():
+        found = Estimate.model_validate(read_json(path))
+        before = () if parameters.calls == "refresh" else tuple(realised(parameters))
+        save(found.model_copy(update={"before": before}), parameters)
+        path.unlink()
+
+
+Work = tuple[str, RunParameters, Path]
+"""A notebook, its parameters, and the folder that it is executed into."""
+
+
+def _notebooks_of(planned: RunPlan) -> list[Work]:
+    """All notebooks of the run: on published values, on each tier, on the other benchmark."""
+    folder = planned.folder / "notebooks"
+    published = load_parameters(PARAMS / "100k.yaml", run=str(planned.folder), protocol=planned.runs[0].protocol)
+    names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
+    work: list[Work] = [(name, published, folder / PUBLISHED) for name in EVALUATION]
+    work += [(name, _shown(one), folder / run_subdir(one)) for one in planned.runs for name in names]
+    return [*work, *((name, _shown(planned.suite.shown), folder / planned.suite.part) for name in SUITES)]
+
+
+def _shown(parameters: RunParameters) -> RunParameters:
+    """For the notebooks, which show what was computed: they must not call anything of their own. Their paths are as
+    they are typed in the repository."""
+    changes = {"calls": "replay", "confirm_cost": False} if parameters.models or parameters.authors else {}
+    places = {name: from_root(found) for name in ("data", "run") if (found := getattr(parameters, name))}
+    return parameters.model_copy(update={**changes, **places})
+
+
+def notebooks(job: Job, planned: RunPlan) -> None:
+    """Run the notebooks, several at a time: they read what was computed and do not depend on one another."""
+    work = sorted(_notebooks_of(planned), key=lambda one: one[0] not in SUITES)  # the longest first
+    started = time.monotonic()
+    max_concurrency = min(max(one.workers for _, one, _ in work), len(work))
+    with tqdm(total=len(work), desc="notebooks", unit="notebook", disable=None) as bar:
+        for page in execute_all(work, max_concurrency):
+            bar.set_postfix_str(f"{page.parent.name}/{page.stem}")
+            bar.update()
+    console.print(f"  {len(work)} notebooks in {time.monotonic() - started:.0f} s")
+
+
+def page(job: Job, planned: RunPlan) -> None:
+    """Put the tiers' tables and figures together, and write the page over all that is there."""
+    folder, offline = planned.folder, not planned.runs[0].models
+    note = assemble_job(folder, planned.runs)
+    sections = _sections(planned)
+    sections.insert(1, Section(ALL, (), "All sizes", note))
+    for source in sorted((folder / "figures").glob("*/*")):
+        _mirror(source, job.name)
+    summary = summary_rows(folder, {label(one): run_subdir(one) for one in planned.runs}, offline=offline)
+    written = write_page(folder, sections, summary, offline=offline)
+    console.print()
+    if summary:
+        print_rows(summary, as_json=False)
+    where = from_root(folder)
+    places = f"(tables in {where}/tables, figures in {where}/figures and figures/)"
+    console.print(Text("Open", "bold"), f"{from_root(written)}  {places}")
+
+
+def _sections(planned: RunPlan) -> list[Section]:
+    """The parts of the page: published values, each tier, the other benchmark, with the notebooks of each."""
+    pages: dict[Path, list[Path]] = {}
+    for name, _, folder in _notebooks_of(planned):
+        made = folder / f"{name}.html"
+        pages.setdefault(folder, []).extend([made] if made.exists() else [])
+    titles: dict[str, tuple[str, RunParameters | None]] = {PUBLISHED: ("Published values", None)}
+    titles |= {run_subdir(one): (label(one), one) for one in planned.runs}
+    titles[planned.suite.part] = ("MemoryCode", planned.suite.shown)
+    found = []
+    for part, (title, parameters) in titles.items():
+        missed = left_out(parameters) if parameters in planned.runs and parameters else {}
+        note = left_out_line(missed) if missed else ""
+        configuration = configuration_of_run(parameters) if parameters else ""
+        found.append(Section(part, sorted(pages[planned.folder / "notebooks" / part]), title, note, configuration))
+    return found
+
+
+def _mirror(source: Path, name: str) -> None:
+    """Copy a figure of the run to the top-level `figures/`, published ones apart from the run's own."""
+    tier = source.parent.name
+    target = ROOT / "figures" / (Path(PUBLISHED) if tier == PUBLISHED else Path(name) / tier) / source.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+
+
+STEPS: Mapping[str, Callable[[Job, RunPlan], None]] = {
+    "conversations": conversations,
+    "evaluate": evaluation,
+    "notebooks": notebooks,
+    "page": page,
+}
+"""The steps by the names that `--step` takes, in order."""
