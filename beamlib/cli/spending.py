@@ -46,10 +46,9 @@ def agreed(priced: Mapping[str, Priced], ready: Callable[[], None], yes: bool) -
         console.print(f"\nEverything together: {count(pending, 'call')} to make, about {money(dollars)}", style="bold")
     if not pending:
         return yes
+    if not yes and not sys.stdin.isatty():
+        raise UserError("nothing was called: add --yes to spend what the estimate above says.")
     ready()
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UserError("nothing was called: add --yes to spend what the estimate above says.")
-        if not typer.confirm("Make these calls?"):
-            raise UserError("nothing was called.")
+    if not yes and not typer.confirm("Make these calls?"):
+        raise UserError("nothing was called.")
     return True

@@ -17,6 +17,7 @@ from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
+from beamlib.places import from_root
 from beamlib.text import TokenCounter, shell_command, token_counter
 
 _REPLY_IN_RESERVE = 1_024
@@ -164,7 +165,7 @@ def calls_folder(parameters: RunParameters, suite: str = "") -> Path:
 def recording_command(parameters: RunParameters) -> str:
     """The shell command that calls what this run is missing, and nothing that it does not ask for."""
     options = {
-        "--data": parameters.data, "--sizes": parameters.size.lower(), "--name": Path(parameters.run).name,
+        "--data": from_root(parameters.data), "--sizes": parameters.size.lower(), "--name": Path(parameters.run).name,
         "--models": parameters.models, "--backbones": parameters.backbone, "--prompts": parameters.prompts,
         "--memory": parameters.own_memory, "--conversations": parameters.conversations or "",
         "--preset": parameters.preset if parameters.preset != "default" else "",

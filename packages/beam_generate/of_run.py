@@ -22,6 +22,7 @@ from beam_generate.plan_files import read_story
 from beam_generate.producing import generate_all
 from beamlib.data.model import SIZES, Size
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
+from beamlib.places import from_root
 from beamlib.text import shell_command
 
 OPTIONS = {
@@ -63,7 +64,7 @@ def _command(parameters: RunParameters) -> str:
     changed = {name: value for name in names if (value := getattr(parameters, name)) != getattr(usual, name)}
     given = {
         "--size": parameters.size.lower(), "--conversations": max(1, parameters.conversations),
-        "--out": parameters.generated.as_posix(),
+        "--out": from_root(parameters.generated),
         **{OPTIONS[name]: value for name, value in changed.items() if name in OPTIONS},
     }  # fmt: skip
     settings = {name: value for name, value in changed.items() if name not in OPTIONS}

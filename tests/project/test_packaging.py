@@ -62,10 +62,10 @@ def test_the_default_install_has_no_torch_and_vllm_is_no_extra(project: dict[str
     assert {"models", "dev"} <= set(project["project"]["optional-dependencies"])
 
 
-@pytest.mark.parametrize("script", ["run_all.sh", "run_tests.sh", ".ci/run", "scripts/venv.sh"])
+@pytest.mark.parametrize("script", ["run_all.sh", "run_tests.sh", ".ci/run", "scripts/venv.sh", "scripts/step.sh"])
 def test_scripts_parse_and_can_be_run(repo_root: Path, script: str) -> None:
     subprocess.run(["bash", "-n", repo_root / script], check=True)
-    assert script == "scripts/venv.sh" or os.access(repo_root / script, os.X_OK)
+    assert script.startswith("scripts/") or os.access(repo_root / script, os.X_OK)
 
 
 def test_ci_runs_the_readmes_test_command(repo_root: Path) -> None:
@@ -77,7 +77,8 @@ def test_the_scripts_refuse_another_python(repo_root: Path, tmp_path: Path) -> N
     for name in ("run_all.sh", "pyproject.toml"):
         (tmp_path / name).write_bytes((repo_root / name).read_bytes())
     (tmp_path / "scripts").mkdir()
-    (tmp_path / "scripts/venv.sh").write_bytes((repo_root / "scripts/venv.sh").read_bytes())
+    for name in ("venv.sh", "step.sh"):
+        (tmp_path / "scripts" / name).write_bytes((repo_root / "scripts" / name).read_bytes())
     done = subprocess.run(
         ["bash", tmp_path / "run_all.sh"], env={**os.environ, "PYTHON": "/bin/false"}, capture_output=True, text=True
     )
