@@ -172,7 +172,8 @@ class PlanScript:
             scope["clause"] = about or scope["talk"]
             if not told and purpose != "dig":
                 scope |= {pin: grammar.fill(f"{{{name}}}", scope, rng) for pin, name in _PINNED.items()}
-            said = grammar.say("shown" if exercise else _LIST[purpose], scope, rng)
+            showing = "shown" if about else "shown_talk"  # nothing new is told of a matter: it is not named
+            said = grammar.say(showing if exercise else _LIST[purpose], scope, rng)
             takes_up, _, said = said.rpartition(_TAKES_UP)
             if told and purpose != "introduction" and not self.world.alone(strand) and str(scope["full"]) not in said:
                 said = f"{said} {grammar.say('which_one', scope, rng)}"

@@ -41,6 +41,7 @@ _ASIDES = 0.22  # share of the bullets that tell no fact; the released plans hav
 _EVERYDAY = 2  # matters of everybody's life in a conversation, beside those of its domain
 _BEYOND = 90  # days after the conversation's last that may be told of
 _DATES = 4  # dates that are never moved, so that there are days to count between
+_SPARED = 12  # deeds that are denied and told once, of no second strand: a conversation asks for two
 _LEAST_MOVE = 3  # days by which an update puts something off
 _BROAD = 0.3  # share of the kinds of strands whose instruction bears on all of them, in a long conversation
 _THEMED = 0.65  # how often such an instruction is tied to the theme; the rest share a word with the request
@@ -61,6 +62,7 @@ class _Draw:
     talked: set[tuple[int, str]] = field(default_factory=set)
     revised: set[tuple[int, str]] = field(default_factory=set)
     denied: set[tuple[int, str]] = field(default_factory=set)
+    spared: set[str] = field(default_factory=set)
 
 
 class World:
@@ -153,14 +155,8 @@ class World:
             if purpose == "preference":
                 preference = state.preferences.pop()
                 clause = self.grammar.fill(rng.choice(preference.say), {}, rng)
-                add(
-                    purpose,
-                    "Preference Statement",
-                    clause,
-                    rng.choice(state.open),
-                    clause=clause,
-                    preference=preference,
-                )
+                strand = rng.choice(state.open)
+                add(purpose, "Preference Statement", clause, strand, clause=clause, preference=preference)
                 continue
             self._refill(plan)
             fact = self._fact(place, told, "fact" not in kinds[position + 4 :]) if purpose == "fact" else None
@@ -228,10 +224,7 @@ class World:
         ]
         wanted = rng.randint(*_FACTS)
         out = set(rng.sample(optional, min(len(optional), max(0, len(kind.fact) - wanted))))
-        found: list[FactKind] = []
-        for number, fact in enumerate(kind.fact):
-            if number not in out:
-                found.append(fact)
+        found = [fact for number, fact in enumerate(kind.fact) if number not in out]
         for fact in [one for one in found if one.kind in ("tally", "list")]:
             most = len(fact.options) or (fact.high - fact.low) // fact.step + 1
             for part in range(min(rng.randint(*_PARTS), most) - 1):
@@ -253,6 +246,8 @@ class World:
             ready.sort(key=lambda one: not any(kind.kind == "event" for kind in one.pending[:reach]))
         for strand in ready:
             strand.pending = [kind for kind in strand.pending if not self._over(strand, kind, today)]
+            leads = {name for kind in strand.pending for name in (kind.after, kind.before)} - {""}
+            strand.pending = [one for one in strand.pending if one.did not in state.spared or one.key in leads]
             able = [at for at, kind in enumerate(strand.pending) if self._known(strand, kind, today)]
             if not able:
                 continue
@@ -362,10 +357,14 @@ class World:
     def _denial(self, place: tuple[int, int, int]) -> Entry | None:
         rng, state = self._rng, self._state
         events = [one for one in state.facts if one.kind.kind == "event" and one.key not in state.denied]
-        earlier = [fact for fact in events if fact.place[:2] != place[:2]]
         if not events:
             return None
-        fact = rng.choice((earlier or events)[-40:])
+        told = Counter(one.clause for one in state.facts)
+        alone = [fact for fact in events if told[fact.clause] < 2] or events
+        earlier = [fact for fact in alone if fact.place[:2] != place[:2]]
+        fact = rng.choice((earlier or alone)[-40:])
         state.denied.add(fact.key)
+        if told[fact.clause] < 2 and len(state.spared) < _SPARED:
+            state.spared.add(fact.kind.did)
         clause = f"{rng.choice(('I have', 'I' + chr(39) + 've'))} never {participle_of(fact.v)}"
         return Entry(place, "Logical Contradiction", sentence(clause), "contradiction", fact.strand, clause, fact)
