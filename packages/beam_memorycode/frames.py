@@ -18,11 +18,11 @@ import pandas as pd
 
 from beam_memorycode.averages import COLUMNS, Column
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.gold import Rule
-from beam_memorycode.published import COLUMN_LABELS
+from beam_memorycode.printed_tables import COLUMN_LABELS
+from beam_memorycode.rule_gold import Rule
+from beam_memorycode.rule_scoring import ScoredSetup
 from beam_memorycode.rules import RuleVerdict
 from beam_memorycode.scored import ScoredModel
-from beam_memorycode.scoring import ScoredSetup
 from beamlib.errors import UserError
 from beamlib.scoring.intervals import mean_interval
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import get_args
 
 from beam_memorycode.averages import Column, Order, Summary, dialogue_scores, summarise
+from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.loading import LoadedDialogue
 from beam_memorycode.outputs import Outputs, find_outputs, read_outputs
-from beam_memorycode.published import ROWS, row_of
-from beam_memorycode.scoring import (
+from beam_memorycode.printed_tables import ROWS, row_of
+from beam_memorycode.rule_scoring import (
     RELEASED,
     ScoredAnswer,
     ScoredSetup,

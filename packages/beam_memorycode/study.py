@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
+from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.evaluating import chosen, run_all
-from beam_memorycode.figures import caption
 from beam_memorycode.frames import INTERVAL
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
-from beam_memorycode.loading import LoadedDialogue, load_dialogues
+from beam_memorycode.memorycode_figures import caption
 from beam_memorycode.notebook_runs import shown_dialogues, shown_setups
 from beam_memorycode.running import PART
 from beam_memorycode.scored import ScoredModel, is_published, score_folder, score_model

@@ -11,11 +11,11 @@ from typing import Any
 from tqdm import tqdm
 
 from beam_memorycode.averages import COLUMNS, ORDERS, Column, Order, Summary, summarise
-from beam_memorycode.loading import LoadedDialogue, dialogue_json, load_dialogues
+from beam_memorycode.dialogue_files import LoadedDialogue, dialogue_json, load_dialogues
 from beam_memorycode.output_store import MANIFEST
 from beam_memorycode.outputs import read_outputs
+from beam_memorycode.rule_scoring import RELEASED, VARIANTS, ScoredAnswer, Scorer, ScoringRule, Variant, score_outputs
 from beam_memorycode.rules import matcher
-from beam_memorycode.scoring import RELEASED, VARIANTS, ScoredAnswer, Scorer, ScoringRule, Variant, score_outputs
 from beamlib.errors import UserError
 from beamlib.files import read_text, to_json
 from beamlib.llm.model import OFFLINE_NAME

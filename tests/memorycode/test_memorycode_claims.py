@@ -11,11 +11,11 @@ import pytest
 
 from beam_claims.engine import STATUSES, ClaimResult, markdown
 from beam_claims.values import rounded
-from beam_memorycode.claims import audit_memorycode, declared, on_outputs
-from beam_memorycode.claims.on_evidence import Evidence
-from beam_memorycode.loading import LoadedDialogue, load_dialogues
+from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.outputs import find_outputs
-from beam_memorycode.published import Published, table
+from beam_memorycode.paper_claims import audit_memorycode, declared, on_outputs
+from beam_memorycode.paper_claims.on_evidence import Evidence
+from beam_memorycode.printed_tables import Published, table
 from beam_memorycode.rules import RuleVerdict
 from beam_memorycode.scored import score_model
 from beamlib.errors import UserError

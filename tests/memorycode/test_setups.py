@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
-from beam_memorycode.loading import LoadedDialogue, load_dialogues
 from beam_memorycode.setups import (
     MEMORIES,
     PUBLISHED,

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_memorycode.bank import UPDATABLE, instructions
+from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogue, load_dialogues, write_dialogue
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue, Mention
-from beam_memorycode.loading import LoadedDialogue, load_dialogue, load_dialogues, write_dialogue
 from beam_memorycode.talk import fillers, orders, people
 from beam_memorycode.templates import RECIPES, RecipeName, draw_template, recipe
 from beamlib.errors import UserError

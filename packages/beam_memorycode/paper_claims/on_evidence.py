@@ -10,10 +10,10 @@ from functools import cached_property
 import pandas as pd
 
 from beam_claims.values import ClaimOutcome, Interval
+from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.frames import verdict_frame
-from beam_memorycode.loading import LoadedDialogue
-from beam_memorycode.published import Published
+from beam_memorycode.printed_tables import Published
 from beam_memorycode.scored import ScoredModel, is_published
 
 _HALF_A_DIGIT = Decimal("0.05")  # Table 4 is rounded to a tenth of a percent

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 
 from beam_memorycode.bounded_files import json_lines, numbered_files, read_bounded
 from beam_memorycode.dialogues import Dialogue, Length, Mention, Session, Setting, Topic, TopicType
-from beam_memorycode.gold import Condition, DialogueRules, Kind, Rule
+from beam_memorycode.rule_gold import Condition, DialogueRules, Kind, Rule
 from beamlib.errors import UserError
 from beamlib.files import write_json
 

@@ -19,9 +19,9 @@ import pandas as pd
 
 from beam_claims.engine import ClaimResult
 from beam_claims.values import ClaimOutcome
-from beam_memorycode.claims import on_dialogues, on_outputs, on_print
-from beam_memorycode.claims.on_evidence import Evidence, evidence, unchecked
-from beam_memorycode.loading import LoadedDialogue
+from beam_memorycode.dialogue_files import LoadedDialogue
+from beam_memorycode.paper_claims import on_dialogues, on_outputs, on_print
+from beam_memorycode.paper_claims.on_evidence import Evidence, evidence, unchecked
 from beam_memorycode.scored import ScoredModel
 from beamlib.files import read_json
 

@@ -12,11 +12,11 @@ from scipy import stats
 
 from beam_claims.values import ClaimOutcome, holds, rounded
 from beam_memorycode.averages import COLUMNS, Order, mean, standard_error
-from beam_memorycode.claims.on_evidence import Evidence, unchecked
 from beam_memorycode.frames import count_frame, instruction_frame
+from beam_memorycode.paper_claims.on_evidence import Evidence, unchecked
+from beam_memorycode.rule_scoring import RELEASED
 from beam_memorycode.rules import RuleVerdict
 from beam_memorycode.scored import ScoredModel
-from beam_memorycode.scoring import RELEASED
 from beam_memorycode.tally import named_variant
 from beamlib.scoring.intervals import difference_interval
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from beam_claims.values import rounded
 from beam_memorycode.averages import COLUMNS, ORDERS, Order, Summary
-from beam_memorycode.published import COLUMN_LABELS, Cell, Published
+from beam_memorycode.printed_tables import COLUMN_LABELS, Cell, Published
+from beam_memorycode.rule_scoring import VARIANTS, Variant
 from beam_memorycode.scored import ScoredModel
-from beam_memorycode.scoring import VARIANTS, Variant
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.table import Block, BlockTable
 from beamlib.report.tables import NOTHING

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from beam_memorycode.gold import Rule
-from beam_memorycode.loading import LoadedDialogue
+from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.objects import AS_RELEASED, Groups, Looking, objects
 from beam_memorycode.outputs import Outputs
 from beam_memorycode.parsing import Unparsable, extract_code, parse, python_blocks
+from beam_memorycode.rule_gold import Rule
 from beam_memorycode.rules import RuleVerdict, verdict
 
 ScoredSetup = Literal["instruction", "session", "history"]

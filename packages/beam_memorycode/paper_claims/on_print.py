@@ -17,7 +17,7 @@ from beam_claims.values import (
     verdict,
     worst,
 )
-from beam_memorycode.claims.on_evidence import Evidence, unchecked
+from beam_memorycode.paper_claims.on_evidence import Evidence, unchecked
 
 _EARLIER = ("instruction", "session")
 _HISTORIES = ("short_history", "long_history")
