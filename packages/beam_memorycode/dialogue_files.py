@@ -8,7 +8,7 @@ A *data folder* is one of: a folder of `dialogue_<id>.json`; a folder with `data
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 
 from beam_memorycode.bounded_files import json_lines, numbered_files, read_bounded
 from beam_memorycode.dialogues import Dialogue, Length, Mention, Session, Setting, Topic, TopicType
-from beam_memorycode.rule_gold import Condition, DialogueRules, Kind, Rule
+from beam_memorycode.rule_gold import DialogueRules, Kind, Rule
 from beamlib.errors import UserError
 from beamlib.files import write_json
 
@@ -93,14 +93,6 @@ def load_dialogues(folder: Path) -> list[LoadedDialogue]:
     return [_item(number, read_bounded(files[number]), str(files[number])) for number in sorted(files)]
 
 
-def load_dialogue(path: Path) -> LoadedDialogue:
-    """One dialogue of the authors' layout; its id is in the file's name."""
-    found = _DIALOGUE_FILE.fullmatch(path.name)
-    if found is None:
-        raise UserError(f"{path}: the file name is not dialogue_<id>.json; rename it.")
-    return _item(int(found[1]), read_bounded(path), str(path))
-
-
 def _load_bundle(folder: Path) -> list[LoadedDialogue]:
     texts = _texts(folder / TEXTS) if (folder / TEXTS).is_file() else {}
     items = []
@@ -149,8 +141,8 @@ def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -
         )
     context = Setting(**file.context.model_dump())
     dialogue = Dialogue(number, context, tuple(sessions), tuple(last.history_eval_query))
-    rules = tuple(tuple(_rule(rule) for rule in session.session_regex) for session in file.sessions)
-    return LoadedDialogue(dialogue, DialogueRules(number, rules, tuple(_rule(rule) for rule in last.history_regex)))
+    rules = tuple(tuple(Rule(*rule) for rule in session.session_regex) for session in file.sessions)
+    return LoadedDialogue(dialogue, DialogueRules(number, rules, tuple(Rule(*rule) for rule in last.history_regex)))
 
 
 def _session(
@@ -196,10 +188,6 @@ def _filler(file: _File, place: int) -> int | None:
     return None if filler == NOTHING else filler
 
 
-def _rule(rule: tuple[Kind, Condition]) -> Rule:
-    return Rule(*rule)
-
-
 def dialogue_json(item: LoadedDialogue) -> dict[str, Any]:
     """A dialogue as the authors' files hold it; the `history_*` fields are filled in the last session alone."""
     dialogue, rules = item.dialogue, item.rules
@@ -216,9 +204,8 @@ def dialogue_json(item: LoadedDialogue) -> dict[str, Any]:
             "session_length": session.length,
         }
         sessions.append(row if session.text is None else {**row, "text": session.text})
-    context = dialogue.context
     return {
-        "context": {name: getattr(context, name) for name in _Context.model_fields},
+        "context": asdict(dialogue.context),
         "instructions": [
             [[one.instruction, one.value] for one in session.mentions] or [NOTHING] for session in dialogue.sessions
         ],

@@ -25,7 +25,6 @@ TopicType = Literal[
 ]
 
 LENGTHS: tuple[Length, ...] = get_args(Length)
-TOPIC_TYPES: tuple[TopicType, ...] = get_args(TopicType)
 
 SESSION_COUNTS = (1, 2, 3, 4, 5, 10, 15, 20, 30, 40, 50, 100)
 """Numbers of sessions that a dialogue can have (Table 1); the published set has 30 dialogues of each."""

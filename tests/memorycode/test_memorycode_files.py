@@ -17,7 +17,6 @@ from beam_memorycode import outputs as outputs_module
 from beam_memorycode.averages import ORDERS, summarise
 from beam_memorycode.dialogue_files import (
     LoadedDialogue,
-    load_dialogue,
     load_dialogues,
     write_dialogue,
 )
@@ -80,7 +79,6 @@ def folder(tmp_path):
 def test_what_is_written_is_read_back(folder):
     item = one_dialogue()
     assert load_dialogues(folder) == [item] == load_dialogues(folder / "dataset")
-    assert load_dialogue(folder / "dataset" / "dialogue_5.json") == item
     assert find_outputs(folder) == {"model": folder / "outputs" / "model"}
     assert read_outputs(folder / "outputs" / "model", [item.dialogue]) == {5: OUTPUTS}
 
@@ -252,7 +250,7 @@ def test_a_setup_without_any_answer_was_not_run(folder, empty):
 
 def test_nulls_in_a_dialogue_are_fields_left_out(folder):
     path = folder / "dataset" / "dialogue_5.json"
-    before = load_dialogue(path)
+    before = load_dialogues(folder)
 
     def change(value):
         for name in ("type", "topic", "session_regex", "session_eval_query", "history_regex", "history_eval_query"):
@@ -262,7 +260,7 @@ def test_nulls_in_a_dialogue_are_fields_left_out(folder):
         value["context"]["mentor_persona"] = None
 
     rewritten(path, change)
-    assert load_dialogue(path) == before
+    assert load_dialogues(folder) == before
 
 
 @pytest.mark.parametrize("name", ["dataset/dialogue_05.json", "outputs/model/output_05.json"])

@@ -51,7 +51,7 @@ def most_updates(data: Evidence, printed: str) -> ClaimOutcome:
 
 def updates_grow(data: Evidence, printed: str) -> ClaimOutcome:
     """Updates per dialogue rise with the number of sessions: rank correlation of at least 0.9."""
-    means = _bycounted(data, lambda dialogue: sum(mentioned(dialogue).values()) - len(mentioned(dialogue)))
+    means = _by_count(data, lambda dialogue: sum(mentioned(dialogue).values()) - len(mentioned(dialogue)))
     values = list(means.values())
     correlation = float(spearmanr(range(len(values)), values).statistic)
     falling = [after for (after, high), low in zip(list(means.items())[1:], values, strict=False) if high < low]
@@ -175,7 +175,7 @@ def _topics(dialogue: Dialogue, *types: str) -> int:
     return sum(topic.type in types for session in dialogue.sessions for topic in session.topics)
 
 
-def _bycounted(data: Evidence, value: Callable[[Dialogue], int]) -> dict[str, float]:
+def _by_count(data: Evidence, value: Callable[[Dialogue], int]) -> dict[str, float]:
     """Mean of `value` over the dialogues of each number of sessions."""
     groups: dict[int, list[int]] = {}
     for dialogue in data.dialogues:

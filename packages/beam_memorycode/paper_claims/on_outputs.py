@@ -12,7 +12,7 @@ from scipy import stats
 
 from beam_claims.values import ClaimOutcome, holds, rounded, unchecked
 from beam_memorycode.averages import COLUMNS, Order, mean, standard_error
-from beam_memorycode.frames import count_frame, instruction_frame
+from beam_memorycode.frames import applied_rules, count_frame, instruction_frame
 from beam_memorycode.paper_claims.on_evidence import Evidence
 from beam_memorycode.printed_tables import Cell
 from beam_memorycode.rule_scoring import RELEASED
@@ -196,9 +196,7 @@ def _applicable(data: Evidence, row: str) -> pd.DataFrame | ClaimOutcome:
     """The verdicts on a model's history answers whose objects are there, or that its outputs are not at hand."""
     if row not in data.known:
         return unchecked(f"the outputs of {row} are not at hand.")
-    verdicts = data.verdicts[row]
-    held = verdicts["verdict"] == RuleVerdict.PASS.value
-    return verdicts.assign(held=held)[verdicts["verdict"] != RuleVerdict.ABSENT.value]
+    return applied_rules(data.verdicts[row])
 
 
 def _paired(rows: pd.DataFrame, by: str) -> pd.DataFrame:
