@@ -179,6 +179,11 @@ class Scores:
         cells = self.corrected if corrected else self.printed
         return mean([cells[length, ability, series] for ability in self.abilities])
 
+    def points(self, length: str, series: str, base: str, *, by_rows: bool = False) -> Decimal:
+        """How much the Average (or the mean of the rows) of `series` lies above that of `base`, in percentage points."""
+        read = self.row_mean if by_rows else self.average
+        return 100 * (read(length, series) - read(length, base))
+
     def interval(self, length: str, series: str) -> Interval:
         """True Averages that agree with the printed Average and, where they can agree with both, with the ten rows."""
         average, rows = self.average(length, series), self.row_mean(length, series)

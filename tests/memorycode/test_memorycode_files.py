@@ -128,7 +128,7 @@ def test_variants_count_as_their_names_say():
     assert scores["absent counts 0"] == [1, 0, 0] and scores["absent counts 1"] == [1, 1, 0]
     assert scores["unparsed left out"] == [1, None, None]
     half = score_outputs([one_dialogue()], {5: Outputs(5, history=("def z_a(): pass", None, None))})[0]
-    assert half.score == 0.5
+    assert half.score_by(RELEASED) == 0.5
     assert [half.score_by(v) for v in VARIANTS if v.all_at_once] == [0]
 
 
