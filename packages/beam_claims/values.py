@@ -180,7 +180,7 @@ class Scores:
         return mean([cells[length, ability, series] for ability in self.abilities])
 
     def points(self, length: str, series: str, base: str, *, by_rows: bool = False) -> Decimal:
-        """How much the Average (or the mean of the rows) of `series` lies above that of `base`, in percentage points."""
+        """How far the Average (or the mean of the rows) of `series` lies above that of `base`, in percentage points."""
         read = self.row_mean if by_rows else self.average
         return 100 * (read(length, series) - read(length, base))
 
