@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
-from beam_memorycode.bounded_files import json_lines, numbered_files, read_bounded
+from beam_memorycode.bounded_files import numbered_files, numbered_rows, read_bounded
 from beam_memorycode.dialogues import Dialogue, Length, Mention, Session, Setting, Topic, TopicType
 from beam_memorycode.rule_gold import DialogueRules, Kind, Rule
 from beamlib.errors import UserError
@@ -68,7 +68,6 @@ class _Session(_Strict):
 
 
 class _TextLine(_Strict):
-    dialogue_id: StrictInt
     texts: list[StrictStr]
 
 
@@ -95,29 +94,19 @@ def load_dialogues(folder: Path) -> list[LoadedDialogue]:
 
 def _load_bundle(folder: Path) -> list[LoadedDialogue]:
     texts = _texts(folder / TEXTS) if (folder / TEXTS).is_file() else {}
-    items = []
-    for place, row in enumerate(json_lines(folder / TEMPLATES), start=1):
-        where = f"{folder / TEMPLATES}: line {place}"
-        number = row.get("dialogue_id") if isinstance(row, dict) else None
-        if not isinstance(number, int) or isinstance(number, bool):
-            raise UserError(f"{where}: dialogue_id is {number!r:.40} where a whole number belongs; correct it.")
-        items.append(_item(number, row, where, texts.get(number)))
-    ids = [item.dialogue.id for item in items]
-    if len(set(ids)) < len(ids):
-        raise UserError(f"{folder / TEMPLATES}: dialogue_id {max(ids, key=ids.count)} occurs twice; remove one.")
+    rows = numbered_rows(folder / TEMPLATES)
+    items = [_item(number, row, where, texts.get(number)) for where, number, row in rows]
     return sorted(items, key=lambda item: item.dialogue.id)
 
 
 def _texts(path: Path) -> dict[int, list[str]]:
     """What is said in the sessions of a bundle's dialogues, by dialogue id."""
     texts = {}
-    for place, row in enumerate(json_lines(path), start=1):
+    for where, number, row in numbered_rows(path):
         try:
-            found = _TextLine.model_validate(row)
-        except ValidationError as error:
-            field = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the line"
-            raise UserError(f"{path}: line {place}: {field} is missing or wrong; fetch the file again.") from None
-        texts[found.dialogue_id] = found.texts
+            texts[number] = _TextLine.model_validate(row).texts
+        except ValidationError:
+            raise UserError(f"{where}: texts is missing or wrong; fetch the file again.") from None
     return texts
 
 
