@@ -7,7 +7,9 @@ A *data folder* is one of: a folder of `dialogue_<id>.json`; a folder with `data
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,18 @@ from beam_memorycode.bounded_files import numbered_files, numbered_rows, read_bo
 from beam_memorycode.dialogues import Dialogue, Length, Mention, Session, Setting, Topic, TopicType
 from beam_memorycode.rule_gold import DialogueRules, Kind, Rule
 from beamlib.errors import UserError
-from beamlib.files import write_json
+from beamlib.files import to_json, write_json
 
 DATASET = "dataset"
 TEMPLATES, TEXTS = "templates.jsonl.gz", "texts.jsonl.gz"
 NOTHING = -1
 """Stands in the files where a session has no instruction, or no filler."""
+
+PUBLISHED_REVISION = "Cohere-Labs-Community/MemoryCode@1ab87e1, 360 dialogues"
+PUBLISHED_SHA256 = "5bd31288aa77b4b16496afd4b4f38f00d8da6ce074f6d644f03871993b9a254d"
+"""Of the published dialogues, by `data_revision`."""
+
+_CHECKED = ("session_regex", "session_eval_query", "history_regex", "history_eval_query")
 
 _DIALOGUE_FILE = re.compile(r"dialogue_([0-9]{1,9})\.json")
 
@@ -206,3 +214,18 @@ def dialogue_json(item: LoadedDialogue) -> dict[str, Any]:
 def write_dialogue(folder: Path, item: LoadedDialogue) -> Path:
     """Write `<folder>/dataset/dialogue_<id>.json`, atomically."""
     return write_json(folder / DATASET / f"{item.dialogue.name}.json", dialogue_json(item))
+
+
+def data_revision(items: Sequence[LoadedDialogue]) -> str:
+    """What the dialogues are: the published set by its commit, any other by a hash of its queries and rules.
+
+    What is said in them does not count, so that a bundle without texts and the authors' repository are the same.
+    """
+    digest = hashlib.sha256()
+    for item in items:
+        value = dialogue_json(item)
+        sessions = [{name: one[name] for name in _CHECKED} for one in value["sessions"]]
+        text = to_json([item.dialogue.id, value["instructions"], sessions])
+        digest.update(text.encode("utf-8", "surrogatepass"))  # JSON can hold what is no text
+    found = digest.hexdigest()
+    return PUBLISHED_REVISION if found == PUBLISHED_SHA256 else f"sha256 {found[:16]}, {len(items)} dialogues"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
+from beam_memorycode.dialogue_files import LoadedDialogue, data_revision, load_dialogues
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.evaluating import chosen, run_all
 from beam_memorycode.frames import INTERVAL
@@ -18,7 +18,6 @@ from beam_memorycode.notebook_runs import shown_dialogues, shown_setups
 from beam_memorycode.running import PART
 from beam_memorycode.scored import ScoredModel, is_published, score_folder, score_model
 from beam_memorycode.setups import PUBLISHED
-from beam_memorycode.tally import data_revision
 from beamlib.data.sources import RECORD
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters

@@ -14,13 +14,12 @@ from dataclasses import replace
 import pytest
 
 from beam_memorycode.averages import COLUMNS, dialogue_scores, summarise
-from beam_memorycode.dialogue_files import load_dialogues
+from beam_memorycode.dialogue_files import PUBLISHED_REVISION, data_revision, load_dialogues
 from beam_memorycode.outputs import find_outputs, read_outputs
 from beam_memorycode.paper_claims import MEMORYCODE, audit_memorycode
 from beam_memorycode.rule_gold import Rule
 from beam_memorycode.rule_scoring import VARIANTS, Scorer, score_outputs
 from beam_memorycode.scored import score_folder
-from beam_memorycode.tally import PUBLISHED_REVISION, data_revision
 
 PUBLISHED = {"gpt-4o": "GPT-4o", "llama-3.1-8b-instruct": "Llama 3.1 8B"}
 EXPECTED_COLUMNS = {"short_history": "history_short", "long_history": "history_long"}
