@@ -23,13 +23,13 @@ from rich.table import Table
 from tqdm import tqdm
 
 from beam_memorycode.averages import summarise
+from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.generating import GenerateOptions
 from beam_memorycode.generating import generate_dialogues as generate
-from beam_memorycode.loading import LoadedDialogue, load_dialogues
 from beam_memorycode.ordering import RunOptions
 from beam_memorycode.ordering import run_setups as ask
 from beam_memorycode.outputs import OUTPUTS, Outputs, outputs_in, read_outputs
-from beam_memorycode.scoring import ScoredAnswer, Scorer, applications, score_outputs
+from beam_memorycode.rule_scoring import ScoredAnswer, Scorer, applications, score_outputs
 from beam_memorycode.setups import PUBLISHED
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json

@@ -1,8 +1,9 @@
-"""The claims audit: every claim of the paper's running text, recomputed from the published tables.
+"""The one engine of claims: what a paper's text says, recomputed from what it prints and from what is at hand.
 
-`beamlib/data/published/claims.json` says which formula a claim rests on; the formulas are in this package's modules:
-`gains` (Table 1), `search` (the one search over formulas), `studies` (Tables 8, 9, 10 and single cells) and `shape`
-(sizes, counts, ratings). `values` holds the arithmetic of printed figures and the rules for the four statuses:
+A file in `beamlib/data/published` declares the claims of a paper and says which formula each rests on. `PaperClaims`
+puts it together with the modules of those formulas; `BEAM` is that of the BEAM paper: `gains` (Table 1), `search` (the
+one search over formulas), `studies` (Tables 8, 9, 10 and single cells), `shape` (sizes, counts, ratings). `values`
+holds the arithmetic of printed figures and the rules for the four statuses:
 
 holds                  the printed inputs give the printed figure by ordinary rounding, or the comparison is true
 holds within rounding  the figure is cut instead of rounded, or lies in the range that three-decimal inputs allow
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
@@ -27,17 +29,14 @@ from rich.table import Table
 from rich.text import Text
 
 from beam_claims import gains, search, shape, studies
-from beam_claims.values import STATUSES, ClaimOutcome, Status, Tables
+from beam_claims.values import STATUSES, Status, Tables, unchecked
 from beamlib.files import read_json
 from beamlib.report.text import markdown_table
 
-__all__ = ["STATUSES", "ClaimResult", "audit", "compact", "declared", "markdown", "render", "totals"]
-
-_MODULES: Mapping[str, ModuleType] = {"gains": gains, "search": search, "shape": shape, "studies": studies}
-
 
 class ClaimResult(BaseModel):
-    """One claim after the audit. `recomputed` consists of JSON types, in the unit of the printed figure."""
+    """One claim after the audit. `source` is what its formula looked at; `recomputed` consists of JSON types, in the
+    unit of the printed figure."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -50,38 +49,48 @@ class ClaimResult(BaseModel):
     status: Status
     note: str
 
-    @classmethod
-    def of(cls, claim: Mapping[str, Any], outcome: ClaimOutcome, *, source: str) -> ClaimResult:
-        """A packaged claim with what its formula came to; `source` is what the formula looked at."""
-        stated = {name: claim[name] for name in ("id", "section", "claim", "printed")}
-        return cls(**stated, source=source, recomputed=outcome.recomputed, status=outcome.status, note=outcome.note)
+
+@dataclass(frozen=True)
+class PaperClaims:
+    """The claims of a paper: the file that declares them, the field that says what a claim's formula looks at, and the
+    modules of formulas by the name they have in the file."""
+
+    file: str
+    source: str
+    modules: Mapping[str, ModuleType]
+
+    def declared(self) -> list[dict[str, Any]]:
+        """The claims as packaged: id, section, claim, printed, formula ("module.function"), parameters, status, and
+        what the formula looks at."""
+        found: list[dict[str, Any]] = read_json(Path(str(files("beamlib.data.published") / self.file)))
+        return found
+
+    def audit(self, evidence: Any, missing: Callable[[Mapping[str, Any]], str] = lambda claim: "") -> list[ClaimResult]:
+        """Recompute every claim from `evidence`, in order; the stored status is not read.
+
+        `missing` says why a claim cannot be checked with what is at hand, "" if it can.
+        """
+        results = []
+        for claim in self.declared():
+            module, function = claim["formula"].split(".")
+            formula = getattr(self.modules[module], function)
+            reason = missing(claim)
+            outcome = unchecked(reason) if reason else formula(evidence, claim["printed"], **claim["parameters"])
+            stated = {name: claim[name] for name in ("id", "section", "claim", "printed")}
+            results.append(ClaimResult(**stated, source=claim[self.source], **asdict(outcome)))
+        return results
 
 
-def declared() -> list[dict[str, Any]]:
-    """The claims as packaged: id, section, claim, source, printed, formula ("module.function"), parameters, status."""
-    found: list[dict[str, Any]] = read_json(Path(str(files("beamlib.data.published") / "claims.json")))
-    return found
+BEAM = PaperClaims("claims.json", "source", {"gains": gains, "search": search, "shape": shape, "studies": studies})
 
 
 def audit(replaced: Mapping[str, pd.DataFrame] | None = None) -> list[ClaimResult]:
-    """Recompute every claim, in order; the stored status is not read.
+    """Recompute every claim of the BEAM paper from its published tables.
 
     `replaced` puts frames in the place of published tables of the same name (see `beamlib.data.published.FILES`): that
     shows what another value would change. Raises `UserError` for a table that does not exist.
     """
-    tables = Tables(replaced)
-    results = []
-    for claim in declared():
-        outcome = _formula(claim["formula"])(tables, claim["printed"], **claim["parameters"])
-        results.append(ClaimResult.of(claim, outcome, source=claim["source"]))
-    return results
-
-
-def _formula(name: str) -> Callable[..., ClaimOutcome]:
-    """The function behind "module.function"."""
-    module, function = name.split(".")
-    found: Callable[..., ClaimOutcome] = getattr(_MODULES[module], function)
-    return found
+    return BEAM.audit(Tables(replaced))
 
 
 def totals(results: Sequence[ClaimResult]) -> dict[Status, int]:

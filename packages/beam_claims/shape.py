@@ -16,6 +16,7 @@ from beam_claims.values import (
     ClaimOutcome,
     Status,
     Tables,
+    counted,
     figures,
     holds,
     mean,
@@ -24,6 +25,7 @@ from beam_claims.values import (
     rounded,
     show,
     truncated,
+    unchecked,
     verdict,
     worst,
 )
@@ -35,7 +37,7 @@ _LONGEST_TOTAL = 2000  # evidence locations tried; the smallest totals that fit 
 
 def not_checkable(tables: Tables, printed: str, reason: str) -> ClaimOutcome:
     """A setting, an outside fact or a lost figure: nothing to recompute."""
-    return ClaimOutcome(None, "cannot be checked", reason)
+    return unchecked(reason)
 
 
 def plan_ratios(tables: Tables, printed: str, reason: str) -> ClaimOutcome:
@@ -48,42 +50,37 @@ def plan_ratios(tables: Tables, printed: str, reason: str) -> ClaimOutcome:
 def distinct(tables: Tables, printed: str, table: str, column: str) -> ClaimOutcome:
     """Number of distinct entries of a column, the Average label left out."""
     count = len(set(tables[table][column]) - {published.AVERAGE})
-    return ClaimOutcome(count, holds(figures(printed) == [count]), f"Distinct entries of column {column}.")
+    return counted(printed, count, f"Distinct entries of column {column}.")
 
 
 def questions(tables: Tables, printed: str, factors: list[int]) -> ClaimOutcome:
     """Abilities of Table 1 times the stated counts (questions per ability, conversations)."""
-    value = len(tables.scores("table1").abilities) * math.prod(factors)
-    return ClaimOutcome(value, holds(figures(printed) == [value]))
+    return counted(printed, len(tables.scores("table1").abilities) * math.prod(factors))
 
 
 def total(tables: Tables, printed: str, terms: list[int]) -> ClaimOutcome:
     """Sum of stated counts."""
-    value = sum(terms)
-    return ClaimOutcome(value, holds(figures(printed) == [value]))
+    return counted(printed, sum(terms))
 
 
 def abilities_except(tables: Tables, printed: str, excepted: int) -> ClaimOutcome:
     """Abilities of Table 1 less a stated number of them."""
-    value = len(tables.scores("table1").abilities) - excepted
-    return ClaimOutcome(value, holds(figures(printed) == [value]))
+    return counted(printed, len(tables.scores("table1").abilities) - excepted)
 
 
 def choices(tables: Tables, printed: str, size: int, chosen: int) -> ClaimOutcome:
     """Number of ways to choose `chosen` of `size`."""
-    value = math.comb(size, chosen)
-    return ClaimOutcome(value, holds(figures(printed) == [value]))
+    return counted(printed, math.comb(size, chosen))
 
 
 def count_named(tables: Tables, printed: str, named: list[str]) -> ClaimOutcome:
     """Number of things that the text names."""
-    return ClaimOutcome(len(named), holds(figures(printed) == [len(named)]), f"Named: {', '.join(named)}.")
+    return counted(printed, len(named), f"Named: {', '.join(named)}.")
 
 
 def day_differences(tables: Tables, printed: str, spans: list[list[str]]) -> ClaimOutcome:
     """Days between pairs of ISO dates."""
-    days = [(date.fromisoformat(end) - date.fromisoformat(start)).days for start, end in spans]
-    return ClaimOutcome(days, holds(figures(printed) == days))
+    return counted(printed, [(date.fromisoformat(end) - date.fromisoformat(start)).days for start, end in spans])
 
 
 def tokens(label: str) -> int:

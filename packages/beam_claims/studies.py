@@ -55,8 +55,7 @@ def point_change(tables: Tables, printed: str, table: str, length: str, value: s
     """100 * (A - B) on the Average rows, in percentage points."""
     scores = tables.scores(table)
     averages = scores.average(length, value), scores.average(length, base)
-    gain = 100 * (averages[0] - averages[1])
-    rows = 100 * (scores.row_mean(length, value) - scores.row_mean(length, base))
+    gain, rows = scores.points(length, value, base), scores.points(length, value, base, by_rows=True)
     allowed = scores.interval(length, value).minus(scores.interval(length, base))
     note = (
         f"Percentage points, not a ratio: {averages[0]} - {averages[1]} = {show(gain, signed=True)}; "
@@ -69,8 +68,7 @@ def point_change(tables: Tables, printed: str, table: str, length: str, value: s
 
 def _removals(scores: Scores, length: str) -> dict[str, Decimal]:
     """Change of the Average, in percentage points, when a component is removed."""
-    base = scores.average(length, "base")
-    return {name: 100 * (scores.average(length, name) - base) for name in scores.series if name != "base"}
+    return {name: scores.points(length, name, "base") for name in scores.series if name != "base"}
 
 
 def removal_signs(tables: Tables, printed: str, length: str, signs: dict[str, str]) -> ClaimOutcome:
@@ -183,9 +181,7 @@ def steady_rise(tables: Tables, printed: str, depths: list[str]) -> ClaimOutcome
 def depth_signs(tables: Tables, printed: str, value: str, base: str, signs: dict[str, str]) -> ClaimOutcome:
     """Sign of the change of the Average from K = `base` to K = `value` at each length, against the stated `signs`."""
     scores = tables.scores("table9")
-    changes = {
-        length: 100 * (scores.average(length, value) - scores.average(length, base)) for length in scores.lengths
-    }
+    changes = {length: scores.points(length, value, base) for length in scores.lengths}
     found = {length: _sign(gain) for length, gain in changes.items()}
     return ClaimOutcome({length: number(gain) for length, gain in changes.items()}, holds(found == signs))
 
@@ -194,10 +190,7 @@ def depth_drop(tables: Tables, printed: str, value: str, base: str) -> ClaimOutc
     """Change of the Average from K = `base` to `value`, by printed and by ability rows; holds when all printed fall."""
     scores = tables.scores("table9")
     changes = {
-        length: [
-            100 * (scores.average(length, value) - scores.average(length, base)),
-            100 * (scores.row_mean(length, value) - scores.row_mean(length, base)),
-        ]
+        length: [scores.points(length, value, base, by_rows=by_rows) for by_rows in (False, True)]
         for length in scores.lengths
     }
     level = [length for length, (gain, _) in changes.items() if gain >= 0]
@@ -207,10 +200,7 @@ def depth_drop(tables: Tables, printed: str, value: str, base: str) -> ClaimOutc
 
 
 def _sparse_minus_dense(scores: Scores) -> dict[str, Decimal]:
-    return {
-        length: 100 * (scores.average(length, "sparse_splade") - scores.average(length, "dense"))
-        for length in scores.lengths
-    }
+    return {length: scores.points(length, "sparse_splade", "dense") for length in scores.lengths}
 
 
 def sparse_mean_gain(tables: Tables, printed: str) -> ClaimOutcome:

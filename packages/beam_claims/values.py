@@ -6,7 +6,7 @@ Scores are read from the `printed` strings as decimals, so that no verdict hangs
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from typing import Any, Literal
@@ -82,9 +82,9 @@ def mean(values: Sequence[Decimal]) -> Decimal:
     return sum(values, Decimal(0)) / len(values)
 
 
-def rounded(value: Decimal, places: int) -> Decimal:
-    """`value` to `places` decimals, ties away from zero."""
-    return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+def rounded(value: Decimal | float, places: int) -> Decimal:
+    """`value` to `places` decimals, ties away from zero; a float counts as what it prints."""
+    return Decimal(str(value)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
 
 
 def truncated(value: Decimal, places: int) -> Decimal:
@@ -131,6 +131,16 @@ def verdict(printed: Decimal, value: Decimal, *others: Decimal, allowed: Interva
     return "holds within rounding" if allowed is not None and printed in allowed else "differs"
 
 
+def unchecked(reason: str) -> ClaimOutcome:
+    """The outcome of a claim that nothing at hand can decide."""
+    return ClaimOutcome(None, "cannot be checked", reason)
+
+
+def counted(printed: str, found: Any, note: str = "") -> ClaimOutcome:
+    """The outcome of a count, or of a list of counts: it holds when the printed figures are those."""
+    return ClaimOutcome(found, holds(figures(printed) == (found if isinstance(found, list) else [found])), note)
+
+
 def holds(condition: bool) -> Status:
     """The status of a comparison."""
     return "holds" if condition else "differs"
@@ -169,6 +179,11 @@ class Scores:
         cells = self.corrected if corrected else self.printed
         return mean([cells[length, ability, series] for ability in self.abilities])
 
+    def points(self, length: str, series: str, base: str, *, by_rows: bool = False) -> Decimal:
+        """How far the Average (or the mean of the rows) of `series` lies above that of `base`, in percentage points."""
+        read = self.row_mean if by_rows else self.average
+        return 100 * (read(length, series) - read(length, base))
+
     def interval(self, length: str, series: str) -> Interval:
         """True Averages that agree with the printed Average and, where they can agree with both, with the ten rows."""
         average, rows = self.average(length, series), self.row_mean(length, series)
@@ -176,19 +191,35 @@ class Scores:
         return Interval(low, high) if low <= high else Interval(average - BELOW, average + ABOVE)
 
 
-class Tables:
-    """The tables that an audit reads: the published ones, with `replaced` frames in the place of their namesakes."""
+class PublishedTables:
+    """The tables of a paper by name, as printed, with `replaced` frames in the place of their namesakes.
 
-    def __init__(self, replaced: Mapping[str, pd.DataFrame] | None = None) -> None:
+    `read` reads one of `names`. A replaced table that does not exist is a `UserError`.
+    """
+
+    def __init__(
+        self,
+        names: Collection[str],
+        read: Callable[[str], pd.DataFrame],
+        replaced: Mapping[str, pd.DataFrame] | None = None,
+    ) -> None:
+        self._read = read
         self._frames = dict(replaced or {})
-        if unknown := sorted(set(self._frames) - set(published.FILES)):
-            raise UserError(f"published table {unknown[0]!r} does not exist; use one of: {', '.join(published.FILES)}.")
-        self._scores: dict[str, Scores] = {}
+        if unknown := sorted(set(self._frames) - set(names)):
+            raise UserError(f"published table {unknown[0]!r} does not exist; use one of: {', '.join(names)}.")
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self._frames:
-            self._frames[name] = published.table(name)
+            self._frames[name] = self._read(name)
         return self._frames[name]
+
+
+class Tables(PublishedTables):
+    """The tables of the BEAM paper."""
+
+    def __init__(self, replaced: Mapping[str, pd.DataFrame] | None = None) -> None:
+        super().__init__(published.FILES, published.table, replaced)
+        self._scores: dict[str, Scores] = {}
 
     def scores(self, name: str) -> Scores:
         """A score table, read once."""

@@ -18,8 +18,8 @@ from math import sqrt
 from typing import Literal, get_args
 
 from beam_memorycode.dialogues import Dialogue
+from beam_memorycode.rule_scoring import RELEASED, ScoredAnswer, ScoredSetup, Variant
 from beam_memorycode.rules import RuleVerdict
-from beam_memorycode.scoring import RELEASED, ScoredAnswer, ScoredSetup, Variant
 
 Order = Literal["dialogue-mean", "position-mean", "rule-mean"]
 ORDERS: tuple[Order, ...] = get_args(Order)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from beam_memorycode.gold import Kind, Rule
+from beam_memorycode.rule_gold import Kind, Rule
 from beam_memorycode.talk import BANK, Part, Text, fillers, orders, people, read_bank, unique
 from beam_memorycode.wordings import take_apart
 from beamlib.errors import UserError

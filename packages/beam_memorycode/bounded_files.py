@@ -55,3 +55,17 @@ def json_lines(path: Path) -> Iterator[Any]:
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         problem = str(error).removeprefix("line 1, ")
         raise UserError(f"{path}: damaged near line {number} ({problem}); fetch the file again.") from None
+
+
+def numbered_rows(path: Path) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """The objects of such a file: where each stands, its `dialogue_id`, its fields. The ids are whole and differ."""
+    seen = set()
+    for place, row in enumerate(json_lines(path), start=1):
+        where = f"{path}: line {place}"
+        number = row.get("dialogue_id") if isinstance(row, dict) else None
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise UserError(f"{where}: dialogue_id is {number!r:.40} where a whole number belongs; correct it.")
+        if number in seen:
+            raise UserError(f"{where}: dialogue_id {number} occurs twice; remove one of the two lines.")
+        seen.add(number)
+        yield where, number, row

@@ -2,7 +2,7 @@
 
 *Session*: one conversation of a mentor and a mentee. *Dialogue*: all sessions of one pair, in order. *Instruction*: a
 coding convention; its *values* are its wordings, a changed value is an *update*. *Query*: the code to be written, as a
-noun phrase. How answers are checked (the rules) is kept apart, in `beam_memorycode.gold`: nothing in this
+noun phrase. How answers are checked (the rules) is kept apart, in `beam_memorycode.rule_gold`: nothing in this
 module can reach it, so a memory or reader that is handed a dialogue cannot either.
 
 ("From Tools to Teammates", arXiv 2502.13791, sections 3 and 4.)
@@ -25,7 +25,6 @@ TopicType = Literal[
 ]
 
 LENGTHS: tuple[Length, ...] = get_args(Length)
-TOPIC_TYPES: tuple[TopicType, ...] = get_args(TopicType)
 
 SESSION_COUNTS = (1, 2, 3, 4, 5, 10, 15, 20, 30, 40, 50, 100)
 """Numbers of sessions that a dialogue can have (Table 1); the published set has 30 dialogues of each."""

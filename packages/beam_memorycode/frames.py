@@ -18,11 +18,11 @@ import pandas as pd
 
 from beam_memorycode.averages import COLUMNS, Column
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.gold import Rule
-from beam_memorycode.published import COLUMN_LABELS
+from beam_memorycode.printed_tables import COLUMN_LABELS
+from beam_memorycode.rule_gold import Rule
+from beam_memorycode.rule_scoring import ScoredSetup
 from beam_memorycode.rules import RuleVerdict
 from beam_memorycode.scored import ScoredModel
-from beam_memorycode.scoring import ScoredSetup
 from beamlib.errors import UserError
 from beamlib.scoring.intervals import mean_interval
 
@@ -109,6 +109,12 @@ def verdict_frame(model: ScoredModel) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def applied_rules(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a verdict frame whose objects are there, with whether the rule `held`."""
+    found = verdicts[verdicts["verdict"] != RuleVerdict.ABSENT.value]
+    return found.assign(held=found["verdict"] == RuleVerdict.PASS.value)
+
+
 def form_of(rule: Rule) -> str:
     """The form of a rule in a word or two, the same for all values of an instruction: "prefix", "final digit"."""
     condition = rule.condition
@@ -157,9 +163,7 @@ def instruction_label(kind: str, form: str) -> str:
 
 def _points(verdicts: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """A point per value of `keys`, from one score per dialogue; `applied` counts the rules behind it."""
-    applicable = verdicts[verdicts["verdict"] != RuleVerdict.ABSENT.value]
-    held = applicable.assign(held=applicable["verdict"] == RuleVerdict.PASS.value)
-    dialogues = held.groupby([*keys, "dialogue"])["held"].agg(["mean", "size"]).reset_index()
+    dialogues = applied_rules(verdicts).groupby([*keys, "dialogue"])["held"].agg(["mean", "size"]).reset_index()
     rows = []
     for key, group in dialogues.groupby(keys):
         values = key if isinstance(key, tuple) else (key,)

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.evaluating import Ran, chosen, estimate_all, run_all
-from beam_memorycode.loading import load_dialogues
 from beam_memorycode.ordering import RunOptions, recording_command
 from beam_memorycode.running import PART
 from beam_memorycode.setups import SETUPS, Setup

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from io import StringIO
 from tokenize import COMMENT, generate_tokens
 
-from beam_memorycode.gold import KINDS, Kind
+from beam_memorycode.rule_gold import KINDS, Kind
 
 Group = tuple[str, ...]
 Groups = Mapping[Kind, tuple[Group, ...]]

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.evaluating import Ran, chosen, estimate_all, run_all
-from beam_memorycode.loading import load_dialogues
 from beam_memorycode.setups import SETUPS, Setup, parse_setups
 from beamlib.cli.spending import agreed
 from beamlib.errors import UserError

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beam_memorycode.bounded_files import MOST_BYTES, json_lines, numbered_files, read_bounded
+from beam_memorycode.bounded_files import MOST_BYTES, numbered_files, numbered_rows, read_bounded
 from beam_memorycode.dialogues import Dialogue
 from beamlib.errors import UserError
 from beamlib.files import parse_json, write_json
@@ -154,17 +154,9 @@ def _answers(value: Any, count: int, where: str) -> Answers:
 def _read_bundle(path: Path, known: Mapping[int, Dialogue]) -> dict[int, Outputs]:
     values = _instruction_answers(path)
     outputs: dict[int, Outputs] = {}
-    for place, row in enumerate(json_lines(path), start=1):
-        where = f"{path}: line {place}"
-        if not isinstance(row, dict) or not {"dialogue_id", "session_outputs", "history_outputs"} <= row.keys():
-            raise UserError(f"{where}: lacks dialogue_id, session_outputs or history_outputs; fetch the file again.")
-        number = row["dialogue_id"]
-        if not isinstance(number, int) or isinstance(number, bool):
-            raise UserError(
-                f"{where}: dialogue_id is {number!r:.40} where a whole number belongs; fetch the file again."
-            )
-        if number in outputs:
-            raise UserError(f"{where}: dialogue_id {number} occurs twice; remove one of the two lines.")
+    for where, number, row in numbered_rows(path):
+        if not {"session_outputs", "history_outputs"} <= row.keys():
+            raise UserError(f"{where}: lacks session_outputs or history_outputs; fetch the file again.")
         dialogue = known.get(number)
         if dialogue is None:
             continue

@@ -14,8 +14,8 @@ from functools import lru_cache
 
 import re2
 
-from beam_memorycode.gold import Rule
 from beam_memorycode.objects import Group, Groups
+from beam_memorycode.rule_gold import Rule
 from beamlib.errors import UserError
 
 

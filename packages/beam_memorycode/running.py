@@ -21,6 +21,7 @@ from beam_memorycode.setups import (
     Setup,
     places_of,
     prompts_of,
+    query_at,
     recalled_prompt,
     request,
 )
@@ -160,9 +161,8 @@ def _recalled(
 
 def _probe(dialogue: Dialogue, setup: Setup, place: Place) -> Probe:
     """The query at a place as a question to a memory, under an id that tells it apart in the run."""
-    queries = dialogue.sessions[place.session].queries if setup in ("instruction", "session") else dialogue.queries
     name = f"{dialogue.name}-{setup}-s{place.session}-q{place.query}"
-    return Probe(name, dialogue.name, request(queries[place.query]))
+    return Probe(name, dialogue.name, request(query_at(dialogue, setup, place)))
 
 
 def work_through(

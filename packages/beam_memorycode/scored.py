@@ -9,12 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import get_args
 
+from tqdm import tqdm
+
 from beam_memorycode.averages import Column, Order, Summary, dialogue_scores, summarise
+from beam_memorycode.dialogue_files import PUBLISHED_REVISION, LoadedDialogue, data_revision
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.loading import LoadedDialogue
 from beam_memorycode.outputs import Outputs, find_outputs, read_outputs
-from beam_memorycode.published import ROWS, row_of
-from beam_memorycode.scoring import (
+from beam_memorycode.printed_tables import ROWS, row_of
+from beam_memorycode.rule_scoring import (
     RELEASED,
     ScoredAnswer,
     ScoredSetup,
@@ -23,7 +25,8 @@ from beam_memorycode.scoring import (
     Variant,
     score_outputs,
 )
-from beam_memorycode.tally import PUBLISHED_REVISION, data_revision
+from beam_memorycode.rules import matcher
+from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
 
 
@@ -143,10 +146,23 @@ def score_model(
     name: str, path: Path, items: Sequence[LoadedDialogue], *, offline: bool = False, own: bool = False
 ) -> ScoredModel:
     """The outputs at `path` (see `read_outputs`), scored; `offline` and `own` as in `ScoredModel`."""
+    for item in items:
+        _check_patterns(item)
     outputs = read_outputs(path, [item.dialogue for item in items])
     scorer = Scorer()
-    answers = tuple(score_outputs(items, outputs, scorer))
+    with tqdm(total=len(items), desc=f"scoring {path.name}", unit="dialogue", leave=False, disable=None) as bar:
+        answers = tuple(score_outputs(items, outputs, scorer, bar.update))
     return ScoredModel(name, tuple(items), answers, outputs, offline, own, scorer)
+
+
+def _check_patterns(item: LoadedDialogue) -> None:
+    """Refuse a pattern that cannot be matched whether or not an answer comes to it."""
+    for rule in (*item.rules.history, *(rule for rules in item.rules.sessions for rule in rules)):
+        if isinstance(rule.condition, str):
+            try:
+                matcher(rule.condition)
+            except UserError as error:
+                raise UserError(f"{item.dialogue.name}: {error}") from None
 
 
 def sort_models(models: Iterable[ScoredModel]) -> list[ScoredModel]:

@@ -8,7 +8,6 @@ recalls for the query: `full_context`, `rag`, `light`, and `own`, a memory from 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
 from beam_memorycode.dialogues import Dialogue
@@ -45,6 +44,9 @@ PROMPT: dict[Setup, str] = {
 }
 """The reader's prompt of each setup."""
 
+_OF_SESSIONS: tuple[Setup, ...] = ("instruction", "session")
+"""Setups with the queries of each session; the others have those of the dialogue."""
+
 _ALIASES = {"none": "alone"}
 _DEFAULT = Encoders()
 
@@ -78,7 +80,7 @@ def places_of(dialogue: Dialogue, setup: Setup) -> list[Place]:
 
     A setup that is asked after the last session has `Dialogue.queries`, in file order.
     """
-    if setup in ("instruction", "session"):
+    if setup in _OF_SESSIONS:
         return [Place(i, j) for i, session in enumerate(dialogue.sessions) for j in range(len(session.queries))]
     return [Place(len(dialogue.sessions) - 1, j) for j in range(len(dialogue.queries))]
 
@@ -99,28 +101,18 @@ def prompts_of(
     if setup in ("instruction", "chain"):
         _check_wordings(dialogue, setup)
     places = places_of(dialogue, setup)
-    match setup:
-        case "instruction":
-            prompts = _instruction(dialogue, places)
-        case "session":
-            prompts = _session(dialogue, places)
-        case "history":
-            sessions = numbered(_texts(dialogue))
-            prompts = [_with_people(dialogue, setup, {"sessions": sessions, "query": q}) for q in dialogue.queries]
-        case "retrieval":
-            prompts = _retrieval(dialogue, retriever, encoders)
-        case "chain":
-            guidelines = guideline_list(dialogue)
-            prompts = [Prompt(PROMPT[setup], {"guidelines": guidelines, "query": q}) for q in dialogue.queries]
-        case _:
-            prompts = [Prompt(PROMPT[setup], {"query": query}) for query in dialogue.queries]
-    return [(place, _about(prompt, dialogue, place)) for place, prompt in zip(places, prompts, strict=True)]
+    shown = _shown(dialogue, setup, places, retriever, encoders)
+    return [(place, _prompt(dialogue, setup, place, one)) for place, one in zip(places, shown, strict=True)]
 
 
 def recalled_prompt(dialogue: Dialogue, setup: Setup, place: Place, context: str) -> Prompt:
     """The prompt for the dialogue's query at `place` over what a memory recalls for it."""
-    variables = {"context": context, "query": dialogue.queries[place.query]}
-    return _about(_with_people(dialogue, setup, variables), dialogue, place)
+    return _prompt(dialogue, setup, place, {"context": context})
+
+
+def query_at(dialogue: Dialogue, setup: Setup, place: Place) -> str:
+    """The query whose answer belongs at a place."""
+    return (dialogue.sessions[place.session] if setup in _OF_SESSIONS else dialogue).queries[place.query]
 
 
 def request(query: str) -> str:
@@ -138,16 +130,14 @@ def guideline_list(dialogue: Dialogue) -> str:
     return "\n".join(f"- {value}" for session in dialogue.sessions for value in session.instructions)
 
 
-def best_sessions(query: str, dialogue: Dialogue, retriever: str, encoders: Encoders = _DEFAULT) -> list[int]:
-    """The sessions nearest to `query`, in order of time: as many as there are sessions with instructions.
+def best_sessions(
+    queries: Sequence[str], dialogue: Dialogue, retriever: str, encoders: Encoders = _DEFAULT
+) -> list[list[int]]:
+    """For each query the sessions nearest to it, in order of time: as many as there are sessions with instructions.
 
     The paper ranks by a hosted model (Cohere rerank-english-v3.0); this is one of the project's retrievers over the
     session texts.
     """
-    return _ranked([query], dialogue, retriever, encoders)[0]
-
-
-def _ranked(queries: Sequence[str], dialogue: Dialogue, retriever: str, encoders: Encoders) -> list[list[int]]:
     k = sum(bool(session.queries) for session in dialogue.sessions)  # files may leave mentions out
     if not k:
         return [[] for _ in queries]
@@ -166,48 +156,33 @@ def _check_wordings(dialogue: Dialogue, setup: Setup) -> None:
             )
 
 
-def _instruction(dialogue: Dialogue, places: Sequence[Place]) -> list[Prompt]:
-    return [
-        Prompt(
-            PROMPT["instruction"],
-            {
-                "guideline": dialogue.sessions[place.session].instructions[place.query],
-                "query": dialogue.sessions[place.session].queries[place.query],
-            },
-        )
-        for place in places
-    ]
-
-
-def _session(dialogue: Dialogue, places: Sequence[Place]) -> list[Prompt]:
+def _shown(
+    dialogue: Dialogue, setup: Setup, places: Sequence[Place], retriever: str, encoders: Encoders
+) -> list[dict[str, str]]:
+    """What each prompt of a setup shows of the dialogue, as variables."""
     texts = _texts(dialogue)
-    return [
-        _with_people(
-            dialogue,
-            "session",
-            {"session": texts[place.session].strip(), "query": dialogue.sessions[place.session].queries[place.query]},
-        )
-        for place in places
-    ]
+    match setup:
+        case "instruction":
+            return [{"guideline": dialogue.sessions[place.session].instructions[place.query]} for place in places]
+        case "session":
+            return [{"session": texts[place.session].strip()} for place in places]
+        case "retrieval":
+            found = best_sessions(dialogue.queries, dialogue, retriever, encoders)
+            return [{"sessions": numbered([texts[session] for session in sessions])} for sessions in found]
+        case "history":
+            return [{"sessions": numbered(texts)}] * len(places)
+        case "chain":
+            return [{"guidelines": guideline_list(dialogue)}] * len(places)
+        case _:
+            return [{}] * len(places)
 
 
-def _retrieval(dialogue: Dialogue, retriever: str, encoders: Encoders) -> list[Prompt]:
-    texts = _texts(dialogue)
-    return [
-        _with_people(dialogue, "retrieval", {"sessions": numbered([texts[place] for place in found]), "query": query})
-        for query, found in zip(dialogue.queries, _ranked(dialogue.queries, dialogue, retriever, encoders), strict=True)
-    ]
-
-
-def _with_people(dialogue: Dialogue, setup: Setup, variables: dict[str, str]) -> Prompt:
+def _prompt(dialogue: Dialogue, setup: Setup, place: Place, shown: dict[str, str]) -> Prompt:
     people = dialogue.context
     names = {"mentor": people.mentor, "mentee": people.mentee, "company": people.company}
-    return Prompt(PROMPT[setup], {**names, **variables})
+    variables = {**({} if setup in WITHOUT_TEXTS else names), **shown, "query": query_at(dialogue, setup, place)}
+    return Prompt(PROMPT[setup], variables, f"{dialogue.name}, session {place.session}, query {place.query}")
 
 
 def _texts(dialogue: Dialogue) -> list[str]:
     return [session.text or "" for session in dialogue.sessions]
-
-
-def _about(prompt: Prompt, dialogue: Dialogue, place: Place) -> Prompt:
-    return replace(prompt, about=f"{dialogue.name}, session {place.session}, query {place.query}")

@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
+from beam_memorycode.dialogue_files import LoadedDialogue, data_revision, load_dialogues
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.evaluating import chosen, run_all
-from beam_memorycode.figures import caption
 from beam_memorycode.frames import INTERVAL
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
-from beam_memorycode.loading import LoadedDialogue, load_dialogues
 from beam_memorycode.notebook_runs import shown_dialogues, shown_setups
 from beam_memorycode.running import PART
 from beam_memorycode.scored import ScoredModel, is_published, score_folder, score_model
 from beam_memorycode.setups import PUBLISHED
-from beam_memorycode.tally import data_revision
 from beamlib.data.sources import RECORD
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters
@@ -49,15 +47,18 @@ class Study:
         """The models that have a row in Table 4, if these are the authors' dialogues."""
         return tuple(model for model in self.models if model.row) if is_published(self.items) else ()
 
-    def caption(self, title: str, models: Sequence[ScoredModel], order: str = "averaged over dialogues") -> str:
-        """The caption of a figure over history answers, or any, of `models`."""
+    def caption(self, title: str, models: Sequence[ScoredModel]) -> str:
+        """A figure's caption: whose answers are shown, by which rules, on what, how many of them unscored."""
         answers = [answer for model in models for answer in model.answers]
         shown = len({answer.dialogue_id for answer in answers})
         unscored = sum(answer.unscored for answer in answers)
-        names = list(dict.fromkeys(model.short for model in models))
-        if any(model.offline for model in models):
-            title = f"{title} Answers by the {OFFLINE_NAME}."
-        return caption(title, names, self.revision, shown, unscored, INTERVAL, order)
+        names = dict.fromkeys(model.short for model in models)
+        stand_in = f" Answers by the {OFFLINE_NAME}." if any(model.offline for model in models) else ""
+        return (
+            f"{title}{stand_in} Models: {', '.join(names)}. Scored by rules on parsed code, mean share of applicable "
+            f"rules; averaged over dialogues. Data: {self.revision}; n = {shown} dialogues, {unscored} unscored "
+            f"answers. Interval: {INTERVAL}."
+        )
 
 
 def open_study(parameters: RunParameters) -> Study:

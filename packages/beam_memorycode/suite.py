@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from beam_memorycode.loading import load_dialogues
+from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.notebook_runs import ask_shown, estimate_shown
 from beam_memorycode.running import PART
 from beamlib.errors import UserError

@@ -23,35 +23,13 @@ ALWAYS = frozenset({"mentor", "mentee", "company", "day", "person", "place", "pr
 
 _ON_TOPIC = ALWAYS | {"about", "aspect", "other", "step"}
 _POOLS = {
-    "mentor": [
-        "greet_first",
-        "greet",
-        "open",
-        "again",
-        "aspect",
-        "step",
-        "why",
-        "code",
-        "code_more",
-        "code_reason",
-        "close",
-    ],
-    "mentee": ["hello_first", "hello", "ack", "ack_step", "ack_why", "ack_code", "ack_order", "bye"],
-    "state": [
-        "start",
-        "end",
-        "include",
-        "digit",
-        "case",
-        "annotation",
-        "statement",
-        "docstring",
-        "comment",
-        "import",
-        "decorator",
-    ],
-    "frame": ["add", "update", "order", "order_update"],
-}
+    "mentor": ("greet_first", "greet", "open", "again", "aspect", "step", "why", "code", "code_more",
+        "code_reason", "close"),
+    "mentee": ("hello_first", "hello", "ack", "ack_step", "ack_why", "ack_code", "ack_order", "bye"),
+    "state": ("start", "end", "include", "digit", "case", "annotation", "statement", "docstring", "comment",
+        "import", "decorator"),
+    "frame": ("add", "update", "order", "order_update"),
+}  # fmt: skip
 _SLOT = re.compile(r"\{(\w+)\}")
 
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]

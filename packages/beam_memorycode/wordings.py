@@ -1,7 +1,7 @@
 """The forms that coding instructions are worded in, and what a conversation has to contain to have stated one.
 
 This is about texts alone: what a mentor says and whether a reply to the prompt for a conversation says it. How code is
-checked is `gold`'s, and nothing of it is needed here.
+checked is `rule_gold`'s, and nothing of it is needed here.
 """
 
 from __future__ import annotations

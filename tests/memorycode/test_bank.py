@@ -13,7 +13,7 @@ import pytest
 
 from beam_memorycode import talk
 from beam_memorycode.bank import UPDATABLE, instructions, topics_json
-from beam_memorycode.gold import KINDS
+from beam_memorycode.rule_gold import KINDS
 from beam_memorycode.wordings import Wording, foreign, take_apart
 from beamlib.errors import UserError
 

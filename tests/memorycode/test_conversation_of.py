@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_memorycode.conversation import conversation_of
+from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
-from beam_memorycode.loading import load_dialogues
 from beam_offline import OfflineModel
 from beamlib.data.model import Conversation
 from beamlib.errors import UserError

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from beam_claims.engine import STATUSES, ClaimResult, markdown
-from beam_claims.values import rounded
-from beam_memorycode.claims import audit_memorycode, declared, on_outputs
-from beam_memorycode.claims.on_evidence import Evidence
-from beam_memorycode.loading import LoadedDialogue, load_dialogues
+from beam_claims.engine import ClaimResult, markdown
+from beam_claims.values import STATUSES
+from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.outputs import find_outputs
-from beam_memorycode.published import Published, table
+from beam_memorycode.paper_claims import MEMORYCODE, audit_memorycode, on_outputs
+from beam_memorycode.paper_claims.on_evidence import Evidence
+from beam_memorycode.printed_tables import Cell, Published, table
 from beam_memorycode.rules import RuleVerdict
 from beam_memorycode.scored import score_model
 from beamlib.errors import UserError
@@ -47,12 +46,12 @@ def moved(before: dict[str, ClaimResult], tables: dict[str, pd.DataFrame]) -> di
 
 
 def named(text: str) -> str:
-    (found,) = [claim["id"] for claim in declared() if claim["claim"].startswith(text)]
+    (found,) = [claim["id"] for claim in MEMORYCODE.declared() if claim["claim"].startswith(text)]
     return str(found)
 
 
 def test_every_claim_is_there_once() -> None:
-    claims = declared()
+    claims = MEMORYCODE.declared()
     assert [claim["id"] for claim in claims] == [f"mc-{number:03}" for number in range(1, len(claims) + 1)]
     assert len({(claim["claim"], claim["printed"]) for claim in claims}) == len(claims)
     assert {claim["basis"] for claim in claims} == {*PRINTED, "templates", "outputs", "none"}
@@ -60,7 +59,7 @@ def test_every_claim_is_there_once() -> None:
 
 
 def test_printed_tables_decide_without_data(alone: dict[str, ClaimResult]) -> None:
-    for claim in declared():
+    for claim in MEMORYCODE.declared():
         result = alone[claim["id"]]
         if claim["basis"] in PRINTED:
             assert result.status == claim["status"], claim["id"]
@@ -99,7 +98,7 @@ def test_another_value_moves_the_claims_that_rest_on_it(alone: dict[str, ClaimRe
 
 def test_dialogues_decide_their_claims(items: list[LoadedDialogue], alone: dict[str, ClaimResult]) -> None:
     found = {result.id: result for result in audit_memorycode(items)}
-    for claim in declared():
+    for claim in MEMORYCODE.declared():
         expected = "cannot be checked" if claim["basis"] == "outputs" else claim["status"]
         assert found[claim["id"]].status == expected, claim["id"]
     recomputed = {
@@ -133,9 +132,8 @@ def evidence_of_six(items: list[LoadedDialogue], memorycode_data: Path) -> Evide
         assert cell.mean is not None
         assert cell.stderr is not None
         row = (frame["model"] == "GPT-4o") & (frame["setup"] == column)
-        frame.loc[row, ["mean", "stderr"]] = [
-            str(rounded(Decimal(repr(cell.mean)), 1)), str(rounded(Decimal(repr(cell.stderr)), 2)),
-        ]  # fmt: skip
+        printed = Cell.of(cell.mean, cell.stderr)
+        frame.loc[row, ["mean", "stderr"]] = [str(printed.mean), str(printed.stderr)]
     return Evidence(Published({"table4": frame}), tuple(six), (model,))
 
 

@@ -15,18 +15,17 @@ import pytest
 from beam_memorycode import bounded_files as reading
 from beam_memorycode import outputs as outputs_module
 from beam_memorycode.averages import ORDERS, summarise
-from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
-from beam_memorycode.gold import DialogueRules, Rule
-from beam_memorycode.loading import (
+from beam_memorycode.dialogue_files import (
     LoadedDialogue,
-    load_dialogue,
     load_dialogues,
     write_dialogue,
 )
+from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_memorycode.ordering import RunOptions, run_setups
 from beam_memorycode.outputs import Outputs, find_outputs, outputs_in, read_outputs, write_outputs
+from beam_memorycode.rule_gold import DialogueRules, Rule
+from beam_memorycode.rule_scoring import RELEASED, VARIANTS, score_outputs
 from beam_memorycode.rules import RuleVerdict
-from beam_memorycode.scoring import RELEASED, VARIANTS, score_outputs
 from beam_memorycode.tally import tally, tally_text
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
@@ -80,7 +79,6 @@ def folder(tmp_path):
 def test_what_is_written_is_read_back(folder):
     item = one_dialogue()
     assert load_dialogues(folder) == [item] == load_dialogues(folder / "dataset")
-    assert load_dialogue(folder / "dataset" / "dialogue_5.json") == item
     assert find_outputs(folder) == {"model": folder / "outputs" / "model"}
     assert read_outputs(folder / "outputs" / "model", [item.dialogue]) == {5: OUTPUTS}
 
@@ -130,7 +128,7 @@ def test_variants_count_as_their_names_say():
     assert scores["absent counts 0"] == [1, 0, 0] and scores["absent counts 1"] == [1, 1, 0]
     assert scores["unparsed left out"] == [1, None, None]
     half = score_outputs([one_dialogue()], {5: Outputs(5, history=("def z_a(): pass", None, None))})[0]
-    assert half.score == 0.5
+    assert half.score_by(RELEASED) == 0.5
     assert [half.score_by(v) for v in VARIANTS if v.all_at_once] == [0]
 
 
@@ -252,7 +250,7 @@ def test_a_setup_without_any_answer_was_not_run(folder, empty):
 
 def test_nulls_in_a_dialogue_are_fields_left_out(folder):
     path = folder / "dataset" / "dialogue_5.json"
-    before = load_dialogue(path)
+    before = load_dialogues(folder)
 
     def change(value):
         for name in ("type", "topic", "session_regex", "session_eval_query", "history_regex", "history_eval_query"):
@@ -262,7 +260,7 @@ def test_nulls_in_a_dialogue_are_fields_left_out(folder):
         value["context"]["mentor_persona"] = None
 
     rewritten(path, change)
-    assert load_dialogue(path) == before
+    assert load_dialogues(folder) == before
 
 
 @pytest.mark.parametrize("name", ["dataset/dialogue_05.json", "outputs/model/output_05.json"])

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 from matplotlib.container import BarContainer
 
-from beam_memorycode import figures
+from beam_memorycode import memorycode_figures as figures
+from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_memorycode.frames import (
     count_frame,
@@ -24,14 +25,13 @@ from beam_memorycode.frames import (
     setup_frame,
     verdict_frame,
 )
-from beam_memorycode.gold import DialogueRules, Rule
-from beam_memorycode.loading import LoadedDialogue, load_dialogues
+from beam_memorycode.memorycode_tables import order_table, own_table, table4, variant_table
 from beam_memorycode.outputs import Outputs, find_outputs
-from beam_memorycode.published import ROWS, Published, row_of, table
+from beam_memorycode.printed_tables import ROWS, Published, row_of, table
+from beam_memorycode.rule_gold import DialogueRules, Rule
+from beam_memorycode.rule_scoring import VARIANTS, Scorer, score_outputs
 from beam_memorycode.scored import ScoredModel, is_published, score_model, sort_models
-from beam_memorycode.scoring import VARIANTS, Scorer, score_outputs
 from beam_memorycode.study import GENERATED_COUNTS, Study, series_of, subject_of
-from beam_memorycode.tables import order_table, own_table, table4, variant_table
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.figures import save_figure

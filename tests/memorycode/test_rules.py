@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_memorycode import scoring
-from beam_memorycode.gold import KINDS, Rule
+from beam_memorycode import rule_scoring
 from beam_memorycode.objects import Looking, objects
 from beam_memorycode.parsing import (
     MOST_CHARACTERS,
@@ -24,8 +23,9 @@ from beam_memorycode.parsing import (
     parse,
     python_blocks,
 )
+from beam_memorycode.rule_gold import KINDS, Rule
+from beam_memorycode.rule_scoring import Scorer
 from beam_memorycode.rules import RuleVerdict, matcher, verdict
-from beam_memorycode.scoring import Scorer
 from beamlib.errors import UserError
 
 PASS, FAIL, ABSENT = RuleVerdict.PASS, RuleVerdict.FAIL, RuleVerdict.ABSENT
@@ -330,7 +330,7 @@ def test_code_just_within_the_bound_on_length_is_looked_at():
 
 
 def test_what_is_kept_of_answers_is_bounded_and_changes_no_verdict(monkeypatch):
-    monkeypatch.setattr(scoring, "MOST_KEPT", 100)
+    monkeypatch.setattr(rule_scoring, "MOST_KEPT", 100)
     scorer = Scorer()
     answers = [f"x_{number} = 1" for number in range(10, 40)]  # eight characters each
     first = [scorer.verdicts(answer, RULES) for answer in answers]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
-from beam_memorycode.loading import LoadedDialogue, load_dialogues
 from beam_memorycode.setups import (
     MEMORIES,
     PUBLISHED,
@@ -156,7 +156,7 @@ def test_retrieval_takes_as_many_sessions_as_have_instructions_in_order_of_time(
     one = Dialogue(3, PEOPLE, tuple(
         session(*([("v", 1, 0, "heap")] if place < 2 else []), text=text) for place, text in enumerate(talk)
     ), ("heap",))  # fmt: skip
-    assert best_sessions("heap", one, "bm25") == [1, 3]
+    assert best_sessions(["heap"], one, "bm25") == [[1, 3]]
     ((_, text),) = shown(one, "retrieval")
     assert f"## Session 0\n\n{talk[1]}\n\n## Session 1\n\n{talk[3]}\n" in text
     assert not [other for other in (talk[0], talk[2]) if other in text]
@@ -166,9 +166,9 @@ def test_retrieval_follows_the_query_and_the_retriever_named() -> None:
     one = Dialogue(
         3, PEOPLE, (session(("v", 1, 0, "heap"), text="Ruth: heap"), session(text="Ruth: graph")), ("heap", "graph")
     )
-    assert [best_sessions(query, one, "bm25") for query in one.queries] == [[0], [1]]
+    assert best_sessions(one.queries, one, "bm25") == [[0], [1]]
     with pytest.raises(UserError, match="retriever is 'psychic'"):
-        best_sessions("heap", one, "psychic")
+        best_sessions(["heap"], one, "psychic")
 
 
 def test_a_dialogue_whose_sessions_all_have_instructions_is_shown_whole() -> None:

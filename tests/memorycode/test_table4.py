@@ -14,13 +14,12 @@ from dataclasses import replace
 import pytest
 
 from beam_memorycode.averages import COLUMNS, dialogue_scores, summarise
-from beam_memorycode.claims import audit_memorycode, declared
-from beam_memorycode.gold import Rule
-from beam_memorycode.loading import load_dialogues
+from beam_memorycode.dialogue_files import PUBLISHED_REVISION, data_revision, load_dialogues
 from beam_memorycode.outputs import find_outputs, read_outputs
+from beam_memorycode.paper_claims import MEMORYCODE, audit_memorycode
+from beam_memorycode.rule_gold import Rule
+from beam_memorycode.rule_scoring import VARIANTS, Scorer, score_outputs
 from beam_memorycode.scored import score_folder
-from beam_memorycode.scoring import VARIANTS, Scorer, score_outputs
-from beam_memorycode.tally import PUBLISHED_REVISION, data_revision
 
 PUBLISHED = {"gpt-4o": "GPT-4o", "llama-3.1-8b-instruct": "Llama 3.1 8B"}
 EXPECTED_COLUMNS = {"short_history": "history_short", "long_history": "history_long"}
@@ -123,7 +122,7 @@ def test_variants_move_the_means_as_measured(model, scored, dialogues):
 
 def test_the_packaged_statuses_are_those_of_an_audit_with_everything_at_hand(items, models):
     results = {result.id: result.status for result in audit_memorycode(items, list(models.values()))}
-    assert results == {claim["id"]: claim["status"] for claim in declared()}
+    assert results == {claim["id"]: claim["status"] for claim in MEMORYCODE.declared()}
 
 
 def test_the_published_dialogues_are_known_by_what_is_checked_in_them(items):

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_memorycode.bank import UPDATABLE, instructions
+from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues, write_dialogue
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue, Mention
-from beam_memorycode.loading import LoadedDialogue, load_dialogue, load_dialogues, write_dialogue
 from beam_memorycode.talk import fillers, orders, people
 from beam_memorycode.templates import RECIPES, RecipeName, draw_template, recipe
 from beamlib.errors import UserError
@@ -120,7 +120,8 @@ def test_seed_recipe_and_number_each_change_the_template() -> None:
 
 def test_a_template_survives_its_file(tmp_path: Path) -> None:
     item = draw_template(12, seed=7, name="paper", sessions=15, number=1)
-    assert load_dialogue(write_dialogue(tmp_path, item)) == item
+    assert write_dialogue(tmp_path, item).name == "dialogue_12.json"
+    assert load_dialogues(tmp_path) == [item]
 
 
 @cache

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from beam_claims.engine import STATUSES, ClaimResult, audit, declared, markdown, render, totals
-from beam_claims.values import Interval, figures, verdict
+from beam_claims.engine import BEAM, ClaimResult, audit, markdown, render, totals
+from beam_claims.values import STATUSES, Interval, figures, verdict
 from beamlib.data import published
 from beamlib.errors import UserError
 
@@ -50,7 +50,7 @@ def test_every_claim_is_there_once(results: list[ClaimResult]) -> None:
 
 
 def test_status_equals_the_stored_one(results: list[ClaimResult]) -> None:
-    stored = {claim["id"]: claim["status"] for claim in declared()}
+    stored = {claim["id"]: claim["status"] for claim in BEAM.declared()}
     assert {result.id: result.status for result in results} == stored
 
 

@@ -23,11 +23,9 @@ SHOWING = ("beam_generate.dataset_tables", "beam_generate.figures")
 SUITE = "beam_memorycode"
 ASKING = tuple(f"{SUITE}.{name}" for name in ("dialogues", "setups", "conversation", "running"))
 CHECKING = (
-    *(
-        f"{SUITE}.{name}"
-        for name in ("gold", "rules", "scoring", "averages", "objects", "parsing", "loading", "outputs")
-    ),
-    *(f"{SUITE}.{name}" for name in ("output_store", "evaluating", "ordering", "templates", "generating")),
+    *(f"{SUITE}.{name}" for name in ("rule_gold", "rules", "rule_scoring", "averages", "objects", "parsing")),
+    *(f"{SUITE}.{name}" for name in ("dialogue_files", "outputs", "output_store", "evaluating", "ordering")),
+    *(f"{SUITE}.{name}" for name in ("templates", "generating")),
     *("beamlib.data.gold", "beamlib.scoring", "beamlib.report"),
 )
 
@@ -38,14 +36,14 @@ ANSWERING = (
 RULES = tuple(
     f"{SUITE}.{name}"
     for name in (
-        "gold",
+        "rule_gold",
         "rules",
-        "scoring",
+        "rule_scoring",
         "averages",
         "objects",
         "parsing",
         "tally",
-        "loading",
+        "dialogue_files",
         "templates",
         "generating",
     )
@@ -123,7 +121,7 @@ def test_nothing_that_asks_about_a_memorycode_dialogue_reaches_its_rules(repo_ro
     assert {*ANSWERING, *RULES, *CHECKING[:-3]} <= set(modules(repo_root / "packages" / SUITE))
     assert leaks(packages, ASKING, CHECKING) == []
     assert leaks(packages, ANSWERING, RULES) == []  # nor does what keeps the answers on file
-    assert leaks(packages, (f"{SUITE}.ordering",), (f"{SUITE}.gold",)), "the test would not see a leak"
+    assert leaks(packages, (f"{SUITE}.ordering",), (f"{SUITE}.rule_gold",)), "the test would not see a leak"
 
 
 PLANTED = ("house.memory",), ("house.data.gold", "house.scoring")

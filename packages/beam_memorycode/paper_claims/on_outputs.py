@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from beam_claims.values import ClaimOutcome, holds, rounded
+from beam_claims.values import ClaimOutcome, holds, rounded, unchecked
 from beam_memorycode.averages import COLUMNS, Order, mean, standard_error
-from beam_memorycode.claims.on_evidence import Evidence, unchecked
-from beam_memorycode.frames import count_frame, instruction_frame
+from beam_memorycode.frames import applied_rules, count_frame, instruction_frame
+from beam_memorycode.paper_claims.on_evidence import Evidence
+from beam_memorycode.printed_tables import Cell
+from beam_memorycode.rule_scoring import RELEASED
 from beam_memorycode.rules import RuleVerdict
 from beam_memorycode.scored import ScoredModel
-from beam_memorycode.scoring import RELEASED
 from beam_memorycode.tally import named_variant
 from beamlib.scoring.intervals import difference_interval
 
@@ -57,10 +58,10 @@ def _fits(data: Evidence, variant: str, order: Order, what: str) -> ClaimOutcome
             found, cell = summary[column], data.published.scores[row, column]
             if found.mean is None or found.stderr is None:
                 continue
-            value, error = rounded(Decimal(repr(found.mean)), 1), rounded(Decimal(repr(found.stderr)), 2)
-            met += (same := (value, error) == (cell.mean, cell.stderr))
-            if not same:
-                missed.append(f"{row} {column} {value} ±{error} for {cell.mean} ±{cell.stderr}")
+            ours = Cell.of(found.mean, found.stderr)
+            met += ours == cell
+            if ours != cell:
+                missed.append(f"{row} {column} {ours} for {cell}")
     listed = "; ".join([*missed[:_LISTED], *([f"and {len(missed) - _LISTED} more"] if len(missed) > _LISTED else [])])
     note = f"{what} {listed}.".strip() if missed else what
     return ClaimOutcome(f"{met} of {met + len(missed)} cells", holds(not missed), note)
@@ -77,9 +78,9 @@ def without_fifteen(data: Evidence, printed: str) -> ClaimOutcome:
         error = standard_error(scores)
         if error is None:
             continue
-        found = rounded(Decimal(repr(float(100 * mean(scores)))), 1), rounded(Decimal(repr(100 * error)), 2)
-        values[row] = f"{found[0]} ±{found[1]} for {cell.mean} ±{cell.stderr}"
-        fits.append(found == (cell.mean, cell.stderr))
+        ours = Cell.of(float(100 * mean(scores)), 100 * error)
+        values[row] = f"{ours} for {cell}"
+        fits.append(ours == cell)
     return ClaimOutcome(values, holds(all(fits)), "With the thirty dialogues of fifteen sessions the column comes out.")
 
 
@@ -112,7 +113,7 @@ def converges(data: Evidence, printed: str) -> ClaimOutcome:
     """Scores at 100 sessions, each of which has to round to the printed share."""
     ends = _ends(data)
     target = Decimal(printed.removeprefix("around "))
-    same = {row: rounded(Decimal(repr(found)), 1) == target for row, found in ends.items()}
+    same = {row: rounded(found, 1) == target for row, found in ends.items()}
     note = f"Not rounding to {target}: {', '.join(row for row, fits in same.items() if not fits) or 'none'}."
     return ClaimOutcome({row: round(found, 3) for row, found in ends.items()}, holds(all(same.values())), note)
 
@@ -146,13 +147,13 @@ def spread(data: Evidence, printed: str) -> ClaimOutcome:
 
 def rank_stable(data: Evidence, printed: str, model: str) -> ClaimOutcome:
     """Within dialogues, updated instructions are followed as often as those that never were."""
-    applicable, reason = _applicable(data, model)
-    if applicable is None:
-        return unchecked(reason)
+    applicable = _applicable(data, model)
+    if isinstance(applicable, ClaimOutcome):
+        return applicable
     ever = set(applicable.loc[applicable["rank"] > 0, "instruction"])
     found = {}
     for name, rows in (("all", applicable), ("updatable only", applicable[applicable["instruction"].isin(ever)])):
-        parts = rows.assign(updated=rows["rank"] > 0).groupby(["dialogue", "updated"])["held"].mean().unstack().dropna()
+        parts = _paired(rows.assign(updated=rows["rank"] > 0), "updated")
         gaps = parts[True] - parts[False]
         ends = difference_interval(gaps.to_numpy(dtype=np.float64))
         found[name] = [round(float(value), 3) for value in (gaps.mean(), *ends)]
@@ -163,18 +164,11 @@ def rank_stable(data: Evidence, printed: str, model: str) -> ClaimOutcome:
 
 def unfamiliar_lower(data: Evidence, printed: str, model: str) -> ClaimOutcome:
     """Within dialogues, digits in names are followed less often than docstrings and annotations."""
-    applicable, reason = _applicable(data, model)
-    if applicable is None:
-        return unchecked(reason)
+    applicable = _applicable(data, model)
+    if isinstance(applicable, ClaimOutcome):
+        return applicable
     digit, familiar = applicable["form"] == "final digit", applicable["kind"].isin(_FAMILIAR)
-    parts = (
-        applicable[digit | familiar]
-        .assign(digit=digit)
-        .groupby(["dialogue", "digit"])["held"]
-        .mean()
-        .unstack()
-        .dropna()
-    )
+    parts = _paired(applicable[digit | familiar].assign(digit=digit), "digit")
     gaps = parts[True] - parts[False]
     _, high = difference_interval(gaps.to_numpy(dtype=np.float64))
     means = instruction_frame(applicable, updated=False).set_index("label")["mean"]
@@ -189,23 +183,25 @@ def unfamiliar_lower(data: Evidence, printed: str, model: str) -> ClaimOutcome:
 
 def instructions_vary(data: Evidence, printed: str, model: str) -> ClaimOutcome:
     """The intervals of the best and the worst followed instruction do not meet."""
-    applicable, reason = _applicable(data, model)
-    if applicable is None:
-        return unchecked(reason)
+    applicable = _applicable(data, model)
+    if isinstance(applicable, ClaimOutcome):
+        return applicable
     frame = instruction_frame(applicable, updated=False).dropna()
     best, worst = frame.iloc[0], frame.iloc[-1]
     recomputed = {row["label"]: round(float(row["mean"]), 3) for row in (best, worst)}
     return ClaimOutcome(recomputed, holds(bool(best["low"] > worst["high"])), f"Of {len(frame)} instructions.")
 
 
-def _applicable(data: Evidence, row: str) -> tuple[pd.DataFrame | None, str]:
-    """The verdicts on a model's history answers whose objects are there, or why there are none."""
+def _applicable(data: Evidence, row: str) -> pd.DataFrame | ClaimOutcome:
+    """The verdicts on a model's history answers whose objects are there, or that its outputs are not at hand."""
     if row not in data.known:
-        return None, f"the outputs of {row} are not at hand."
-    verdicts = data.verdicts[row]
-    return verdicts[verdicts["verdict"] != RuleVerdict.ABSENT.value].assign(
-        held=verdicts["verdict"] == RuleVerdict.PASS.value
-    ), ""
+        return unchecked(f"the outputs of {row} are not at hand.")
+    return applied_rules(data.verdicts[row])
+
+
+def _paired(rows: pd.DataFrame, by: str) -> pd.DataFrame:
+    """The share of rules that hold in each dialogue, where `by` is false and where it is true: dialogues with both."""
+    return rows.groupby(["dialogue", by])["held"].mean().unstack().dropna()
 
 
 def _long(model: ScoredModel, number: int) -> bool:

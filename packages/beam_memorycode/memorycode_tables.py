@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from beam_claims.values import rounded
 from beam_memorycode.averages import COLUMNS, ORDERS, Order, Summary
-from beam_memorycode.published import COLUMN_LABELS, Cell, Published
+from beam_memorycode.printed_tables import COLUMN_LABELS, Cell, Published
+from beam_memorycode.rule_scoring import VARIANTS, Variant
 from beam_memorycode.scored import ScoredModel
-from beam_memorycode.scoring import VARIANTS, Variant
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.table import Block, BlockTable
 from beamlib.report.tables import NOTHING
@@ -38,7 +37,7 @@ def table4(models: Sequence[ScoredModel], revision: str, published: Published | 
     blocks: list[Block] = []
     for row in printed.models:
         cells = [printed.scores[row, column] for column in COLUMNS]
-        rows = [("published", tuple(f"{cell.mean} ±{cell.stderr}" for cell in cells))]
+        rows = [("published", tuple(map(str, cells)))]
         if row in known:
             found = [known[row].summary[column] for column in COLUMNS]
             rows.append(("recomputed", tuple(map(_cell, found))))
@@ -124,8 +123,8 @@ def _counts(summary: Summary) -> str:
 def _difference(found: Summary, printed: Cell) -> str:
     if found.mean is None or found.stderr is None:
         return NOTHING
-    parts = ((found.mean, printed.mean, 1), (found.stderr, printed.stderr, 2))
-    return ", ".join(_signed(rounded(Decimal(repr(value)), places) - target) for value, target, places in parts)
+    ours = Cell.of(found.mean, found.stderr)
+    return f"{_signed(ours.mean - printed.mean)}, {_signed(ours.stderr - printed.stderr)}"
 
 
 def _signed(value: Decimal) -> str:

@@ -7,8 +7,6 @@ value axis: a model, or the stand-in.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -78,11 +76,3 @@ def instruction_figure(frame: pd.DataFrame, answered_by: str = "") -> Figure:
 def _axis(answered_by: str) -> str:
     """The label of the value axis, with a line on who answered where figures need one."""
     return f"{SCORE}\n{answered_by}" if answered_by else SCORE
-
-
-def caption(title: str, models: Sequence[str], revision: str, n: int, unscored: int, interval: str, order: str) -> str:
-    """A figure's caption: what is shown, by which rules, on what, with how many dialogues and unscored answers."""
-    return (
-        f"{title} Models: {', '.join(models)}. Scored by rules on parsed code, mean share of applicable rules; "
-        f"{order}. Data: {revision}; n = {n} dialogues, {unscored} unscored answers. Interval: {interval}."
-    )

@@ -6,21 +6,23 @@ from decimal import Decimal
 from itertools import product
 
 from beam_claims.values import (
+    STATUSES,
     ClaimOutcome,
     Interval,
     change,
     figures,
     holds,
     number,
+    places_of,
     rounded,
     show,
+    unchecked,
     verdict,
     worst,
 )
-from beam_memorycode.claims.on_evidence import Evidence, unchecked
+from beam_memorycode.paper_claims.on_evidence import Evidence
 
 _EARLIER = ("instruction", "session")
-_HISTORIES = ("short_history", "long_history")
 
 
 def not_checkable(data: Evidence, printed: str, reason: str) -> ClaimOutcome:
@@ -68,9 +70,8 @@ def _relative_drop(data: Evidence, model: str, before: str, after: str) -> Decim
 def at_least(data: Evidence, printed: str, setups: list[str], models: list[str]) -> ClaimOutcome:
     """The named rows (none: all) reach the printed share in the named columns, after rounding to its decimals."""
     threshold = figures(printed)[0]
-    places = -int(threshold.as_tuple().exponent)
     cells = list(product(models or data.published.models, setups))
-    below = [cell for cell in cells if rounded(data.score(*cell) / 100, places) < threshold]
+    below = [cell for cell in cells if rounded(data.score(*cell) / 100, places_of(threshold)) < threshold]
     lowest = min(cells, key=lambda cell: data.score(*cell))
     note = "; ".join(f"{model} {setup} {data.score(model, setup)}" for model, setup in below)
     return ClaimOutcome(number(data.score(*lowest) / 100, 3), holds(not below), f"Below: {note}." if note else "")
@@ -144,6 +145,7 @@ def short_share(data: Evidence, printed: str, per_count: int) -> ClaimOutcome:
     }
     shares = {name: [100 * Decimal(part) / of for part in (a, b)] for name, (a, b, of) in readings.items()}
     found = [worst([verdict(p, v) for p, v in zip(figures(printed), pair, strict=True)]) for pair in shares.values()]
-    status = min(found, key=lambda one: ("holds", "holds within rounding", "differs").index(one))
     recomputed = {name: [number(value, 1) for value in pair] for name, pair in shares.items()}
-    return ClaimOutcome(recomputed, status, f"Table 2's mean of sessions needs {below + at} short dialogues.")
+    return ClaimOutcome(
+        recomputed, min(found, key=STATUSES.index), f"Table 2's mean of sessions needs {below + at} short dialogues."
+    )

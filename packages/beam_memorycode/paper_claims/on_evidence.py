@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
+from typing import Any
 
 import pandas as pd
 
-from beam_claims.values import ClaimOutcome, Interval
+from beam_claims.values import Interval
+from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.frames import verdict_frame
-from beam_memorycode.loading import LoadedDialogue
-from beam_memorycode.published import Published
+from beam_memorycode.printed_tables import Published
 from beam_memorycode.scored import ScoredModel, is_published
 
 _HALF_A_DIGIT = Decimal("0.05")  # Table 4 is rounded to a tenth of a percent
@@ -56,14 +57,14 @@ class Evidence:
         mean = self.score(model, setup)
         return Interval(mean - _HALF_A_DIGIT, mean + _HALF_A_DIGIT)
 
-
-def evidence(
-    items: Sequence[LoadedDialogue], models: Sequence[ScoredModel], replaced: Mapping[str, pd.DataFrame] | None
-) -> Evidence:
-    """What is at hand, with `replaced` published tables in the place of their namesakes."""
-    return Evidence(Published(replaced), tuple(items), tuple(models))
-
-
-def unchecked(reason: str) -> ClaimOutcome:
-    """The outcome of a claim that nothing at hand can decide."""
-    return ClaimOutcome(None, "cannot be checked", reason)
+    def missing(self, claim: Mapping[str, Any]) -> str:
+        """Why a claim cannot be checked with what is at hand, or ""."""
+        if claim["basis"] not in ("templates", "outputs"):
+            return ""
+        if not self.items:
+            return "the authors' dialogues are not at hand."
+        if not self.authors:
+            return "the dialogues at hand are not the authors' 360."
+        if claim["basis"] == "outputs" and not self.known:
+            return "no complete outputs of a model of Table 4 are at hand."
+        return ""

@@ -11,8 +11,8 @@ from io import StringIO
 
 import pandas as pd
 
+from beam_claims.values import PublishedTables, records, rounded
 from beam_memorycode.averages import Column
-from beamlib.errors import UserError
 
 FILES = {
     "table1": "memorycode_table1_parameters.csv",
@@ -54,12 +54,8 @@ def row_of(name: str) -> str | None:
 
 
 def table(name: str) -> pd.DataFrame:
-    """A published table in long form, every cell as the string that was printed (or "")."""
-    try:
-        file = FILES[name]
-    except KeyError:
-        raise UserError(f"MemoryCode has no published table {name!r}; use one of: {', '.join(FILES)}.") from None
-    text = (files("beamlib.data.published") / file).read_text(encoding="utf-8")
+    """One of `FILES` in long form, every cell as the string that was printed (or "")."""
+    text = (files("beamlib.data.published") / FILES[name]).read_text(encoding="utf-8")
     return pd.read_csv(StringIO(text), dtype=str, keep_default_na=False)
 
 
@@ -70,32 +66,35 @@ class Cell:
     mean: Decimal
     stderr: Decimal
 
+    def __str__(self) -> str:
+        return f"{self.mean} ±{self.stderr}"
 
-class Published:
-    """The published tables, with `replaced` frames in the place of their namesakes.
+    @classmethod
+    def of(cls, mean: float, stderr: float) -> Cell:
+        """A computed mean and standard error, rounded as the table does."""
+        return cls(rounded(mean, 1), rounded(stderr, 2))
 
-    A replaced table that does not exist is a `UserError`.
-    """
+
+class Published(PublishedTables):
+    """The tables of the MemoryCode paper; `scores` has the cells of Table 4 by model and setup."""
 
     def __init__(self, replaced: Mapping[str, pd.DataFrame] | None = None) -> None:
-        if unknown := sorted(set(replaced or {}) - set(FILES)):
-            raise UserError(f"MemoryCode has no published table {unknown[0]!r}; use one of: {', '.join(FILES)}.")
-        self._frames = {name: table(name) for name in FILES} | dict(replaced or {})
-        rows = self._frames["table4"].to_dict("records")
+        super().__init__(FILES, table, replaced)
         self.scores: dict[tuple[str, str], Cell] = {
-            (row["model"], row["setup"]): Cell(Decimal(row["mean"]), Decimal(row["stderr"])) for row in rows
+            (row["model"], row["setup"]): Cell(Decimal(row["mean"]), Decimal(row["stderr"]))
+            for row in records(self["table4"])
         }
         self.models = tuple(dict.fromkeys(model for model, _ in self.scores))
 
     def values(self, parameter: str) -> list[Decimal]:
         """The values of a generation parameter of Table 1."""
-        rows = self._frames["table1"]
+        rows = self["table1"]
         found = rows.loc[rows["parameter"] == parameter, "values"]
         return [Decimal(value) for value in found.iloc[0].split("|")]
 
     def statistic(self, parameter: str, subset: str) -> tuple[Decimal, Decimal | None]:
         """Mean and standard deviation (None where none was printed) of Table 2."""
-        rows = self._frames["table2"]
+        rows = self["table2"]
         row = rows[(rows["parameter"] == parameter) & (rows["subset"] == subset)].iloc[0]
         cents = Decimal("0.01")  # the file holds 48 for what was printed as 48.00
         return Decimal(row["mean"]).quantize(cents), Decimal(row["std"]).quantize(cents) if row["std"] else None

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from beam_memorycode.gold import Rule
-from beam_memorycode.loading import LoadedDialogue
+from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.objects import AS_RELEASED, Groups, Looking, objects
 from beam_memorycode.outputs import Outputs
 from beam_memorycode.parsing import Unparsable, extract_code, parse, python_blocks
+from beam_memorycode.rule_gold import Rule
 from beam_memorycode.rules import RuleVerdict, verdict
 
 ScoredSetup = Literal["instruction", "session", "history"]
@@ -81,13 +81,11 @@ class ScoredAnswer:
     failure: str = ""
     unscored: bool = False
 
-    @property
-    def score(self) -> Fraction | None:
-        """The share of applicable rules that hold, None where none applies."""
-        return self.score_by(RELEASED)
-
     def score_by(self, variant: Variant) -> Fraction | None:
-        """The score by the counting of `variant` (its `reading` is in the verdicts)."""
+        """The share of applicable rules that hold, counted as in `variant`, whose `reading` is in the verdicts.
+
+        None where no rule applies.
+        """
         if self.unscored or (self.failure and variant.skip_unparsed):
             return None
         passed, failed = self.verdicts.count(RuleVerdict.PASS), self.verdicts.count(RuleVerdict.FAIL)

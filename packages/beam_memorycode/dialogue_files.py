@@ -7,23 +7,31 @@ A *data folder* is one of: a folder of `dialogue_<id>.json`; a folder with `data
 
 from __future__ import annotations
 
+import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
-from beam_memorycode.bounded_files import json_lines, numbered_files, read_bounded
+from beam_memorycode.bounded_files import numbered_files, numbered_rows, read_bounded
 from beam_memorycode.dialogues import Dialogue, Length, Mention, Session, Setting, Topic, TopicType
-from beam_memorycode.gold import Condition, DialogueRules, Kind, Rule
+from beam_memorycode.rule_gold import DialogueRules, Kind, Rule
 from beamlib.errors import UserError
-from beamlib.files import write_json
+from beamlib.files import to_json, write_json
 
 DATASET = "dataset"
 TEMPLATES, TEXTS = "templates.jsonl.gz", "texts.jsonl.gz"
 NOTHING = -1
 """Stands in the files where a session has no instruction, or no filler."""
+
+PUBLISHED_REVISION = "Cohere-Labs-Community/MemoryCode@1ab87e1, 360 dialogues"
+PUBLISHED_SHA256 = "5bd31288aa77b4b16496afd4b4f38f00d8da6ce074f6d644f03871993b9a254d"
+"""Of the published dialogues, by `data_revision`."""
+
+_CHECKED = ("session_regex", "session_eval_query", "history_regex", "history_eval_query")
 
 _DIALOGUE_FILE = re.compile(r"dialogue_([0-9]{1,9})\.json")
 
@@ -68,7 +76,6 @@ class _Session(_Strict):
 
 
 class _TextLine(_Strict):
-    dialogue_id: StrictInt
     texts: list[StrictStr]
 
 
@@ -93,39 +100,21 @@ def load_dialogues(folder: Path) -> list[LoadedDialogue]:
     return [_item(number, read_bounded(files[number]), str(files[number])) for number in sorted(files)]
 
 
-def load_dialogue(path: Path) -> LoadedDialogue:
-    """One dialogue of the authors' layout; its id is in the file's name."""
-    found = _DIALOGUE_FILE.fullmatch(path.name)
-    if found is None:
-        raise UserError(f"{path}: the file name is not dialogue_<id>.json; rename it.")
-    return _item(int(found[1]), read_bounded(path), str(path))
-
-
 def _load_bundle(folder: Path) -> list[LoadedDialogue]:
     texts = _texts(folder / TEXTS) if (folder / TEXTS).is_file() else {}
-    items = []
-    for place, row in enumerate(json_lines(folder / TEMPLATES), start=1):
-        where = f"{folder / TEMPLATES}: line {place}"
-        number = row.get("dialogue_id") if isinstance(row, dict) else None
-        if not isinstance(number, int) or isinstance(number, bool):
-            raise UserError(f"{where}: dialogue_id is {number!r:.40} where a whole number belongs; correct it.")
-        items.append(_item(number, row, where, texts.get(number)))
-    ids = [item.dialogue.id for item in items]
-    if len(set(ids)) < len(ids):
-        raise UserError(f"{folder / TEMPLATES}: dialogue_id {max(ids, key=ids.count)} occurs twice; remove one.")
+    rows = numbered_rows(folder / TEMPLATES)
+    items = [_item(number, row, where, texts.get(number)) for where, number, row in rows]
     return sorted(items, key=lambda item: item.dialogue.id)
 
 
 def _texts(path: Path) -> dict[int, list[str]]:
     """What is said in the sessions of a bundle's dialogues, by dialogue id."""
     texts = {}
-    for place, row in enumerate(json_lines(path), start=1):
+    for where, number, row in numbered_rows(path):
         try:
-            found = _TextLine.model_validate(row)
-        except ValidationError as error:
-            field = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the line"
-            raise UserError(f"{path}: line {place}: {field} is missing or wrong; fetch the file again.") from None
-        texts[found.dialogue_id] = found.texts
+            texts[number] = _TextLine.model_validate(row).texts
+        except ValidationError:
+            raise UserError(f"{where}: texts is missing or wrong; fetch the file again.") from None
     return texts
 
 
@@ -149,8 +138,8 @@ def _item(number: int, value: Any, where: str, texts: list[str] | None = None) -
         )
     context = Setting(**file.context.model_dump())
     dialogue = Dialogue(number, context, tuple(sessions), tuple(last.history_eval_query))
-    rules = tuple(tuple(_rule(rule) for rule in session.session_regex) for session in file.sessions)
-    return LoadedDialogue(dialogue, DialogueRules(number, rules, tuple(_rule(rule) for rule in last.history_regex)))
+    rules = tuple(tuple(Rule(*rule) for rule in session.session_regex) for session in file.sessions)
+    return LoadedDialogue(dialogue, DialogueRules(number, rules, tuple(Rule(*rule) for rule in last.history_regex)))
 
 
 def _session(
@@ -196,10 +185,6 @@ def _filler(file: _File, place: int) -> int | None:
     return None if filler == NOTHING else filler
 
 
-def _rule(rule: tuple[Kind, Condition]) -> Rule:
-    return Rule(*rule)
-
-
 def dialogue_json(item: LoadedDialogue) -> dict[str, Any]:
     """A dialogue as the authors' files hold it; the `history_*` fields are filled in the last session alone."""
     dialogue, rules = item.dialogue, item.rules
@@ -216,9 +201,8 @@ def dialogue_json(item: LoadedDialogue) -> dict[str, Any]:
             "session_length": session.length,
         }
         sessions.append(row if session.text is None else {**row, "text": session.text})
-    context = dialogue.context
     return {
-        "context": {name: getattr(context, name) for name in _Context.model_fields},
+        "context": asdict(dialogue.context),
         "instructions": [
             [[one.instruction, one.value] for one in session.mentions] or [NOTHING] for session in dialogue.sessions
         ],
@@ -230,3 +214,18 @@ def dialogue_json(item: LoadedDialogue) -> dict[str, Any]:
 def write_dialogue(folder: Path, item: LoadedDialogue) -> Path:
     """Write `<folder>/dataset/dialogue_<id>.json`, atomically."""
     return write_json(folder / DATASET / f"{item.dialogue.name}.json", dialogue_json(item))
+
+
+def data_revision(items: Sequence[LoadedDialogue]) -> str:
+    """What the dialogues are: the published set by its commit, any other by a hash of its queries and rules.
+
+    What is said in them does not count, so that a bundle without texts and the authors' repository are the same.
+    """
+    digest = hashlib.sha256()
+    for item in items:
+        value = dialogue_json(item)
+        sessions = [{name: one[name] for name in _CHECKED} for one in value["sessions"]]
+        text = to_json([item.dialogue.id, value["instructions"], sessions])
+        digest.update(text.encode("utf-8", "surrogatepass"))  # JSON can hold what is no text
+    found = digest.hexdigest()
+    return PUBLISHED_REVISION if found == PUBLISHED_SHA256 else f"sha256 {found[:16]}, {len(items)} dialogues"
