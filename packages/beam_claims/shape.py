@@ -16,7 +16,7 @@ from beam_claims.values import (
     ClaimOutcome,
     Status,
     Tables,
-    counted,
+    count_outcome,
     figures,
     holds,
     mean,
@@ -50,37 +50,37 @@ def plan_ratios(tables: Tables, printed: str, reason: str) -> ClaimOutcome:
 def distinct(tables: Tables, printed: str, table: str, column: str) -> ClaimOutcome:
     """Number of distinct entries of a column, the Average label left out."""
     count = len(set(tables[table][column]) - {published.AVERAGE})
-    return counted(printed, count, f"Distinct entries of column {column}.")
+    return count_outcome(printed, count, f"Distinct entries of column {column}.")
 
 
 def questions(tables: Tables, printed: str, factors: list[int]) -> ClaimOutcome:
     """Abilities of Table 1 times the stated counts (questions per ability, conversations)."""
-    return counted(printed, len(tables.scores("table1").abilities) * math.prod(factors))
+    return count_outcome(printed, len(tables.scores("table1").abilities) * math.prod(factors))
 
 
 def total(tables: Tables, printed: str, terms: list[int]) -> ClaimOutcome:
     """Sum of stated counts."""
-    return counted(printed, sum(terms))
+    return count_outcome(printed, sum(terms))
 
 
 def abilities_except(tables: Tables, printed: str, excepted: int) -> ClaimOutcome:
     """Abilities of Table 1 less a stated number of them."""
-    return counted(printed, len(tables.scores("table1").abilities) - excepted)
+    return count_outcome(printed, len(tables.scores("table1").abilities) - excepted)
 
 
 def choices(tables: Tables, printed: str, size: int, chosen: int) -> ClaimOutcome:
     """Number of ways to choose `chosen` of `size`."""
-    return counted(printed, math.comb(size, chosen))
+    return count_outcome(printed, math.comb(size, chosen))
 
 
 def count_named(tables: Tables, printed: str, named: list[str]) -> ClaimOutcome:
     """Number of things that the text names."""
-    return counted(printed, len(named), f"Named: {', '.join(named)}.")
+    return count_outcome(printed, len(named), f"Named: {', '.join(named)}.")
 
 
 def day_differences(tables: Tables, printed: str, spans: list[list[str]]) -> ClaimOutcome:
     """Days between pairs of ISO dates."""
-    return counted(printed, [(date.fromisoformat(end) - date.fromisoformat(start)).days for start, end in spans])
+    return count_outcome(printed, [(date.fromisoformat(end) - date.fromisoformat(start)).days for start, end in spans])
 
 
 def tokens(label: str) -> int:

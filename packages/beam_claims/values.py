@@ -136,7 +136,7 @@ def unchecked(reason: str) -> ClaimOutcome:
     return ClaimOutcome(None, "cannot be checked", reason)
 
 
-def counted(printed: str, found: Any, note: str = "") -> ClaimOutcome:
+def count_outcome(printed: str, found: Any, note: str = "") -> ClaimOutcome:
     """The outcome of a count, or of a list of counts: it holds when the printed figures are those."""
     return ClaimOutcome(found, holds(figures(printed) == (found if isinstance(found, list) else [found])), note)
 

@@ -29,7 +29,7 @@ NOTHING = -1
 
 PUBLISHED_REVISION = "Cohere-Labs-Community/MemoryCode@1ab87e1, 360 dialogues"
 PUBLISHED_SHA256 = "5bd31288aa77b4b16496afd4b4f38f00d8da6ce074f6d644f03871993b9a254d"
-"""Of the published dialogues, by `data_revision`."""
+"""Of the published dialogues, by `dialogues_revision`."""
 
 _CHECKED = ("session_regex", "session_eval_query", "history_regex", "history_eval_query")
 
@@ -216,7 +216,7 @@ def write_dialogue(folder: Path, item: LoadedDialogue) -> Path:
     return write_json(folder / DATASET / f"{item.dialogue.name}.json", dialogue_json(item))
 
 
-def data_revision(items: Sequence[LoadedDialogue]) -> str:
+def dialogues_revision(items: Sequence[LoadedDialogue]) -> str:
     """What the dialogues are: the published set by its commit, any other by a hash of its queries and rules.
 
     What is said in them does not count, so that a bundle without texts and the authors' repository are the same.

@@ -12,7 +12,7 @@ from typing import get_args
 from tqdm import tqdm
 
 from beam_memorycode.averages import Column, Order, Summary, dialogue_scores, summarise
-from beam_memorycode.dialogue_files import PUBLISHED_REVISION, LoadedDialogue, data_revision
+from beam_memorycode.dialogue_files import PUBLISHED_REVISION, LoadedDialogue, dialogues_revision
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.outputs import Outputs, find_outputs, read_outputs
 from beam_memorycode.printed_tables import ROWS, row_of
@@ -32,7 +32,7 @@ from beamlib.llm.model import OFFLINE_NAME
 
 def is_published(items: Sequence[LoadedDialogue]) -> bool:
     """Whether these are the 360 dialogues that the authors published: only they can bear out what the paper says."""
-    return data_revision(items) == PUBLISHED_REVISION
+    return dialogues_revision(items) == PUBLISHED_REVISION
 
 
 @dataclass(frozen=True, eq=False)

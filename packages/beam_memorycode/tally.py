@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from beam_memorycode.averages import COLUMNS, ORDERS, Column, Order, Summary
-from beam_memorycode.dialogue_files import data_revision, load_dialogues
+from beam_memorycode.dialogue_files import dialogues_revision, load_dialogues
 from beam_memorycode.output_store import MANIFEST
 from beam_memorycode.rule_scoring import RELEASED, VARIANTS, Variant
 from beam_memorycode.scored import score_model
@@ -57,7 +57,7 @@ def tally(dialogues: Path, outputs: Path, order: str = ORDERS[0], variant: str =
     notes = [f"Answers: {OFFLINE_NAME}."] if _by_stand_in(outputs) else []
     notes += [f"{missing} of {len(items)} dialogues have no outputs and are not counted in n."] if missing else []
     columns = model.summarised(averaging, chosen)
-    return ScoreTally(columns, averaging, chosen, data_revision(items), tuple(notes))
+    return ScoreTally(columns, averaging, chosen, dialogues_revision(items), tuple(notes))
 
 
 def _by_stand_in(outputs: Path) -> bool:

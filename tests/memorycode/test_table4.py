@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from beam_memorycode.averages import COLUMNS, dialogue_scores, summarise
-from beam_memorycode.dialogue_files import PUBLISHED_REVISION, data_revision, load_dialogues
+from beam_memorycode.dialogue_files import PUBLISHED_REVISION, dialogues_revision, load_dialogues
 from beam_memorycode.outputs import find_outputs, read_outputs
 from beam_memorycode.paper_claims import MEMORYCODE, audit_memorycode
 from beam_memorycode.rule_gold import Rule
@@ -126,10 +126,10 @@ def test_the_packaged_statuses_are_those_of_an_audit_with_everything_at_hand(ite
 
 
 def test_the_published_dialogues_are_known_by_what_is_checked_in_them(items):
-    assert data_revision(items) == PUBLISHED_REVISION
+    assert dialogues_revision(items) == PUBLISHED_REVISION
     first = items[0]
     rules = replace(first.rules, history=(*first.rules.history[:-1], Rule("function", "^zz_.*")))
-    assert data_revision([replace(first, rules=rules), *items[1:]]) != PUBLISHED_REVISION
+    assert dialogues_revision([replace(first, rules=rules), *items[1:]]) != PUBLISHED_REVISION
 
 
 def test_other_readings_of_the_code_on_some_dialogues_move_only_what_they_are_about(memorycode_data, items):

@@ -9,7 +9,7 @@ from statistics import fmean, pstdev
 
 from scipy.stats import spearmanr
 
-from beam_claims.values import ClaimOutcome, counted, figures, holds, number, verdict, worst
+from beam_claims.values import ClaimOutcome, count_outcome, figures, holds, number, verdict, worst
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.frames import mentioned
 from beam_memorycode.paper_claims.on_evidence import Evidence
@@ -28,7 +28,7 @@ def sizes(data: Evidence, printed: str) -> ClaimOutcome:
 
 def instructions(data: Evidence, printed: str) -> ClaimOutcome:
     """Distinct instructions that are mentioned."""
-    return counted(printed, len({number for dialogue in data.dialogues for number in mentioned(dialogue)}))
+    return count_outcome(printed, len({number for dialogue in data.dialogues for number in mentioned(dialogue)}))
 
 
 def updatable(data: Evidence, printed: str) -> ClaimOutcome:
@@ -41,12 +41,12 @@ def updatable(data: Evidence, printed: str) -> ClaimOutcome:
     several = sorted(len(found) for found in values.values() if len(found) > 1)
     recomputed = [len(several), several[-1] - 1 if several else 0]
     note = f"Values of each: {', '.join(map(str, several))}; a value never returns, so one fewer update."
-    return counted(printed, recomputed, note)
+    return count_outcome(printed, recomputed, note)
 
 
 def most_updates(data: Evidence, printed: str) -> ClaimOutcome:
     """The most often that one dialogue updates one instruction."""
-    return counted(printed, max(max(mentioned(dialogue).values(), default=1) - 1 for dialogue in data.dialogues))
+    return count_outcome(printed, max(max(mentioned(dialogue).values(), default=1) - 1 for dialogue in data.dialogues))
 
 
 def updates_grow(data: Evidence, printed: str) -> ClaimOutcome:
@@ -88,7 +88,7 @@ def fillers(data: Evidence, printed: str) -> ClaimOutcome:
     used = {session.filler for dialogue in data.dialogues for session in dialogue.sessions} - {None}
     topics = sum(1 for filler in used if filler is not None and filler < _FIRST_INSTRUCTION_FILLER)
     recomputed = [len(used), topics, len(used) - topics]
-    return counted(printed, recomputed)
+    return count_outcome(printed, recomputed)
 
 
 def filler_updates(data: Evidence, printed: str) -> ClaimOutcome:
@@ -106,7 +106,7 @@ def personas(data: Evidence, printed: str) -> ClaimOutcome:
     """Distinct personas of mentors and of mentees."""
     contexts = [dialogue.context for dialogue in data.dialogues]
     recomputed = [len({one.mentor_persona for one in contexts}), len({one.mentee_persona for one in contexts})]
-    return counted(printed, recomputed, "The two counts are swapped in the text.")
+    return count_outcome(printed, recomputed, "The two counts are swapped in the text.")
 
 
 def names(data: Evidence, printed: str) -> ClaimOutcome:
