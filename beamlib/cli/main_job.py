@@ -21,6 +21,7 @@ from beamlib.data.checked_json import left_out_line
 from beamlib.data.model import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
+from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import endpoints, resolved, run_subdir
 from beamlib.evaluate.costs import Estimate, count, realised
@@ -28,7 +29,6 @@ from beamlib.evaluate.estimate import estimate, save
 from beamlib.evaluate.own import check_own_memory
 from beamlib.evaluate.publish import keep_settings
 from beamlib.evaluate.run import evaluate, left_out
-from beamlib.evaluate.run_store import configuration_of_run
 from beamlib.files import read_json, temporary_folder, write_text
 from beamlib.llm.endpoints import MODELS, keys_kept_out, load_models, parse_models
 from beamlib.llm.model import OFFLINE_NAME

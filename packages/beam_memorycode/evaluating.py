@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from tqdm import tqdm
 
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.output_store import OutputFolder, RunManifest
+from beam_memorycode.output_store import Arm, OutputFolder, RunManifest, answered, arm_of_setup, dialogue_hash
 from beam_memorycode.running import PART, SHARED_STORE, run_dialogue, run_shared, work_through
-from beam_memorycode.setups import PUBLISHED, SHARED, Setup, possible
+from beam_memorycode.setups import SHARED, Setup, possible
 from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.costs import Estimate
 from beamlib.evaluate.dry_run import CallTally
@@ -32,13 +31,13 @@ class MissingSetups:
     """
 
     parameters: RunParameters
-    folders: Mapping[str, OutputFolder]
+    folders: Mapping[Arm, OutputFolder]
     wanted: Sequence[tuple[Dialogue, tuple[Setup, ...]]]
     left_out: Mapping[Setup, tuple[int, ...]]
 
     def folder(self, setup: Setup) -> OutputFolder:
         """The folder that a setup's answers go to."""
-        return self.folders[_arm(setup)]
+        return self.folders[arm_of_setup(setup)]
 
 
 @dataclass(frozen=True)
@@ -74,16 +73,18 @@ def plan_all(
     parameters = resolved(parameters)
     left_out = {setup: tuple(one.id for one in dialogues if not possible(one, setup)) for setup in setups}
     asked = {one.id for one in dialogues}
-    anew = {(setup, number) for setup in setups for number in asked} if parameters.calls == "refresh" else set()
-    folders: dict[str, OutputFolder] = {}
+    everything = [*dialogues, *(one for one in known if one.id not in asked)]
+    data = {str(one.id): dialogue_hash(one) for one in everything}
+    folders = {arm: OutputFolder(arm, parameters, everything) for arm in dict.fromkeys(map(arm_of_setup, setups))}
+    for folder in folders.values():
+        folder.open(data, again=parameters.calls == "record")
     for setup in setups:
-        arm = _arm(setup)
-        if arm not in folders:
-            folders[arm] = OutputFolder(arm, parameters)
-            folders[arm].open([*dialogues, *(one for one in known if one.id not in asked)], anew)
-        folders[arm].left_out[setup] = left_out[setup]
+        folders[arm_of_setup(setup)].left_out[setup] = dict.fromkeys(map(str, left_out[setup]), "no texts")
+        for number in asked if parameters.calls == "refresh" else ():
+            folders[arm_of_setup(setup)].made[setup].pop(str(number), None)
     missing = [
-        (one, tuple(s for s in setups if possible(one, s) and not folders[_arm(s)].has(s, one))) for one in dialogues
+        (one, tuple(s for s in setups if possible(one, s) and str(one.id) not in folders[arm_of_setup(s)].made[s]))
+        for one in dialogues
     ]
     return MissingSetups(parameters, folders, [one for one in missing if one[1]], left_out)
 
@@ -113,21 +114,17 @@ def run_all(
         for work in work_through(plan.wanted, plan.parameters, command, quiet=quiet):
             for number, answers in work.items():
                 for setup, found in answers.items():
-                    plan.folder(setup).take(by_id[number], setup, found)
+                    plan.folder(setup).take(setup, str(number), answered(by_id[number], setup, found))
     finally:
         for folder in plan.folders.values():
             folder.write_manifest()
     written = {arm: folder.close() for arm, folder in plan.folders.items()}
     return Ran(
         plan.parameters,
-        {setup: plan.folder(setup).path for setup in setups},
-        {setup: written[_arm(setup)] for setup in setups},
+        {setup: plan.folder(setup).folder for setup in setups},
+        {setup: written[arm_of_setup(setup)] for setup in setups},
         plan.left_out,
     )
-
-
-def _arm(setup: Setup) -> Setup | Literal[""]:
-    return "" if setup in PUBLISHED else setup
 
 
 def estimate_all(

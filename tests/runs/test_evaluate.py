@@ -15,9 +15,10 @@ import pytest
 
 from beamlib.errors import UserError
 from beamlib.evaluate import run as module
-from beamlib.evaluate import run_store as manifests
+from beamlib.evaluate.arm_folder import MANIFEST, read_answers, read_judgements, read_manifest
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.run import evaluate, read_answers, read_judgements
+from beamlib.evaluate.run import evaluate
+from beamlib.evaluate.run_store import write_manifest
 from beamlib.llm.model import Completion, ModelError, Prompt
 from beamlib.params import RunParameters, load_parameters
 
@@ -126,13 +127,14 @@ def test_changed_data_and_changed_settings_are_computed_again(
 def test_answers_outlive_a_change_of_judge(parameters: RunParameters, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluate(parameters, ARMS, quiet=True)
     folder = Path(parameters.run) / "100k" / "none"
-    found = manifests.read(folder)
-    manifests.write(folder, found.model_copy(update={"judgements_key": "another judge"}))
+    found = read_manifest(folder)
+    other = found.model_copy(update={"judgements_key": "another judge"})
+    write_manifest(folder / MANIFEST, other, sealed=True)
     answers = (folder / "answers.jsonl").read_bytes()
     monkeypatch.setattr("beamlib.evaluate.run.answer_task", forbid)
     evaluate(parameters, ARMS, quiet=True)
     assert (folder / "answers.jsonl").read_bytes() == answers
-    assert manifests.read(folder) == found
+    assert read_manifest(folder) == found
 
 
 @pytest.mark.usefixtures("in_this_process")

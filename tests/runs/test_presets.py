@@ -15,13 +15,12 @@ import beamlib
 from beam_generate.of_run import config_of
 from beamlib.cli.main_job import Endpoints, Job, estimate_lines, run
 from beamlib.errors import UserError
+from beamlib.evaluate.arm_folder import configuration_of, configuration_of_run, read_manifest
 from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import endpoints, recording_command, resolved
 from beamlib.evaluate.configuration import stated, writing_configuration
 from beamlib.evaluate.estimate import estimate
 from beamlib.evaluate.run import evaluate
-from beamlib.evaluate.run_store import configuration_of, configuration_of_run
-from beamlib.evaluate.run_store import read as read_manifest
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.tables import footer
