@@ -42,6 +42,8 @@ Arm = Setup | Literal[""]
 """One of the setups that have a folder of their own, or empty for those of Table 4."""
 
 MANIFEST = "run.json"
+NO_TEXTS = "no texts"
+"""Why a setup was not asked about a dialogue."""
 
 _STAND_IN = "offline"
 _OUTPUT = re.compile(r"output_(\d{1,9})\.json")
@@ -222,7 +224,7 @@ class OutputFolder(RunStore[RunManifest, SetupAnswers]):
             setup: Vouched(
                 held.key,
                 {number: record.answers_sha256 for number, record in held.dialogues.items()},
-                dict.fromkeys(map(str, held.left_out), "no texts"),
+                dict.fromkeys(map(str, held.left_out), NO_TEXTS),
             )
             for setup, held in manifest.setups.items()
         }

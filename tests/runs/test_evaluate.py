@@ -159,13 +159,14 @@ class Broken:
 def test_a_failed_call_is_unscored_with_its_reason(parameters: RunParameters) -> None:
     from beamlib.data.loading import load
     from beamlib.data.sources import find_conversations
-    from beamlib.evaluate.answering import answer_probes, ingested
+    from beamlib.evaluate.answering import answer_arms
     from beamlib.llm.roles import ModelRoles
 
     loaded = load(find_conversations(Path(parameters.data))[0])
     arms = [Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2)]
-    for _, memory in ingested(arms, loaded.conversation, parameters, ModelRoles.of(Broken()), {}):
-        answers = answer_probes(loaded.probes, memory, Broken(), "answer")
+    found = answer_arms(arms, loaded.conversation, loaded.probes, parameters, ModelRoles.of(Broken()), {})
+    assert len(found) == 2
+    for answers in found.values():
         assert len(answers) == 20
         assert all(answer.text is None and "the endpoint is down" in str(answer.unscored) for answer in answers)
 
