@@ -21,7 +21,6 @@ from beamlib.evaluate.records import Answer
 from beamlib.evaluate.run_store import (
     ANSWER_CODE,
     MODEL_CODE,
-    OF_ANOTHER_VERSION,
     Made,
     Model,
     RunStore,
@@ -153,8 +152,9 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
         """Take out what cannot be read any more; of conversations that are not asked for, what is on file stands."""
         others = {key: why for key, why in self.left_out[ANSWERS].items() if key not in asked}
         self.left_out[ANSWERS] = {**others, **left_out}
-        for conversation in left_out:
-            self.drop(conversation)
+        for units in self.made.values():
+            for conversation in left_out:
+                units.pop(conversation, None)
 
     def open(self, data: Mapping[str, object], *, again: bool) -> None:
         """As every store does; a judgement goes with its answer."""
@@ -269,7 +269,7 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of an arm's folder."""
     path = folder / MANIFEST
     found = run_store.read_manifest(path, Manifest, sealed=True)
-    arm = checked(_Settings, found.settings, f"{path}: ", OF_ANOTHER_VERSION, within="settings.").arm
+    arm = checked(_Settings, found.settings, f"{path}: ", within="settings.").arm
     if found.arm != arm.name:
         raise UserError(
             f"{path}: field 'arm' is {found.arm!r} where its settings are those of {arm.name!r}; run again."

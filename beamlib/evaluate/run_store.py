@@ -39,13 +39,15 @@ ANSWER_CODE = (
 )
 
 
+OTHER_VERSION = "the file was not written by this version, delete the folder and run again."
+
 Value = TypeVar("Value")
 Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
 class Made(Generic[Value]):
-    """What was made of one unit: of which data, its text on file, and whether a failure in it may pass."""
+    """What was made of one unit: of which data, as a text that is hashed, and whether a failure in it may pass."""
 
     value: Value
     data: Any
@@ -134,11 +136,6 @@ class RunStore(ABC, Generic[Model, Value]):
         if time.monotonic() - self._written >= self.every:
             self.write_manifest()
 
-    def drop(self, unit: str) -> None:
-        """Forget what was made of a unit."""
-        for units in self.made.values():
-            units.pop(unit, None)
-
     def write_manifest(self) -> Model:
         """Write the manifest, after all that it vouches for."""
         manifest = self.manifest()
@@ -157,16 +154,13 @@ def read_manifest(path: Path, kind: type[Model], *, sealed: bool = False) -> Mod
     """The manifest at `path`; a `UserError` where it is of another version, or `sealed` and was changed."""
     value = read_json(path)
     said = value.pop("sha256", None) if sealed and isinstance(value, dict) else None
-    found = checked(kind, value, f"{path}: ", OF_ANOTHER_VERSION)
+    found = checked(kind, value, f"{path}: ")
     if sealed and said != sha256(to_json(value).encode("utf-8", "surrogatepass")):
         raise UserError(f"{path}: it was changed after it was written; delete the folder and run again.")
     return found
 
 
-OF_ANOTHER_VERSION = "the file was not written by this version, delete the folder and run again."
-
-
-def checked(kind: type[Model], value: object, where: str, advice: str, within: str = "") -> Model:
+def checked(kind: type[Model], value: object, where: str, advice: str = OTHER_VERSION, *, within: str = "") -> Model:
     """`value` as a `kind`; a `UserError` names the first field that is wrong, `within` what it lies in, and advises."""
     try:
         return kind.model_validate(value)

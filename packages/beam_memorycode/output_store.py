@@ -272,7 +272,7 @@ class OutputFolder(RunStore[RunManifest, SetupAnswers]):
 
     def _files(self) -> dict[str, Path]:
         names = {file: _OUTPUT.fullmatch(file.name) for file in sorted(self.folder.glob("output_*.json"))}
-        return {named[1]: file for file, named in names.items() if named}
+        return {str(int(named[1])): file for file, named in names.items() if named}
 
     def _outputs(self, number: str) -> Outputs:
         held = {_name(setup): units[number].value.texts for setup, units in self.made.items() if number in units}
