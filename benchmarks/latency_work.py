@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from beamlib.data.loading import Loaded, load
+from beamlib.data.model import Probe
 from beamlib.data.sources import Source
-from beamlib.evaluate.answering import answer_probes
+from beamlib.evaluate.answering import answers_to, ask_probes
+from beamlib.evaluate.records import Answer
 from beamlib.files import temporary_folder
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
@@ -135,7 +137,7 @@ def _beamlib(loaded: Loaded, reader: Model, memory: Model) -> tuple[dict[str, fl
     light = Light(memory, LightSettings())
     light.ingest(loaded.conversation)
     ingested = time.perf_counter()
-    answers = answer_probes(loaded.probes, light, reader, "answer")
+    answers = _answers(loaded.probes, light, reader)
     ended = time.perf_counter()
     parts = {"ingest": ingested - started, "recall and answer": ended - ingested}
     return parts, sum(answer.unscored is None for answer in answers)
@@ -153,9 +155,16 @@ def _released(loaded: Loaded, reader: Model, memory: Model) -> tuple[dict[str, f
     for probe in loaded.probes:
         for chunk in light.chunks:
             run(memory.complete(Prompt("scratchpad_filter", {"question": probe.question, "chunk": chunk.text})))
-        answered += answer_probes([probe], light, reader, "answer")[0].unscored is None
+        answered += _answers([probe], light, reader)[0].unscored is None
     ended = time.perf_counter()
     return {"ingest": ingested - started, "recall and answer": ended - ingested}, answered
+
+
+def _answers(probes: Sequence[Probe], light: Light, reader: Model) -> list[Answer]:
+    def prompt(place: int, context: str) -> Prompt:
+        return Prompt("answer", {"question": probes[place].question, "context": context}, about=probes[place].id)
+
+    return run(answers_to(ask_probes(probes, light, prompt), reader))
 
 
 async def _gather_by(lanes: int, model: Model, prompts: Sequence[Prompt]) -> None:

@@ -13,9 +13,9 @@ from IPython.display import Markdown
 from pydantic import BaseModel
 
 from beam_claims.engine import ClaimResult, markdown
+from beamlib.evaluate.arm_folder import Manifest
 from beamlib.evaluate.costs import Estimate, RealisedRow
 from beamlib.evaluate.records import Answer
-from beamlib.evaluate.run_store import Manifest
 from beamlib.params import RunParameters
 from beamlib.report.cost_table import CostTable, cost_table
 from beamlib.report.long_frame import published_long

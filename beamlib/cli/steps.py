@@ -17,13 +17,13 @@ from beamlib.cli.job import AGREED, Job, RunPlan, confirm, label, plan
 from beamlib.cli.spending import console
 from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
+from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import endpoints, resolved, run_path, run_subdir
 from beamlib.evaluate.costs import Estimate, count, realised
 from beamlib.evaluate.estimate import save
 from beamlib.evaluate.publish import keep_settings
 from beamlib.evaluate.run import evaluate, left_out
-from beamlib.evaluate.run_store import configuration_of_run
 from beamlib.files import read_json, temporary_folder
 from beamlib.llm.endpoints import keys_kept_out, load_models
 from beamlib.llm.model import OFFLINE_NAME

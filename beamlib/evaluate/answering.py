@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -165,27 +165,18 @@ def _plain_memory(arm: Arm, parameters: ResolvedParameters, evidence: Mapping[st
 
 
 def ask_probes(
-    probes: Sequence[Probe], memory: Memory | Oracle | ModelError, prompt_id: str, *, accumulate: bool = False
+    probes: Sequence[Probe], memory: Memory | Oracle | ModelError, prompt: Callable[[int, str], Prompt]
 ) -> list[Asked]:
-    """What `memory` recalls for every probe, as prompts for the reader.
-
-    `accumulate` reproduces the released long-context baseline, whose message list keeps every question from the second
-    on (M9 of the reference: 1, 1, 2, 3, ... questions in the prompt).
-    """
+    """What `memory` recalls for every probe, in the prompt made of the probe's place among them and the context."""
     if isinstance(memory, ModelError):
         reason = f"the memory could not be built: {memory.reason}"
         return [Asked(probe, failure=reason, transient=memory.transient) for probe in probes]
-    asked = []
-    for place, (probe, found) in enumerate(zip(probes, recollections(probes, memory), strict=True)):
-        if isinstance(found, ModelError):
-            asked.append(Asked(probe, failure=found.reason, transient=found.transient))
-            continue
-        context = found.context
-        if accumulate:
-            context = "\n\n".join([context, *(f"USER: {earlier.question}" for earlier in probes[1:place])])
-        prompt = Prompt(prompt_id, {"question": probe.question, "context": context}, about=probe.id)
-        asked.append(Asked(probe, found, prompt))
-    return asked
+    return [
+        Asked(probe, failure=found.reason, transient=found.transient)
+        if isinstance(found, ModelError)
+        else Asked(probe, found, prompt(place, found.context))
+        for place, (probe, found) in enumerate(zip(probes, recollections(probes, memory), strict=True))
+    ]
 
 
 def recollections(probes: Sequence[Probe], memory: Memory | Oracle) -> list[RetrievedContext | ModelError]:
@@ -252,28 +243,32 @@ def answer_arms(
     evidence: Mapping[str, tuple[int, ...]],
 ) -> dict[str, list[Answer]]:
     """The answers of every arm by its name. Memories read and recall one after the other, then all prompts go out."""
-    groups: list[Group] = []
-    for arm, memory in ingested(arms, conversation, parameters, roster, evidence):
-        whole = arm.memory == "full-context"
-        accumulate = whole and "questions_accumulate" in parameters.flags
-        asked = ask_probes(probes, memory, prompt_of(arm, parameters), accumulate=accumulate)
-        groups.append((asked, roster.reader_of(arm.memory), whole))
+    groups = [
+        (ask_arm(arm, probes, memory, parameters), roster.reader_of(arm.memory), arm.memory == "full-context")
+        for arm, memory in ingested(arms, conversation, parameters, roster, evidence)
+    ]
     names = [arm.name for arm in arms]
     return dict(zip(names, run(answer_groups(groups, parameters.counter)), strict=True))
 
 
-def prompt_of(arm: Arm, parameters: RunParameters) -> str:
-    """The reader's prompt for an arm: listing 44, or the conversation with the question at its end."""
-    if arm.memory != "full-context":
-        return "answer"
-    return "answer_full_released" if "long_context_prompt" in parameters.flags else "answer_full"
+def ask_arm(
+    arm: Arm, probes: Sequence[Probe], memory: Memory | Oracle | ModelError, parameters: RunParameters
+) -> list[Asked]:
+    """Every probe as it goes to the reader of an arm: listing 44, or the conversation with the question at its end.
 
+    `questions_accumulate` reproduces the released long-context baseline, whose message list keeps every question from
+    the second on (M9 of the reference: 1, 1, 2, 3, ... questions in the prompt).
+    """
+    whole = arm.memory == "full-context"
+    released = "answer_full_released" if "long_context_prompt" in parameters.flags else "answer_full"
 
-def answer_probes(
-    probes: Sequence[Probe], memory: Memory | Oracle | ModelError, reader: Model, prompt_id: str
-) -> list[Answer]:
-    """Ask `reader` every probe over what one `memory` recalls."""
-    return run(answers_to(ask_probes(probes, memory, prompt_id), reader))
+    def prompt(place: int, context: str) -> Prompt:
+        if whole and "questions_accumulate" in parameters.flags:
+            context = "\n\n".join([context, *(f"USER: {earlier.question}" for earlier in probes[1:place])])
+        variables = {"question": probes[place].question, "context": context}
+        return Prompt(released if whole else "answer", variables, about=probes[place].id)
+
+    return ask_probes(probes, memory, prompt)
 
 
 def answer_alone(
@@ -285,9 +280,8 @@ def answer_alone(
     reader: Model,
 ) -> Answer:
     """The answer to one of a conversation's `probes` by the very request that `answer_arms` makes for it."""
-    accumulate = arm.memory == "full-context" and "questions_accumulate" in parameters.flags
-    before = probes[: list(probes).index(probe)] if accumulate else ()
-    asked = ask_probes([*before, probe], memory, prompt_of(arm, parameters), accumulate=accumulate)
+    before = probes[: list(probes).index(probe)] if arm.memory == "full-context" else ()
+    asked = ask_arm(arm, [*before, probe], memory, parameters)
     return run(answers_to(asked[-1:], reader, counter=parameters.counter))[0]
 
 

@@ -10,11 +10,10 @@ from typing import Any
 
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.evaluate import run_store as manifests
+from beamlib.evaluate.arm_folder import RECORDS, Manifest, ensure_finished, read_manifest, recorded_parameters
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import run_path, run_subdir
 from beamlib.evaluate.run import evaluate
-from beamlib.evaluate.run_store import Manifest
 from beamlib.files import make_folder, read_json, sha256_of_file, temporary_folder, to_json, write_json, write_text
 from beamlib.llm.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beamlib.llm.endpoints import MODELS, key_variables, load_models
@@ -25,7 +24,6 @@ from beamlib.params import RunParameters, parse_parameters
 from beamlib.retrieval.transformer import HUB_NAME, OFFLINE
 
 PARAMETERS = "parameters.json"
-RECORDS = ("answers.jsonl", "judgements.jsonl", "manifest.json")
 _ELSEWHERE = {"memorycode": ""}  # of another benchmark: no answer that is published here rests on it
 _NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "authors": "", "confirm_cost": False}
 
@@ -63,8 +61,8 @@ def publish(run: Path, archive: Path) -> str:
         files = [settings, *sorted(part.glob(MODELS)), *sorted(part.glob("prompts/*.md"))]
         arms = [path.parent for path in sorted(part.glob("*/manifest.json"))]
         for arm in arms:
-            found = manifests.read(arm)
-            manifests.ensure_finished(found, str(arm))
+            found = read_manifest(arm)
+            ensure_finished(found, str(arm))
             offline |= found.reader == OFFLINE_NAME
         files += [arm / name for arm in arms for name in RECORDS]
         extra |= {path.relative_to(run).as_posix(): path for path in files}
@@ -136,9 +134,9 @@ def described(summary: ArchiveSummary) -> str:
 
 def _replayed(part: Path, replay: Path, data: Path) -> str:
     """Replay one tier of one backbone, unpacked at `part`, into the run folder `replay`, on the published calls."""
-    published = {path.parent: manifests.read(path.parent) for path in sorted(part.glob("*/manifest.json"))}
+    published = {path.parent: read_manifest(path.parent) for path in sorted(part.glob("*/manifest.json"))}
     for folder, one in published.items():
-        manifests.ensure_finished(one, str(folder))
+        ensure_finished(one, str(folder))
         if one.arm != folder.name:
             raise UserError(f"{folder}/manifest.json: field 'arm' is {one.arm!r}, not the folder's name.")
     # A memory of one's own is not in the archive.
@@ -148,7 +146,7 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
     # A method that the last run did not ask for stands as an earlier one made it, with that one's parameters.
     groups: dict[str, dict[Path, Manifest]] = {}
     for folder, one in ours.items():
-        key = to_json([manifests.recorded_parameters(one), sorted(one.conversations), one.left_out])
+        key = to_json([recorded_parameters(one), sorted(one.conversations), one.left_out])
         groups.setdefault(key, {})[folder] = one
     judged = 0
     for group in groups.values():
@@ -175,7 +173,7 @@ def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> Ru
         **kept,
         **_ELSEWHERE,
         **_NOBODY_ELSES,
-        **manifests.recorded_parameters(published),
+        **recorded_parameters(published),
         "data": str(data),
         "run": str(replay),
         "models": str(part / MODELS) if kept.get("models") else "",

@@ -9,67 +9,42 @@ computed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
 from tqdm import tqdm
 
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.loading import Loaded, readable
 from beamlib.data.model import Probe
 from beamlib.data.sources import Source, find_conversations
-from beamlib.errors import UserError
-from beamlib.evaluate import run_store as manifests
 from beamlib.evaluate.answering import AnswerTask, answer_alone, answer_task, ingested
+from beamlib.evaluate.arm_folder import (
+    ANSWERS,
+    JUDGEMENTS,
+    MANIFEST,
+    ArmFolder,
+    Manifest,
+    made,
+    read_manifest,
+    restrict,
+)
 from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, resolved, run_path
+from beamlib.evaluate.conversation_record import ConversationRecord, record_of
 from beamlib.evaluate.judging import JudgeTask, evidence_of, judge_task, to_judge
 from beamlib.evaluate.records import Answer
-from beamlib.evaluate.run_store import ConversationRecord, Manifest
-from beamlib.files import make_folder, read_jsonl, sha256, to_json, write_text
 from beamlib.llm.roles import ModelRoles
 from beamlib.params import RunParameters
 from beamlib.processes import as_they_end, process_pool
 from beamlib.scoring.records import Judgement
 
-Record = TypeVar("Record", bound=BaseModel)
-Kept = TypeVar("Kept", Answer, Judgement)
 Part = TypeVar("Part", AnswerTask, JudgeTask)
 Value = TypeVar("Value")
-
-
-@dataclass
-class ArmResults:
-    """An arm's records on file, by conversation id; `begun` is what all that is made from now on rests on."""
-
-    arm: Arm
-    folder: Path
-    begun: Manifest
-    answers: dict[str, list[Answer]] = field(default_factory=dict)
-    judgements: dict[str, list[Judgement]] = field(default_factory=dict)
-    records: dict[str, ConversationRecord] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-
-    _lines: dict[int, tuple[Sequence[BaseModel], str]] = field(default_factory=dict)
-
-    def lines(self, records: Sequence[BaseModel]) -> str:
-        """A conversation's records as they stand on file, made once: the file is written with each one that ends."""
-        if id(records) not in self._lines:
-            self._lines[id(records)] = (records, manifests.lines_of(records))
-        return self._lines[id(records)][1]
-
-    def drop(self, left_out: Mapping[str, str], asked: Sequence[str]) -> None:
-        """Take out what cannot be read any more; of conversations that are not asked for, what is on file stands."""
-        others = {key: why for key, why in self.left_out.items() if key not in asked}
-        self.left_out = {**others, **left_out}
-        for key in left_out:
-            for held in (self.answers, self.judgements, self.records):
-                held.pop(key, None)
 
 
 @dataclass(frozen=True)
@@ -97,7 +72,8 @@ class MissingWork:
 
     parameters: ResolvedParameters
     loaded: Mapping[str, Loaded]
-    results: Mapping[str, ArmResults]
+    data: Mapping[str, ConversationRecord]
+    folders: Mapping[str, ArmFolder]
     tasks: Sequence[_RunTask]
     left_out: Mapping[str, str]
 
@@ -107,18 +83,33 @@ def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     plan = plan_run(parameters, arms, quiet=quiet)
     if plan.tasks:
         _compute(plan, quiet=quiet)
-    for held in plan.results.values():
-        found, now = manifests.read(held.folder), held.begun.configuration
-        if (found.left_out, found.configuration) != (held.left_out, now):  # nothing to compute, and yet told otherwise
-            _write(held)
-    return _evaluation(plan)
+    manifests = {name: _finished(held) for name, held in plan.folders.items()}
+    return Evaluation(
+        parameters=plan.parameters,
+        arms=tuple(held.arm for held in plan.folders.values()),
+        answers={name: [a for key in plan.loaded for a in held.answers(key)] for name, held in plan.folders.items()},
+        judgements={
+            name: [j for key in plan.loaded for j in held.judgements(key)] for name, held in plan.folders.items()
+        },
+        manifests={name: restrict(found, plan.loaded, plan.left_out) for name, found in manifests.items()},
+        loaded=plan.loaded,
+    )
+
+
+def _finished(held: ArmFolder) -> Manifest:
+    """The manifest on file, written again where there was nothing to compute and it is yet told otherwise."""
+    found = read_manifest(held.folder)
+    if (found.left_out, found.configuration) == (held.left_out[ANSWERS], held.configuration):
+        return found
+    held.write()
+    return held.write_manifest()
 
 
 def left_out(parameters: RunParameters) -> dict[str, str]:
     """The conversations that the arms of a run, as far as they are on file, were made without, with the reason."""
     places = [run_path(parameters, arm.name) for arm in arms_of(parameters, experiments(parameters))]
-    there = [place for place in places if (place / "manifest.json").exists()]
-    return {key: why for place in there for key, why in manifests.read(place).left_out.items()}
+    there = [place for place in places if (place / MANIFEST).exists()]
+    return {key: why for place in there for key, why in read_manifest(place).left_out.items()}
 
 
 def plan_run(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = False) -> MissingWork:
@@ -137,96 +128,28 @@ def plan_run(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     loaded = {one.conversation.id: one for one in islice(reading, wanted)}
     if left_out and not quiet:
         print(left_out_line(left_out), file=sys.stderr)
-    results = {arm.name: _on_file(run_path(parameters, arm.name), arm, parameters) for arm in arms}
-    for held in results.values():
-        held.drop(left_out, asked=[*loaded, *left_out])
-    records = {key: record_of(value) for key, value in loaded.items()}
-    tasks = _missing([source for source in sources if source.id in loaded], records, list(results.values()), parameters)
-    return MissingWork(parameters, loaded, results, tasks, left_out)
+    data = {key: record_of(value) for key, value in loaded.items()}
+    again = parameters.calls == "record"
+    folders = {arm.name: _opened(arm, parameters, data, again=again) for arm in arms}
+    for held in folders.values():
+        held.leave_out(left_out, asked=[*loaded, *left_out])
+    tasks = [_missing(source, folders.values()) for source in sources if source.id in loaded]
+    return MissingWork(parameters, loaded, data, folders, [task for task in tasks if task], left_out)
 
 
-def record_of(loaded: Loaded) -> ConversationRecord:
-    """The hashes by which a finished conversation is recognised."""
-    questions = [
-        [probe.id, probe.question, list(gold.rubric), gold.ability, list(gold.evidence)]
-        for probe in loaded.probes
-        for gold in [loaded.gold[probe.id]]
-    ]
-    return ConversationRecord(
-        variant=loaded.conversation.variant,
-        sha256=loaded.conversation.sha256,
-        questions_sha256=sha256(to_json(questions)),
-        origin=manifests.origin(loaded.source, loaded.files),
-        files={file.name: file.state for file in loaded.files},
-    )
+def _opened(arm: Arm, parameters: ResolvedParameters, data: Mapping[str, object], *, again: bool) -> ArmFolder:
+    """The folder of `arm` with what is on file and still valid; where everything is to be called anew, nothing is."""
+    held = ArmFolder(arm, parameters)
+    if parameters.calls != "refresh":
+        held.open(data, again=again)
+    return held
 
 
-def _on_file(folder: Path, arm: Arm, parameters: ResolvedParameters) -> ArmResults:
-    """What is on file for `arm` and still valid; answers outlive a change of judge.
-
-    Records that are gone, or are not those that the manifest vouches for, count as not computed.
-    """
-    results = ArmResults(arm, folder, manifests.begun(arm, parameters))
-    if parameters.calls == "refresh" or not all(
-        (folder / name).exists() for name in ("manifest.json", "answers.jsonl")
-    ):
-        return results
-    try:
-        found = manifests.read(folder)
-    except UserError:  # written by another version: nothing in it can be trusted, so it is computed again
-        return results
-    if found.answers_key != results.begun.answers_key:
-        return results
-    results.records, results.left_out = dict(found.conversations), dict(found.left_out)
-    results.answers = _vouched(read_answers(folder), found.answers_sha256)
-    if found.judgements_key == results.begun.judgements_key and (folder / "judgements.jsonl").exists():
-        results.judgements = _vouched(read_judgements(folder), found.judgements_sha256)
-    return results
-
-
-def _vouched(records: Sequence[Kept], hashes: Mapping[str, str]) -> dict[str, list[Kept]]:
-    """The records by conversation, where they are what the manifest's `hashes` say."""
-    groups: dict[str, list[Kept]] = {key: [] for key in hashes}
-    for record in records:
-        if record.conversation_id in groups:
-            groups[record.conversation_id].append(record)
-    return {key: group for key, group in groups.items() if manifests.records_hash(group) == hashes[key]}
-
-
-def stored_judgements(folder: Path) -> list[Judgement]:
-    """The judgements of an arm's folder that its manifest vouches for; `UserError` where one is gone or changed."""
-    hashes = manifests.read(folder).judgements_sha256
-    held = _vouched(read_judgements(folder), hashes)
-    for key in hashes:
-        if key not in held:
-            raise UserError(
-                f"{folder / 'judgements.jsonl'}: the records of {key} are not those that manifest.json vouches for; "
-                "run the evaluation again, which computes them anew, or score them as they stand with --as-is."
-            )
-    return [judgement for key in sorted(held) for judgement in held[key]]
-
-
-def _missing(
-    sources: Sequence[Source],
-    records: Mapping[str, ConversationRecord],
-    results: Sequence[ArmResults],
-    parameters: RunParameters,
-) -> list[_RunTask]:
-    again = parameters.calls == "record"  # what failed for a reason that may pass is tried again
-    tasks = []
-    for source in sources:
-        for held in results:
-            other = held.records.get(source.id) != records[source.id]
-            if other or (again and any(answer.transient for answer in held.answers.get(source.id, ()))):
-                held.answers.pop(source.id, None)
-            failed = again and any(judgement.transient for judgement in held.judgements.get(source.id, ()))
-            if source.id not in held.answers or failed:
-                held.judgements.pop(source.id, None)
-        todo = [held for held in results if source.id not in held.answers or source.id not in held.judgements]
-        if todo:
-            kept = {held.arm.name: held.answers[source.id] for held in todo if source.id in held.answers}
-            tasks.append(_RunTask(source, tuple(held.arm for held in todo), kept))
-    return tasks
+def _missing(source: Source, folders: Iterable[ArmFolder]) -> _RunTask | None:
+    """The arms that have no judgements of a conversation, None where all have."""
+    todo = [held for held in folders if source.id not in held.made[JUDGEMENTS]]
+    answered = {held.arm.name: held.answers(source.id) for held in todo if source.id in held.made[ANSWERS]}
+    return _RunTask(source, tuple(held.arm for held in todo), answered) if todo else None
 
 
 def _compute(plan: MissingWork, *, quiet: bool) -> None:
@@ -234,24 +157,21 @@ def _compute(plan: MissingWork, *, quiet: bool) -> None:
 
     Both are written as they come, so a run that is killed goes on from there.
     """
-    for held in plan.results.values():
-        make_folder(held.folder)  # a place that cannot be written to shows now and not after the work
+    for held in plan.folders.values():
+        held.begin()
     tasks = _answer_tasks(plan)
     answers = [[task for task in tasks if task.evidence == {}], [task for task in tasks if task.evidence != {}]]
     # closing: where a file cannot be written, the processes end as well.
     with closing(_worked(answer_task, answers, "answering", plan.parameters, quiet=quiet)) as done:
-        for task, made in done:
+        for task, answered in done:
             key = task.conversation.id
-            for name, answers_of_arm in made.items():
-                held = plan.results[name]
-                held.answers[key], held.records[key] = answers_of_arm, record_of(plan.loaded[key])
-                _write(held)
+            for name, answers_of_arm in answered.items():
+                plan.folders[name].take(ANSWERS, key, made(plan.data[key], answers_of_arm))
     with closing(_worked(judge_task, [_judge_tasks(plan)], "judging", plan.parameters, quiet=quiet)) as judged:
         for one, judgements in judged:
             for name, judgements_of_arm in judgements.items():
-                held = plan.results[name]
-                held.judgements[one.conversation_id] = judgements_of_arm
-                _write(held)
+                key = one.conversation_id
+                plan.folders[name].take(JUDGEMENTS, key, made(plan.data[key], judgements_of_arm))
 
 
 def _worked(
@@ -303,7 +223,7 @@ def _judge_tasks(plan: MissingWork) -> list[JudgeTask]:
     tasks = []
     for task in plan.tasks:
         loaded = plan.loaded[task.source.id]
-        answers = {arm.name: plan.results[arm.name].answers[task.source.id] for arm in task.arms}
+        answers = {arm.name: plan.folders[arm.name].answers(task.source.id) for arm in task.arms}
         asked = {name: to_judge(of_arm, loaded) for name, of_arm in answers.items()}
         tasks.append(JudgeTask(task.source.id, asked, plan.parameters))
     return tasks
@@ -319,67 +239,12 @@ def answers_to_probe(
     parameters = resolved(parameters)
     key = loaded.conversation.id
     answers: dict[str, Answer] = {}
-    for held in [_on_file(run_path(parameters, arm.name), arm, parameters) for arm in arms] if parameters.data else []:
-        if held.records.get(key) == record_of(loaded):
-            for answer in held.answers.get(key, ()):
-                if answer.probe_id == probe.id and not answer.transient:
-                    answers[held.arm.name] = answer
+    for held in [_opened(arm, parameters, {key: record_of(loaded)}, again=False) for arm in arms if parameters.data]:
+        for answer in held.answers(key) if key in held.made[ANSWERS] else []:
+            if answer.probe_id == probe.id and not answer.transient:
+                answers[held.arm.name] = answer
     missing = [arm for arm in arms if arm.name not in answers]
     for arm, memory in ingested(missing, loaded.conversation, parameters, roster, evidence_of(loaded)):
         reader = roster.reader_of(arm.memory)
         answers[arm.name] = answer_alone(probe, loaded.probes, arm, memory, parameters, reader)
     yield from ((arm, answers[arm.name]) for arm in arms)
-
-
-def _write(held: ArmResults) -> None:
-    answers = {key: held.lines(held.answers[key]) for key in sorted(held.answers)}
-    judgements = {key: held.lines(held.judgements[key]) for key in sorted(held.judgements)}
-    write_text(held.folder / "answers.jsonl", "".join(answers.values()))
-    write_text(held.folder / "judgements.jsonl", "".join(judgements.values()))
-    conversations = {key: held.records[key] for key in held.answers}
-    found = manifests.filled(
-        held.begun,
-        conversations,
-        left_out=held.left_out,
-        answers_sha256={key: manifests.hash_of_lines(lines) for key, lines in answers.items()},
-        judgements_sha256={key: manifests.hash_of_lines(lines) for key, lines in judgements.items()},
-    )
-    manifests.write(held.folder, found)
-
-
-def _evaluation(plan: MissingWork) -> Evaluation:
-    results, loaded = plan.results, plan.loaded
-    of_run = {name: manifests.read(held.folder) for name, held in results.items()}
-    return Evaluation(
-        parameters=plan.parameters,
-        arms=tuple(held.arm for held in results.values()),
-        answers={name: [a for key in loaded for a in held.answers[key]] for name, held in results.items()},
-        judgements={name: [j for key in loaded for j in held.judgements[key]] for name, held in results.items()},
-        manifests={name: manifests.restrict(found, loaded, plan.left_out) for name, found in of_run.items()},
-        loaded=loaded,
-    )
-
-
-def read_answers(folder: Path) -> list[Answer]:
-    """The answers of an arm's folder."""
-    return [_parse(Answer, row, folder / "answers.jsonl", n) for n, row in _rows(folder / "answers.jsonl")]
-
-
-def read_judgements(folder: Path) -> list[Judgement]:
-    """The judgements of an arm's folder."""
-    return [_parse(Judgement, row, folder / "judgements.jsonl", n) for n, row in _rows(folder / "judgements.jsonl")]
-
-
-def _rows(path: Path) -> list[tuple[int, object]]:
-    return list(enumerate(read_jsonl(path), start=1))
-
-
-def _parse(kind: type[Record], row: object, path: Path, number: int) -> Record:
-    try:
-        return kind.model_validate(row)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"]) or "record"
-        raise UserError(
-            f"{path}: record {number}, field '{name}': {first['msg']}; delete the file and run again."
-        ) from None

@@ -18,11 +18,10 @@ import pandas as pd
 from pydantic import ValidationError
 
 from beamlib.errors import UserError
-from beamlib.evaluate import run_store as manifests
+from beamlib.evaluate.arm_folder import Manifest, read_answers, read_manifest, stored_judgements
 from beamlib.evaluate.arms import COMPONENTS, Arm, experiments
 from beamlib.evaluate.calling import run_subdir
-from beamlib.evaluate.run import read_answers, stored_judgements
-from beamlib.evaluate.run_store import Manifest
+from beamlib.evaluate.run_store import combined_hash
 from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters
@@ -215,7 +214,7 @@ def _found(run: Path, options: AssemblyOptions) -> tuple[list[Stored], list[str]
 
 
 def _stored(folder: Path, protocol: str) -> Stored:
-    found = manifests.read(folder)
+    found = read_manifest(folder)
     try:
         arm = Arm.model_validate(found.settings.get("arm"))
     except ValidationError:
@@ -324,10 +323,7 @@ def _figure(columns: _Columns, shown: ResultTable, options: AssemblyOptions, fol
         frame = changes_of(removals, _COMPLETE, options.seed)
         if frame.empty:
             return []
-    rests = {
-        f"{one.part}/{one.arm.name}": manifests.combined_hash(one.manifest.judgements_sha256)
-        for _, one in columns.members
-    }
+    rests = {f"{one.part}/{one.arm.name}": combined_hash(one.manifest.judgements_sha256) for _, one in columns.members}
     caption = f"Figure {name[6]}, this run, all sizes: {what}. Reader: {model_shown(shown.footer.reader)}."
     parameters = {"protocol": options.protocol, "seed": options.seed}
     named = columns.name.replace(columns.table, name)

@@ -22,12 +22,13 @@ from matplotlib.figure import Figure
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
+from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import arms_of
 from beamlib.evaluate.calling import open_models, resolved, run_subdir
 from beamlib.evaluate.configuration import stated, writing_configuration
 from beamlib.evaluate.estimate import estimate
 from beamlib.evaluate.run import left_out
-from beamlib.evaluate.run_store import commit, configuration_of_run
+from beamlib.evaluate.run_store import commit
 from beamlib.files import make_folder, parse_yaml, read_json, read_text, sha256_of_file, write_text
 from beamlib.llm.endpoints import MODELS, key_variables, load_models
 from beamlib.llm.keys import refuse_keys

@@ -11,11 +11,10 @@ import pandas as pd
 
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
-from beamlib.evaluate import run_store as manifests
+from beamlib.evaluate.arm_folder import Manifest, read_judgements, read_manifest, stored_judgements
 from beamlib.evaluate.arms import experiments
 from beamlib.evaluate.records import Answer
-from beamlib.evaluate.run import Evaluation, evaluate, read_judgements, stored_judgements
-from beamlib.evaluate.run_store import Manifest
+from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.params import RunParameters
 from beamlib.report.long_frame import AVERAGE, COLUMNS
 from beamlib.report.tables import Footer, ensure_comparable, footer
@@ -162,7 +161,7 @@ def _score_folder(folder: Path, protocol: str, as_is: bool) -> list[dict[str, An
         fixed: dict[str, Any] = {"arm": folder.name, "protocol": protocol, "judge": None, "reader": None}
         left_out = None
     else:
-        found = manifests.read(folder)
+        found = read_manifest(folder)
         judgements, left_out = stored_judgements(folder), ", ".join(sorted(found.left_out))
         fixed = {"arm": found.arm, "protocol": protocol, "judge": found.judge, "reader": found.reader}
     summary = summarise(score_run(judgements, protocol))

@@ -17,8 +17,7 @@ from beamlib.data.loading import Loaded, load, readable
 from beamlib.data.model import Conversation, Size, Treatment
 from beamlib.data.published import table
 from beamlib.data.sources import Source
-from beamlib.evaluate.run import record_of
-from beamlib.evaluate.run_store import data_revision
+from beamlib.evaluate.conversation_record import data_revision, record_of
 from beamlib.report.table import BlockTable
 from beamlib.report.tables import NOTHING
 from beamlib.text import TOKEN_COUNTER, count_tokens

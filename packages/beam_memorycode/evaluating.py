@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from tqdm import tqdm
 
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.output_store import OutputFolder, RunManifest
+from beam_memorycode.output_store import NO_TEXTS, OutputFolder, RunManifest, answered, arm_of_setup, dialogue_hash
 from beam_memorycode.running import PART, SHARED_STORE, run_dialogue, run_shared, work_through
-from beam_memorycode.setups import PUBLISHED, SHARED, Setup, possible
+from beam_memorycode.setups import SHARED, Setup, possible
 from beamlib.evaluate.calling import ResolvedParameters, resolved
 from beamlib.evaluate.costs import Estimate
 from beamlib.evaluate.dry_run import CallTally
@@ -26,19 +25,15 @@ from beamlib.params import RunParameters
 
 @dataclass(frozen=True)
 class MissingSetups:
-    """What a run has to do: its folders by arm, and the setups that each dialogue is still to be asked in.
+    """What a run has to do: the folder of each setup, and the setups that each dialogue is still to be asked in.
 
     `left_out` has the ids of the dialogues that a setup cannot be asked about, for want of texts.
     """
 
     parameters: ResolvedParameters
-    folders: Mapping[str, OutputFolder]
+    folders: Mapping[Setup, OutputFolder]
     wanted: Sequence[tuple[Dialogue, tuple[Setup, ...]]]
     left_out: Mapping[Setup, tuple[int, ...]]
-
-    def folder(self, setup: Setup) -> OutputFolder:
-        """The folder that a setup's answers go to."""
-        return self.folders[_arm(setup)]
 
 
 @dataclass(frozen=True)
@@ -74,16 +69,19 @@ def plan_all(
     parameters = resolved(parameters)
     left_out = {setup: tuple(one.id for one in dialogues if not possible(one, setup)) for setup in setups}
     asked = {one.id for one in dialogues}
-    anew = {(setup, number) for setup in setups for number in asked} if parameters.calls == "refresh" else set()
-    folders: dict[str, OutputFolder] = {}
-    for setup in setups:
-        arm = _arm(setup)
-        if arm not in folders:
-            folders[arm] = OutputFolder(arm, parameters)
-            folders[arm].open([*dialogues, *(one for one in known if one.id not in asked)], anew)
-        folders[arm].left_out[setup] = left_out[setup]
+    everything = [*dialogues, *(one for one in known if one.id not in asked)]
+    data = {str(one.id): dialogue_hash(one) for one in everything}
+    arms = {arm: OutputFolder(arm, parameters, everything) for arm in dict.fromkeys(map(arm_of_setup, setups))}
+    for folder in arms.values():
+        folder.open(data, again=parameters.calls == "record")
+    folders = {setup: arms[arm_of_setup(setup)] for setup in setups}
+    for setup, folder in folders.items():
+        folder.left_out[setup] = dict.fromkeys(map(str, left_out[setup]), NO_TEXTS)
+        for number in asked if parameters.calls == "refresh" else ():
+            folder.made[setup].pop(str(number), None)
     missing = [
-        (one, tuple(s for s in setups if possible(one, s) and not folders[_arm(s)].has(s, one))) for one in dialogues
+        (one, tuple(s for s in setups if possible(one, s) and str(one.id) not in folders[s].made[s]))
+        for one in dialogues
     ]
     return MissingSetups(parameters, folders, [one for one in missing if one[1]], left_out)
 
@@ -104,7 +102,8 @@ def run_all(
     goes on where it was: no call whose reply arrived is made twice.
     """
     plan = plan_all(dialogues, setups, parameters, known)
-    for folder in plan.folders.values():
+    arms = set(plan.folders.values())
+    for folder in arms:
         folder.begin()
     if parameters.models:
         load_models(Path(parameters.models)).keep(Path(parameters.run) / PART)
@@ -113,21 +112,17 @@ def run_all(
         for work in work_through(plan.wanted, plan.parameters, command, quiet=quiet):
             for number, answers in work.items():
                 for setup, found in answers.items():
-                    plan.folder(setup).take(by_id[number], setup, found)
+                    plan.folders[setup].take(setup, str(number), answered(by_id[number], setup, found))
     finally:
-        for folder in plan.folders.values():
+        for folder in arms:
             folder.write_manifest()
-    written = {arm: folder.close() for arm, folder in plan.folders.items()}
+    written = {folder: folder.close() for folder in arms}
     return Ran(
         plan.parameters,
-        {setup: plan.folder(setup).path for setup in setups},
-        {setup: written[_arm(setup)] for setup in setups},
+        {setup: folder.folder for setup, folder in plan.folders.items()},
+        {setup: written[folder] for setup, folder in plan.folders.items()},
         plan.left_out,
     )
-
-
-def _arm(setup: Setup) -> Setup | Literal[""]:
-    return "" if setup in PUBLISHED else setup
 
 
 def estimate_all(

@@ -1,42 +1,51 @@
 """A run's answers on file, in the authors' layout, and the manifest that says what they rest on.
 
 `<run>/memorycode/outputs/<reader>/` holds the setups of Table 4, `<run>/memorycode/outputs/<reader>-<setup>/` each of
-the others, whose answers are those after the last session. `run.json` beside them is written after them and vouches for
-what it lists by hashes: answers that are gone, were changed, or rest on other data, settings, prompts or code are made
-again, and a model is only asked for what its call store does not hold.
+the others, whose answers are those after the last session. What is taken over, and what is made again, is said in
+`beamlib.evaluate.run_store`: a part is a setup here, a unit a dialogue by its number.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-import beamlib
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.outputs import Outputs, read_outputs, write_outputs
+from beam_memorycode.outputs import Outputs, read_output, write_outputs
 from beam_memorycode.running import PART, arm_of, method_of
 from beam_memorycode.setups import PROMPT, PUBLISHED, Place, Setup, places_of
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import identities
+from beamlib.evaluate.calling import ResolvedParameters, identities
 from beamlib.evaluate.own import own_memory_hash
 from beamlib.evaluate.records import Answer
-from beamlib.evaluate.run_store import ANSWER_CODE, combined_hash, commit
-from beamlib.files import code_hash, make_folder, read_json, sha256, to_json, write_json
-from beamlib.llm.prompts import prompt_file
+from beamlib.evaluate.run_store import (
+    ANSWER_CODE,
+    Made,
+    RunStore,
+    Vouched,
+    combined_hash,
+    made_by,
+    prompt_hashes,
+    read_manifest,
+    settings_of,
+)
+from beamlib.files import code_hash, sha256, to_json
 from beamlib.params import RunParameters
 
-OFFLINE_READER = "offline"
-"""Names the stand-in's folders."""
+Arm = Setup | Literal[""]
+"""One of the setups that have a folder of their own, or empty for those of Table 4."""
 
 MANIFEST = "run.json"
+NO_TEXTS = "no texts"
+"""Why a setup was not asked about a dialogue."""
 
+_STAND_IN = "offline"
 _OUTPUT = re.compile(r"output_(\d{1,9})\.json")
 _CODE = (
     *ANSWER_CODE,
@@ -54,7 +63,6 @@ _SETTINGS: Mapping[Setup, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 _LIGHT_PROMPTS = ("episodic_keys", "scratchpad_compress", "scratchpad_filter", "scratchpad_notes")
-_EVERY = 2.0  # seconds between two writings of a manifest: what is lost with one is made again without a call
 
 
 class DialogueRecord(BaseModel):
@@ -106,7 +114,7 @@ class RunManifest(BaseModel):
     schema_version: Literal[1] = 1
     suite: Literal["memorycode"] = "memorycode"
     reader: str
-    arm: Setup | Literal[""]
+    arm: Arm
     models: dict[str, dict[str, Any]]
     setups: dict[Setup, SetupRecord]
     code_sha256: str
@@ -114,24 +122,16 @@ class RunManifest(BaseModel):
     commit: str
 
 
-def outputs_folder(parameters: RunParameters) -> Path:
-    """The folder that holds one folder per reader and arm."""
-    return Path(parameters.run) / PART / "outputs"
-
-
 def reader_name(parameters: RunParameters) -> str:
-    """The reader's part of a folder's name: the backbone's name in the models file, or `offline`."""
-    if not parameters.models:
-        return OFFLINE_READER
-    if parameters.backbone == OFFLINE_READER:
+    """Begins a folder's name: the backbone's name in the models file, or `offline` of the stand-in."""
+    if parameters.models and parameters.backbone == _STAND_IN:
         raise UserError(f"{parameters.models}: a reader is called 'offline', as the stand-in is; give it another name.")
-    return parameters.backbone
+    return parameters.backbone if parameters.models else _STAND_IN
 
 
-def folder_of(setup: Setup, parameters: RunParameters) -> Path:
-    """Where the answers of a setup lie. `parameters` have to be resolved."""
-    name = reader_name(parameters)
-    return outputs_folder(parameters) / (name if setup in PUBLISHED else f"{name}-{setup}")
+def arm_of_setup(setup: Setup) -> Arm:
+    """The arm whose folder holds a setup's answers."""
+    return "" if setup in PUBLISHED else setup
 
 
 def dialogue_hash(dialogue: Dialogue) -> str:
@@ -141,230 +141,173 @@ def dialogue_hash(dialogue: Dialogue) -> str:
     return sha256(to_json([[people.mentor, people.mentee, people.company], sessions, list(dialogue.queries)]))
 
 
-def setup_basis(setup: Setup, parameters: RunParameters) -> tuple[str, dict[str, Any], dict[str, str]]:
-    """What an answer of a setup depends on besides its dialogue: the hash of it all, the settings, the prompts' hashes.
-
-    `parameters` have to be resolved.
-    """
-    settings: dict[str, Any] = {name: getattr(parameters, name) for name in _SETTINGS.get(setup, ())}
+def setup_basis(setup: Setup, parameters: ResolvedParameters) -> tuple[str, dict[str, Any], dict[str, str]]:
+    """What an answer of a setup depends on besides its dialogue: the hash of it all, the settings, the prompts' hashes."""
+    settings = settings_of(parameters, _SETTINGS.get(setup, ()))
     if setup in ("rag", "light"):
         settings["released"] = sorted(parameters.flags)
     if setup == "own":
         settings |= {"own_memory": arm_of(setup, parameters).name, "file": own_memory_hash(parameters.own_memory)}
-    folder = Path(parameters.prompts) if parameters.prompts else None
-    names = (PROMPT[setup], *(_LIGHT_PROMPTS if setup == "light" else ()))
-    prompts = {name: prompt_file(name, folder).sha256 for name in names}
+    prompts = prompt_hashes(parameters, (PROMPT[setup], *(_LIGHT_PROMPTS if setup == "light" else ())))
     models = identities(parameters, method_of(setup))
     roles = ("reader", "memory", "compressor") if setup == "light" else ("reader",)
     rests_on = [setup, settings, prompts, {role: models[role] for role in roles}, code_hash(_CODE)]
     return sha256(to_json(rests_on)), settings, prompts
 
 
-@dataclass
-class OutputFolder:
-    """One reader's answers in one arm: what is on file and still valid, and what comes to it.
+class SetupAnswers(NamedTuple):
+    """The answers of a dialogue in a setup, as `Outputs` holds them, and their record."""
 
-    `arm` is one of the setups, or empty for those of Table 4.
-    """
+    record: DialogueRecord
+    texts: tuple[Any, ...] | None
 
-    arm: Setup | Literal[""]
-    parameters: RunParameters
-    outputs: dict[int, Outputs] = field(default_factory=dict)
-    records: dict[Setup, dict[int, DialogueRecord]] = field(default_factory=dict)
-    left_out: dict[Setup, tuple[int, ...]] = field(default_factory=dict)
-    _partly: set[int] = field(default_factory=set)  # dialogues whose file holds more than is valid
-    _bases: dict[Setup, tuple[str, dict[str, Any], dict[str, str]]] = field(default_factory=dict)
-    _written: float = 0.0
 
-    @property
-    def path(self) -> Path:
-        """The folder itself."""
-        return folder_of(self.arm or PUBLISHED[0], self.parameters)
+def made(record: DialogueRecord, texts: tuple[Any, ...] | None) -> Made[SetupAnswers]:
+    """Answers that are on file or come to it."""
+    return Made(SetupAnswers(record, texts), record.sha256, to_json(texts), record.transient)
 
-    @property
-    def setups(self) -> tuple[Setup, ...]:
-        """The setups whose answers it holds."""
-        return (self.arm,) if self.arm else PUBLISHED
 
-    def open(self, dialogues: Sequence[Dialogue], anew: Collection[tuple[Setup, int]] = ()) -> None:
-        """Take over what is on file and valid for `dialogues`; `anew` are setups with ids of which nothing is taken.
+def answered(dialogue: Dialogue, setup: Setup, answers: Sequence[Answer]) -> Made[SetupAnswers]:
+    """A dialogue's answers in a setup, for its folder."""
+    texts = _laid_out(dialogue, setup, answers)
+    record = DialogueRecord(
+        sha256=dialogue_hash(dialogue),
+        answers_sha256=sha256(to_json(texts).encode("utf-8", "surrogatepass")),
+        answers=len(answers),
+        unscored=_counted(answer.unscored for answer in answers if answer.unscored is not None),
+        gaps=sum(answer.gaps > 0 for answer in answers),  # its reading's gaps are behind every answer
+        transient=any(answer.transient for answer in answers),
+    )
+    return made(record, texts)
 
-        `UserError` where the folder holds outputs that no manifest of this reader speaks of: they are someone's own.
-        """
-        manifest = _read_manifest(self.path)
-        if manifest is None:
-            if any(_OUTPUT.fullmatch(file.name) for file in self.path.glob("output_*.json")):
+
+class OutputFolder(RunStore[RunManifest, SetupAnswers]):
+    """One reader's answers in one arm about `dialogues`."""
+
+    name = MANIFEST
+    every = 2.0
+
+    def __init__(self, arm: Arm, parameters: ResolvedParameters, dialogues: Sequence[Dialogue]) -> None:
+        self.arm = arm
+        self.setups: tuple[Setup, ...] = (arm,) if arm else PUBLISHED
+        self._dialogues = {str(one.id): one for one in dialogues}
+        self._found: dict[str, Outputs] = {}
+        self._bases = {setup: setup_basis(setup, parameters) for setup in self.setups}
+        reader = reader_name(parameters)
+        self._begun: dict[str, Any] = {"reader": reader, "arm": arm, "models": _models(arm, parameters)}
+        self._begun |= {"code_sha256": code_hash(_CODE), **made_by()}
+        folder = Path(parameters.run) / PART / "outputs" / (f"{reader}-{arm}" if arm else reader)
+        super().__init__(folder, {setup: basis[0] for setup, basis in self._bases.items()})
+
+    def find(self) -> RunManifest | None:
+        """The manifest; `UserError` where it is another reader's, or outputs lie there that are someone's own."""
+        if not (self.folder / MANIFEST).exists():
+            if self._files():
                 raise UserError(
-                    f"{self.path}: holds outputs that no {MANIFEST} speaks of; move them away, then run again."
+                    f"{self.folder}: holds outputs that no {MANIFEST} speaks of; move them away, then run again."
                 )
-            return
-        if (manifest.reader, manifest.arm) != (reader_name(self.parameters), self.arm):
+            return None
+        manifest = read_manifest(self.folder / MANIFEST, RunManifest)
+        if (manifest.reader, manifest.arm) != (self._begun["reader"], self.arm):
             raise UserError(
-                f"{self.path}: holds what the reader '{manifest.reader}' answered; give the reader another name in the "
-                "models file, or this run another name."
+                f"{self.folder}: holds what the reader '{manifest.reader}' answered; give the reader another name in "
+                "the models file, or this run another name."
             )
-        valid = {
-            setup: held.dialogues
+        return manifest
+
+    def vouched(self, manifest: RunManifest) -> Mapping[str, Vouched]:
+        """The answers of each setup."""
+        return {
+            setup: Vouched(
+                held.key,
+                {number: record.answers_sha256 for number, record in held.dialogues.items()},
+                dict.fromkeys(map(str, held.left_out), NO_TEXTS),
+            )
             for setup, held in manifest.setups.items()
-            if setup in self.setups and held.key == self._basis(setup)[0]
         }
-        self.left_out = {setup: manifest.setups[setup].left_out for setup in valid}
-        listed = [one for one in dialogues if any(str(one.id) in records for records in valid.values())]
-        found = self._readable(listed)
-        for dialogue in listed:
-            records = {
-                setup: records[str(dialogue.id)]
-                for setup, records in valid.items()
-                if str(dialogue.id) in records and (setup, dialogue.id) not in anew
+
+    def read(self, manifest: RunManifest, parts: Collection[str]) -> Mapping[str, Mapping[str, Made[SetupAnswers]]]:
+        """The answers of these setups; outputs that are gone or damaged are not among them."""
+        held = {setup: one.dialogues for setup, one in manifest.setups.items() if setup in parts}
+        for number, dialogue in self._dialogues.items():
+            if any(number in records for records in held.values()):
+                with suppress(UserError):
+                    self._found[number] = read_output(self.folder / f"output_{number}.json", dialogue)
+        return {
+            setup: {
+                number: made(records[number], getattr(outputs, _name(setup)))
+                for number, outputs in self._found.items()
+                if number in records
             }
-            if dialogue.id in found:
-                self._take_over(dialogue, records, found[dialogue.id])
+            for setup, records in held.items()
+        }
 
     def begin(self) -> None:
         """Make the folder, with a manifest: a run killed after its first outputs has to know them for its own."""
-        make_folder(self.path)  # a place that cannot be written to shows now and not after the work
-        for setup in self.setups:
-            self._basis(setup)
-        if not (self.path / MANIFEST).exists():
+        super().begin()
+        if not (self.folder / MANIFEST).exists():
             self.write_manifest()
 
-    def _basis(self, setup: Setup) -> tuple[str, dict[str, Any], dict[str, str]]:
-        """`setup_basis` as it was at first: what is edited meanwhile must not vouch for what was made without it."""
-        if setup not in self._bases:
-            self._bases[setup] = setup_basis(setup, self.parameters)
-        return self._bases[setup]
-
-    def _readable(self, dialogues: Sequence[Dialogue]) -> dict[int, Outputs]:
-        """The outputs on file; those that are gone or damaged are not among them, so that they are made again."""
-        try:
-            return read_outputs(self.path, dialogues) if dialogues else {}
-        except UserError:
-            found: dict[int, Outputs] = {}
-        for dialogue in dialogues:
-            try:
-                found |= read_outputs(self.path, [dialogue])
-            except UserError:
-                continue
-        return found
-
-    def _take_over(self, dialogue: Dialogue, records: Mapping[Setup, DialogueRecord], held: Outputs) -> None:
-        asked = dialogue_hash(dialogue)
-        kept: dict[str, Any] = {}
-        for setup, record in records.items():
-            answers = getattr(held, _name(setup))
-            again = record.transient and self.parameters.calls == "record"
-            if record.sha256 == asked and record.answers_sha256 == _hash(answers) and not again:
-                kept[_name(setup)] = answers
-                self.records.setdefault(setup, {})[dialogue.id] = record
-        if kept:
-            self.outputs[dialogue.id] = Outputs(dialogue.id, **kept)
-            if self.outputs[dialogue.id] != held:
-                self._partly.add(dialogue.id)
-
-    def has(self, setup: Setup, dialogue: Dialogue) -> bool:
-        """Whether the answers of a dialogue are on file and valid."""
-        return dialogue.id in self.records.get(setup, {})
-
-    def take(self, dialogue: Dialogue, setup: Setup, answers: Sequence[Answer]) -> None:
-        """Write a dialogue's answers; the manifest follows by and by."""
-        value = _laid_out(dialogue, setup, answers)
-        changed: dict[str, Any] = {_name(setup): value}
-        self.outputs[dialogue.id] = replace(self.outputs.get(dialogue.id, Outputs(dialogue.id)), **changed)
-        write_outputs(self.path, self.outputs[dialogue.id])
-        self._partly.discard(dialogue.id)
-        reasons = Counter(answer.unscored for answer in answers if answer.unscored is not None)
-        self.records.setdefault(setup, {})[dialogue.id] = DialogueRecord(
-            sha256=dialogue_hash(dialogue),
-            answers_sha256=_hash(value),
-            answers=len(answers),
-            unscored=dict(sorted(reasons.items())),
-            gaps=sum(answer.gaps > 0 for answer in answers),  # its reading's gaps are behind every answer
-            transient=any(answer.transient for answer in answers),
-        )
-        if time.monotonic() - self._written > _EVERY:
-            self.write_manifest()
+    def write(self, unit: str) -> None:
+        """Write a dialogue's answers in all setups."""
+        write_outputs(self.folder, self._outputs(unit))
 
     def close(self) -> RunManifest:
         """Write the manifest, and drop from the folder's outputs what it cannot vouch for."""
-        for file in sorted(self.path.glob("output_*.json")):
-            named = _OUTPUT.fullmatch(file.name)
-            if named and int(named[1]) not in self.outputs:
+        for number, file in self._files().items():
+            outputs = self._outputs(number)
+            if outputs == Outputs(int(number)):
                 file.unlink()
-        for number in sorted(self._partly):
-            write_outputs(self.path, self.outputs[number])
+            elif outputs != self._found.get(number, outputs):
+                self.write(number)
         return self.write_manifest()
 
-    def write_manifest(self) -> RunManifest:
-        """Write `run.json` over what there is by now."""
-        models = identities(self.parameters, method_of(self.arm) if self.arm else "")
-        roles = ("reader", "memory", "compressor") if "light" in self.setups else ("reader",)
-        others = (
-            {} if self.arm else {"reader of histories": identities(self.parameters, method_of("history"))["reader"]}
-        )
-        manifest = RunManifest(
-            reader=reader_name(self.parameters),
-            arm=self.arm,
-            models={role: models[role] for role in roles}
-            | {role: one for role, one in others.items() if one != models["reader"]},
-            setups={setup: self._setup_record(setup) for setup in self.setups if self._concerns(setup)},
-            code_sha256=code_hash(_CODE),
-            package_version=beamlib.__version__,
-            commit=commit(),
-        )
-        write_json(self.path / MANIFEST, manifest.model_dump(mode="json"))
-        self._written = time.monotonic()
-        return manifest
+    def manifest(self) -> RunManifest:
+        """The manifest of the answers there are by now."""
+        concerned = [setup for setup in self.setups if self.made[setup] or self.left_out[setup]]
+        return RunManifest(setups={setup: self._setup_record(setup) for setup in concerned}, **self._begun)
 
-    def _concerns(self, setup: Setup) -> bool:
-        return bool(self.records.get(setup) or self.left_out.get(setup))
+    def _files(self) -> dict[str, Path]:
+        names = {file: _OUTPUT.fullmatch(file.name) for file in sorted(self.folder.glob("output_*.json"))}
+        return {str(int(named[1])): file for file, named in names.items() if named}
+
+    def _outputs(self, number: str) -> Outputs:
+        held = {_name(setup): units[number].value.texts for setup, units in self.made.items() if number in units}
+        return Outputs(int(number), **held)
 
     def _setup_record(self, setup: Setup) -> SetupRecord:
-        key, settings, prompts = self._basis(setup)
-        records = {str(number): record for number, record in sorted(self.records.get(setup, {}).items())}
-        reasons: Counter[str] = Counter()
-        for record in records.values():
-            reasons.update(record.unscored)
+        key, settings, prompts = self._bases[setup]
+        records = {unit: self.made[setup][unit].value.record for unit in sorted(self.made[setup], key=int)}
         return SetupRecord(
             key=key,
             settings=settings,
             prompts=prompts,
             n=len(records),
             answers=sum(record.answers for record in records.values()),
-            unscored=dict(sorted(reasons.items())),
+            unscored=_counted(why for record in records.values() for why in Counter(record.unscored).elements()),
             gaps=sum(record.gaps for record in records.values()),
-            left_out=self.left_out.get(setup, ()),
+            left_out=tuple(map(int, self.left_out[setup])),
             data_sha256=combined_hash({name: record.sha256 for name, record in records.items()}),
             dialogues=records,
         )
 
 
-def read_manifest(folder: Path) -> RunManifest:
-    """The manifest of one reader and arm; `UserError` where there is none or it is damaged."""
-    found = _read_manifest(folder)
-    if found is None:
-        raise UserError(f"{folder / MANIFEST}: the file does not exist; run the setups first.")
-    return found
+def _models(arm: Arm, parameters: RunParameters) -> dict[str, dict[str, Any]]:
+    """What each role was answered by; beside it the reader of histories, where it is not the usual one."""
+    models = identities(parameters, method_of(arm) if arm else "")
+    roles = ("reader", "memory", "compressor") if arm == "light" else ("reader",)
+    histories = identities(parameters, method_of("history"))["reader"]
+    apart = {"reader of histories": histories} if not arm and histories != models["reader"] else {}
+    return {role: models[role] for role in roles} | apart
 
 
-def _read_manifest(folder: Path) -> RunManifest | None:
-    path = folder / MANIFEST
-    if not path.exists():
-        return None
-    try:
-        return RunManifest.model_validate(read_json(path))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UserError(f"{path}: field '{where}': {first['msg']}; delete the folder and run again.") from None
+def _counted(reasons: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(reasons).items()))
 
 
-def _name(setup: Setup) -> str:
+def _name(setup: str) -> str:
     """The part of `Outputs` that holds a setup's answers."""
     return setup if setup in PUBLISHED else "history"
-
-
-def _hash(value: Any) -> str:
-    return sha256(to_json(value).encode("utf-8", "surrogatepass"))
 
 
 def _laid_out(dialogue: Dialogue, setup: Setup, answers: Sequence[Answer]) -> tuple[Any, ...]:

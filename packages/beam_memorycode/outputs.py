@@ -89,7 +89,7 @@ def read_outputs(path: Path, dialogues: Iterable[Dialogue]) -> dict[int, Outputs
     files = numbered_files(path, _OUTPUT_FILE)
     if not files:
         raise UserError(f"{path}: holds no output_<id>.json file; give the folder of one model's outputs.")
-    outputs = {number: _of_file(files[number], known[number]) for number in sorted(files) if number in known}
+    outputs = {number: read_output(files[number], known[number]) for number in sorted(files) if number in known}
     if not outputs:
         raise UserError(f"{path}: none of its {len(files)} outputs belongs to one of the dialogues; give theirs.")
     return outputs
@@ -109,7 +109,8 @@ def write_outputs(folder: Path, outputs: Outputs) -> Path:
     return write_json(folder / f"output_{outputs.dialogue_id}.json", {"sessions": sessions})
 
 
-def _of_file(path: Path, dialogue: Dialogue) -> Outputs:
+def read_output(path: Path, dialogue: Dialogue) -> Outputs:
+    """The outputs in one `output_<id>.json`, checked against its dialogue."""
     value = read_bounded(path)
     sessions = value.get("sessions") if isinstance(value, dict) else None
     if not isinstance(sessions, list) or not all(isinstance(session, dict) for session in sessions) or not sessions:

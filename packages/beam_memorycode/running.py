@@ -27,12 +27,12 @@ from beam_memorycode.setups import (
 )
 from beamlib.data.model import Probe
 from beamlib.errors import UserError
-from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ingested, recollections
+from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ask_probes, ingested
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, open_models
 from beamlib.evaluate.records import Answer
 from beamlib.files import make_folder
-from beamlib.llm.model import Model, ModelError, Prompt, run
+from beamlib.llm.model import Model, Prompt, run
 from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
 from beamlib.params import RunParameters
@@ -145,17 +145,11 @@ def _recalled(
     memories = ingested(arms, conversation_of(dialogue), parameters, roster, {})
     for setup, (_, memory) in zip(setups, memories, strict=True):
         places = places_of(dialogue, setup)
-        probes = [_probe(dialogue, setup, place) for place in places]
-        if isinstance(memory, ModelError):
-            reason = f"the memory could not be built: {memory.reason}"
-            found[setup] = [Asked(probe, failure=reason, transient=memory.transient) for probe in probes]
-            continue
-        found[setup] = [
-            Asked(probe, failure=recalled.reason, transient=recalled.transient)
-            if isinstance(recalled, ModelError)
-            else Asked(probe, recalled, recalled_prompt(dialogue, setup, place, recalled.context))
-            for probe, place, recalled in zip(probes, places, recollections(probes, memory), strict=True)
-        ]
+
+        def prompt(number: int, context: str, setup: Setup = setup, places: Sequence[Place] = places) -> Prompt:
+            return recalled_prompt(dialogue, setup, places[number], context)
+
+        found[setup] = ask_probes([_probe(dialogue, setup, place) for place in places], memory, prompt)
     return found
 
 

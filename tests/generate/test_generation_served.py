@@ -37,7 +37,7 @@ from beam_generate.titles import ask_titles, read_titles
 from beamlib.data.check import check_folder
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.evaluate.run_store import origin
+from beamlib.evaluate.conversation_record import origin
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.llm.stored_model import Mode
 from beamlib.params import usual_parameters

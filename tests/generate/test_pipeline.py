@@ -34,7 +34,7 @@ from beam_generate.stages import stage_state
 from beam_offline.author.world import World
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.evaluate.run_store import origin
+from beamlib.evaluate.conversation_record import origin
 from beamlib.params import usual_parameters
 
 COMMISSION = ConversationSpec(usual_parameters("100K", generation_seed=5, domain="Trip Planning"))

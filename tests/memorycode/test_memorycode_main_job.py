@@ -13,10 +13,10 @@ from beam_memorycode.notebook_runs import announce
 from beam_memorycode.suite import MemoryCode, find_dialogues, of_run
 from beam_memorycode.tally import tally
 from beamlib.errors import UserError
+from beamlib.evaluate.arm_folder import answers_key, judgements_key
 from beamlib.evaluate.arms import arms_of
 from beamlib.evaluate.calling import recording_command, resolved, run_subdir
 from beamlib.evaluate.publish import keep_settings
-from beamlib.evaluate.run_store import answers_key, judgements_key
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.notebooks import Workspace

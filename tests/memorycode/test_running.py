@@ -19,11 +19,12 @@ from beam_memorycode import output_store as keeping
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_memorycode.evaluating import Ran, chosen, estimate_all, run_all
 from beam_memorycode.ordering import RunOptions, run_setups
-from beam_memorycode.output_store import OutputFolder, read_manifest
+from beam_memorycode.output_store import OutputFolder, RunManifest, answered
 from beam_memorycode.outputs import Outputs, read_outputs, write_outputs
 from beam_memorycode.running import PART, run_dialogue, run_shared
 from beam_memorycode.setups import MEMORIES, SETUPS, Setup
 from beamlib.errors import UserError
+from beamlib.evaluate import run_store
 from beamlib.evaluate.calling import open_models, resolved
 from beamlib.evaluate.records import Answer as Record
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Outcome, Prompt
@@ -69,6 +70,10 @@ DIALOGUES = [dialogue(1), dialogue(2), dialogue(3, texts=False)]
 def parameters(root: Path, run: Path, **changes: Any) -> RunParameters:
     fixed = {"run": str(run), "workers": 1, "confirm_cost": True, "retriever": "bm25", "k": 2}
     return load_parameters(root / "params" / "100k.yaml", **{**fixed, **changes})
+
+
+def read_manifest(folder: Path) -> RunManifest:
+    return run_store.read_manifest(folder / "run.json", RunManifest)
 
 
 def files(run: Path) -> dict[str, bytes]:
@@ -260,9 +265,10 @@ def test_a_run_killed_after_its_first_file_knows_the_folder_for_its_own(
 
 
 def test_gaps_are_answers_and_not_calls(repo_root: Path, tmp_path: Path) -> None:
-    folder = OutputFolder("light", resolved(parameters(repo_root, tmp_path)))
+    folder = OutputFolder("light", resolved(parameters(repo_root, tmp_path)), DIALOGUES)
     answer = Record(probe_id="a", conversation_id="dialogue_1", text="x", gaps=4)
-    folder.take(DIALOGUES[0], "light", [answer, answer.model_copy(update={"gaps": 0})])
+    found = answered(DIALOGUES[0], "light", [answer, answer.model_copy(update={"gaps": 0})])
+    folder.take("light", "1", found)
     assert folder.close().setups["light"].gaps == 1
 
 

@@ -15,12 +15,12 @@ from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded, load
 from beamlib.data.model import Conversation
 from beamlib.data.sources import find_conversations
-from beamlib.evaluate.answering import AnswerTask, answer_probes, answer_task, ingested
+from beamlib.evaluate.answering import AnswerTask, answer_arms, answer_task, answers_to, ask_arm
 from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.judging import evidence_of
 from beamlib.evaluate.own import OwnMemory
-from beamlib.llm.model import Completion, Prompt
+from beamlib.llm.model import Completion, Prompt, run
 from beamlib.llm.roles import ModelRoles
 from beamlib.memory import Memory, RetrievedContext
 from beamlib.params import load_parameters
@@ -77,11 +77,10 @@ def leaks(recorder: Recorder) -> list[str]:
 def test_no_arm_shows_gold_to_a_model(poisoned: Loaded, repo_root: Path) -> None:
     parameters = resolved(load_parameters(repo_root / "params/100k.yaml"))
     arms = arms_of(parameters, experiments(parameters))
-    evidence = evidence_of(poisoned)
-    recorder = Recorder()
-    for arm, memory in ingested(arms, poisoned.conversation, parameters, ModelRoles.of(recorder), evidence):
-        answers = answer_probes(poisoned.probes, memory, recorder, "answer")
-        assert len(answers) == 20, arm.name
+    evidence, recorder = evidence_of(poisoned), Recorder()
+    roles = ModelRoles.of(recorder)
+    answers = answer_arms(arms, poisoned.conversation, poisoned.probes, parameters, roles, evidence)
+    assert {name: len(of_arm) for name, of_arm in answers.items()} == {arm.name: 20 for arm in arms}
     assert len(recorder.seen) > 20 * len(arms)
     assert leaks(recorder) == []
 
@@ -101,11 +100,12 @@ class Leaky:
         return RetrievedContext(self.rubric)
 
 
-def test_a_planted_leak_is_found(poisoned: Loaded) -> None:
+def test_a_planted_leak_is_found(poisoned: Loaded, repo_root: Path) -> None:
+    parameters = resolved(load_parameters(repo_root / "params/100k.yaml"))
     memory: Memory = Leaky(poisoned.gold[poisoned.probes[0].id].rubric[0])
     memory.ingest(poisoned.conversation)
     recorder = Recorder()
-    answer_probes(poisoned.probes, memory, recorder, "answer")
+    run(answers_to(ask_arm(Arm(memory="none"), poisoned.probes, memory, parameters), recorder))
     assert leaks(recorder)
 
 

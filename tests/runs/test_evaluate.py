@@ -15,9 +15,10 @@ import pytest
 
 from beamlib.errors import UserError
 from beamlib.evaluate import run as module
-from beamlib.evaluate import run_store as manifests
+from beamlib.evaluate.arm_folder import MANIFEST, read_answers, read_judgements, read_manifest
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.run import evaluate, read_answers, read_judgements
+from beamlib.evaluate.run import evaluate
+from beamlib.evaluate.run_store import write_manifest
 from beamlib.llm.model import Completion, ModelError, Prompt
 from beamlib.params import RunParameters, load_parameters
 
@@ -126,13 +127,14 @@ def test_changed_data_and_changed_settings_are_computed_again(
 def test_answers_outlive_a_change_of_judge(parameters: RunParameters, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluate(parameters, ARMS, quiet=True)
     folder = Path(parameters.run) / "100k" / "none"
-    found = manifests.read(folder)
-    manifests.write(folder, found.model_copy(update={"judgements_key": "another judge"}))
+    found = read_manifest(folder)
+    other = found.model_copy(update={"judgements_key": "another judge"})
+    write_manifest(folder / MANIFEST, other, sealed=True)
     answers = (folder / "answers.jsonl").read_bytes()
     monkeypatch.setattr("beamlib.evaluate.run.answer_task", forbid)
     evaluate(parameters, ARMS, quiet=True)
     assert (folder / "answers.jsonl").read_bytes() == answers
-    assert manifests.read(folder) == found
+    assert read_manifest(folder) == found
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -157,13 +159,14 @@ class Broken:
 def test_a_failed_call_is_unscored_with_its_reason(parameters: RunParameters) -> None:
     from beamlib.data.loading import load
     from beamlib.data.sources import find_conversations
-    from beamlib.evaluate.answering import answer_probes, ingested
+    from beamlib.evaluate.answering import answer_arms
     from beamlib.llm.roles import ModelRoles
 
     loaded = load(find_conversations(Path(parameters.data))[0])
     arms = [Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2)]
-    for _, memory in ingested(arms, loaded.conversation, parameters, ModelRoles.of(Broken()), {}):
-        answers = answer_probes(loaded.probes, memory, Broken(), "answer")
+    found = answer_arms(arms, loaded.conversation, loaded.probes, parameters, ModelRoles.of(Broken()), {})
+    assert len(found) == 2
+    for answers in found.values():
         assert len(answers) == 20
         assert all(answer.text is None and "the endpoint is down" in str(answer.unscored) for answer in answers)
 

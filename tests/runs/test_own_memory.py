@@ -14,11 +14,11 @@ import pytest
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
+from beamlib.evaluate.arm_folder import answers_key
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.own import OwnMemory, check_own_memory
 from beamlib.evaluate.run import evaluate
-from beamlib.evaluate.run_store import answers_key
 from beamlib.llm.model import ModelError
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.results import results

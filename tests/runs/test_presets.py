@@ -17,13 +17,12 @@ from beamlib.cli.arguments import Endpoints
 from beamlib.cli.job import Job, estimate_lines
 from beamlib.cli.steps import run
 from beamlib.errors import UserError
+from beamlib.evaluate.arm_folder import configuration_of, configuration_of_run, read_manifest
 from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import endpoints, recording_command, resolved
 from beamlib.evaluate.configuration import stated, writing_configuration
 from beamlib.evaluate.estimate import estimate
 from beamlib.evaluate.run import evaluate
-from beamlib.evaluate.run_store import configuration_of, configuration_of_run
-from beamlib.evaluate.run_store import read as read_manifest
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.tables import footer

@@ -11,7 +11,7 @@ from test_publish import models_file
 
 from beamlib.cli.__main__ import main
 from beamlib.data.checked_json import Unreadable, left_out_line
-from beamlib.evaluate import run_store as manifests
+from beamlib.evaluate.arm_folder import read_manifest
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.publish import keep_settings, publish, verify
@@ -92,13 +92,13 @@ def test_what_breaks_or_is_mended_later_is_told_then(parameters: RunParameters, 
     (data / "100K/2/chat.json").write_bytes(broken)
     less = evaluate(parameters, ARMS, quiet=True).manifests["none"]
     assert (len(less.conversations), less.left_out.keys()) == (2, {"100K-2"})
-    on_file = manifests.read(Path(parameters.run) / "100k/none")
+    on_file = read_manifest(Path(parameters.run) / "100k/none")
     assert (on_file.left_out, on_file.answers_sha256.keys()) == (less.left_out, {"100K-1", "100K-3"})
     first = evaluate(parameters.model_copy(update={"conversations": 1}), ARMS, quiet=True).manifests["none"]
     assert first.left_out == {}  # which was not asked for, and stays on file
     two = evaluate(parameters.model_copy(update={"conversations": 2}), ARMS, quiet=True).manifests["none"]
     assert two == less  # the third in the place of the second
-    assert manifests.read(Path(parameters.run) / "100k/none") == on_file
+    assert read_manifest(Path(parameters.run) / "100k/none") == on_file
     write_value(data / "100K/2/chat.json", chat_of(WORLDS[0]))
     assert evaluate(parameters, ARMS, quiet=True).manifests["none"] == whole
 
