@@ -24,7 +24,7 @@ from beamlib.evaluate.run_store import configuration_of, configuration_of_run
 from beamlib.evaluate.run_store import read as read_manifest
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters
-from beamlib.report.tables import footer
+from beamlib.report.footer import footer
 from scripted_server import ScriptedServer, body_text
 from steady_replies import steady_reply
 
