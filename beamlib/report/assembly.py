@@ -27,7 +27,7 @@ from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters
 from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure, save_figure
-from beamlib.report.footer import Footer, model_shown
+from beamlib.report.footer import model_shown
 from beamlib.report.results import changes_of, footer_of, long_frame, of_arm
 from beamlib.report.table import Table, joined, save_table
 from beamlib.report.tables import result_table
@@ -177,19 +177,8 @@ def assemble(run: Path, options: AssemblyOptions) -> dict[str, Table]:
     made: dict[str, Table] = {}
     files: list[Path] = []
     for columns in _all_columns(found, bases):
-        scores, stored = columns.scores, [one for _, one in columns.members]
-        gaps = sum(one.gaps for one in stored)
-        frame, footer = long_frame(scores), footer_of([one.manifest for one in stored], scores, options.protocol, gaps)
-        made[columns.name] = result_table(
-            frame,
-            f"{_TITLES[columns.table]}, this run, all sizes{columns.backbone and ', ' + columns.backbone}",
-            footer,
-            [own for one in stored for own in one.comparable()],
-            allow_mixed=options.allow_mixed,
-            notes=[*notes, *_missing(frame, sizes)],
-            intervals=False,
-        )
-        files += _figure(columns, frame, footer, options, run / "figures" / ALL)
+        made[columns.name] = table = _table(columns, options, sizes, notes)
+        files += _figure(columns, table, options, run / "figures" / ALL)
     for name, title in _OF_DATA.items():
         parts: dict[str, str] = {one.manifest.size: one.part for one in reversed(found)}
         paths = [run / "tables" / parts[size] / f"{name}.csv" for size in sizes]
@@ -310,6 +299,20 @@ def _variant(arm: Arm, base: Arm, fields: Sequence[str]) -> str:
     return f"without {arm.without}" if arm.without else f"{arm.other_budget} budget" if varied else _COMPLETE
 
 
+def _table(columns: _Columns, options: AssemblyOptions, sizes: Sequence[str], notes: Sequence[str]) -> Table:
+    scores, stored = columns.scores, [one for _, one in columns.members]
+    frame = long_frame(scores)
+    return result_table(
+        frame,
+        f"{_TITLES[columns.table]}, this run, all sizes{columns.backbone and ', ' + columns.backbone}",
+        footer_of([one.manifest for one in stored], scores, options.protocol, sum(one.gaps for one in stored)),
+        [own for one in stored for own in one.comparable()],
+        allow_mixed=options.allow_mixed,
+        notes=[*notes, *_missing(frame, sizes)],
+        intervals=False,
+    )
+
+
 def _missing(frame: pd.DataFrame, sizes: Sequence[str]) -> list[str]:
     """What the caption says of empty cells: a backbone that a size lacks altogether, or single columns."""
     present = set(zip(frame["size"], frame["series"], strict=True))
@@ -324,11 +327,10 @@ def _missing(frame: pd.DataFrame, sizes: Sequence[str]) -> list[str]:
     return [f"Not run, or not finished: {', '.join(missing)}."] if missing else []
 
 
-def _figure(
-    columns: _Columns, frame: pd.DataFrame, footer: Footer, options: AssemblyOptions, folder: Path
-) -> list[Path]:
+def _figure(columns: _Columns, shown: Table, options: AssemblyOptions, folder: Path) -> list[Path]:
     """The files of the figure that goes with a table, none where there is nothing to draw."""
-    if columns.table not in _FIGURES:
+    frame, footer = shown.frame, shown.basis
+    if columns.table not in _FIGURES or frame is None or footer is None:
         return []
     name, draw, what = _FIGURES[columns.table]
     frame = averages(frame)

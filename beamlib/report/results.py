@@ -56,10 +56,10 @@ def results(parameters: RunParameters, experiment: str) -> Results | None:
     """Evaluate (or replay) the arms of `experiment` and score them; None when the parameters name no data."""
     if not parameters.data:
         return None
-    arms = {arm.name: arm for arm in experiments(parameters)[experiment]}
-    evaluation = evaluate(parameters, tuple(arms.values()))
+    evaluation = evaluate(parameters, experiments(parameters)[experiment])
     found = list(evaluation.manifests.values())
     ensure_comparable([one.model_dump(mode="json") for one in found])
+    arms = {arm.name: arm for arm in experiments(parameters)[experiment]}
     judged = evaluation.judgements
     scores = {name: of_arm(score_run(judged[name], parameters.protocol), arms[name]) for name in judged}
     gold = {key: value for loaded in evaluation.loaded.values() for key, value in loaded.gold.items()}
