@@ -276,7 +276,7 @@ def agreements(generated: Sequence[Figure], released: Sequence[Figure]) -> list[
 
 
 def agreement_rows(generated: Sequence[Figure], released: Sequence[Figure]) -> list[dict[str, Any]]:
-    """The agreements as the captions of the product read them (`beamlib.report.tables`)."""
+    """The agreements as the captions of the product read them (`beamlib.report.footer`)."""
     chats = [{one.size: one.n for one in found if one.part == "probes"} for found in (generated, released)]
     return [
         {

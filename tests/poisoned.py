@@ -17,10 +17,11 @@ from beamlib.evaluate.arm_folder import Manifest
 from beamlib.evaluate.costs import Estimate, RealisedRow
 from beamlib.evaluate.records import Answer
 from beamlib.params import RunParameters
-from beamlib.report.cost_table import CostTable, cost_table
+from beamlib.report.cost_table import cost_table
+from beamlib.report.footer import footer
 from beamlib.report.long_frame import published_long
-from beamlib.report.table import BlockTable
-from beamlib.report.tables import footer, result_table, side_by_side
+from beamlib.report.table import Table
+from beamlib.report.tables import result_table, side_by_side
 from beamlib.report.text import markdown_text
 from beamlib.scoring.records import Judgement
 
@@ -105,12 +106,12 @@ def shown(usual: RunParameters) -> Iterator[Any]:
         yield pd.DataFrame([{EVIL: str(value), "field": name} for name, value in values.items()])
 
 
-def poisoned_costs() -> CostTable:
+def poisoned_costs() -> Table:
     return cost_table(poisoned(Estimate), [poisoned(RealisedRow)])
 
 
-def poisoned_blocks() -> BlockTable:
-    return BlockTable(EVIL, (EVIL, EVIL), ((EVIL, ((EVIL, ()),)),), (EVIL,))
+def poisoned_blocks() -> Table:
+    return Table(EVIL, pd.DataFrame([(EVIL, EVIL)], columns=[EVIL, EVIL]), (EVIL,))
 
 
 class Scripts(HTMLParser):

@@ -26,10 +26,10 @@ from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters
 from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure, save_figure
-from beamlib.report.long_frame import checked, series_of
-from beamlib.report.results import changes_of, footer_of, long_frame
+from beamlib.report.footer import model_shown
+from beamlib.report.results import changes_of, footer_of, long_frame, of_arm
 from beamlib.report.table import Table, joined, save_table
-from beamlib.report.tables import ResultTable, ensure_comparable, model_shown
+from beamlib.report.tables import result_table
 from beamlib.scoring.protocols import find_protocol
 from beamlib.scoring.scores import present_sizes, score_run
 
@@ -130,11 +130,15 @@ class Stored:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The arms of one table, each with the column that it stands in; `backbone` is empty in the table of all."""
+    """The arms of one table, each with the column that it stands in; `backbone` is empty in the table of all.
+
+    With `several` backbones in one table every column stands below its own.
+    """
 
     table: str
     backbone: str
     members: Sequence[tuple[str, Stored]]
+    several: bool = False
 
     @property
     def name(self) -> str:
@@ -143,9 +147,15 @@ class _Columns:
 
     @property
     def scores(self) -> dict[str, pd.DataFrame]:
-        """The scores of each column, a row per question, of all sizes."""
-        labels = dict.fromkeys(label for label, _ in self.members)
-        return {name: pd.concat([one.scores for label, one in self.members if label == name]) for name in labels}
+        """The scores of each column, a row per question, of all sizes, with what the column is."""
+        parts: dict[str, list[pd.DataFrame]] = {}
+        for label, one in self.members:
+            if self.several:
+                column = one.scores.assign(backbone=one.backbone, method=label)
+                parts.setdefault(f"{one.backbone} / {label}", []).append(column)
+            else:
+                parts.setdefault(label, []).append(one.scores)
+        return {name: pd.concat(own) for name, own in parts.items()}
 
 
 def assemble(run: Path, options: AssemblyOptions) -> dict[str, Table]:
@@ -222,7 +232,8 @@ def _stored(folder: Path, protocol: str) -> Stored:
     part = folder.parent.name
     backbone = part.removeprefix(found.size.lower()).removeprefix("-") or OFFLINE_NAME
     gaps = sum(answer.gaps > 0 for answer in read_answers(folder))
-    return Stored(part, backbone, arm, found, score_run(stored_judgements(folder), protocol), gaps)
+    scores = of_arm(score_run(stored_judgements(folder), protocol), arm)
+    return Stored(part, backbone, arm, found, scores, gaps)
 
 
 def _bases(found: Sequence[Stored], options: AssemblyOptions, run: Path) -> dict[str, Arm]:
@@ -259,9 +270,8 @@ def _all_columns(found: Sequence[Stored], bases: Mapping[str, Arm]) -> Iterator[
     """Table 1 with every backbone, then Tables 8 to 10 for each; those that compare nothing are left out."""
     backbones = list(dict.fromkeys(one.backbone for one in found))
     several = len(backbones) > 1
-    heads = {name: f"{name} / " if several else "" for name in backbones}
     methods = [(_method(one.arm, bases[one.part]), one) for one in found]
-    yield _Columns(_MAIN, "", [(heads[one.backbone] + method, one) for method, one in methods if method])
+    yield _Columns(_MAIN, "", [(method, one) for method, one in methods if method], several)
     for table, fields in _VARIED.items():
         for backbone in backbones:
             own = [(_variant(one.arm, bases[one.part], fields), one) for one in found if one.backbone == backbone]
@@ -288,43 +298,49 @@ def _variant(arm: Arm, base: Arm, fields: Sequence[str]) -> str:
     return f"without {arm.without}" if arm.without else f"{arm.other_budget} budget" if varied else _COMPLETE
 
 
-def _table(columns: _Columns, options: AssemblyOptions, sizes: Sequence[str], notes: Sequence[str]) -> ResultTable:
-    scores = columns.scores
-    frame = checked(long_frame(scores))
-    stored = [one for _, one in columns.members]
-    mixed = ensure_comparable([own for one in stored for own in one.comparable()], allow_mixed=options.allow_mixed)
-    footer = footer_of([one.manifest for one in stored], scores, options.protocol, sum(one.gaps for one in stored))
-    title = f"{_TITLES[columns.table]}, this run, all sizes{columns.backbone and ', ' + columns.backbone}"
-    return ResultTable(title, frame, footer, (*mixed, *notes, *_missing(frame, sizes)), intervals=False)
+def _table(columns: _Columns, options: AssemblyOptions, sizes: Sequence[str], notes: Sequence[str]) -> Table:
+    scores, stored = columns.scores, [one for _, one in columns.members]
+    frame = long_frame(scores)
+    return result_table(
+        frame,
+        f"{_TITLES[columns.table]}, this run, all sizes{columns.backbone and ', ' + columns.backbone}",
+        footer_of([one.manifest for one in stored], scores, options.protocol, sum(one.gaps for one in stored)),
+        [own for one in stored for own in one.comparable()],
+        allow_mixed=options.allow_mixed,
+        notes=[*notes, *_missing(frame, sizes)],
+        intervals=False,
+    )
 
 
 def _missing(frame: pd.DataFrame, sizes: Sequence[str]) -> list[str]:
     """What the caption says of empty cells: a backbone that a size lacks altogether, or single columns."""
     present = set(zip(frame["size"], frame["series"], strict=True))
-    parts = [name.partition(" / ") for name in series_of(frame)]
-    ends = dict.fromkeys(slash + method for _, slash, method in parts)
+    backbones = {name: f"{name} / " for name in dict.fromkeys(frame.get("backbone", ()))} or {"": ""}
+    methods = list(dict.fromkeys(frame.get("method", frame["series"])))
     missing = []
     for size in sizes:
-        for head in dict.fromkeys(head for head, _, _ in parts):
-            own = [head + end for end in ends]  # a method that this backbone was never asked by is missed as well
+        for backbone, head in backbones.items():
+            own = [head + name for name in methods]  # a method that this backbone was never asked by is missed as well
             gone = [name for name in own if (size, name) not in present]
-            missing += [f"{name} at {size}" for name in ([head] if gone == own else gone)]
+            missing += [f"{name} at {size}" for name in ([backbone] if backbone and gone == own else gone)]
     return [f"Not run, or not finished: {', '.join(missing)}."] if missing else []
 
 
-def _figure(columns: _Columns, shown: ResultTable, options: AssemblyOptions, folder: Path) -> list[Path]:
+def _figure(columns: _Columns, shown: Table, options: AssemblyOptions, folder: Path) -> list[Path]:
     """The files of the figure that goes with a table, none where there is nothing to draw."""
-    if columns.table not in _FIGURES:
+    frame, footer = shown.frame, shown.basis
+    if columns.table not in _FIGURES or frame is None or footer is None:
         return []
     name, draw, what = _FIGURES[columns.table]
-    frame = averages(shown.frame)
+    frame = averages(frame)
     if columns.table == "table8_ablation":
-        removals = {label: own for label, own in columns.scores.items() if label == _COMPLETE or "without" in label}
+        scores = columns.scores.items()
+        removals = {label: own for label, own in scores if label == _COMPLETE or own["removed"].notna().all()}
         frame = changes_of(removals, _COMPLETE, options.seed)
         if frame.empty:
             return []
     rests = {f"{one.part}/{one.arm.name}": combined_hash(one.manifest.judgements_sha256) for _, one in columns.members}
-    caption = f"Figure {name[6]}, this run, all sizes: {what}. Reader: {model_shown(shown.footer.reader)}."
+    caption = f"Figure {name[6]}, this run, all sizes: {what}. Reader: {model_shown(footer.reader)}."
     parameters = {"protocol": options.protocol, "seed": options.seed}
     named = columns.name.replace(columns.table, name)
-    return save_figure(draw(frame, shown.footer), named, folder, frame, {"judgements": rests}, parameters, caption)
+    return save_figure(draw(frame, footer), named, folder, frame, {"judgements": rests}, parameters, caption)

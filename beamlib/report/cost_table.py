@@ -1,24 +1,19 @@
-"""Estimated and realised cost side by side: as text, a data frame, CSV, Markdown and HTML."""
+"""Estimated and realised cost side by side, as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pandas as pd
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from beamlib.evaluate.costs import STAGES, Estimate, RealisedRow, Row, count, money, pending_line, realised, since
 from beamlib.evaluate.estimate import estimate_path, saved
-from beamlib.files import write_json, write_text
+from beamlib.files import write_json
 from beamlib.params import RunParameters
-from beamlib.report.text import markdown_table
+from beamlib.report.table import Table
+from beamlib.report.tables import NOTHING
 
 MEASURES = {
     "calls": "calls",
@@ -30,83 +25,8 @@ MEASURES = {
 """Fields of the rows that an estimate and a run have in common, and their names in the table."""
 
 TOTAL = "total"
-NOTHING = "–"
 OFF = 1.2
 """An estimate is called off where it and what was realised differ by more than this factor."""
-
-_WIDTH = 180
-_HTML = jinja2.Environment(autoescape=True).from_string(
-    """<figure class="costs">
-<table>
-<caption>{{ title }}</caption>
-<thead><tr>{% for name in header %}<th scope="col">{{ name }}</th>{% endfor %}</tr></thead>
-<tbody>
-{% for row in rows %}<tr>{% for cell in row %}
-{%- if loop.index <= lead %}<th scope="row">{{ cell }}</th>{% else %}<td>{{ cell }}</td>{% endif %}{% endfor %}</tr>
-{% endfor %}</tbody>
-</table>
-<figcaption>{% for line in notes %}{{ line }}{% if not loop.last %}<br>{% endif %}{% endfor %}</figcaption>
-</figure>
-"""
-)
-
-
-@dataclass(frozen=True, slots=True)
-class CostTable:
-    """Costs ready to be shown. `frame` holds plain numbers, a row per stage and role (or step), the total last."""
-
-    title: str
-    frame: pd.DataFrame = field(repr=False)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def _lead(self) -> int:
-        """How many columns at the left hold names."""
-        return 4 if "step" in self.frame else 3
-
-    def _rows(self) -> list[list[str]]:
-        columns = list(self.frame.columns)
-        return [
-            [_cell(name, value) for name, value in zip(columns, row, strict=True)]
-            for row in self.frame.itertuples(index=False, name=None)
-        ]
-
-    def to_text(self) -> str:
-        """A table for the terminal, the notes below."""
-        table = Table(title=self.title, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
-        for number, name in enumerate(self.frame.columns):
-            table.add_column(name, justify="left" if number < self._lead else "right")
-        for row in self._rows():
-            table.add_row(*row)
-        text = StringIO()
-        Console(file=text, width=_WIDTH, color_system=None, markup=False, emoji=False).print(table)
-        lines = [line.rstrip() for line in text.getvalue().splitlines()]
-        return "\n".join([*lines, *self.notes]) + "\n"
-
-    def to_markdown(self) -> str:
-        """Title, Markdown table and notes."""
-        return markdown_table(
-            list(self.frame.columns), self._rows(), title=self.title, footer=self.notes, names=self._lead
-        )
-
-    def to_html(self) -> str:
-        """An HTML fragment: the table with its caption, the notes below."""
-        return _HTML.render(
-            title=self.title, header=list(self.frame.columns), rows=self._rows(), lead=self._lead, notes=self.notes
-        )
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
-
-    def to_csv(self) -> str:
-        """The plain numbers; title and notes follow as lines that begin with "#"."""
-        comments = "".join(f"# {line}\n" for line in (self.title, *self.notes))
-        return self.frame.to_csv(index=False, lineterminator="\n", float_format="%.6f") + comments
-
-    def save(self, name: str, folder: Path) -> list[Path]:
-        """Write `name`.csv, `name`.md and `name`.html into `folder`; returns their paths."""
-        texts = {"csv": self.to_csv(), "md": self.to_markdown(), "html": self.to_html()}
-        return [write_text(folder / f"{name}.{suffix}", text) for suffix, text in texts.items()]
 
 
 def _cell(column: str, value: Any) -> str:
@@ -117,10 +37,11 @@ def _cell(column: str, value: Any) -> str:
     return money(value) if column.startswith("US dollars") else f"{value:,.0f}"
 
 
-def cost_table(found: Estimate | None, spent: Sequence[RealisedRow], *, by_step: bool = False) -> CostTable:
+def cost_table(found: Estimate | None, spent: Sequence[RealisedRow], *, by_step: bool = False) -> Table:
     """The estimate, what was called since it was made, or both side by side; `spent` is everything the stores hold.
 
-    The reader's calls are those of the estimate's backbone: others share its stores.
+    A row per stage and role, with `by_step` per step, the total last. The reader's calls are those of the estimate's
+    backbone: others share its stores.
     """
     made = list(spent)
     if found is not None:
@@ -129,18 +50,19 @@ def cost_table(found: Estimate | None, spent: Sequence[RealisedRow], *, by_step:
         made = [row for row in new if not row.role.startswith("reader") or (row.role, row.model) in asked]
     groups: dict[tuple[str, ...], dict[str, list[Row]]] = {}
     sides: dict[str, Sequence[Row]] = {"estimated": found.rows if found else (), "realised": made}
+    lead = ["stage", "role", "step", "model"] if by_step else ["stage", "role", "model"]
     for side, rows in sides.items():
         for row in rows:
-            names: tuple[str, ...] = (row.stage, row.role, row.model)
-            names = (row.stage, row.role, row.step, row.model) if by_step else names
+            names = tuple(getattr(row, name) for name in lead)
             groups.setdefault(names, {}).setdefault(side, []).append(row)
     shown = [side for side, rows in sides.items() if rows or (side == "estimated" and found is not None)]
-    lead = ["stage", "role", "step", "model"] if by_step else ["stage", "role", "model"]
     ordered = sorted(groups, key=_order)
     body = [dict(zip(lead, names, strict=True)) | _numbers(groups[names], shown) for names in ordered]
     total = dict.fromkeys(lead, "") | {"stage": TOTAL} | _numbers({side: list(sides[side]) for side in shown}, shown)
     frame = pd.DataFrame([*body, total], columns=list(total))
-    return CostTable(_title(found, shown), frame, tuple(_notes(found, made, spent)))
+    cells = pd.DataFrame({name: [_cell(str(name), value) for value in frame[name]] for name in frame})
+    notes = tuple(_notes(found, made, spent))
+    return Table(_title(found, shown), cells, notes, kind="costs", names=len(lead), csv=frame, frame=frame)
 
 
 def _order(names: Sequence[str]) -> tuple[int, Sequence[str]]:
@@ -245,12 +167,7 @@ def save_costs(parameters: RunParameters) -> Path | None:
     return write_json(estimate_path(parameters).with_name("costs.json"), value)
 
 
-def read_costs(value: Mapping[str, Any]) -> CostTable:
+def read_costs(value: Mapping[str, Any]) -> Table:
     """The table of a `costs.json`."""
     found = value["estimate"] and Estimate.model_validate(value["estimate"])
     return cost_table(found, [RealisedRow.model_validate(row) for row in value["realised"]])
-
-
-def cost_fragment(value: Mapping[str, Any]) -> str:
-    """The HTML of a `costs.json`, for the page."""
-    return read_costs(value).to_html()

@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from beamlib.report.results import long_frame
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.records import Judgement
-from beamlib.scoring.scores import AVERAGE, score_run, summarise
+from beamlib.scoring.scores import AVERAGE, score_run
 
 ALL, DROP = "none, flag", "drop"
 """The two sets of questions that `errata` leads to: `flag` marks questions and takes none away."""
@@ -22,11 +23,9 @@ def errata_effect(scores: Mapping[str, pd.DataFrame], spoilt: Collection[str]) -
     """
     parts = []
     for arm, frame in scores.items():
-        for kept, own in ((ALL, frame), (DROP, frame[~frame["probe_id"].isin(spoilt)])):
-            summary = summarise(own)
-            series = arm if kept == ALL else f"{arm}, {DROP}"
-            counts = {"n": summary["n_questions"], "conversations": summary["n_conversations"]}
-            parts.append(summary.assign(series=series, arm=arm, errata=kept, **counts))
+        spared = frame[~frame["probe_id"].isin(spoilt)]
+        parts.append(long_frame({arm: frame}).assign(arm=arm, errata=ALL))
+        parts.append(long_frame({f"{arm}, {DROP}": spared}).assign(arm=arm, errata=DROP))
     return pd.concat(parts, ignore_index=True)
 
 

@@ -7,7 +7,6 @@ frame has one.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,8 +26,8 @@ import beamlib
 from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
 from beamlib.files import sha256, write_bytes, write_json
+from beamlib.report.footer import Footer, model_shown
 from beamlib.report.long_frame import AVERAGE, COLUMNS, ROWS, ability_label, checked, series_label, series_of, sizes_of
-from beamlib.report.tables import Footer, model_shown
 
 COLUMN_WIDTH, PAGE_WIDTH = 3.4, 7.0  # inches: one column and both columns of a two-column page
 _MARKERS = "osD^vPX*"
@@ -50,16 +49,16 @@ def style() -> Iterator[None]:
 
 
 def score_changes(frame: pd.DataFrame) -> pd.DataFrame:
-    """Change of every "without" series against the one series that is complete, as a long frame without intervals.
+    """Change of every series with a component removed against the one that is complete, as a long frame.
 
-    The intervals of two means say nothing about the interval of their difference; a run passes its own, paired ones to
-    `ablation_figure`. Raises `UserError` unless exactly one series is complete in every cell.
+    It has no intervals: those of two means say nothing about that of their difference. A run passes its own, paired
+    ones to `ablation_figure`. Raises `UserError` unless exactly one series is complete in every cell.
     """
-    complete = [name for name in series_of(checked(frame)) if "without" not in name]
+    complete = series_of(frame[_field(checked(frame), "removed").isna()])
     if len(complete) != 1:
         raise UserError(f"ablation: one series without a removal is needed, found {', '.join(complete) or 'none'}.")
     base = frame[frame["series"] == complete[0]].set_index(["size", "ability"])["mean"]
-    changes = frame.loc[frame["series"] != complete[0], list(COLUMNS)].copy()
+    changes = frame.loc[frame["series"] != complete[0], [*COLUMNS, "removed"]].copy()
     cells = list(zip(changes["size"], changes["ability"], strict=True))
     if missing := [cell for cell in cells if cell not in base.index]:
         raise UserError(f"ablation: series {complete[0]} has no value for {' / '.join(missing[0])}; run it there too.")
@@ -71,7 +70,7 @@ def score_changes(frame: pd.DataFrame) -> pd.DataFrame:
 def ablation_figure(changes: pd.DataFrame, footer: Footer) -> Figure:
     """Figure 3: change of the average per removed component at each length; `changes` as from `score_changes`."""
     frame = averages(changes)
-    frame = frame.assign(series=[_removed(name) for name in frame["series"]])
+    frame = frame.assign(series=_field(frame, "removed").str.replace("-", " "))
     return _by_size(frame, footer, "change of the average score", "removed component")
 
 
@@ -91,12 +90,14 @@ def _by_size(frame: pd.DataFrame, footer: Footer, measure: str, title: str | Non
 
 
 def budget_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
-    """Figure 4: the average against the retrieval budget K, a line per length; K is read from the series names.
+    """Figure 4: the average against the retrieval budget, the column `k`, with a line per length.
 
     The axis starts at zero, or below where an interval does.
     """
     frame = averages(frame)
-    frame = frame.assign(k=[_budget(name) for name in frame["series"]])
+    if (unknown := _field(frame, "k").isna()).any():
+        raise UserError(f"figure: series {frame.loc[unknown, 'series'].iloc[0]!r} has no retrieval budget.")
+    frame = frame.astype({"k": int})
     with _drawn(footer, COLUMN_WIDTH, 2.4) as figure:
         axes = figure.add_subplot()
         lines(axes, _sized(frame), "k", "size")
@@ -204,16 +205,9 @@ def _ends(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([ends.assign(value=values) for values in (frame["mean"], low, high)]).dropna(subset="value")
 
 
-def _removed(series: str) -> str:
-    """The component that an ablation removed: "light-k5-without-noise-filter" -> "noise filter"."""
-    return re.sub(r"[_-]", " ", series.rpartition("without")[2]).strip() or series
-
-
-def _budget(series: str) -> int:
-    found = re.search(r"(?i)(?<![a-z])k=?(\d+)", series)
-    if found is None:
-        raise UserError(f"figure: series {series!r} names no retrieval budget; name it like 'K=5' or 'light-k5'.")
-    return int(found[1])
+def _field(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
+    """What `frame` says of its series, missing where it says nothing."""
+    return frame[name] if name in frame else pd.Series(None, index=frame.index, dtype=object)
 
 
 def _bytes(figure: Figure, kind: Literal["pdf", "png"]) -> bytes:

@@ -2,13 +2,14 @@
 
 size      tier of the benchmark: "100K", "500K", "1M", "10M"
 ability   the data set's name, or "average" for the mean over abilities
-series    what is compared: an arm, a method, a retriever, a budget ("K=5", "...-k5") or an ablation ("...without...")
+series    what is compared, as it is shown: an arm, a method, a retriever, a budget ("K=5"), an ablation
 mean      the value on the scale of the measure (scores: 0 to 1); NaN where nothing could be scored
 low, high ends of its interval, both NaN where there is none (published values have none)
 n         number of questions behind the mean, missing where unknown (published values)
 conversations   number of conversations behind the mean, missing where unknown; one by itself has no interval
 
-A column `printed`, where there is one, holds the string of the paper and is shown in place of `mean`.
+A column `printed`, where there is one, holds the string of the paper and is shown in place of `mean`. What a series is,
+where that is known, stands in the columns of `SERIES_FIELDS`; nothing is read off its name.
 Rows keep their order: series appear in tables and legends as they come first in the frame.
 """
 
@@ -21,6 +22,9 @@ from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 
 COLUMNS = ("size", "ability", "series", "mean", "low", "high", "n", "conversations")
+SERIES_FIELDS = ("backbone", "method", "memory", "retriever", "k", "removed")
+"""What a series is: the reader where several are compared, with the column below it; the arm's memory, its index and
+budget, and the component that it lacks."""
 AVERAGE = "average"
 ROWS = (*ABILITIES, AVERAGE)
 """Abilities in the order of every table, the average last."""
@@ -29,14 +33,21 @@ _ABILITY_LABELS = {str(ability): label for ability, label in published.PRINTED_A
     AVERAGE: published.AVERAGE
 }
 _SERIES_COLUMNS = {"table1": ["backbone", "method"], "table8": ["variant"], "table9": ["k"], "table10": ["retriever"]}
+_REMOVED = {
+    "without_retrieval": "retrieval",
+    "without_scratchpad": "scratchpad",
+    "without_working_memory": "working memory",
+    "without_noise_filtering": "noise filtering",
+}
+"""Variants of Table 8 and the components that they lack; `base` lacks none."""
 
 
 def published_long(table: str, backbone: str | None = None) -> pd.DataFrame:
     """A published score table (table1, table8, table9 or table10) as a long frame with the printed strings.
 
     Series are "backbone / method" in Table 1, or the method alone when `backbone` names one of its four; the printed
-    variants in Table 8; "K=5" and so on in Table 9; the retrievers in Table 10. Raises `UserError` for another table
-    and for an unknown backbone.
+    variants in Table 8; "K=5" and so on in Table 9; the retrievers in Table 10; what they are is a column as well.
+    Raises `UserError` for another table and for an unknown backbone.
     """
     if table not in _SERIES_COLUMNS:
         raise UserError(f"published table {table!r} has no scores; use one of: {', '.join(_SERIES_COLUMNS)}.")
@@ -62,6 +73,8 @@ def published_long(table: str, backbone: str | None = None) -> pd.DataFrame:
             "n": pd.array([pd.NA] * len(frame), dtype="Int64"),
             "conversations": pd.array([pd.NA] * len(frame), dtype="Int64"),
             "printed": list(frame["printed"]),
+            **({"removed": frame["variant"].map(_REMOVED).to_list()} if "variant" in names else {}),
+            **{name: frame[name].to_list() for name in names if name != "variant"},
         }
     )
 

@@ -12,12 +12,12 @@ import pandas as pd
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import Manifest, read_judgements, read_manifest, stored_judgements
-from beamlib.evaluate.arms import experiments
+from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.records import Answer
 from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.params import RunParameters
-from beamlib.report.long_frame import AVERAGE, COLUMNS
-from beamlib.report.tables import Footer, ensure_comparable, footer
+from beamlib.report.footer import Footer, ensure_comparable, footer
+from beamlib.report.long_frame import AVERAGE, COLUMNS, SERIES_FIELDS
 from beamlib.scoring.evidence import evidence_recall
 from beamlib.scoring.intervals import compare, interval_note
 from beamlib.scoring.scores import SCORE_COLUMNS, present_sizes, score_run, summarise, unscored_reasons
@@ -32,8 +32,8 @@ class Results:
     """One experiment of one tier.
 
     `summary` and `evidence` are frames of `beamlib.report.long_frame` of scores and of evidence recall; `scores` and
-    `recalls` hold one row per question for each arm. Evidence recall counts messages that the context shows; `noted`
-    counts those as well that only a note speaks of.
+    `recalls` hold one row per question for each arm, with what the arm is. Evidence recall counts messages that the
+    context shows; `noted` counts those as well that only a note speaks of.
     """
 
     evaluation: Evaluation
@@ -58,10 +58,13 @@ def results(parameters: RunParameters, experiment: str) -> Results | None:
     evaluation = evaluate(parameters, experiments(parameters)[experiment])
     found = list(evaluation.manifests.values())
     ensure_comparable([one.model_dump(mode="json") for one in found])
-    scores = {name: score_run(judged, parameters.protocol) for name, judged in evaluation.judgements.items()}
+    arms = {arm.name: arm for arm in experiments(parameters)[experiment]}
+    judged = evaluation.judgements
+    scores = {name: of_arm(score_run(judged[name], parameters.protocol), arms[name]) for name in judged}
     gold = {key: value for loaded in evaluation.loaded.values() for key, value in loaded.gold.items()}
-    recalls = {name: recall_rows(answers, gold) for name, answers in evaluation.answers.items()}
-    noted = {name: recall_rows(answers, gold, notes=True) for name, answers in evaluation.answers.items()}
+    answers = evaluation.answers
+    recalls = {name: of_arm(recall_rows(answers[name], gold), arms[name]) for name in answers}
+    noted = {name: recall_rows(answers[name], gold, notes=True) for name in answers}
     return Results(
         evaluation=evaluation,
         summary=long_frame(scores),
@@ -71,6 +74,13 @@ def results(parameters: RunParameters, experiment: str) -> Results | None:
         noted=long_frame(noted),
         footer=footer_of(found, scores, parameters.protocol, _gaps(evaluation)),
         evidence_footer=footer_of(found, recalls, RECALL),
+    )
+
+
+def of_arm(scores: pd.DataFrame, arm: Arm) -> pd.DataFrame:
+    """`scores` with what the arm is in columns (`SERIES_FIELDS`)."""
+    return scores.assign(memory=arm.memory, retriever=arm.retriever, k=arm.k, removed=arm.without).astype(
+        {"k": "Int64"}
     )
 
 
@@ -93,11 +103,13 @@ def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold], *, notes: b
 
 
 def long_frame(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Means and intervals of all arms as one long frame, one series per arm."""
+    """Means and intervals of all arms as one long frame, one series per arm, with what the scores say it is."""
     parts = []
     for name, frame in scores.items():
         summary = summarise(frame)
-        parts.append(summary.assign(series=name, n=summary["n_questions"], conversations=summary["n_conversations"]))
+        counts = {"n": summary["n_questions"], "conversations": summary["n_conversations"]}
+        fields = frame[["size", *(field for field in SERIES_FIELDS if field in frame)]].drop_duplicates("size")
+        parts.append(summary.assign(series=name, **counts).merge(fields, how="left", on="size"))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -119,8 +131,9 @@ def changes_of(scores: Mapping[str, pd.DataFrame], base: str, seed: int) -> pd.D
             ours, theirs = (frame[frame["size"] == size] for frame in both)
             found = compare(ours, theirs, seed)
             row = {"size": size, "ability": AVERAGE, "series": series, "mean": found.difference, "low": found.low}
-            rows.append({**row, "high": found.high, "n": len(ours), "conversations": found.n, "p": found.p_value})
-    return pd.DataFrame(rows, columns=[*COLUMNS, "p"])
+            row |= {"high": found.high, "n": len(ours), "conversations": found.n, "p": found.p_value}
+            rows.append({**row, "removed": ours["removed"].iloc[0] if "removed" in ours else None})
+    return pd.DataFrame(rows, columns=[*COLUMNS, "p", "removed"])
 
 
 def footer_of(found: Sequence[Manifest], scores: Mapping[str, pd.DataFrame], protocol: str, gaps: int = 0) -> Footer:

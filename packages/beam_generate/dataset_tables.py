@@ -18,7 +18,7 @@ from beamlib.data.model import Conversation, Size, Treatment
 from beamlib.data.published import table
 from beamlib.data.sources import Source
 from beamlib.evaluate.conversation_record import data_revision, record_of
-from beamlib.report.table import BlockTable
+from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
 from beamlib.text import TOKEN_COUNTER, count_tokens
 
@@ -58,7 +58,7 @@ class Described:
         index = pd.Index(range(1, 11), name="decile")
         return pd.DataFrame({"measured": self.shares, "Table 7 as printed": printed}, index=index).round(2)
 
-    def table3(self) -> BlockTable:
+    def table3(self) -> Table:
         """Means per conversation beside the printed ones, with what the printed number turns out to be."""
         printed = table("table3").set_index("chat_size").loc[PRINTED_SIZE[self.size]].to_dict()
         rows = []
@@ -69,7 +69,7 @@ class Described:
             meaning = (
                 f"none: the size is called {PRINTED_SIZE[self.size]}" if value is None else self._meaning(name, value)
             )
-            rows.append((words, (*means, shown, meaning)))
+            rows.append((self.size, words, *means, shown, meaning))
         n, lost = len(self.read), int(self.whole["tokens"].isna().sum())
         cut = int((self.read["tokens"] != self.whole["tokens"]).sum())
         without = f" ({lost} of them cannot be read and do not count there)" if lost else ""
@@ -80,21 +80,21 @@ class Described:
         )
         header = ("Size", "Mean per conversation", "as read", "whole", "printed", "the printed number is")
         title = f"Table 3, {self.size}: the conversations of this run beside the printed numbers"
-        return BlockTable(title, header, ((self.size, tuple(rows)),), footer)
+        return Table(title, pd.DataFrame(rows, columns=header), footer)
 
-    def table7(self) -> BlockTable:
+    def table7(self) -> Table:
         """Where the evidence lies, measured and printed, with what disagrees in words."""
-        rows = tuple(
-            (str(tenth), (f"{ours:.1f} %", f"{theirs:.2f} %", f"{ours - theirs:+.1f}"))
+        rows = [
+            (self.size, str(tenth), f"{ours:.1f} %", f"{theirs:.2f} %", f"{ours - theirs:+.1f}")
             for tenth, ours, theirs in self.deciles.itertuples()
-        )
+        ]
         footer = (
             f"{self.size}: {self._disagreement()} {self.questions} questions, n = {len(self.read)}; {self.source}.",
             "Each question that cites messages weighs the same, in equal parts for the tenths in which it cites any.",
         )
         header = ("Size", "Tenth", "measured", "printed", "difference in points")
         title = f"Table 7, {self.size}: where the evidence of this run's questions lies, beside the printed percentages"
-        return BlockTable(title, header, ((self.size, rows),), footer)
+        return Table(title, pd.DataFrame(rows, columns=header), footer)
 
     def _meaning(self, name: str, printed: int) -> str:
         """What a printed number is of the whole conversations: their mean, rounded, their total, or neither."""

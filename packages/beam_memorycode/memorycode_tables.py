@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+import pandas as pd
+
 from beam_memorycode.averages import COLUMNS, ORDERS, Order, Summary
 from beam_memorycode.printed_tables import COLUMN_LABELS, Cell, Published
 from beam_memorycode.rule_scoring import VARIANTS, Variant
 from beam_memorycode.scored import ScoredModel
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.report.table import Block, BlockTable
+from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
 
 PROTOCOL = "Scored by rules on parsed code; an answer counts by the mean share of applicable rules that it follows."
@@ -26,7 +28,7 @@ _RECOMPUTED_NOTES = (
 )
 
 
-def table4(models: Sequence[ScoredModel], revision: str, published: Published | None = None) -> BlockTable:
+def table4(models: Sequence[ScoredModel], revision: str, published: Published | None = None) -> Table:
     """Table 4: what was printed, and beside it what the outputs at hand give, for each of the paper's models.
 
     A model of the paper whose outputs are not at hand has its printed row alone; models without a row are left out.
@@ -34,59 +36,51 @@ def table4(models: Sequence[ScoredModel], revision: str, published: Published | 
     """
     printed = published or Published()
     known = {model.row: model for model in models if model.row}
-    blocks: list[Block] = []
+    rows: list[tuple[str, ...]] = []
     for row in printed.models:
         cells = [printed.scores[row, column] for column in COLUMNS]
-        rows = [("published", tuple(map(str, cells)))]
+        rows.append((row, "published", *map(str, cells)))
         if row in known:
             found = [known[row].summary[column] for column in COLUMNS]
-            rows.append(("recomputed", tuple(map(_cell, found))))
-            rows.append(("difference", tuple(_difference(a, b) for a, b in zip(found, cells, strict=True))))
-            rows.append(("n; unscored; not Python", tuple(map(_counts, found))))
-        blocks.append((row, tuple(rows)))
-    return BlockTable(
-        "MemoryCode, Table 4: published, and recomputed from the outputs at hand",
-        _header("Model", ""),
-        tuple(blocks),
-        _TABLE4_NOTES if not known else (*_footer([], revision), *_TABLE4_NOTES, *_RECOMPUTED_NOTES),
-    )
+            rows.append((row, "recomputed", *map(_cell, found)))
+            rows.append((row, "difference", *(_difference(a, b) for a, b in zip(found, cells, strict=True))))
+            rows.append((row, "n; unscored; not Python", *map(_counts, found)))
+    notes = _TABLE4_NOTES if not known else (*_footer([], revision), *_TABLE4_NOTES, *_RECOMPUTED_NOTES)
+    return _table("MemoryCode, Table 4: published, and recomputed from the outputs at hand", ("Model", ""), rows, notes)
 
 
-def own_table(models: Sequence[ScoredModel], title: str, revision: str) -> BlockTable:
+def own_table(models: Sequence[ScoredModel], title: str, revision: str) -> Table:
     """Runs that have no row in the paper (the stand-in, memories, other models): the columns of Table 4."""
-    blocks: list[Block] = []
+    rows: list[tuple[str, ...]] = []
     for model in models:
         found = [model.summary[column] for column in COLUMNS]
-        rows = (("score", tuple(map(_cell, found))), ("n; unscored; not Python", tuple(map(_counts, found))))
-        blocks.append((model.name, rows))
+        rows.append((model.name, "score", *map(_cell, found)))
+        rows.append((model.name, "n; unscored; not Python", *map(_counts, found)))
     note = "Percent ± standard error over dialogues; averaging: dialogue-mean."
-    return BlockTable(title, _header("Run", ""), tuple(blocks), (*_footer(models, revision), note))
+    return _table(title, ("Run", ""), rows, (*_footer(models, revision), note))
 
 
-def variant_table(models: Sequence[ScoredModel], revision: str, variants: Sequence[Variant] = VARIANTS) -> BlockTable:
+def variant_table(models: Sequence[ScoredModel], revision: str, variants: Sequence[Variant] = VARIANTS) -> Table:
     """What each way of scoring changes, in points; the first of `variants` is what the others are compared with."""
     base, *others = variants
-    blocks: list[Block] = []
+    rows: list[tuple[str, ...]] = []
     for model in models:
         start = model.summarised(variant=base)
-        rows = [(f"{base.name} (score)", tuple(_mean(start[column]) for column in COLUMNS))]
+        rows.append((model.short, f"{base.name} (score)", *(_mean(start[column]) for column in COLUMNS)))
         for variant in others:
             found = model.summarised(variant=variant)
-            rows.append((variant.name, tuple(_change(found[column], start[column]) for column in COLUMNS)))
-        blocks.append((model.short, tuple(rows)))
+            rows.append((model.short, variant.name, *(_change(found[column], start[column]) for column in COLUMNS)))
     note = "Change in points against the released scoring, which is the one that Table 4 agrees with (dialogue-mean)."
     title = "How much the way of scoring matters"
-    return BlockTable(title, _header("Model", "Scoring"), tuple(blocks), (*_footer(models, revision), note))
+    return _table(title, ("Model", "Scoring"), rows, (*_footer(models, revision), note))
 
 
-def order_table(models: Sequence[ScoredModel], revision: str, orders: Sequence[Order] = ORDERS) -> BlockTable:
+def order_table(models: Sequence[ScoredModel], revision: str, orders: Sequence[Order] = ORDERS) -> Table:
     """The same scores by each order of averaging."""
-    blocks: list[Block] = [
-        (
-            model.short,
-            tuple((order, tuple(_cell(model.summarised(order)[column]) for column in COLUMNS)) for order in orders),
-        )
+    rows = [
+        (model.short, order, *(_cell(model.summarised(order)[column]) for column in COLUMNS))
         for model in models
+        for order in orders
     ]
     notes = (
         "dialogue-mean: mean over dialogues of the mean over their sessions (the paper's Table 4). position-mean: mean "
@@ -94,11 +88,11 @@ def order_table(models: Sequence[ScoredModel], revision: str, orders: Sequence[O
         "Percent ± standard error of what is averaged last.",
     )
     title = "How much the order of averaging matters"
-    return BlockTable(title, _header("Model", "Order"), tuple(blocks), (*_footer(models, revision), *notes))
+    return _table(title, ("Model", "Order"), rows, (*_footer(models, revision), *notes))
 
 
-def _header(*lead: str) -> tuple[str, ...]:
-    return (*lead, *COLUMN_LABELS.values())
+def _table(title: str, lead: Sequence[str], rows: Sequence[Sequence[str]], footer: Sequence[str]) -> Table:
+    return Table(title, pd.DataFrame(rows, columns=[*lead, *COLUMN_LABELS.values()]), tuple(footer))
 
 
 def _footer(models: Sequence[ScoredModel], revision: str) -> tuple[str, ...]:

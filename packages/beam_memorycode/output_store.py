@@ -142,7 +142,7 @@ def dialogue_hash(dialogue: Dialogue) -> str:
 
 
 def setup_basis(setup: Setup, parameters: ResolvedParameters) -> tuple[str, dict[str, Any], dict[str, str]]:
-    """What an answer of a setup depends on besides its dialogue: the hash of it all, the settings, the prompts' hashes."""
+    """What an answer of a setup depends on besides its dialogue: a hash of all, the settings, the prompts' hashes."""
     settings = settings_of(parameters, _SETTINGS.get(setup, ()))
     if setup in ("rag", "light"):
         settings["released"] = sorted(parameters.flags)

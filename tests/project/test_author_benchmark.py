@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import beamlib
-from beamlib.report.tables import agreement, fitness
+from beamlib.report.footer import agreement, fitness
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from beamlib.evaluate.costs import (
 from beamlib.evaluate.estimate import estimate_path, save
 from beamlib.llm.stored_model import CallStore, StoredCall
 from beamlib.params import RunParameters, load_parameters
-from beamlib.report.cost_table import cost_fragment, cost_table, read_costs, save_costs
+from beamlib.report.cost_table import cost_table, read_costs, save_costs
 
 READER = {"stage": "answering", "role": "reader", "step": "answer", "model": "big"}
 JUDGE = {"stage": "judging", "role": "judge", "step": "judge_nugget", "model": "small"}
@@ -86,23 +86,23 @@ def test_estimate_and_run_stand_side_by_side_and_the_total_is_last() -> None:
         assert "83,000" in shown
         assert "$1.86" in shown
         assert "They cost $1.86; the estimate of $1.75 was 6% too low." in shown
-    assert not any("where" in note and "per call" in note for note in table.notes)  # nothing is off by much
+    assert not any("where" in note and "per call" in note for note in table.footer)  # nothing is off by much
 
 
 def test_what_was_off_is_said_plainly() -> None:
     table = cost_table(BOTH, [made(READER, 20, (31_000, 0, 9_000), 3.0), made(JUDGE, 150, (75_000, 0, 9_000), 0.4)])
-    assert "170 calls were made where 120 were estimated." in table.notes
-    assert "They cost $3.40; the estimate of $1.75 was 49% too low." in table.notes
-    assert "Reader (answering): 450 output tokens per call where 200 were estimated." in table.notes
-    assert "Judge (judging): 150 calls where 100 were estimated." in table.notes
-    assert any(note.startswith("Reader (answering): the endpoint reported no cached input") for note in table.notes)
+    assert "170 calls were made where 120 were estimated." in table.footer
+    assert "They cost $3.40; the estimate of $1.75 was 49% too low." in table.footer
+    assert "Reader (answering): 450 output tokens per call where 200 were estimated." in table.footer
+    assert "Judge (judging): 150 calls where 100 were estimated." in table.footer
+    assert any(note.startswith("Reader (answering): the endpoint reported no cached input") for note in table.footer)
 
 
 def test_fewer_calls_than_estimated_are_said_with_their_reasons() -> None:
     table = cost_table(BOTH, [made(READER, 5, (7_500, 5_000, 3_000), 0.4)])
-    assert any(note.startswith("5 calls were made where 120 were estimated: equal requests") for note in table.notes)
-    assert any(note.startswith("They cost $0.4") for note in table.notes)
-    assert "Reader (answering): 600 output tokens per call where 200 were estimated." in table.notes
+    assert any(note.startswith("5 calls were made where 120 were estimated: equal requests") for note in table.footer)
+    assert any(note.startswith("They cost $0.4") for note in table.footer)
+    assert "Reader (answering): 600 output tokens per call where 200 were estimated." in table.footer
 
 
 def test_only_what_was_called_since_the_estimate_is_beside_it() -> None:
@@ -117,17 +117,17 @@ def test_only_what_was_called_since_the_estimate_is_beside_it() -> None:
     assert [(row["role"], row["calls realised"]) for row in rows] == [("reader", "20"), ("judge", "102"), ("", "122")]
     assert (rows[1]["input tokens realised"], float(rows[1]["seconds waited"])) == ("50000", 30.0)
     assert since(before, before) == []
-    assert "The stores of this tier hold 180 calls, which cost $10.85." in cost_table(estimated, now).notes
+    assert "The stores of this tier hold 180 calls, which cost $10.85." in cost_table(estimated, now).footer
 
 
 def test_one_side_may_be_missing() -> None:
     spent = [made(READER, 20, (30_000, 20_000, 4_000), None)]
     alone = cost_table(None, spent)
-    assert not any("estimated" in name for name in alone.frame.columns)
-    assert "No price is known for big: the models file no longer names it." in alone.notes
+    assert not any("estimated" in name for name in alone.cells)
+    assert "No price is known for big: the models file no longer names it." in alone.footer
     assert numbers(alone.to_csv())[-1]["US dollars realised"] == ""
     before = cost_table(BOTH, [], by_step=True)
-    assert not any("realised" in name for name in before.frame.columns)
+    assert not any("realised" in name for name in before.cells)
     assert [row["step"] for row in numbers(before.to_csv())] == ["answer", "judge_nugget", ""]
 
 
@@ -222,7 +222,7 @@ def test_costs_are_kept_for_the_page(parameters: RunParameters, tmp_path: Path) 
     assert path is not None
     first = path.read_bytes()
     value = json.loads(first)
-    assert read_costs(value).frame.equals(cost_table(BOTH, realised(parameters)).frame)
-    assert cost_fragment(value).startswith('<figure class="costs">')
+    assert read_costs(value).to_csv() == cost_table(BOTH, realised(parameters)).to_csv()
+    assert read_costs(value).to_html().startswith('<figure class="costs">')
     save_costs(parameters)
     assert path.read_bytes() == first

@@ -26,20 +26,21 @@ from beamlib.report.figures import (
     score_changes,
     style,
 )
+from beamlib.report.footer import Footer
 from beamlib.report.long_frame import COLUMNS, published_long
-from beamlib.report.tables import Footer, published_footer
+from beamlib.report.tables import published_footer
 
 OURS = Footer("f1-weighted", "offline stand-in, not a language model", "reader-a", "d", 2, 40, 0, "95 %", "t", "regex")
 
 
 def run_frame() -> pd.DataFrame:
     cells = [
-        (size, ability, f"light-hybrid-k{k}", value, value - 0.05, value + 0.07, 20, 2)
+        (size, ability, f"light-hybrid-k{k}", value, value - 0.05, value + 0.07, 20, 2, k, "noise-filter")
         for size, shift in (("100K", 0.0), ("1M", 0.1))
         for ability in ("abstention", "average")
         for k, value in ((5, 0.3 + shift), (10, 0.4 + shift))
     ]
-    return pd.DataFrame(cells, columns=list(COLUMNS))
+    return pd.DataFrame(cells, columns=[*COLUMNS, "k", "removed"])
 
 
 def bars(figure: Figure) -> list[BarContainer]:
@@ -64,6 +65,7 @@ def test_ablation_shows_changes_of_the_published_average() -> None:
     figure = ablation_figure(changes, published_footer("Qwen2.5-32B-AWQ"))
     assert heights(bars(figure)[0]) == [0.003, -0.07, -0.024, -0.085]  # without retrieval
     assert legend_of(figure) == ["retrieval", "scratchpad", "working memory", "noise filtering"]
+    assert legend_of(ablation_figure(run_frame().query("k == 5"), OURS)) == ["noise filter"]
 
 
 def test_changes_need_one_complete_series() -> None:
@@ -89,11 +91,13 @@ def test_budget_lines_follow_k() -> None:
     assert axes.get_ylim()[0] == 0
 
 
-def test_budget_reads_k_from_arm_names() -> None:
+def test_the_budget_is_a_column_and_no_part_of_a_name() -> None:
     figure = budget_figure(run_frame(), OURS)
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["5", "10"]
-    with pytest.raises(UserError, match="'dense' names no retrieval budget"):
+    with pytest.raises(UserError, match="'dense' has no retrieval budget"):
         budget_figure(published_long("table10"), OURS)
+    with pytest.raises(UserError, match="'light-hybrid-k5' has no retrieval budget"):
+        budget_figure(run_frame().drop(columns="k"), OURS)
 
 
 def test_retrievers_by_size_and_by_ability() -> None:

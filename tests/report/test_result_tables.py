@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,19 +12,10 @@ import pytest
 from beamlib.data import published
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
+from beamlib.report.footer import OFFLINE, Footer, ensure_comparable, footer
 from beamlib.report.long_frame import AVERAGE, COLUMNS, ROWS, checked, published_long
 from beamlib.report.table import save_table
-from beamlib.report.tables import (
-    OFFLINE,
-    ORDERING,
-    Footer,
-    ensure_comparable,
-    footer,
-    published_footer,
-    published_table,
-    result_table,
-    side_by_side,
-)
+from beamlib.report.tables import ORDERING, published_footer, published_table, result_table, side_by_side
 
 STAND_IN = "offline stand-in, not a language model"
 
@@ -87,6 +77,7 @@ def test_published_tables_in_long_form(table: str, rows: int, series: int) -> No
 def test_published_long_of_one_backbone() -> None:
     frame = published_long("table1", "GPT-4.1-nano")
     assert list(dict.fromkeys(frame["series"])) == ["Vanilla", "RAG", "LIGHT"]
+    assert "backbone" not in frame and published_long("table1")["backbone"].nunique() == 4
     cell = frame[
         (frame["size"] == "10M") & (frame["ability"] == "multi_session_reasoning") & (frame["series"] == "LIGHT")
     ]
@@ -192,9 +183,12 @@ def test_event_ordering_under_paper_is_told_apart() -> None:
 
 def test_fewer_conversations_than_the_others_are_told() -> None:
     rows = [("100K", "average", name, 0.5, 0.4, 0.6, 20 * n, n) for name, n in (("none", 7), ("rag", 20))]
-    table = result_table(pd.DataFrame(rows, columns=list(COLUMNS)), "A run", run_footer())
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    table = result_table(frame, "A run", run_footer())
     assert "| **0.500 [0.40, 0.60] (n = 7)** | **0.500 [0.40, 0.60]** |" in table.to_markdown()
-    assert "| **0.500 (n = 7)** | **0.500** |" in replace(table, intervals=False).to_markdown()
+    assert (
+        "| **0.500 (n = 7)** | **0.500** |" in result_table(frame, "A run", run_footer(), intervals=False).to_markdown()
+    )
 
 
 def test_html_is_marked_up_and_escaped() -> None:
@@ -237,7 +231,7 @@ def test_footer_says_what_a_table_rests_on() -> None:
 )
 def test_the_stand_in_is_named_first(changes: dict[str, str], first: str) -> None:
     table = result_table(run_frame(), "A run", run_footer(**changes))
-    assert table.footer.lines()[0] == first
+    assert table.footer[0] == first
     assert all(OFFLINE in text for text in (table.to_markdown(), table.to_html(), table.to_csv()))
 
 

@@ -25,7 +25,7 @@ from beamlib.evaluate.estimate import estimate
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters
-from beamlib.report.tables import footer
+from beamlib.report.footer import footer
 from scripted_server import ScriptedServer, body_text
 from steady_replies import steady_reply
 
