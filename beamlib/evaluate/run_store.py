@@ -40,7 +40,7 @@ ANSWER_CODE = (
 )
 _JUDGE_CODE = (
     *_MODEL_CODE,
-    *(f"beamlib.scoring.{name}" for name in ("alignment", "parsed_reply", "event_ordering", "judge")),
+    *(f"beamlib.scoring.{name}" for name in ("alignment", "event_ordering", "judge")),
     *(f"beamlib.scoring.{name}" for name in ("items", "replies", "records")),
     "beamlib.text",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from beam_generate.shapes import DialogueMessage, DialogueTurn, Limits, MainQues
 from beam_generate.texts import bullet_lines, earlier_plans_text, earlier_subplans
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt
+from beamlib.llm.retrying import ended
 from beamlib.text import count_tokens
 
 PROMPT_IDS = (
@@ -110,25 +110,12 @@ async def _played(
     cast: _Cast, questions: Sequence[Sequence[MainQuestion]], stored: Mapping[int, Sequence[JournalEntry]]
 ) -> list[list[JournalEntry]]:
     """The entries of all sub-plans."""
-    entries: list[list[JournalEntry]] = []
     recent = cast.limits.recent
+    numbered = list(enumerate(questions, start=1))
     if cast.limits.reach == "conversation":
         memory = _Memory(recent)
-        for number, asked in enumerate(questions, start=1):
-            entries.append(await cast.play(number, asked, stored.get(number, []), memory))
-    else:
-        played = await asyncio.gather(
-            *(
-                cast.play(number, asked, stored.get(number, []), _Memory(recent))
-                for number, asked in enumerate(questions, 1)
-            ),
-            return_exceptions=True,
-        )
-        for one in played:
-            if isinstance(one, BaseException):
-                raise one
-            entries.append(one)
-    return entries
+        return [await cast.play(number, asked, stored.get(number, []), memory) for number, asked in numbered]
+    return await ended(cast.play(number, asked, stored.get(number, []), _Memory(recent)) for number, asked in numbered)
 
 
 class _Memory:

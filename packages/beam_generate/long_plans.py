@@ -13,8 +13,7 @@ could be read, all stages not yet planned share the days that are left evenly. A
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
@@ -27,7 +26,8 @@ from beam_generate.seeds import read_seed, render_topic
 from beam_generate.shapes import Plan, Repairs, Story, Timeline
 from beamlib.data.model import Seed
 from beamlib.errors import UserError
-from beamlib.llm.model import Model, ModelError, Outcome, Prompt
+from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
+from beamlib.llm.retrying import Found, ask, ended
 
 _STAGE = "seeds"
 
@@ -63,7 +63,7 @@ async def make_plans(
     stages = await make_stages(model, story, repairs, done)
     coming = range(len(done), story.plans)
     narratives = dict(
-        zip(coming, await _all([ask_narratives(model, story, stages[k].seed, k, repairs) for k in coming]), strict=True)
+        zip(coming, await ended(ask_narratives(model, story, stages[k].seed, k, repairs) for k in coming), strict=True)
     )
     summaries = await _summaries(model, story, plans, repairs)
     for index in coming:
@@ -91,14 +91,16 @@ async def make_stages(model: Model, story: Story, repairs: Repairs, done: Sequen
         },
         where,
     )
-    found: list[tuple[Seed, Timeline | None]] = []
-    for _ in range(2):
-        found = _read((await model.complete(prompt)).text, story.topic.category)
+
+    def read(reply: Completion, _: int) -> Found[list[tuple[Seed, Timeline | None]]]:
+        found = _read(reply.text, story.topic.category)
         if len(found) >= count:
-            break
+            return found, None
         repairs.note(_STAGE, where, f"{len(found)} of {count} sub-seeds", "asked again")
-        prompt = prompt.again(f"{len(found)} of {count} entries could be used; each needs title, theme and subtopics.")
-    else:
+        return found, f"{len(found)} of {count} entries could be used; each needs title, theme and subtopics."
+
+    found = await ask(model, prompt, read)
+    if len(found) < count:
         raise ModelError(f"{where}: {len(found)} of {count} sub-seeds in the reply", Outcome.UNREADABLE)
     if len(found) > count:
         repairs.note(_STAGE, where, f"{len(found)} sub-seeds, {count} asked for", "cut")
@@ -200,15 +202,4 @@ async def _summaries(model: Model, story: Story, plans: Sequence[Plan], repairs:
 
 async def ask_summaries(model: Model, story: Story, plans: Sequence[Plan], repairs: Repairs) -> list[str]:
     """About a hundred words on each plan, asked for together."""
-    return await _all([ask_summary(model, story, plan, repairs) for plan in plans])
-
-
-async def _all(calls: Sequence[Coroutine[None, None, str]]) -> list[str]:
-    """All replies in order; the first error once every call has ended, since what is in flight is paid for."""
-    replies = await asyncio.gather(*calls, return_exceptions=True)
-    found = []
-    for reply in replies:
-        if isinstance(reply, BaseException):
-            raise reply
-        found.append(reply)
-    return found
+    return await ended(ask_summary(model, story, plan, repairs) for plan in plans)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -14,7 +13,8 @@ from beam_generate.seeds import render_topic
 from beam_generate.shapes import Bullet, Layout, MainQuestion, Plan, Repairs, Story, Style, SubPlan
 from beam_generate.texts import bullet_lines, clean, earlier_subplans, line_tokens
 from beamlib.errors import UserError
-from beamlib.llm.model import Model, ModelError, Prompt
+from beamlib.llm.model import Completion, Model, ModelError, Prompt
+from beamlib.llm.retrying import Found, ask, ended
 from beamlib.text import count_tokens
 
 Item = TypeVar("Item")
@@ -117,7 +117,7 @@ async def make_questions(
     asker = _Asker(model, story.style, plan, story.layout)
     finished = {(asked.batch, asked.group): asked for asked in done}
 
-    async def ask(group: _Group) -> UserQuestion:
+    async def questions_of(group: _Group) -> UserQuestion:
         known = finished.get((group.subplan.number, group.number))
         if known is None:
             known = await asker.ask(group)
@@ -126,12 +126,7 @@ async def make_questions(
         return known
 
     groups = [group for subplan in plan.subplans for group in _groups(subplan, story.layout)]
-    arrived = await asyncio.gather(*map(ask, groups), return_exceptions=True)
-    asked: list[UserQuestion] = []
-    for one in arrived:
-        if isinstance(one, BaseException):
-            raise one
-        asked.append(one)
+    asked = await ended(map(questions_of, groups))
     for one in asked:
         repairs.entries += one.notes
     said = set() if said is None else said
@@ -175,36 +170,35 @@ class _Asker:
         return UserQuestion(group.subplan.number, group.number, tuple(questions), tuple(notes.entries))
 
     async def _best(self, group: _Group, wanted: list[Bullet], count: int, where: str, notes: Repairs) -> list[Read]:
-        prompt = self._prompt(group, wanted, count, where)
         best: list[Read] = []
-        for attempt in range(ATTEMPTS):
-            try:
-                reply = await self.model.complete(prompt)
-            except ModelError as error:
-                if error.transient:
-                    raise
-                notes.note(
-                    "questions", where, f"no reply ({error.reason})", "asked again" if attempt < 2 else "left out"
-                )
-                continue
-            numbers = range(1, len(group.subplan.bullets) + 1)
-            read = read_questions(reply.text, self.style, group.subplan.number, numbers, count)
-            if framed(reply.text, self.style):
-                notes.note("questions", where, f"words or a fence around it: {reply.text[:40]!r}", "taken off")
-            if reply.finish_reason == "length" and read and not read[-1].linked:
-                notes.note("questions", where, f"cut off: {read[-1].text[:60]!r}", "left out")
-                read = read[:-1]
-            leaked = [one for one in read if leaks(one.text, prompt.id)]
-            if leaked:
-                notes.note("questions", where, f"repeats its prompt: {leaked[0].text[:60]!r}", "left out")
-                read = [one for one in read if one not in leaked]
-            best = max(best, read, key=lambda found: (min(len(found), count), sum(one.linked for one in found)))
-            complaint = _complaint(best, count)
+
+        def read(reply: Completion, attempt: int) -> Found[list[Read]]:
+            nonlocal best
+            found = self._usable(reply, group, count, where, notes)
+            best = max(best, found, key=lambda some: (min(len(some), count), sum(one.linked for one in some)))
             # A missing link is worth one more call, missing questions are worth two (the released code's number).
-            if not complaint or (attempt and len(best) >= _enough(count)):
-                break
-            prompt = prompt.again(complaint)
-        return best
+            return best, None if attempt and len(best) >= _enough(count) else _complaint(best, count)
+
+        def failed(error: ModelError, attempt: int) -> Found[list[Read]]:
+            done = "asked again" if attempt + 1 < ATTEMPTS else "left out"
+            notes.note("questions", where, f"no reply ({error.reason})", done)
+            return best, ""
+
+        return await ask(self.model, self._prompt(group, wanted, count, where), read, failed=failed, tries=ATTEMPTS)
+
+    def _usable(self, reply: Completion, group: _Group, count: int, where: str, notes: Repairs) -> list[Read]:
+        """The questions of a reply but for one that was cut off and those that repeat their prompt."""
+        numbers = range(1, len(group.subplan.bullets) + 1)
+        read = read_questions(reply.text, self.style, group.subplan.number, numbers, count)
+        if framed(reply.text, self.style):
+            notes.note("questions", where, f"words or a fence around it: {reply.text[:40]!r}", "taken off")
+        if reply.finish_reason == "length" and read and not read[-1].linked:
+            notes.note("questions", where, f"cut off: {read[-1].text[:60]!r}", "left out")
+            read = read[:-1]
+        leaked = [one for one in read if leaks(one.text, prompt_id(self.style))]
+        if leaked:
+            notes.note("questions", where, f"repeats its prompt: {leaked[0].text[:60]!r}", "left out")
+        return [one for one in read if one not in leaked]
 
     def _prompt(self, group: _Group, wanted: list[Bullet], count: int, where: str) -> Prompt:
         room = CONTEXT - sum(map(line_tokens, (*group.bullets, *group.earlier)))
@@ -260,12 +254,12 @@ def _enough(count: int) -> int:
     return count - 1 if count > 4 else count
 
 
-def _complaint(read: list[Read], count: int) -> str:
+def _complaint(read: list[Read], count: int) -> str | None:
     if len(read) < _enough(count):
         return f"A first reply to this held {len(read)} messages where {count} are needed. Write exactly {count}."
     if not all(one.linked for one in read[:count]):
         return "In a first reply to this, some messages did not end with ` ->-> ` and a number or N/A. All have to."
-    return ""
+    return None
 
 
 def _around_instruction(questions: list[MainQuestion], bullets: Sequence[Bullet]) -> list[MainQuestion]:

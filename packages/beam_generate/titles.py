@@ -24,8 +24,9 @@ from beamlib.errors import UserError
 from beamlib.files import read_json, write_text
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.keys import refuse_keys
-from beamlib.llm.model import Model, ModelError, Outcome, Prompt, run
+from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, run
 from beamlib.llm.prompts import check_overrides
+from beamlib.llm.retrying import Found, ask
 from beamlib.text import count_tokens
 
 _SUFFIX = ".calls.sqlite"
@@ -42,8 +43,8 @@ async def new_topic(model: Model, domain: str, count: int, used: list[str], repa
     prompt = Prompt("titles", {"domain": category, "count": str(count), "used": "\n".join(used)}, f"titles, {category}")
     found: list[Seed] = []
     known = {name.casefold() for name in used}
-    for _ in range(2):
-        reply = await model.complete(prompt)
+
+    def read(reply: Completion, _: int) -> Found[list[Seed]]:
         for entry in objects(reply.text) or []:
             seed = read_seed(entry, category)
             if seed is None or not (seed.theme and seed.subtopics) or seed.title.casefold() in known:
@@ -51,15 +52,15 @@ async def new_topic(model: Model, domain: str, count: int, used: list[str], repa
                 continue
             known.add(seed.title.casefold())
             found.append(seed)
-        if len(found) >= count:
-            return found[:count]
-        prompt = prompt.again(
-            f"{len(found)} of {count} topics could be used; every one needs a new title, a theme, subtopics."
-        )
+        complaint = f"{len(found)} of {count} topics could be used; every one needs a new title, a theme, subtopics."
+        return found, complaint if len(found) < count else None
+
+    await ask(model, prompt, read)
     if not found:
         raise ModelError(f"{model.name} named no usable topic for {category}", Outcome.UNREADABLE)
-    repairs.note("titles", category, f"{len(found)} of {count} topics", "accepted")
-    return found
+    if len(found) < count:
+        repairs.note("titles", category, f"{len(found)} of {count} topics", "accepted")
+    return found[:count]
 
 
 def read_titles(path: Path) -> list[Seed]:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beam_generate.probes.asking import ask_json
 from beam_generate.probes.candidates import Candidate, CandidateWindow, plan_name
 from beam_generate.probes.drafts import Draft, Ref, View, read_ref
 from beam_generate.probes.kinds import KINDS, Ability
 from beam_generate.probes.nuggets import ABSENT
 from beam_generate.probes.showing import bullet_lines, show_turns, spoken_of
+from beam_generate.reply_json import ask_json
 from beam_generate.shapes import Repairs
 from beamlib.llm.model import Model, Prompt
 
