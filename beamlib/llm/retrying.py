@@ -64,12 +64,9 @@ async def ended(parts: Iterable[Awaitable[Value]]) -> list[Value]:
     What is in flight has been paid for, so an error of one part (a `UserError`: nothing can be called) cuts no other
     part short.
     """
-    results: list[Value] = []
-    for result in await asyncio.gather(*parts, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result
-        results.append(result)
-    return results
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return [task.result() for task in tasks]
 
 
 def complete_lines(text: str) -> str:
