@@ -10,17 +10,14 @@ from beam_generate.history import ASSISTANT, USER, HistoryWindow, Lazy, SummaryS
 from beam_generate.layouts import answer_words
 from beam_generate.messages import ask_message, ask_yes_or_no
 from beam_generate.people import render_profile
+from beam_generate.plan_text import bullet_lines, earlier_plans_text, earlier_subplans
 from beam_generate.seeds import render_topic
 from beam_generate.shapes import DialogueMessage, DialogueTurn, Limits, MainQuestion, Plan, Repairs, Story
-from beam_generate.texts import bullet_lines, earlier_plans_text, earlier_subplans
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt
 from beamlib.llm.retrying import ended
 from beamlib.text import count_tokens
 
-PROMPT_IDS = (
-    "assistant_answer", "detect_question", "user_reply", "detect_followup", "user_followup", "dialogue_summary",
-)  # fmt: skip
 EARLIER = 12_500
 """Tokens of earlier sub-plans that either side is shown, as in the questions' prompts."""
 LOST = 5

@@ -6,12 +6,18 @@ import re
 from functools import cache
 
 from beam_generate.shapes import Repairs
-from beam_generate.texts import clean, refuses
 from beamlib.data.markers import ARROW, strip_stray
 from beamlib.llm.model import Completion, Model, ModelError, Prompt
 from beamlib.llm.prompts import prompt_file
 from beamlib.llm.retrying import Found, ask
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_REFUSAL = re.compile(
+    r"\W*(?:(?:(?:i[’']m|i am) (?:very )?)?sorry\W+(?:but )?i (?:can[’']t|cannot|can not|am unable|won[’']t)\b"
+    r"|i (?:can[’']t|cannot|am unable to) (?:help (?:you|with)|assist|comply|fulfil)\b"
+    r"|as an ai (?:language model|model|assistant)\b)",
+    re.IGNORECASE,
+)
 _LABEL = re.compile(
     r"(?:\*\*)?(?:assistant|ai assistant|user|you|your reply|reply)(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]*", re.IGNORECASE
 )
@@ -23,6 +29,18 @@ _LEAKED = "A first reply to this repeated parts of this request. Write only the 
 _NOTHING = "A first reply to this held no message. Write the message that is asked for."
 _YES_OR_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 _ONE_WORD = "A first reply to this was neither yes nor no. Reply with one word, yes or no."
+
+
+def refuses(text: str) -> bool:
+    """Whether a text begins as a model does that will not do what it was asked for."""
+    return _REFUSAL.match(text) is not None
+
+
+def clean(text: str) -> str:
+    """`text` without null characters and half characters, which no file could carry, and without space around it."""
+    if not text.isascii():
+        text = _SURROGATE.sub("\ufffd", text)
+    return text.replace("\x00", "").strip()
 
 
 @cache

@@ -8,7 +8,7 @@ edited is kept. The dialogues of the ten plans of a 10M conversation are indepen
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -16,18 +16,23 @@ from typing import Any, TypeVar, get_args
 from beam_generate.casting import GenerationConfig, Stage, open_author
 from beam_generate.dialogue import JournalEntry, generate_dialogue
 from beam_generate.folder import (
+    PLAN,
     USER_MESSAGES,
     combine_chats,
+    plan_folder,
+    read_plan,
     read_questions,
+    read_story,
     read_turns,
     write_chat,
+    write_plan,
     write_probing_questions,
     write_questions,
+    write_story,
 )
 from beam_generate.journal import Journal, fingerprint
 from beam_generate.layouts import limits_of
 from beam_generate.long_plans import ask_summaries, make_plans
-from beam_generate.plan_files import PLAN, plan_folder, read_plan, read_story, write_plan, write_story
 from beam_generate.plans import with_biography
 from beam_generate.probes.making import TooFew, make_probes
 from beam_generate.questions import make_questions
@@ -154,12 +159,12 @@ def make_dialogue_of_plan(folder: Path, index: int, writing: GenerationConfig) -
         return False
     plan = read_plan(folder, story, index)
     questions = read_questions(folder, story, plan)
-    rests_on = fingerprint("dialogue", {}, made_by, story, plan, questions)
+    rests_on = fingerprint("dialogue", made_by, story, plan, questions)
     with (
         _noting(place, "dialogue") as repairs,
         making(place, "dialogue", [PLAN, USER_MESSAGES], made_by) as files,
         open_author(writing, story, "dialogue", place / _CALLS) as model,
-        Journal(place / JOURNAL, rests_on, repairs) as journal,
+        closing(Journal(place / JOURNAL, rests_on, repairs)) as journal,
     ):
         held = generate_dialogue(
             model,

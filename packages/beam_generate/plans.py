@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from beam_generate.messages import refuses
 from beam_generate.people import render_profile, render_relationships, render_traits
 from beam_generate.plan_rules import (
     STAGE,
@@ -40,7 +41,6 @@ from beam_generate.plan_text import (
 from beam_generate.reply_json import objects
 from beam_generate.seeds import render_topic
 from beam_generate.shapes import Plan, Repairs, Story, SubPlan, Timeline
-from beam_generate.texts import refuses
 from beamlib.data.model import Seed
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
 from beamlib.llm.retrying import Found, ask

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from beam_generate.history import Lazy
-from beam_generate.messages import leaks
+from beam_generate.messages import clean, leaks
+from beam_generate.plan_text import bullet_lines, earlier_subplans, line_tokens
 from beam_generate.question_replies import Read, framed, read_questions
 from beam_generate.seeds import render_topic
 from beam_generate.shapes import Bullet, Layout, MainQuestion, Plan, Repairs, Story, Style, SubPlan
-from beam_generate.texts import bullet_lines, clean, earlier_subplans, line_tokens
 from beamlib.errors import UserError
 from beamlib.llm.model import Completion, Model, ModelError, Prompt
 from beamlib.llm.retrying import Found, ask, ended
@@ -31,36 +31,6 @@ ALIKE = 0.7
 def prompt_id(style: Style) -> str:
     """The prompt that asks for questions in `style`."""
     return f"questions_{style}"
-
-
-@dataclass(frozen=True, slots=True)
-class UserQuestion:
-    """The questions of one group, finished. `group` counts from 0 in sub-plan `batch`; the special group is last.
-
-    `notes` are its entries of `Repairs`.
-    """
-
-    batch: int
-    group: int
-    questions: tuple[MainQuestion, ...]
-    notes: tuple[tuple[str, str, str, str], ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """For a journal."""
-        questions = [[question.text, question.bullet] for question in self.questions]
-        return {
-            "batch": self.batch,
-            "group": self.group,
-            "questions": questions,
-            "notes": [list(n) for n in self.notes],
-        }
-
-    @staticmethod
-    def from_json(value: dict[str, Any]) -> UserQuestion:
-        """What `to_json` gave."""
-        questions = tuple(MainQuestion(text, bullet) for text, bullet in value["questions"])
-        notes = tuple((stage, where, found, done) for stage, where, found, done in value["notes"])
-        return UserQuestion(value["batch"], value["group"], questions, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,39 +72,25 @@ async def make_questions(
     plan: Plan,
     repairs: Repairs,
     *,
-    done: Iterable[UserQuestion] = (),
-    keep: Callable[[UserQuestion], None] | None = None,
     said: set[str] | None = None,
 ) -> list[list[MainQuestion]]:
     """The main questions of each sub-plan, in order.
 
     Each group of bullets is asked about on its own: Algorithm 2 shows a call the bullets before, not the questions, so
-    that all calls of a plan run concurrently. `done` are the groups that an interrupted run finished, `keep` is called
-    with each further one. `said` are the texts that earlier plans of the conversation asked; those of this plan are
-    added. A sub-plan that gets no question at all is a `UserError`; a `ModelError` that may pass is raised once
-    everything in flight has arrived.
+    that all calls of a plan run concurrently. `said` are the texts that earlier plans of the conversation asked; those
+    of this plan are added. A sub-plan that gets no question at all is a `UserError`; a `ModelError` that may pass is
+    raised once everything in flight has arrived.
     """
     asker = _Asker(model, story.style, plan, story.layout)
-    finished = {(asked.batch, asked.group): asked for asked in done}
-
-    async def questions_of(group: _Group) -> UserQuestion:
-        known = finished.get((group.subplan.number, group.number))
-        if known is None:
-            known = await asker.ask(group)
-            if keep is not None:
-                keep(known)
-        return known
-
     groups = [group for subplan in plan.subplans for group in _groups(subplan, story.layout)]
-    asked = await ended(map(questions_of, groups))
-    for one in asked:
-        repairs.entries += one.notes
+    asked = list(zip(groups, await ended(map(asker.ask, groups)), strict=True))
+    for _, (_, notes) in asked:
+        repairs.entries += notes.entries
     said = set() if said is None else said
     found = []
     for subplan in plan.subplans:
-        special = {group.number for group in groups if group.subplan is subplan and group.special}
         where = f"plan {plan.index}, sub-plan {subplan.number}"
-        mine = [(one, one.group in special) for one in asked if one.batch == subplan.number]
+        mine = [(questions, group.special) for group, (questions, _) in asked if group.subplan is subplan]
         found.append(_without_repeats(mine, said, repairs, where))
         if not found[-1]:
             raise UserError(
@@ -154,8 +110,8 @@ class _Asker:
     layout: Layout
     _earlier: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
 
-    async def ask(self, group: _Group) -> UserQuestion:
-        """The questions of one group: asked again where a reply falls short, the best of the replies taken."""
+    async def ask(self, group: _Group) -> tuple[list[MainQuestion], Repairs]:
+        """The questions of one group and what was noted: asked again where a reply falls short, the best one taken."""
         where = f"plan {self.plan.index}, sub-plan {group.subplan.number}, group {group.number + 1}"
         notes = Repairs()
         wanted = [bullet for bullet in group.bullets if bullet.special != "instruction"]
@@ -166,8 +122,7 @@ class _Asker:
         elif len(read) < _enough(count):
             notes.note("questions", where, f"{len(read)} questions for {count}", "asked again, then accepted")
         linked = [self._link(one, group, where, notes) for one in read[:count]]
-        questions = _around_instruction(linked, group.bullets) if group.special else linked
-        return UserQuestion(group.subplan.number, group.number, tuple(questions), tuple(notes.entries))
+        return _around_instruction(linked, group.bullets) if group.special else linked, notes
 
     async def _best(self, group: _Group, wanted: list[Bullet], count: int, where: str, notes: Repairs) -> list[Read]:
         best: list[Read] = []
@@ -273,7 +228,7 @@ def _around_instruction(questions: list[MainQuestion], bullets: Sequence[Bullet]
 
 
 def _without_repeats(
-    asked: list[tuple[UserQuestion, bool]], said: set[str], repairs: Repairs, where: str
+    asked: Sequence[tuple[Sequence[MainQuestion], bool]], said: set[str], repairs: Repairs, where: str
 ) -> list[MainQuestion]:
     """The questions of one sub-plan without those said before in the conversation and those too like one before.
 
@@ -282,8 +237,8 @@ def _without_repeats(
     """
     kept: list[MainQuestion] = []
     likeness = _Likeness()
-    for one, special in asked:
-        for question in one.questions:
+    for questions, special in asked:
+        for question in questions:
             plain = " ".join(question.text.casefold().split())
             words = likeness.measure(plain)
             if plain in said:

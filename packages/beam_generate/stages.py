@@ -72,15 +72,6 @@ def settings_of(folder: Path) -> tuple[Layout, Limits]:
         ) from None
 
 
-def stages_done(folder: Path, made_by: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, State]:
-    """The state of every stage on record.
-
-    `made_by` says for each stage what it would be made by now (author's name, hashes of prompts, settings, as JSON
-    values); a stage that was made by something else is stale, unless its files were edited.
-    """
-    return {stage: stage_state(folder, stage, (made_by or {}).get(stage)) for stage in _read(folder)["stages"]}
-
-
 def stage_state(folder: Path, stage: str, made_by: Mapping[str, Any] | None = None) -> State:
     """The state of one stage; `made_by` None leaves open what it was made by."""
     entry = _read(folder)["stages"].get(stage)

@@ -13,9 +13,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from beam_generate.casting import GenerationConfig, open_roles
-from beam_generate.domains import parse_domain, titles
 from beam_generate.reply_json import objects
-from beam_generate.seeds import read_seed
+from beam_generate.seeds import parse_domain, read_seed, titles
 from beam_generate.shapes import Repairs
 from beamlib.cli.arguments import agreed
 from beamlib.data.model import Seed
