@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from beam_generate.history import ASSISTANT, USER, HistoryWindow, Lazy, SummaryState, Talk
 from beam_generate.layouts import answer_words
@@ -18,6 +18,12 @@ from beamlib.llm.model import Model, ModelError, Prompt
 from beamlib.llm.retrying import ended
 from beamlib.text import count_tokens
 
+_Reaction = Literal["answer_ai_question", "followup_question"]
+_REACTIONS: Mapping[_Reaction, tuple[str, str]] = {
+    "answer_ai_question": ("detect_question", "user_reply"),
+    "followup_question": ("detect_followup", "user_followup"),
+}
+"""The prompts that find a reason for a message of the user, and that write it."""
 EARLIER = 12_500
 """Tokens of earlier sub-plans that either side is shown, as in the questions' prompts."""
 LOST = 5
@@ -200,8 +206,8 @@ class _Scene:
         notes = Repairs()
         said: list[DialogueMessage] = []
         if await self._exchange(DialogueMessage("user", question.text, "main_question"), said, notes, where):
-            await self._replies(said, notes, where)
-            await self._followups(said, notes, where)
+            await self._more("answer_ai_question", self.cast.limits.replies, said, notes, where)
+            await self._more("followup_question", self.cast.limits.followups, said, notes, where)
         turn = DialogueTurn(self.cast.plan.index, self.number, question.bullet, tuple(said)) if said else None
         after = self.memory.assistant.fold, self.memory.user.fold
         assistant, user = (new if new != old else None for old, new in zip(before, after, strict=True))
@@ -234,24 +240,15 @@ class _Scene:
         said += pair
         return True
 
-    async def _replies(self, said: list[DialogueMessage], notes: Repairs, where: str) -> None:
-        for _ in range(self.cast.limits.replies):
-            if not await self._detects("detect_question", {}, said[-1].text, notes, where):
+    async def _more(self, kind: _Reaction, most: int, said: list[DialogueMessage], notes: Repairs, where: str) -> None:
+        """Up to `most` further messages of the user of one kind, each where its detector finds a reason for it."""
+        detector, writer = _REACTIONS[kind]
+        topic = {"topic": self.topic} if kind == "followup_question" else {}
+        for _ in range(most):
+            if not await self._detects(detector, topic, said[-1].text, notes, where):
                 return
-            reply = await self._user("user_reply", said[-1].text, notes, where)
-            if reply is None or not await self._exchange(
-                DialogueMessage("user", reply, "answer_ai_question"), said, notes, where
-            ):
-                return
-
-    async def _followups(self, said: list[DialogueMessage], notes: Repairs, where: str) -> None:
-        for _ in range(self.cast.limits.followups):
-            if not await self._detects("detect_followup", {"topic": self.topic}, said[-1].text, notes, where):
-                return
-            asked = await self._user("user_followup", said[-1].text, notes, where)
-            if asked is None or not await self._exchange(
-                DialogueMessage("user", asked, "followup_question"), said, notes, where
-            ):
+            text = await self._user(writer, said[-1].text, notes, where)
+            if text is None or not await self._exchange(DialogueMessage("user", text, kind), said, notes, where):
                 return
 
     async def _detects(self, prompt_id: str, more: Mapping[str, str], answer: str, notes: Repairs, where: str) -> bool:

@@ -39,9 +39,14 @@ from beamlib.data.markers import index_marker
 from beamlib.data.model import Seed, Size
 from beamlib.data.sources import CHAT, QUESTIONS
 from beamlib.errors import UserError
-from beamlib.files import read_json, read_text, write_bytes, write_json, write_pieces, write_text
+from beamlib.files import read_json, read_text, write_json, write_pieces, write_text
 
 USER_MESSAGES = "user_messages.json"
+
+
+def write_ordered(path: Path, value: Any) -> Path:
+    """Write JSON as released files have it: keys in their order, indented by one."""
+    return write_text(path, json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
 def index_of(batch: int, bullet: int | None) -> str:
@@ -61,8 +66,7 @@ def write_questions(folder: Path, story: Story, plan: Plan, questions: Sequence[
         }
         for subplan, asked in zip(plan.subplans, questions, strict=True)
     ]
-    text = json.dumps(batches, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-    return write_bytes(plan_folder(folder, story, plan.index) / USER_MESSAGES, text.encode("utf-8"))
+    return write_ordered(plan_folder(folder, story, plan.index) / USER_MESSAGES, batches)
 
 
 def read_questions(folder: Path, story: Story, plan: Plan) -> list[list[MainQuestion]]:
@@ -185,8 +189,7 @@ def combine_chats(folder: Path, story: Story) -> Path:
 def write_probing_questions(folder: Path, questions: Mapping[str, Sequence[Mapping[str, Any]]]) -> Path:
     """Write the probing questions, abilities in alphabetical order, fields in the order given."""
     value = {ability: list(questions[ability]) for ability in sorted(questions)}
-    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-    return write_bytes(folder / QUESTIONS, text.encode("utf-8"))
+    return write_ordered(folder / QUESTIONS, value)
 
 
 STORY, TOPIC, PROFILE, NARRATIVES = "story.json", "topic.json", "main_spec.txt", "labels.txt"
@@ -263,7 +266,7 @@ def _write_topic(folder: Path, number: int, seed: Seed, timeline: Timeline | Non
     value["subtopics"] = list(seed.subtopics)
     if timeline is not None:
         value["timeline"] = f"{timeline.start.isoformat()} to {timeline.end.isoformat()}"
-    return write_text(folder / TOPIC, json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    return write_ordered(folder / TOPIC, value)
 
 
 def _read_topic(folder: Path) -> tuple[Seed, Timeline | None]:

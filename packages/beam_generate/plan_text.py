@@ -22,7 +22,7 @@ from beamlib.text import count_tokens
 
 ANCHOR_LABEL = "Time Anchor"
 
-_MONTHS = (
+MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
@@ -68,7 +68,7 @@ class Narrative:
 
 def show_day(day: date) -> str:
     """`March 5, 2024`, whatever the locale."""
-    return f"{_MONTHS[day.month - 1]} {day.day}, {day.year}"
+    return f"{MONTHS[day.month - 1]} {day.day}, {day.year}"
 
 
 def show_timeline(timeline: Timeline) -> str:
@@ -260,7 +260,7 @@ def _one_line(text: str) -> str:
 
 
 def _month(name: str) -> int:
-    return next(number for number, month in enumerate(_MONTHS, 1) if month.casefold().startswith(name.casefold()[:3]))
+    return next(number for number, month in enumerate(MONTHS, 1) if month.casefold().startswith(name.casefold()[:3]))
 
 
 def anchor(day: date) -> str:

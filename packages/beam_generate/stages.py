@@ -57,7 +57,7 @@ def begin(folder: Path, parameters: Mapping[str, Any], layout: Layout, limits: L
     record = _read(folder)
     begun = {**record, "parameters": dict(parameters), "layout": asdict(layout), "limits": asdict(limits)}
     if begun != record:
-        _write(folder, begun)
+        write_json(folder / RECORD, begun)
 
 
 def settings_of(folder: Path) -> tuple[Layout, Limits]:
@@ -95,7 +95,7 @@ def making(
     """
     record = _read(folder)
     if record["stages"].pop(stage, None) is not None:
-        _write(folder, record)
+        write_json(folder / RECORD, record)
     before = _hashes(folder, made_from)
     files: list[Path] = []
     yield files
@@ -106,7 +106,7 @@ def making(
         "made_from": before,
         "files": _hashes(folder, names),
     }
-    _write(folder, record)
+    write_json(folder / RECORD, record)
 
 
 def _hashes(folder: Path, names: Iterator[str] | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -129,7 +129,3 @@ def _is_entry(entry: Any) -> bool:
     return isinstance(entry, dict) and all(
         isinstance(entry.get(part), dict) for part in ("made_by", "made_from", "files")
     )
-
-
-def _write(folder: Path, record: Mapping[str, Any]) -> None:
-    write_json(folder / RECORD, record)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from beam_generate.casting import GenerationConfig, open_roles
+from beam_generate.folder import write_ordered
 from beam_generate.reply_json import objects
 from beam_generate.seeds import parse_domain, read_seed, titles
 from beam_generate.shapes import Repairs
@@ -20,7 +20,7 @@ from beamlib.cli.arguments import agreed
 from beamlib.data.model import Seed
 from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
-from beamlib.files import read_json, write_text
+from beamlib.files import read_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, run
@@ -110,14 +110,9 @@ def ask_titles(path: Path, domain: str, count: int, writing: GenerationConfig) -
             found = run(new_topic(model, category, count, used, repairs))
         except ModelError as error:
             raise UserError(f"{path}: no title was added: {error.reason}.") from None
-    _write_titles(path, [*held, *found])
+    write_ordered(path, [asdict(seed) for seed in [*held, *found]])
     refuse_keys([path, path.with_suffix(_SUFFIX)], [endpoint.key_variable])
     return (
         f"{path}: {len(found)} title(s) of {category} added, {len(repairs.entries)} repair(s); refine them, then "
         f"beamlib generate --titles {path}"
     )
-
-
-def _write_titles(path: Path, seeds: Sequence[Seed]) -> None:
-    text = json.dumps([asdict(seed) for seed in seeds], ensure_ascii=False, indent=1, allow_nan=False)
-    write_text(path, text + "\n")

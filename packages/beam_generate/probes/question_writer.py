@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from beam_generate.probes.candidates import Candidate, CandidateWindow, plan_name
@@ -165,10 +166,7 @@ def _completed(draft: Draft, quoted: list[str], where: str, repairs: Repairs) ->
                 filled.append(name)
     if filled:
         repairs.note("probes", where, f"missing in the reply: {', '.join(filled)}", "filled in")
-    return Draft(
-        draft.ability, draft.question, draft.reference, draft.rubric, draft.evidence, draft.difficulty, fields,
-        draft.about, draft.refs, draft.plans, draft.hints,
-    )  # fmt: skip
+    return replace(draft, fields=fields)
 
 
 def _whole(value: Any) -> bool:
@@ -191,7 +189,7 @@ def spoken_of(candidate: Candidate, view: View) -> tuple[Candidate | None, str]:
     kept = tuple(ref for ref in candidate.refs if ref not in silent)
     if len(kept) < KINDS[candidate.ability].least or set(candidate.parts.values()) & set(silent):
         return None, what
-    return Candidate(candidate.ability, candidate.window, kept, candidate.about, candidate.parts), what
+    return replace(candidate, refs=kept), what
 
 
 async def show_turns(model: Model, candidates: Sequence[Candidate], view: View, repairs: Repairs) -> list[str]:
