@@ -23,8 +23,8 @@ from rich.table import Table
 
 from beam_generate.casting import GenerationConfig
 from beam_generate.layouts import targets
+from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec
-from beam_generate.producing import generate_all
 from beamlib.data.model import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size
 from beamlib.errors import UserError

@@ -42,7 +42,7 @@ RECORDS = (f"{ANSWERS}.jsonl", f"{JUDGEMENTS}.jsonl", MANIFEST)
 
 _JUDGE_CODE = (
     *MODEL_CODE,
-    *(f"beamlib.scoring.{name}" for name in ("alignment", "parsed_reply", "event_ordering", "judge")),
+    *(f"beamlib.scoring.{name}" for name in ("alignment", "event_ordering", "judge")),
     *(f"beamlib.scoring.{name}" for name in ("items", "replies", "records")),
     "beamlib.text",
 )

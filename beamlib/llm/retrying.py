@@ -1,15 +1,22 @@
-"""Replies that cannot be used as they came: what is done about each, by the prompt that asked.
+"""Replies that cannot be used as they came: asking again with a complaint (`ask`), and what is done by prompt.
 
-Sits outside the store, so a reply is kept as it arrived and a later change of these rules costs no call.
+`RetryingModel` sits outside the store, so a reply is kept as it arrived and a later change of rules costs no call.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
+
+Value = TypeVar("Value")
+Found = tuple[Value, str | None]
+"""What was read in a reply, and the complaint with which the model is asked again: None where the value will do, ""
+where the same prompt is sent once more."""
 
 _COMPLAINTS = {
     Outcome.TRUNCATED: "A first reply to this was cut off for its length. Write one that is much shorter and complete.",
@@ -21,6 +28,45 @@ _REASONS = {
 }
 _YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 _THOUGHT = re.compile(r"\s*<think>(.*?)(</think>\s*|\Z)", re.DOTALL)
+
+
+async def ask(
+    model: Model,
+    prompt: Prompt,
+    read: Callable[[Completion, int], Found[Value]],
+    *,
+    failed: Callable[[ModelError, int], Found[Value]] | None = None,
+    tries: int = 2,
+) -> Value:
+    """What `read` finds in the reply to `prompt`, asked again until it has no complaint, at most `tries` times.
+
+    `read` is handed each reply and the number of its try, from 0. `failed` is handed a call's `ModelError` in the same
+    way; without it, or where the error may pass, it is raised.
+    """
+    for attempt in range(tries):
+        try:
+            reply = await model.complete(prompt)
+        except ModelError as error:
+            if failed is None or error.transient:
+                raise
+            value, complaint = failed(error, attempt)
+        else:
+            value, complaint = read(reply, attempt)
+        if complaint is None:
+            break
+        prompt = prompt.again(complaint) if complaint else prompt
+    return value
+
+
+async def ended(parts: Iterable[Awaitable[Value]]) -> list[Value]:
+    """The results of `parts`, run concurrently, in order; the first exception once all have ended.
+
+    What is in flight has been paid for, so an error of one part (a `UserError`: nothing can be called) cuts no other
+    part short.
+    """
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return [task.result() for task in tasks]
 
 
 def complete_lines(text: str) -> str:
@@ -98,10 +144,13 @@ class RetryingModel:
     async def complete(self, prompt: Prompt) -> Completion:
         """The usable reply to `prompt`; `ModelError` with outcome TRUNCATED or EMPTY where two tries gave none."""
         policy = POLICIES.get(prompt.id, _ANSWER)
-        found = _usable(await self.model.complete(prompt), policy.cut, may_be_empty=False)
-        if isinstance(found, Outcome):
-            second = await self.model.complete(prompt.again(_COMPLAINTS[found]))
-            found = _usable(second, policy.cut_again, may_be_empty=policy.may_be_empty)
+
+        def read(reply: Completion, attempt: int) -> Found[Completion | Outcome]:
+            cut, may_be_empty = (policy.cut_again, policy.may_be_empty) if attempt else (policy.cut, False)
+            found = _usable(reply, cut, may_be_empty=may_be_empty)
+            return found, _COMPLAINTS[found] if isinstance(found, Outcome) else None
+
+        found = await ask(self.model, prompt, read)
         if isinstance(found, Outcome):
             raise ModelError(_REASONS[found], found)
         return found

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from beamlib.llm.model import Completion, Model, ModelError, Prompt
+from beamlib.llm.retrying import ended
 from beamlib.scoring.event_ordering import is_order_nugget
 from beamlib.scoring.items import parse_items, without_marks
-from beamlib.scoring.parsed_reply import ParsedReply, ask, ended
 from beamlib.scoring.records import Alignment
-from beamlib.scoring.replies import Matches, read_matches
+from beamlib.scoring.replies import Matches, ParsedReply, ask_parsed, read_matches
 
 AlignmentMethod = Literal["greedy", "batched"]
 
@@ -119,7 +119,7 @@ async def _batched(
     if texts:
         variables = {"items": _numbered(texts), "nuggets": _numbered(rubric)}
         prompt = Prompt("align_batch", variables, about=about, repeat=repeat)
-        reading = await ask(model, prompt, _reader(len(texts), len(rubric)))
+        reading = await ask_parsed(model, prompt, _reader(len(texts), len(rubric)))
         if reading.value is None:
             return ParsedReply(None, reading.reply, reading.reason, reading.transient)
         found = reading.value

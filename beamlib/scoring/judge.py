@@ -5,15 +5,16 @@ Everything is stored raw; what it is worth is decided later, by a protocol, with
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from beamlib.data.gold import Gold
 from beamlib.llm.model import Completion, Model, Prompt, run
+from beamlib.llm.retrying import ended
 from beamlib.scoring.alignment import AlignmentMethod, align
-from beamlib.scoring.parsed_reply import ParsedReply, ask, both, ended
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, RepeatJudgement
-from beamlib.scoring.replies import read_score
+from beamlib.scoring.replies import ParsedReply, ask_parsed, read_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class _Asking:
     alignment: AlignmentMethod
 
     async def round(self, item: ToJudge, answer: str, repeat: int) -> _Round:
-        prompts = [
+        prompts = (
             Prompt(
                 "judge_nugget",
                 {"question": item.question if self.question_in_prompt else "", "nugget": nugget, "answer": answer},
@@ -135,10 +136,9 @@ class _Asking:
                 repeat=repeat,
             )
             for number, nugget in enumerate(item.gold.rubric, start=1)
-        ]
-        found, aligned = await both(
-            ended(ask(self.judge, prompt, _score) for prompt in prompts), self._aligned(item.gold, answer, repeat)
         )
+        parts: list[Awaitable[ParsedReply[Any]]] = [self._aligned(item.gold, answer, repeat)]
+        aligned, *found = await ended([*parts, *(ask_parsed(self.judge, prompt, _score) for prompt in prompts)])
         record = RepeatJudgement(
             verdicts=tuple(
                 NuggetVerdict(nugget=nugget, score=verdict.value, reason=verdict.reason, reply=verdict.reply)

@@ -1,4 +1,4 @@
-"""Reading a judge's reply (paper listing 20), an object with a `score` of 0, 0.5 or 1, and an aligner's to a batch.
+"""Asking for and reading a judge's reply (paper listing 20), an object with a `score`, and an aligner's to a batch.
 
 Four readings are tried in turn, and the first that gives such an object counts: the whole reply (without its code
 fence) as JSON, the first `{...}` or `[...]` in it, what json-repair makes of it unless it is long, and each object that
@@ -13,11 +13,56 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic
 
 from beamlib.files import mend_json
+from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
+from beamlib.llm.retrying import Found, Value, ask
 
 LEVELS = (0.0, 0.5, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedReply(Generic[Value]):
+    """What was read, or None and the reason; `reply` is the last reply as it came, empty if none did.
+
+    `transient` says that the same call may succeed later.
+    """
+
+    value: Value | None
+    reply: str = ""
+    reason: str = ""
+    transient: bool = False
+
+    @classmethod
+    def failed(cls, error: ModelError, reply: str = "") -> ParsedReply[Value]:
+        """No value because of `error`."""
+        return cls(None, reply, error.reason or "the call failed", error.transient)
+
+
+async def ask_parsed(
+    model: Model, prompt: Prompt, read: Callable[[Completion], tuple[Value | None, str]]
+) -> ParsedReply[Value]:
+    """The value that `read` finds in the model's reply; `read` gives None and a reason where there is none.
+
+    Then the model is asked again once, with the reason, and the second reply is the last word.
+    """
+    last = ""
+
+    def parse(reply: Completion, _: int) -> Found[ParsedReply[Value]]:
+        nonlocal last
+        last = reply.text
+        value, reason = read(reply)
+        if value is not None:
+            return ParsedReply(value, last), None
+        complaint = f"An earlier reply could not be used: {reason}. Reply in exactly the format asked for above."
+        return ParsedReply.failed(ModelError(reason, Outcome.UNREADABLE), last), complaint
+
+    try:
+        return await ask(model, prompt, parse)
+    except ModelError as error:
+        return ParsedReply.failed(error, last)
 
 
 class _Object(dict[str, Any]):

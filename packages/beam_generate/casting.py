@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from beam_generate.journal import prompt_hashes
 from beam_generate.shapes import Story
 from beamlib.beside import beside
 from beamlib.files import code_hash, sha256
@@ -66,7 +65,7 @@ class GenerationConfig:
         if not self.models:
             return {"author": OFFLINE_NAME, "rules": code_hash(_RULES)}
         folder, roles = Path(self.prompts) if self.prompts else None, ROLES[stage]
-        hashes = prompt_hashes(tuple(name for name in prompts_of_generation() if role_of(name) in roles), folder)
+        hashes = {name: prompt_file(name, folder).sha256 for name in prompts_of_generation() if role_of(name) in roles}
         authors = {role: self.endpoint(role).settings for role in roles}
         return {"authors": authors, "prompts": sha256(repr(sorted(hashes.items())))}
 

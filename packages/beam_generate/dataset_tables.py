@@ -1,4 +1,4 @@
-"""Conversations beside what the paper prints of its own: Table 3, size and shape; Table 7, where the evidence lies."""
+"""What is shown of conversations: Table 3, size and shape; Table 7, where the evidence lies; what was repaired."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil, isnan, nan
+from pathlib import Path
 
 import pandas as pd
+from matplotlib.figure import Figure
 
+from beam_generate.author_costs import estimate_generation
 from beam_generate.layouts import PRINTED_SIZE, targets
-from beam_generate.probes.selection import deciles, published_deciles
+from beam_generate.of_run import config_of
+from beam_generate.pipeline import STAGES, ConversationSpec, repairs_of, unfinished
+from beam_generate.probes.selection import deciles, published_deciles, released_deciles
 from beamlib.data.checked_json import Unreadable, left_out_line
 from beamlib.data.loading import Loaded, load, readable
 from beamlib.data.model import Conversation, Size, Treatment
 from beamlib.data.published import table
 from beamlib.data.sources import Source
 from beamlib.evaluate.conversation_record import data_revision, record_of
+from beamlib.llm.model import OFFLINE_NAME
+from beamlib.report.figures import PAGE_WIDTH, bars, legend, style
+from beamlib.report.notebooks import Workspace
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
 from beamlib.text import TOKEN_COUNTER, count_tokens
@@ -165,3 +173,56 @@ def _counts(conversation: Conversation) -> dict[str, float]:
         "followup_questions": kinds["followup_question"],
         "tokens": sum(count_tokens(message.content) for message in conversation),
     }
+
+
+def evidence_deciles(loaded: Sequence[Loaded], size: Size) -> pd.DataFrame:
+    """Where the evidence lies, in percent per tenth of a conversation; questions weigh the same.
+
+    Beside it the released questions, which selection aims at, and Table 7 as printed.
+    """
+    shares = [deciles([gold.evidence for gold in one.gold.values()], len(one.conversation.messages)) for one in loaded]
+    frame = pd.DataFrame({"generated": [100 * sum(tenth) / len(shares) for tenth in zip(*shares, strict=True)]})
+    frame["released questions"] = [100 * share for share in released_deciles(size)]
+    frame["Table 7 as printed"] = [100 * share for share in published_deciles(size)]
+    frame.index = pd.Index(range(1, 11), name="decile")
+    return frame.round(2)
+
+
+def decile_figure(frame: pd.DataFrame, size: Size, who: str) -> Figure:
+    """Bars of deciles, a column of `frame` each; the axis names the conversations."""
+    rows = frame.reset_index().melt("decile", value_name="mean").assign(low=float("nan"), high=float("nan"))
+    with style():
+        figure = Figure(figsize=(PAGE_WIDTH, 2.6))
+        axes = figure.subplots()
+        bars(axes, rows, "decile", "variable")
+        axes.set(xlabel=f"tenth of the conversation, {size}; {who}", ylabel="share of evidence, %")
+        legend(figure, axes, columns=3)
+    return figure
+
+
+def repair_counts(folders: Sequence[Path]) -> pd.DataFrame:
+    """How many entries the logs of the stages have, by what was done; without any, a row of zero for each stage."""
+    rows = []
+    for folder in folders:
+        for stage, entries in repairs_of(folder).items():
+            rows += [{"stage": stage, "done": str(entry["done"])} for entry in entries]
+    if not rows:
+        return pd.DataFrame({"entries": 0}, index=pd.Index(STAGES, name="stage"))
+    return pd.DataFrame(rows).value_counts().rename("entries").to_frame()
+
+
+def announce(work: Workspace) -> None:
+    """Print where a notebook's conversation is written, by whom, and what that would cost where models write it.
+
+    What a notebook on generation writes goes into the run folder, to the part of its tier, whatever `data` is.
+    """
+    work.generating = True
+    parameters = work.parameters
+    spec, writing, out = ConversationSpec(parameters), config_of(parameters), parameters.generated
+    print(f"conversation: {spec.folder(out).as_posix()} (generation writes below the run folder alone)")
+    if not parameters.authors:
+        print(f"author: {OFFLINE_NAME}; nothing is called and nothing is paid")
+        return
+    print(f"author: {writing.names}; what is left of the conversation, over notebooks 01 to 04:")
+    print(estimate_generation(unfinished([spec], out, writing), writing).render())
+    work.say_unconfirmed()

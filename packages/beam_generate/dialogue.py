@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from beam_generate.history import ASSISTANT, USER, HistoryWindow, Lazy, SummaryState, Talk
 from beam_generate.layouts import answer_words
 from beam_generate.messages import ask_message, ask_yes_or_no
 from beam_generate.people import render_profile
+from beam_generate.plan_text import bullet_lines, earlier_plans_text, earlier_subplans
 from beam_generate.seeds import render_topic
 from beam_generate.shapes import DialogueMessage, DialogueTurn, Limits, MainQuestion, Plan, Repairs, Story
-from beam_generate.texts import bullet_lines, earlier_plans_text, earlier_subplans
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt
+from beamlib.llm.retrying import ended
 from beamlib.text import count_tokens
 
-PROMPT_IDS = (
-    "assistant_answer", "detect_question", "user_reply", "detect_followup", "user_followup", "dialogue_summary",
-)  # fmt: skip
+_Reaction = Literal["answer_ai_question", "followup_question"]
+_REACTIONS: Mapping[_Reaction, tuple[str, str]] = {
+    "answer_ai_question": ("detect_question", "user_reply"),
+    "followup_question": ("detect_followup", "user_followup"),
+}
+"""The prompts that find a reason for a message of the user, and that write it."""
 EARLIER = 12_500
 """Tokens of earlier sub-plans that either side is shown, as in the questions' prompts."""
 LOST = 5
@@ -110,25 +113,12 @@ async def _played(
     cast: _Cast, questions: Sequence[Sequence[MainQuestion]], stored: Mapping[int, Sequence[JournalEntry]]
 ) -> list[list[JournalEntry]]:
     """The entries of all sub-plans."""
-    entries: list[list[JournalEntry]] = []
     recent = cast.limits.recent
+    numbered = list(enumerate(questions, start=1))
     if cast.limits.reach == "conversation":
         memory = _Memory(recent)
-        for number, asked in enumerate(questions, start=1):
-            entries.append(await cast.play(number, asked, stored.get(number, []), memory))
-    else:
-        played = await asyncio.gather(
-            *(
-                cast.play(number, asked, stored.get(number, []), _Memory(recent))
-                for number, asked in enumerate(questions, 1)
-            ),
-            return_exceptions=True,
-        )
-        for one in played:
-            if isinstance(one, BaseException):
-                raise one
-            entries.append(one)
-    return entries
+        return [await cast.play(number, asked, stored.get(number, []), memory) for number, asked in numbered]
+    return await ended(cast.play(number, asked, stored.get(number, []), _Memory(recent)) for number, asked in numbered)
 
 
 class _Memory:
@@ -216,8 +206,8 @@ class _Scene:
         notes = Repairs()
         said: list[DialogueMessage] = []
         if await self._exchange(DialogueMessage("user", question.text, "main_question"), said, notes, where):
-            await self._replies(said, notes, where)
-            await self._followups(said, notes, where)
+            await self._more("answer_ai_question", self.cast.limits.replies, said, notes, where)
+            await self._more("followup_question", self.cast.limits.followups, said, notes, where)
         turn = DialogueTurn(self.cast.plan.index, self.number, question.bullet, tuple(said)) if said else None
         after = self.memory.assistant.fold, self.memory.user.fold
         assistant, user = (new if new != old else None for old, new in zip(before, after, strict=True))
@@ -250,24 +240,15 @@ class _Scene:
         said += pair
         return True
 
-    async def _replies(self, said: list[DialogueMessage], notes: Repairs, where: str) -> None:
-        for _ in range(self.cast.limits.replies):
-            if not await self._detects("detect_question", {}, said[-1].text, notes, where):
+    async def _more(self, kind: _Reaction, most: int, said: list[DialogueMessage], notes: Repairs, where: str) -> None:
+        """Up to `most` further messages of the user of one kind, each where its detector finds a reason for it."""
+        detector, writer = _REACTIONS[kind]
+        topic = {"topic": self.topic} if kind == "followup_question" else {}
+        for _ in range(most):
+            if not await self._detects(detector, topic, said[-1].text, notes, where):
                 return
-            reply = await self._user("user_reply", said[-1].text, notes, where)
-            if reply is None or not await self._exchange(
-                DialogueMessage("user", reply, "answer_ai_question"), said, notes, where
-            ):
-                return
-
-    async def _followups(self, said: list[DialogueMessage], notes: Repairs, where: str) -> None:
-        for _ in range(self.cast.limits.followups):
-            if not await self._detects("detect_followup", {"topic": self.topic}, said[-1].text, notes, where):
-                return
-            asked = await self._user("user_followup", said[-1].text, notes, where)
-            if asked is None or not await self._exchange(
-                DialogueMessage("user", asked, "followup_question"), said, notes, where
-            ):
+            text = await self._user(writer, said[-1].text, notes, where)
+            if text is None or not await self._exchange(DialogueMessage("user", text, kind), said, notes, where):
                 return
 
     async def _detects(self, prompt_id: str, more: Mapping[str, str], answer: str, notes: Repairs, where: str) -> bool:

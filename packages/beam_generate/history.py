@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from beam_generate.messages import clean
 from beam_generate.shapes import DialogueMessage, Repairs
-from beam_generate.texts import clean
 from beamlib.llm.model import Model, ModelError, Prompt
 from beamlib.text import count_tokens, token_spans
 

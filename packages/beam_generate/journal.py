@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from io import BufferedWriter
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from beam_generate.shapes import Repairs
 from beamlib.errors import UserError
 from beamlib.files import make_folder, parse_json, sha256
-from beamlib.llm.prompts import prompt_file
 
 
-def fingerprint(name: str, prompts: Mapping[str, str], *parts: object) -> str:
-    """Hash of what a stage rests on: its or its model's name, its prompts' hashes (by id), `parts` (their `repr`)."""
-    return sha256(repr((name, sorted(prompts.items()), parts)))
-
-
-def prompt_hashes(ids: tuple[str, ...], folder: Path | None = None) -> dict[str, str]:
-    """The SHA-256 of prompt files by id; `folder` as in `beamlib.llm.prompts`."""
-    return {name: prompt_file(name, folder).sha256 for name in ids}
+def fingerprint(name: str, *parts: object) -> str:
+    """Hash of what a stage rests on: its or its model's name, and `parts` (their `repr`)."""
+    return sha256(repr((name, [], parts)))  # between them journals that were written before had hashes of prompts
 
 
 class Journal:
@@ -82,12 +74,8 @@ class Journal:
     def _unusable(self, error: OSError) -> UserError:
         return UserError(f"{self.path}: cannot be used ({error.strerror}); free the place, then run again.")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End it; what was appended stays on file."""
         self._file.close()
 
 

@@ -13,8 +13,7 @@ could be read, all stages not yet planned share the days that are left evenly. A
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
@@ -27,7 +26,8 @@ from beam_generate.seeds import read_seed, render_topic
 from beam_generate.shapes import Plan, Repairs, Story, Timeline
 from beamlib.data.model import Seed
 from beamlib.errors import UserError
-from beamlib.llm.model import Model, ModelError, Outcome, Prompt
+from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
+from beamlib.llm.retrying import Found, ask, ended
 
 _STAGE = "seeds"
 
@@ -40,46 +40,26 @@ class Stage:
     timeline: Timeline
 
 
-async def make_plans(
-    model: Model, story: Story, repairs: Repairs, done: Sequence[Plan] = (), keep: Callable[[Plan], None] | None = None
-) -> list[Plan]:
-    """All plans of a conversation of any size, in order.
-
-    `done` are the first plans where they exist already; `keep` is handed every further one when it is whole. A
-    `ModelError` stops the conversation after the plans kept so far.
-    """
-    if [plan.index for plan in done] != list(range(len(done))) or len(done) > story.plans:
-        given = ", ".join(str(plan.index) for plan in done)
-        raise UserError(f"{story.size}-{story.number}: the plans on file have the indices {given}; remove them all.")
-    plans = list(done)
-    if len(plans) == story.plans:
-        return plans
+async def make_plans(model: Model, story: Story, repairs: Repairs) -> list[Plan]:
+    """All plans of a conversation of any size, in order."""
     if story.plans == 1:
-        plans.append(await make_plan(model, story, repairs))
-        if keep is not None:
-            keep(plans[0])
-        return plans
+        return [await make_plan(model, story, repairs)]
     story = await with_biography(model, story, repairs)
-    stages = await make_stages(model, story, repairs, done)
-    coming = range(len(done), story.plans)
-    narratives = dict(
-        zip(coming, await _all([ask_narratives(model, story, stages[k].seed, k, repairs) for k in coming]), strict=True)
-    )
-    summaries = await _summaries(model, story, plans, repairs)
-    for index in coming:
+    stages = await make_stages(model, story, repairs)
+    narratives = await ended(ask_narratives(model, story, stage.seed, k, repairs) for k, stage in enumerate(stages))
+    plans: list[Plan] = []
+    summaries: list[str] = []
+    for index, stage in enumerate(stages):
+        if plans and story.strategy != "sequential":  # a strategy that shows them to the next
+            summaries += await ask_summaries(model, story, plans[-1:], repairs)
         prompt = _prompt(story, stages, index, narratives[index], plans, summaries)
-        timeline = stages[index].timeline
-        subplans = await ask_plan(model, prompt, story, timeline, index, repairs)
-        plans.append(Plan(index, stages[index].seed, timeline, narratives[index], subplans))
-        if keep is not None:
-            keep(plans[-1])
-        if index + 1 < story.plans:
-            summaries += await _summaries(model, story, plans[-1:], repairs)
+        subplans = await ask_plan(model, prompt, story, stage.timeline, index, repairs)
+        plans.append(Plan(index, stage.seed, stage.timeline, narratives[index], subplans))
     return plans
 
 
-async def make_stages(model: Model, story: Story, repairs: Repairs, done: Sequence[Plan] = ()) -> list[Stage]:
-    """The ten stages of a story; those of `done` are as planned, the others follow them."""
+async def make_stages(model: Model, story: Story, repairs: Repairs) -> list[Stage]:
+    """The ten stages of a story."""
     where, count = about(story, "sub-seeds"), story.plans
     prompt = Prompt(
         f"seeds_{story.strategy}",
@@ -91,14 +71,16 @@ async def make_stages(model: Model, story: Story, repairs: Repairs, done: Sequen
         },
         where,
     )
-    found: list[tuple[Seed, Timeline | None]] = []
-    for _ in range(2):
-        found = _read((await model.complete(prompt)).text, story.topic.category)
+
+    def read(reply: Completion, _: int) -> Found[list[tuple[Seed, Timeline | None]]]:
+        found = _read(reply.text, story.topic.category)
         if len(found) >= count:
-            break
+            return found, None
         repairs.note(_STAGE, where, f"{len(found)} of {count} sub-seeds", "asked again")
-        prompt = prompt.again(f"{len(found)} of {count} entries could be used; each needs title, theme and subtopics.")
-    else:
+        return found, f"{len(found)} of {count} entries could be used; each needs title, theme and subtopics."
+
+    found = await ask(model, prompt, read)
+    if len(found) < count:
         raise ModelError(f"{where}: {len(found)} of {count} sub-seeds in the reply", Outcome.UNREADABLE)
     if len(found) > count:
         repairs.note(_STAGE, where, f"{len(found)} sub-seeds, {count} asked for", "cut")
@@ -107,12 +89,9 @@ async def make_stages(model: Model, story: Story, repairs: Repairs, done: Sequen
         if seeds[0].title.casefold() != story.topic.title.casefold():
             repairs.note(_STAGE, where, f"first sub-seed {seeds[0].title!r:.80}", "set to the conversation's own seed")
         seeds[0] = story.topic
-    planned = [Stage(plan.seed, plan.timeline) for plan in done]
-    told = [timeline for _, timeline in found[len(planned) : count]]
-    begin = planned[-1].timeline.end + timedelta(1) if planned else story.timeline.start
-    whole = Timeline(begin, story.timeline.end)
-    fitted = fit_timelines(told, whole, story.layout.subplans, f"{where} from {len(done) + 1}", repairs)
-    return planned + [Stage(seed, timeline) for seed, timeline in zip(seeds[len(planned) :], fitted, strict=True)]
+    told = [timeline for _, timeline in found[:count]]
+    fitted = fit_timelines(told, story.timeline, story.layout.subplans, f"{where} from 1", repairs)
+    return [Stage(seed, timeline) for seed, timeline in zip(seeds, fitted, strict=True)]
 
 
 def fit_timelines(
@@ -193,22 +172,6 @@ def _show(stage: Stage) -> str:
     return f"{render_topic(stage.seed)}\nTimeline: {show_timeline(stage.timeline)}"
 
 
-async def _summaries(model: Model, story: Story, plans: Sequence[Plan], repairs: Repairs) -> list[str]:
-    """Summaries of plans; none where the strategy does not show them to the next."""
-    return [] if story.strategy == "sequential" else await ask_summaries(model, story, plans, repairs)
-
-
 async def ask_summaries(model: Model, story: Story, plans: Sequence[Plan], repairs: Repairs) -> list[str]:
     """About a hundred words on each plan, asked for together."""
-    return await _all([ask_summary(model, story, plan, repairs) for plan in plans])
-
-
-async def _all(calls: Sequence[Coroutine[None, None, str]]) -> list[str]:
-    """All replies in order; the first error once every call has ended, since what is in flight is paid for."""
-    replies = await asyncio.gather(*calls, return_exceptions=True)
-    found = []
-    for reply in replies:
-        if isinstance(reply, BaseException):
-            raise reply
-        found.append(reply)
-    return found
+    return await ended(ask_summary(model, story, plan, repairs) for plan in plans)

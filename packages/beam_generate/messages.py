@@ -6,11 +6,18 @@ import re
 from functools import cache
 
 from beam_generate.shapes import Repairs
-from beam_generate.texts import clean, refuses
 from beamlib.data.markers import ARROW, strip_stray
-from beamlib.llm.model import Model, ModelError, Prompt
+from beamlib.llm.model import Completion, Model, ModelError, Prompt
 from beamlib.llm.prompts import prompt_file
+from beamlib.llm.retrying import Found, ask
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_REFUSAL = re.compile(
+    r"\W*(?:(?:(?:i[’']m|i am) (?:very )?)?sorry\W+(?:but )?i (?:can[’']t|cannot|can not|am unable|won[’']t)\b"
+    r"|i (?:can[’']t|cannot|am unable to) (?:help (?:you|with)|assist|comply|fulfil)\b"
+    r"|as an ai (?:language model|model|assistant)\b)",
+    re.IGNORECASE,
+)
 _LABEL = re.compile(
     r"(?:\*\*)?(?:assistant|ai assistant|user|you|your reply|reply)(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]*", re.IGNORECASE
 )
@@ -22,6 +29,18 @@ _LEAKED = "A first reply to this repeated parts of this request. Write only the 
 _NOTHING = "A first reply to this held no message. Write the message that is asked for."
 _YES_OR_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 _ONE_WORD = "A first reply to this was neither yes nor no. Reply with one word, yes or no."
+
+
+def refuses(text: str) -> bool:
+    """Whether a text begins as a model does that will not do what it was asked for."""
+    return _REFUSAL.match(text) is not None
+
+
+def clean(text: str) -> str:
+    """`text` without null characters and half characters, which no file could carry, and without space around it."""
+    if not text.isascii():
+        text = _SURROGATE.sub("\ufffd", text)
+    return text.replace("\x00", "").strip()
 
 
 @cache
@@ -63,39 +82,37 @@ async def ask_message(model: Model, prompt: Prompt, repairs: Repairs, where: str
     is raised.
     """
     text, found = "", list[str]()
-    for attempt in range(2):
-        try:
-            reply = (await model.complete(prompt)).text
-        except ModelError as error:
-            if error.transient:
-                raise
-            if not attempt:
-                repairs.note("dialogue", where, f"{prompt.id}: no reply ({error.reason})", "left out")
-                return None
-            repairs.note("dialogue", where, f"{prompt.id}: no second reply ({error.reason})", "the first one taken")
-            break
-        text, markers = tidy(reply, quoted=prompt.id != "assistant_answer")
+
+    def note(what: str, done: str) -> None:
+        repairs.note("dialogue", where, f"{prompt.id}: {what}", done)
+
+    def read(reply: Completion, attempt: int) -> Found[None]:
+        nonlocal text, found
+        text, markers = tidy(reply.text, quoted=prompt.id != "assistant_answer")
         if markers:
-            repairs.note("dialogue", where, f"{prompt.id}: {markers} plan marker(s) in the message", "taken out")
-        if _LABEL.match(clean(reply)):
-            repairs.note("dialogue", where, f"{prompt.id}: a speaker's label before the message", "taken off")
-        problem = _unfit(text, prompt.id)
-        if problem:
-            done = "left out" if attempt else "asked again"
-            repairs.note("dialogue", where, f"{prompt.id}: {problem} ({text[:60]!r})", done)
-            text, prompt = "", prompt.again(_NOTHING)
-            continue
+            note(f"{markers} plan marker(s) in the message", "taken out")
+        if _LABEL.match(clean(reply.text)):
+            note("a speaker's label before the message", "taken off")
+        if problem := _unfit(text, prompt.id):
+            note(f"{problem} ({text[:60]!r})", "left out" if attempt else "asked again")
+            text = ""
+            return None, _NOTHING
         found = leaks(text, prompt.id)
         if not found:
-            break
-        done = "parts taken out" if attempt else "asked again"
-        repairs.note("dialogue", where, f"{prompt.id}: the message repeats its prompt ({found[0][:60]!r})", done)
-        prompt = prompt.again(_LEAKED)
+            return None, None
+        note(f"the message repeats its prompt ({found[0][:60]!r})", "parts taken out" if attempt else "asked again")
+        return None, _LEAKED
+
+    def failed(error: ModelError, attempt: int) -> Found[None]:
+        note(f"no {'second ' * attempt}reply ({error.reason})", "the first one taken" if attempt else "left out")
+        return None, None
+
+    await ask(model, prompt, read, failed=failed)
     for part in found:
         text = text.replace(part, "")
     text = text.strip()
     if found and not text:
-        repairs.note("dialogue", where, f"{prompt.id}: nothing but parts of its prompt", "left out")
+        note("nothing but parts of its prompt", "left out")
     return text or None
 
 
@@ -108,20 +125,19 @@ def _unfit(text: str, prompt_id: str) -> str:
 
 async def ask_yes_or_no(model: Model, prompt: Prompt, repairs: Repairs, where: str) -> bool:
     """Whether the reply's first word is yes; one that is neither is asked for again once, then counts as no, noted."""
-    reason = ""
-    for asked in (prompt, prompt.again(_ONE_WORD)):
-        try:
-            reply = (await model.complete(asked)).text
-        except ModelError as error:
-            if error.transient:
-                raise
-            reason = error.reason
-            break
-        decided = _YES_OR_NO.match(reply)
+
+    def undecided(reason: str, done: str) -> None:
+        repairs.note("dialogue", where, f"{prompt.id}: neither yes nor no ({reason})", done)
+
+    def read(reply: Completion, attempt: int) -> Found[bool]:
+        decided = _YES_OR_NO.match(reply.text)
         if decided:
-            return decided[1].lower() == "yes"
-        reason = f"{reply.strip()[:60]!r}"
-        if asked is prompt:
-            repairs.note("dialogue", where, f"{prompt.id}: neither yes nor no ({reason})", "asked again")
-    repairs.note("dialogue", where, f"{prompt.id}: neither yes nor no ({reason})", "taken for no")
-    return False
+            return decided[1].lower() == "yes", None
+        undecided(f"{reply.text.strip()[:60]!r}", "taken for no" if attempt else "asked again")
+        return False, _ONE_WORD
+
+    def failed(error: ModelError, _: int) -> Found[bool]:
+        undecided(error.reason, "taken for no")
+        return False, None
+
+    return await ask(model, prompt, read, failed=failed)

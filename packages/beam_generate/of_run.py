@@ -1,15 +1,21 @@
-"""From a run's parameters to its generated conversations, for the notebooks and the main job."""
+"""From a run's parameters to its generated conversations: one stage by stage, or many in a pool of processes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
+from tqdm import tqdm
+
+from beam_generate.author_costs import GenerationEstimate, estimate_generation
 from beam_generate.casting import GenerationConfig, Stage
-from beam_generate.estimate import GenerationEstimate, estimate_generation
+from beam_generate.folder import USER_MESSAGES, plan_folder, read_story
 from beam_generate.pipeline import (
+    JOURNAL,
     STAGES,
     ConversationSpec,
     make_dialogue_of_plan,
@@ -18,13 +24,16 @@ from beam_generate.pipeline import (
     make_question_stage,
     unfinished,
 )
-from beam_generate.plan_files import read_story
-from beam_generate.producing import generate_all
 from beamlib.data.model import SIZES, Size
+from beamlib.data.sources import CHAT
+from beamlib.files import read_json
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import from_root
+from beamlib.processes import at_once, process_pool
 from beamlib.text import shell_command
 
+Value = TypeVar("Value")
+_LOOK = 0.5  # seconds between two looks at how far the dialogues are
 OPTIONS = {
     "generation_seed": "--seed", "domain": "--domain", "title": "--title", "strategy": "--strategy",
     "reach": "--reach", "workers": "--workers", "authors": "--models", "calls": "--calls", "prompts": "--prompts",
@@ -37,11 +46,6 @@ NOT_WRITTEN = ("calls", "confirm_cost", "workers")
 
 SETTINGS = (*(name for name in OF_GENERATION if name not in OPTIONS), "output_tokens")
 """The other parameters that generated conversations rest on, for its `--set`."""
-
-
-def spec_of(parameters: RunParameters, number: int = 1) -> ConversationSpec:
-    """Conversation `number` of the run's size."""
-    return ConversationSpec(parameters, number)
 
 
 def config_of(parameters: RunParameters) -> GenerationConfig:
@@ -71,12 +75,12 @@ def _command(parameters: RunParameters) -> str:
     return shell_command("beamlib generate", given, settings, ["--yes"])
 
 
-def written(parameters: RunParameters, stage: Stage, number: int = 1) -> Path:
-    """The folder of conversation `number`, with all stages up to `stage` done; what is on file is not done again.
+def written(parameters: RunParameters, stage: Stage) -> Path:
+    """The folder of the run's first conversation, all stages up to `stage` done; what is on file is not done again.
 
     It lies in the run folder, also where `data` is given: nobody writes there.
     """
-    spec, writing = spec_of(parameters, number), config_of(parameters)
+    spec, writing = ConversationSpec(parameters), config_of(parameters)
     folder = spec.begin(parameters.generated)
     wanted = STAGES[: STAGES.index(stage) + 1]
     make_plan_stage(spec, folder, writing)
@@ -102,7 +106,7 @@ class GenerationOfRun:
         """All of them, the longest first: the short ones fill the time of its last plans."""
         first = {one.size: one for one in reversed(self.runs)}
         sizes = [size for size in reversed(SIZES) if size in first]
-        return [spec_of(first[size], number) for size in sizes for number in range(1, self.found[size] + 1)]
+        return [ConversationSpec(first[size], number) for size in sizes for number in range(1, self.found[size] + 1)]
 
     @property
     def writing(self) -> GenerationConfig:
@@ -149,3 +153,94 @@ class GenerationOfRun:
     @property
     def _workers(self) -> int:
         return max(one.workers for one in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedConversation:
+    """A finished conversation: its folder, and whether any stage had to be done."""
+
+    folder: Path
+    worked: bool
+
+
+def generate_all(
+    specs: Sequence[ConversationSpec], out: Path, writing: GenerationConfig, workers: int
+) -> list[GeneratedConversation]:
+    """Write conversations into `out` in the released layout; what is finished there is not done again.
+
+    Conversations, and the dialogues of a 10M conversation's plans, are spread over `workers` processes; with models,
+    which mostly have to be waited for, each process works on many of them at once. Every stage ends in files, so a run
+    that is killed goes on where it stopped. Errors are `UserError`s.
+    """
+    together = workers if writing.models else 0
+    for spec in specs:
+        spec.story()  # a mistake in the last one should show before the first one's folder is made
+    folders = [spec.begin(out) for spec in specs]
+    writing = replace(writing, processes=workers)
+    with process_pool(workers) as pool, tqdm(desc="plans, questions", unit="turn", leave=False) as bar:
+        begun = _all(pool, _begin_one, [(one, at, writing) for one, at in zip(specs, folders, strict=True)], together)
+        stories = [read_story(folder) for folder in folders]
+        plans = [(at, index) for at, story in zip(folders, stories, strict=True) for index in range(story.plans)]
+        places = [
+            plan_folder(at, story, k) for at, story in zip(folders, stories, strict=True) for k in range(story.plans)
+        ]
+        questions = {place: len(list(_questions(place))) for place in places}
+        bar.reset(sum(questions.values()))
+        bar.set_description("dialogue")
+        spoken = _all(
+            pool, make_dialogue_of_plan, [(*plan, writing) for plan in plans], together, lambda: _show(bar, questions)
+        )
+        bar.set_description("probing questions")
+        asked = _all(pool, make_probe_stage, [(folder, writing) for folder in folders], together)
+    talked = {folder for (folder, _), done in zip(plans, spoken, strict=True) if done}
+    return [
+        GeneratedConversation(folder, made or done or folder in talked)
+        for folder, made, done in zip(folders, begun, asked, strict=True)
+    ]
+
+
+def _begin_one(spec: ConversationSpec, folder: Path, writing: GenerationConfig) -> bool:
+    """Plans and questions of one conversation."""
+    made = make_plan_stage(spec, folder, writing)
+    return make_question_stage(folder, writing) or made
+
+
+def _all(
+    pool: ProcessPoolExecutor,
+    work: Callable[..., Value],
+    items: Sequence[tuple[Any, ...]],
+    together: int,
+    look: Callable[[], None] = lambda: None,
+) -> list[Value]:
+    """`work(*item)` for every item, in order; the first error is raised at once, which ends the others.
+
+    With `together` 0 each item goes to the next free process; else they are dealt out to that many at the beginning.
+    """
+    count = min(together, len(items)) or len(items)
+    futures = [pool.submit(at_once, work, items[first::count]) for first in range(count)]
+    waiting = set(futures)
+    while waiting:
+        done, waiting = wait(waiting, timeout=_LOOK)
+        for future in done:
+            future.result()
+        look()
+    found = [future.result() for future in futures]
+    return [found[number % count][number // count] for number in range(len(items))]
+
+
+def _questions(place: Path) -> Iterator[object]:
+    """The main questions of the plan that lies at `place`."""
+    for batch in read_json(place / USER_MESSAGES):
+        yield from batch["messages"]
+
+
+def _show(bar: tqdm[Any], questions: Mapping[Path, int]) -> None:
+    """Move the bar: a plan's turns are on record in its journal, and all of them in its chat once that is written."""
+    turns = 0
+    for place, count in questions.items():
+        try:
+            turns += max(0, (place / JOURNAL).read_bytes().count(b"\n") - 1)
+        except FileNotFoundError:  # not begun, or finished, which may be between two looks at the file
+            turns += count if (place / CHAT).exists() else 0
+    bar.n = turns
+    bar.refresh()

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from beam_generate.author_costs import estimate_generation
 from beam_generate.casting import GenerationConfig
-from beam_generate.domains import parse_domain
-from beam_generate.estimate import estimate_generation
-from beam_generate.of_run import NOT_WRITTEN, OPTIONS, SETTINGS, config_of
+from beam_generate.of_run import NOT_WRITTEN, OPTIONS, SETTINGS, config_of, generate_all
 from beam_generate.pipeline import ConversationSpec, repairs_of, unfinished
-from beam_generate.producing import generate_all
+from beam_generate.seeds import parse_domain
 from beam_generate.titles import read_titles
 from beamlib.cli.spending import agreed
 from beamlib.data.sources import parse_size, refuse_data

@@ -7,8 +7,8 @@ edited is kept. The dialogues of the ten plans of a 10M conversation are indepen
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -16,18 +16,23 @@ from typing import Any, TypeVar, get_args
 from beam_generate.casting import GenerationConfig, Stage, open_author
 from beam_generate.dialogue import JournalEntry, generate_dialogue
 from beam_generate.folder import (
+    PLAN,
     USER_MESSAGES,
     combine_chats,
+    plan_folder,
+    read_plan,
     read_questions,
+    read_story,
     read_turns,
     write_chat,
+    write_plan,
     write_probing_questions,
     write_questions,
+    write_story,
 )
 from beam_generate.journal import Journal, fingerprint
 from beam_generate.layouts import limits_of
 from beam_generate.long_plans import ask_summaries, make_plans
-from beam_generate.plan_files import PLAN, plan_folder, read_plan, read_story, write_plan, write_story
 from beam_generate.plans import with_biography
 from beam_generate.probes.making import TooFew, make_probes
 from beam_generate.questions import make_questions
@@ -39,7 +44,7 @@ from beamlib.data.model import Seed, Size
 from beamlib.data.sources import CHAT
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_jsonl, write_json, write_jsonl
-from beamlib.llm.model import ModelError, run
+from beamlib.llm.model import Model, ModelError, run
 from beamlib.params import RunParameters
 
 Value = TypeVar("Value")
@@ -106,11 +111,7 @@ def make_plan_stage(spec: ConversationSpec, folder: Path, writing: GenerationCon
     made_by = _made_by("plans", story, spec.limits, writing)
     if stage_state(folder, "plans", made_by) in ("done", "edited"):
         return False
-    with (
-        _noting(folder, "plans") as repairs,
-        making(folder, "plans", made_by=made_by) as files,
-        open_author(writing, story, "plans", folder / _CALLS) as model,
-    ):
+    with _doing(folder, story, "plans", (), made_by, writing) as (model, repairs, files):
         story = _waited(with_biography(model, story, repairs))
         files += write_story(folder, story)
         plans = _waited(make_plans(model, story, repairs))
@@ -118,7 +119,6 @@ def make_plan_stage(spec: ConversationSpec, folder: Path, writing: GenerationCon
             files += write_plan(folder, story, plan)
         if story.plans > 1:
             files.append(write_json(folder / SUMMARIES, _waited(ask_summaries(model, story, plans[:-1], repairs))))
-        files.append(_write_repairs(folder, "plans", repairs))
     return True
 
 
@@ -130,16 +130,11 @@ def make_question_stage(folder: Path, writing: GenerationConfig) -> bool:
     if stage_state(folder, "questions", made_by) in ("done", "edited"):
         return False
     said = set[str]()
-    with (
-        _noting(folder, "questions") as repairs,
-        making(folder, "questions", made_from, made_by) as files,
-        open_author(writing, story, "questions", folder / _CALLS) as model,
-    ):
+    with _doing(folder, story, "questions", made_from, made_by, writing) as (model, repairs, files):
         for index in range(story.plans):
             plan = read_plan(folder, story, index)
             made = make_questions(model, story, plan, repairs, said=said)
             files.append(write_questions(folder, story, plan, _waited(made)))
-        files.append(_write_repairs(folder, "questions", repairs))
     return True
 
 
@@ -154,12 +149,10 @@ def make_dialogue_of_plan(folder: Path, index: int, writing: GenerationConfig) -
         return False
     plan = read_plan(folder, story, index)
     questions = read_questions(folder, story, plan)
-    rests_on = fingerprint("dialogue", {}, made_by, story, plan, questions)
+    rests_on = fingerprint("dialogue", made_by, story, plan, questions)
     with (
-        _noting(place, "dialogue") as repairs,
-        making(place, "dialogue", [PLAN, USER_MESSAGES], made_by) as files,
-        open_author(writing, story, "dialogue", place / _CALLS) as model,
-        Journal(place / JOURNAL, rests_on, repairs) as journal,
+        _doing(place, story, "dialogue", [PLAN, USER_MESSAGES], made_by, writing) as (model, repairs, files),
+        closing(Journal(place / JOURNAL, rests_on, repairs)) as journal,
     ):
         held = generate_dialogue(
             model,
@@ -173,7 +166,6 @@ def make_dialogue_of_plan(folder: Path, index: int, writing: GenerationConfig) -
             keep=lambda entry: journal.append(entry.to_json()),
         )
         files.append(write_chat(folder, story, plan, _waited(held)))
-        files.append(_write_repairs(place, "dialogue", repairs))
     (place / JOURNAL).unlink(missing_ok=True)  # everything in it stands in chat.json now
     return True
 
@@ -191,13 +183,9 @@ def make_probe_stage(folder: Path, writing: GenerationConfig) -> bool:
             files.append(combine_chats(folder, story))
     if stage_state(folder, "probes", made_by) in ("done", "edited"):
         return False
-    decisions = read_decisions(folder / DECISIONS) if (folder / DECISIONS).exists() else None
     sources = [*chats, DECISIONS]
-    with (
-        _noting(folder, "probes") as repairs,
-        making(folder, "probes", sources, made_by) as files,
-        open_author(writing, story, "probes", folder / _CALLS) as model,
-    ):
+    with _doing(folder, story, "probes", sources, made_by, writing) as (model, repairs, files):
+        decisions = read_decisions(folder / DECISIONS)
         plans = [read_plan(folder, story, index) for index in range(story.plans)]
         turns = [read_turns(folder, story, plan) for plan in plans]
         try:
@@ -207,7 +195,6 @@ def make_probe_stage(folder: Path, writing: GenerationConfig) -> bool:
             raise UserError(str(error)) from None  # one that a pool of processes can hand on: `TooFew` takes two values
         files.append(write_json(folder / CANDIDATES, probes.candidates))
         files.append(write_probing_questions(folder, probes.questions))
-        files.append(_write_repairs(folder, "probes", repairs))
     return True
 
 
@@ -268,11 +255,22 @@ def _waited(work: Coroutine[Any, Any, Value]) -> Value:
 
 
 @contextmanager
-def _noting(folder: Path, stage: str) -> Iterator[Repairs]:
-    """What a stage notes; where it fails that is written too, since it tells why."""
+def _doing(
+    folder: Path, story: Story, stage: Stage, made_from: Sequence[str], made_by: Mapping[str, Any],
+    writing: GenerationConfig,
+) -> Iterator[tuple[Model, Repairs, list[Path]]]:  # fmt: skip
+    """A stage being done: who writes it, what it notes, and the list that its files are put into.
+
+    Where it fails, what it noted is written too, since it tells why.
+    """
     repairs = Repairs()
     try:
-        yield repairs
+        with (
+            making(folder, stage, made_from, made_by) as files,
+            open_author(writing, story, stage, folder / _CALLS) as model,
+        ):
+            yield model, repairs, files
+            files.append(_write_repairs(folder, stage, repairs))
     except UserError:
         _write_repairs(folder, stage, repairs)
         raise

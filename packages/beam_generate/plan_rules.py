@@ -38,7 +38,7 @@ SETUP_LABEL = "Earlier Event"
 
 
 @dataclass
-class Found:
+class SpecialBullets:
     """Special bullets of one batch so far, and what a bullet tells that prepares the contradiction, if one does."""
 
     special: dict[Special, str] = field(default_factory=dict)
@@ -144,13 +144,13 @@ def fit_days(told: Sequence[date | None], timeline: Timeline) -> list[date]:
 def take_special(
     base: Sequence[SubPlan],
     entries: Sequence[Mapping[str, Any]],
-    found: dict[int, Found],
+    found: dict[int, SpecialBullets],
     where: str,
     repairs: Repairs,
 ) -> None:
     """Add to `found` (by batch) the special bullets that a reply's objects bring and `found` lacks."""
     for part in base:
-        state = found.setdefault(part.number, Found())
+        state = found.setdefault(part.number, SpecialBullets())
         place = f"{where}, batch {part.number}"
         seen: set[Special] = set()
         for entry in entries:
@@ -171,12 +171,12 @@ def take_special(
 
 
 def add_special(
-    base: Sequence[SubPlan], found: Mapping[int, Found], where: str, repairs: Repairs
+    base: Sequence[SubPlan], found: Mapping[int, SpecialBullets], where: str, repairs: Repairs
 ) -> tuple[SubPlan, ...]:
     """The whole plan: base bullets, then what there is of the special ones, in their order."""
     plan = []
     for part in base:
-        state = found.get(part.number, Found())
+        state = found.get(part.number, SpecialBullets())
         bullets = [(bullet.label, bullet.text) for bullet in part.bullets]
         if state.setup:
             bullets.insert((len(bullets) + 1) // 2, (SETUP_LABEL, state.setup))

@@ -13,14 +13,16 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import lru_cache
 from pathlib import Path
 
-from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Bullet, Special, SubPlan, Timeline
+from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Bullet, Plan, Special, SubPlan, Timeline
 from beamlib.errors import UserError
+from beamlib.text import count_tokens
 
 ANCHOR_LABEL = "Time Anchor"
 
-_MONTHS = (
+MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
@@ -66,7 +68,7 @@ class Narrative:
 
 def show_day(day: date) -> str:
     """`March 5, 2024`, whatever the locale."""
-    return f"{_MONTHS[day.month - 1]} {day.day}, {day.year}"
+    return f"{MONTHS[day.month - 1]} {day.day}, {day.year}"
 
 
 def show_timeline(timeline: Timeline) -> str:
@@ -141,10 +143,10 @@ def render_bullet(bullet: Bullet, numbered: bool = False) -> str:
     return f"{sign} **{bullet.label}:** {bullet.text}"
 
 
-def render_plan(subplans: Iterable[SubPlan], numbered: bool = False) -> str:
-    """The text of a plan; `numbered` as the candidate prompts show it, so that a bullet can be cited."""
+def render_plan(subplans: Iterable[SubPlan]) -> str:
+    """The text of a plan."""
     return "\n\n".join(
-        "\n".join((f"BATCH {part.number} PLAN", *(render_bullet(bullet, numbered) for bullet in part.bullets)))
+        "\n".join((f"BATCH {part.number} PLAN", *(render_bullet(bullet) for bullet in part.bullets)))
         for part in subplans
     )
 
@@ -258,4 +260,48 @@ def _one_line(text: str) -> str:
 
 
 def _month(name: str) -> int:
-    return next(number for number, month in enumerate(_MONTHS, 1) if month.casefold().startswith(name.casefold()[:3]))
+    return next(number for number, month in enumerate(MONTHS, 1) if month.casefold().startswith(name.casefold()[:3]))
+
+
+def anchor(day: date) -> str:
+    """A time anchor as chats carry it: `March-05-2024`, day with two digits."""
+    month, _, year = show_day(day).split(" ")
+    return f"{month}-{day.day:02d}-{year}"
+
+
+def bullet_lines(bullets: Iterable[Bullet]) -> str:
+    """`7. **Label:** text`, one per line, numbered in their sub-plan."""
+    return "\n".join(render_bullet(bullet, numbered=True) for bullet in bullets)
+
+
+@lru_cache(maxsize=4096)  # every group of questions and every sub-plan's dialogue measures the same bullets again
+def line_tokens(bullet: Bullet) -> int:
+    """Tokens of a bullet's line."""
+    return count_tokens(render_bullet(bullet, numbered=True))
+
+
+def earlier_subplans(plan: Plan, before: int, budget: int) -> str:
+    """The sub-plans before number `before`, newest first, bullet by bullet until `budget` tokens are used."""
+    parts: list[str] = []
+    for subplan in reversed(plan.subplans[: before - 1]):
+        lines, budget = _within(subplan, budget)
+        if not lines:
+            break
+        parts.append("\n".join([f"Sub-plan {subplan.number}, {show_day(subplan.anchor)}:", *lines]))
+    return "\n\n".join(parts)
+
+
+def _within(subplan: SubPlan, budget: int) -> tuple[list[str], int]:
+    lines: list[str] = []
+    for bullet in subplan.bullets:
+        tokens = line_tokens(bullet)
+        if tokens > budget:
+            return lines, 0
+        budget -= tokens
+        lines.append(render_bullet(bullet, numbered=True))
+    return lines, budget
+
+
+def earlier_plans_text(summaries: Sequence[str]) -> str:
+    """The summaries of the plans before this one, numbered from 1."""
+    return "\n".join(f"{number}. {summary}" for number, summary in enumerate(summaries, start=1))

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from beam_generate.messages import refuses
 from beam_generate.people import render_profile, render_relationships, render_traits
 from beam_generate.plan_rules import (
     STAGE,
-    Found,
+    SpecialBullets,
     add_special,
     assemble,
     complain,
@@ -40,9 +41,9 @@ from beam_generate.plan_text import (
 from beam_generate.reply_json import objects
 from beam_generate.seeds import render_topic
 from beam_generate.shapes import Plan, Repairs, Story, SubPlan, Timeline
-from beam_generate.texts import refuses
 from beamlib.data.model import Seed
-from beamlib.llm.model import Model, ModelError, Outcome, Prompt
+from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
+from beamlib.llm.retrying import Found, ask
 
 NARRATIVES = (15, 20)
 _BIOGRAPHY = (80, 240)  # words; 120 to 160 are asked for
@@ -95,19 +96,23 @@ async def ask_narratives(model: Model, story: Story, topic: Seed, index: int, re
     where = about(story, "narratives", index)
     prompt = Prompt(f"narratives_{story.style}", {"topic": render_topic(topic)}, where)
     best: list[Narrative] = []
-    for _ in range(2):
-        reply = (await model.complete(prompt)).text
-        found = read_narratives(reply)
-        _note_frame(reply, "LABEL", where, repairs)
+
+    def read(reply: Completion, _: int) -> Found[list[Narrative]]:
+        nonlocal best
+        found = read_narratives(reply.text)
+        _note_frame(reply.text, "LABEL", where, repairs)
         if least <= len(found) <= most:
-            return render_narratives(found)
+            return found, None
         repairs.note(STAGE, where, f"{len(found)} narratives, {least} to {most} asked for", "asked again")
         best = max(best, found, key=len)
-        prompt = prompt.again(f"{len(found)} categories could be read; write {least} to {most} in the form asked for.")
-    if not best:
+        return best, f"{len(found)} categories could be read; write {least} to {most} in the form asked for."
+
+    found = await ask(model, prompt, read)
+    if not found:
         raise ModelError(f"{where}: no narrative can be read in the reply", Outcome.UNREADABLE)
-    repairs.note(STAGE, where, f"{len(best)} narratives", "cut" if len(best) > most else "accepted")
-    return render_narratives(best[:most])
+    if not least <= len(found) <= most:
+        repairs.note(STAGE, where, f"{len(found)} narratives", "cut" if len(found) > most else "accepted")
+    return render_narratives(found[:most])
 
 
 async def ask_plan(
@@ -115,23 +120,28 @@ async def ask_plan(
 ) -> tuple[SubPlan, ...]:
     """A plan in its two stages: the base plan that `prompt` asks for, then the special bullets."""
     size, where = story.layout, about(story, "plan", index)
-    reply = await model.complete(prompt)
-    _note_frame(reply.text, "BATCH", where, repairs)
-    batches = order_batches(read_batches(reply.text), size.subplans, where, repairs)
-    if complaint := complain(batches, size):
-        repairs.note(STAGE, where, complaint, "asked again")
-        reply = await model.complete(prompt.again(complaint))
+    first: dict[int, ParsedSubPlan] = {}
+
+    def read(reply: Completion, attempt: int) -> Found[dict[int, ParsedSubPlan]]:
+        nonlocal first
+        if not attempt:
+            _note_frame(reply.text, "BATCH", where, repairs)
         again = order_batches(read_batches(reply.text), size.subplans, where, repairs)
         fuller = {
-            number: max((part for part in (again.get(number), batches.get(number)) if part), key=_size)
-            for number in sorted({*batches, *again})
+            number: max(
+                (part for part in (again.get(number), first.get(number)) if part), key=lambda part: len(part.bullets)
+            )
+            for number in sorted({*first, *again})
         }
-        if len(fuller) < size.subplans:
-            raise ModelError(f"{where}: {complain(fuller, size)}", Outcome.UNREADABLE)
-        if complaint := complain(fuller, size):
-            repairs.note(STAGE, where, complaint, "accepted")
-        batches = fuller
-    base = assemble(batches, size, timeline, where, repairs)
+        complaint = complain(fuller, size)
+        if attempt and len(fuller) < size.subplans:
+            raise ModelError(f"{where}: {complaint}", Outcome.UNREADABLE)
+        if complaint:
+            repairs.note(STAGE, where, complaint, "accepted" if attempt else "asked again")
+        first = fuller
+        return fuller, complaint or None
+
+    base = assemble(await ask(model, prompt, read), size, timeline, where, repairs)
     return await _ask_special(model, base, story, index, repairs)
 
 
@@ -146,18 +156,19 @@ async def _ask_special(
 ) -> tuple[SubPlan, ...]:
     where = about(story, "special bullets", index)
     prompt = Prompt("special_bullets", {"plan": render_plan(base)}, where)
-    found: dict[int, Found] = {}
-    for _ in range(2):
-        reply = await model.complete(prompt)
+    found: dict[int, SpecialBullets] = {}
+
+    def read(reply: Completion, _: int) -> Found[dict[int, SpecialBullets]]:
         take_special(base, objects(reply.text) or [], found, where, repairs)
-        lacking = [
+        lacking = "; ".join(
             f"batch {number} lacks {' and '.join(state.lacking)}" for number, state in found.items() if state.lacking
-        ]
+        )
         if not lacking:
-            break
-        repairs.note(STAGE, where, "; ".join(lacking), "asked again")
-        prompt = prompt.again(f"{'; '.join(lacking)}. Every batch needs all three.")
-    return add_special(base, found, where, repairs)
+            return found, None
+        repairs.note(STAGE, where, lacking, "asked again")
+        return found, f"{lacking}. Every batch needs all three."
+
+    return add_special(base, await ask(model, prompt, read), where, repairs)
 
 
 def _note_frame(reply: str, first: str, where: str, repairs: Repairs) -> None:
@@ -167,26 +178,24 @@ def _note_frame(reply: str, first: str, where: str, repairs: Repairs) -> None:
         repairs.note(STAGE, where, f"before the first {first}: {opening.strip()[:60]!r}", "taken off")
 
 
-def _size(batch: ParsedSubPlan) -> int:
-    return len(batch.bullets)
-
-
 async def _prose(model: Model, prompt: Prompt, words: tuple[int, int], repairs: Repairs) -> str:
     """A reply of continuous text on one line, asked for twice where its length is far off."""
     least, most = words
-    text = ""
-    for asked in (prompt, prompt.again(f"Write {least} to {most} words of continuous text and nothing else.")):
-        text = _body((await model.complete(asked)).text)
+
+    def read(reply: Completion, attempt: int) -> Found[str]:
+        text = _body(reply.text)
         count = len(text.split())
         if least <= count <= most:
-            return text
-        done = "accepted" if asked.attempt > prompt.attempt and text else "asked again"
+            return text, None
+        done = "accepted" if attempt and text else "asked again"
         repairs.note(STAGE, prompt.about, f"{count} words where {least} to {most} belong", done)
-    if not text:
-        raise ModelError(f"{prompt.about}: the reply holds no text", Outcome.EMPTY)
-    if refuses(text):
-        raise ModelError(f"{prompt.about}: the model answers {text[:60]!r}", Outcome.REFUSED)
-    return text
+        if attempt and not text:
+            raise ModelError(f"{prompt.about}: the reply holds no text", Outcome.EMPTY)
+        if attempt and refuses(text):
+            raise ModelError(f"{prompt.about}: the model answers {text[:60]!r}", Outcome.REFUSED)
+        return text, f"Write {least} to {most} words of continuous text and nothing else."
+
+    return await ask(model, prompt, read)
 
 
 def _body(reply: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from beam_generate.messages import clean, refuses
 from beam_generate.shapes import Style
-from beam_generate.texts import clean, refuses
 from beamlib.data.markers import ARROW, split_marker, strip_stray
 
 _SEPARATOR = re.compile(r"^[ \t]*-{3,}[ \t]*$")

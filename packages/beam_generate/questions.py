@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from beam_generate.history import Lazy
-from beam_generate.messages import leaks
+from beam_generate.messages import clean, leaks
+from beam_generate.plan_text import bullet_lines, earlier_subplans, line_tokens
 from beam_generate.question_replies import Read, framed, read_questions
 from beam_generate.seeds import render_topic
 from beam_generate.shapes import Bullet, Layout, MainQuestion, Plan, Repairs, Story, Style, SubPlan
-from beam_generate.texts import bullet_lines, clean, earlier_subplans, line_tokens
 from beamlib.errors import UserError
-from beamlib.llm.model import Model, ModelError, Prompt
+from beamlib.llm.model import Completion, Model, ModelError, Prompt
+from beamlib.llm.retrying import Found, ask, ended
 from beamlib.text import count_tokens
 
 Item = TypeVar("Item")
@@ -31,36 +31,6 @@ ALIKE = 0.7
 def prompt_id(style: Style) -> str:
     """The prompt that asks for questions in `style`."""
     return f"questions_{style}"
-
-
-@dataclass(frozen=True, slots=True)
-class UserQuestion:
-    """The questions of one group, finished. `group` counts from 0 in sub-plan `batch`; the special group is last.
-
-    `notes` are its entries of `Repairs`.
-    """
-
-    batch: int
-    group: int
-    questions: tuple[MainQuestion, ...]
-    notes: tuple[tuple[str, str, str, str], ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """For a journal."""
-        questions = [[question.text, question.bullet] for question in self.questions]
-        return {
-            "batch": self.batch,
-            "group": self.group,
-            "questions": questions,
-            "notes": [list(n) for n in self.notes],
-        }
-
-    @staticmethod
-    def from_json(value: dict[str, Any]) -> UserQuestion:
-        """What `to_json` gave."""
-        questions = tuple(MainQuestion(text, bullet) for text, bullet in value["questions"])
-        notes = tuple((stage, where, found, done) for stage, where, found, done in value["notes"])
-        return UserQuestion(value["batch"], value["group"], questions, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,44 +72,25 @@ async def make_questions(
     plan: Plan,
     repairs: Repairs,
     *,
-    done: Iterable[UserQuestion] = (),
-    keep: Callable[[UserQuestion], None] | None = None,
     said: set[str] | None = None,
 ) -> list[list[MainQuestion]]:
     """The main questions of each sub-plan, in order.
 
     Each group of bullets is asked about on its own: Algorithm 2 shows a call the bullets before, not the questions, so
-    that all calls of a plan run concurrently. `done` are the groups that an interrupted run finished, `keep` is called
-    with each further one. `said` are the texts that earlier plans of the conversation asked; those of this plan are
-    added. A sub-plan that gets no question at all is a `UserError`; a `ModelError` that may pass is raised once
-    everything in flight has arrived.
+    that all calls of a plan run concurrently. `said` are the texts that earlier plans of the conversation asked; those
+    of this plan are added. A sub-plan that gets no question at all is a `UserError`; a `ModelError` that may pass is
+    raised once everything in flight has arrived.
     """
     asker = _Asker(model, story.style, plan, story.layout)
-    finished = {(asked.batch, asked.group): asked for asked in done}
-
-    async def ask(group: _Group) -> UserQuestion:
-        known = finished.get((group.subplan.number, group.number))
-        if known is None:
-            known = await asker.ask(group)
-            if keep is not None:
-                keep(known)
-        return known
-
     groups = [group for subplan in plan.subplans for group in _groups(subplan, story.layout)]
-    arrived = await asyncio.gather(*map(ask, groups), return_exceptions=True)
-    asked: list[UserQuestion] = []
-    for one in arrived:
-        if isinstance(one, BaseException):
-            raise one
-        asked.append(one)
-    for one in asked:
-        repairs.entries += one.notes
+    asked = list(zip(groups, await ended(map(asker.ask, groups)), strict=True))
+    for _, (_, notes) in asked:
+        repairs.entries += notes.entries
     said = set() if said is None else said
     found = []
     for subplan in plan.subplans:
-        special = {group.number for group in groups if group.subplan is subplan and group.special}
         where = f"plan {plan.index}, sub-plan {subplan.number}"
-        mine = [(one, one.group in special) for one in asked if one.batch == subplan.number]
+        mine = [(questions, group.special) for group, (questions, _) in asked if group.subplan is subplan]
         found.append(_without_repeats(mine, said, repairs, where))
         if not found[-1]:
             raise UserError(
@@ -159,8 +110,8 @@ class _Asker:
     layout: Layout
     _earlier: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
 
-    async def ask(self, group: _Group) -> UserQuestion:
-        """The questions of one group: asked again where a reply falls short, the best of the replies taken."""
+    async def ask(self, group: _Group) -> tuple[list[MainQuestion], Repairs]:
+        """The questions of one group and what was noted: asked again where a reply falls short, the best one taken."""
         where = f"plan {self.plan.index}, sub-plan {group.subplan.number}, group {group.number + 1}"
         notes = Repairs()
         wanted = [bullet for bullet in group.bullets if bullet.special != "instruction"]
@@ -171,40 +122,38 @@ class _Asker:
         elif len(read) < _enough(count):
             notes.note("questions", where, f"{len(read)} questions for {count}", "asked again, then accepted")
         linked = [self._link(one, group, where, notes) for one in read[:count]]
-        questions = _around_instruction(linked, group.bullets) if group.special else linked
-        return UserQuestion(group.subplan.number, group.number, tuple(questions), tuple(notes.entries))
+        return _around_instruction(linked, group.bullets) if group.special else linked, notes
 
     async def _best(self, group: _Group, wanted: list[Bullet], count: int, where: str, notes: Repairs) -> list[Read]:
-        prompt = self._prompt(group, wanted, count, where)
         best: list[Read] = []
-        for attempt in range(ATTEMPTS):
-            try:
-                reply = await self.model.complete(prompt)
-            except ModelError as error:
-                if error.transient:
-                    raise
-                notes.note(
-                    "questions", where, f"no reply ({error.reason})", "asked again" if attempt < 2 else "left out"
-                )
-                continue
-            numbers = range(1, len(group.subplan.bullets) + 1)
-            read = read_questions(reply.text, self.style, group.subplan.number, numbers, count)
-            if framed(reply.text, self.style):
-                notes.note("questions", where, f"words or a fence around it: {reply.text[:40]!r}", "taken off")
-            if reply.finish_reason == "length" and read and not read[-1].linked:
-                notes.note("questions", where, f"cut off: {read[-1].text[:60]!r}", "left out")
-                read = read[:-1]
-            leaked = [one for one in read if leaks(one.text, prompt.id)]
-            if leaked:
-                notes.note("questions", where, f"repeats its prompt: {leaked[0].text[:60]!r}", "left out")
-                read = [one for one in read if one not in leaked]
-            best = max(best, read, key=lambda found: (min(len(found), count), sum(one.linked for one in found)))
-            complaint = _complaint(best, count)
+
+        def read(reply: Completion, attempt: int) -> Found[list[Read]]:
+            nonlocal best
+            found = self._usable(reply, group, count, where, notes)
+            best = max(best, found, key=lambda some: (min(len(some), count), sum(one.linked for one in some)))
             # A missing link is worth one more call, missing questions are worth two (the released code's number).
-            if not complaint or (attempt and len(best) >= _enough(count)):
-                break
-            prompt = prompt.again(complaint)
-        return best
+            return best, None if attempt and len(best) >= _enough(count) else _complaint(best, count)
+
+        def failed(error: ModelError, attempt: int) -> Found[list[Read]]:
+            done = "asked again" if attempt + 1 < ATTEMPTS else "left out"
+            notes.note("questions", where, f"no reply ({error.reason})", done)
+            return best, ""
+
+        return await ask(self.model, self._prompt(group, wanted, count, where), read, failed=failed, tries=ATTEMPTS)
+
+    def _usable(self, reply: Completion, group: _Group, count: int, where: str, notes: Repairs) -> list[Read]:
+        """The questions of a reply but for one that was cut off and those that repeat their prompt."""
+        numbers = range(1, len(group.subplan.bullets) + 1)
+        read = read_questions(reply.text, self.style, group.subplan.number, numbers, count)
+        if framed(reply.text, self.style):
+            notes.note("questions", where, f"words or a fence around it: {reply.text[:40]!r}", "taken off")
+        if reply.finish_reason == "length" and read and not read[-1].linked:
+            notes.note("questions", where, f"cut off: {read[-1].text[:60]!r}", "left out")
+            read = read[:-1]
+        leaked = [one for one in read if leaks(one.text, prompt_id(self.style))]
+        if leaked:
+            notes.note("questions", where, f"repeats its prompt: {leaked[0].text[:60]!r}", "left out")
+        return [one for one in read if one not in leaked]
 
     def _prompt(self, group: _Group, wanted: list[Bullet], count: int, where: str) -> Prompt:
         room = CONTEXT - sum(map(line_tokens, (*group.bullets, *group.earlier)))
@@ -260,12 +209,12 @@ def _enough(count: int) -> int:
     return count - 1 if count > 4 else count
 
 
-def _complaint(read: list[Read], count: int) -> str:
+def _complaint(read: list[Read], count: int) -> str | None:
     if len(read) < _enough(count):
         return f"A first reply to this held {len(read)} messages where {count} are needed. Write exactly {count}."
     if not all(one.linked for one in read[:count]):
         return "In a first reply to this, some messages did not end with ` ->-> ` and a number or N/A. All have to."
-    return ""
+    return None
 
 
 def _around_instruction(questions: list[MainQuestion], bullets: Sequence[Bullet]) -> list[MainQuestion]:
@@ -279,7 +228,7 @@ def _around_instruction(questions: list[MainQuestion], bullets: Sequence[Bullet]
 
 
 def _without_repeats(
-    asked: list[tuple[UserQuestion, bool]], said: set[str], repairs: Repairs, where: str
+    asked: Sequence[tuple[Sequence[MainQuestion], bool]], said: set[str], repairs: Repairs, where: str
 ) -> list[MainQuestion]:
     """The questions of one sub-plan without those said before in the conversation and those too like one before.
 
@@ -288,8 +237,8 @@ def _without_repeats(
     """
     kept: list[MainQuestion] = []
     likeness = _Likeness()
-    for one, special in asked:
-        for question in one.questions:
+    for questions, special in asked:
+        for question in questions:
             plain = " ".join(question.text.casefold().split())
             words = likeness.measure(plain)
             if plain in said:

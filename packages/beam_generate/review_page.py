@@ -103,20 +103,14 @@ class _Page:
         """What differs from the draft in the text fields."""
         draft = self._draft
         rubric = [line.strip() for line in self._rubric.value.splitlines() if line.strip()]
-        evidence = _read_evidence(self._evidence.value)
-        changes: dict[str, Any] = {
-            "question": self._question.value.strip(),
-            "reference": self._reference.value.strip(),
-            "rubric": rubric,
-            "evidence": evidence,
+        old_evidence = {part: list(ids) for part, ids in draft.evidence.items()}
+        texts: dict[str, tuple[Any, Any]] = {
+            "question": (self._question.value.strip(), draft.question),
+            "reference": (self._reference.value.strip(), draft.reference),
+            "rubric": (rubric, list(draft.rubric)),
+            "evidence": (_read_evidence(self._evidence.value), old_evidence),
         }
-        old = {
-            "question": draft.question,
-            "reference": draft.reference,
-            "rubric": list(draft.rubric),
-            "evidence": {part: list(ids) for part, ids in draft.evidence.items()},
-        }
-        return {name: value for name, value in changes.items() if value != old[name]}
+        return {name: new for name, (new, old) in texts.items() if new != old}
 
     def _decide(self, verdict: Verdict) -> None:
         if not self._drafts:

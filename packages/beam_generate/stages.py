@@ -57,7 +57,7 @@ def begin(folder: Path, parameters: Mapping[str, Any], layout: Layout, limits: L
     record = _read(folder)
     begun = {**record, "parameters": dict(parameters), "layout": asdict(layout), "limits": asdict(limits)}
     if begun != record:
-        _write(folder, begun)
+        write_json(folder / RECORD, begun)
 
 
 def settings_of(folder: Path) -> tuple[Layout, Limits]:
@@ -70,15 +70,6 @@ def settings_of(folder: Path) -> tuple[Layout, Limits]:
             f"{folder / RECORD}: does not say how large the plans are to be; generate into another folder, or delete "
             "this one."
         ) from None
-
-
-def stages_done(folder: Path, made_by: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, State]:
-    """The state of every stage on record.
-
-    `made_by` says for each stage what it would be made by now (author's name, hashes of prompts, settings, as JSON
-    values); a stage that was made by something else is stale, unless its files were edited.
-    """
-    return {stage: stage_state(folder, stage, (made_by or {}).get(stage)) for stage in _read(folder)["stages"]}
 
 
 def stage_state(folder: Path, stage: str, made_by: Mapping[str, Any] | None = None) -> State:
@@ -104,7 +95,7 @@ def making(
     """
     record = _read(folder)
     if record["stages"].pop(stage, None) is not None:
-        _write(folder, record)
+        write_json(folder / RECORD, record)
     before = _hashes(folder, made_from)
     files: list[Path] = []
     yield files
@@ -115,7 +106,7 @@ def making(
         "made_from": before,
         "files": _hashes(folder, names),
     }
-    _write(folder, record)
+    write_json(folder / RECORD, record)
 
 
 def _hashes(folder: Path, names: Iterator[str] | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -138,7 +129,3 @@ def _is_entry(entry: Any) -> bool:
     return isinstance(entry, dict) and all(
         isinstance(entry.get(part), dict) for part in ("made_by", "made_from", "files")
     )
-
-
-def _write(folder: Path, record: Mapping[str, Any]) -> None:
-    write_json(folder / RECORD, record)

@@ -7,24 +7,24 @@ for that: a JSON list of objects with category, title, theme and subtopics, to b
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from beam_generate.casting import GenerationConfig, open_roles
-from beam_generate.domains import parse_domain, titles
+from beam_generate.folder import write_ordered
 from beam_generate.reply_json import objects
-from beam_generate.seeds import read_seed
+from beam_generate.seeds import parse_domain, read_seed, titles
 from beam_generate.shapes import Repairs
 from beamlib.cli.spending import Quote, agreed
 from beamlib.data.model import Seed
 from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
-from beamlib.files import read_json, write_text
+from beamlib.files import read_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.keys import refuse_keys
-from beamlib.llm.model import Model, ModelError, Outcome, Prompt, run
+from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, run
 from beamlib.llm.prompts import check_overrides
+from beamlib.llm.retrying import Found, ask
 from beamlib.text import count_tokens, shell_command
 
 _SUFFIX = ".calls.sqlite"
@@ -41,8 +41,8 @@ async def new_topic(model: Model, domain: str, count: int, used: list[str], repa
     prompt = Prompt("titles", {"domain": category, "count": str(count), "used": "\n".join(used)}, f"titles, {category}")
     found: list[Seed] = []
     known = {name.casefold() for name in used}
-    for _ in range(2):
-        reply = await model.complete(prompt)
+
+    def read(reply: Completion, _: int) -> Found[list[Seed]]:
         for entry in objects(reply.text) or []:
             seed = read_seed(entry, category)
             if seed is None or not (seed.theme and seed.subtopics) or seed.title.casefold() in known:
@@ -50,15 +50,15 @@ async def new_topic(model: Model, domain: str, count: int, used: list[str], repa
                 continue
             known.add(seed.title.casefold())
             found.append(seed)
-        if len(found) >= count:
-            return found[:count]
-        prompt = prompt.again(
-            f"{len(found)} of {count} topics could be used; every one needs a new title, a theme, subtopics."
-        )
+        complaint = f"{len(found)} of {count} topics could be used; every one needs a new title, a theme, subtopics."
+        return found, complaint if len(found) < count else None
+
+    await ask(model, prompt, read)
     if not found:
         raise ModelError(f"{model.name} named no usable topic for {category}", Outcome.UNREADABLE)
-    repairs.note("titles", category, f"{len(found)} of {count} topics", "accepted")
-    return found
+    if len(found) < count:
+        repairs.note("titles", category, f"{len(found)} of {count} topics", "accepted")
+    return found[:count]
 
 
 def read_titles(path: Path) -> list[Seed]:
@@ -109,14 +109,9 @@ def ask_titles(path: Path, domain: str, count: int, writing: GenerationConfig) -
             found = run(new_topic(model, category, count, used, repairs))
         except ModelError as error:
             raise UserError(f"{path}: no title was added: {error.reason}.") from None
-    _write_titles(path, [*held, *found])
+    write_ordered(path, [asdict(seed) for seed in [*held, *found]])
     refuse_keys([path, path.with_suffix(_SUFFIX)], [endpoint.key_variable])
     return (
         f"{path}: {len(found)} title(s) of {category} added, {len(repairs.entries)} repair(s); refine them, then "
         f"beamlib generate --titles {path}"
     )
-
-
-def _write_titles(path: Path, seeds: Sequence[Seed]) -> None:
-    text = json.dumps([asdict(seed) for seed in seeds], ensure_ascii=False, indent=1, allow_nan=False)
-    write_text(path, text + "\n")

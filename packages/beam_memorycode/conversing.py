@@ -6,7 +6,6 @@ has no text, with the reason.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence
 
@@ -14,7 +13,8 @@ from beam_memorycode.agenda import conversation_variables
 from beam_memorycode.dialogues import Dialogue, Setting
 from beam_memorycode.offline_writer import PROMPT
 from beam_memorycode.wordings import foreign, take_apart
-from beamlib.llm.model import Model, ModelError, Outcome, Prompt
+from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
+from beamlib.llm.retrying import Found, ask, ended
 
 _OUTSIDE = re.compile(r"[\[(*#<=_-]|\w[\w .'-]{0,29}: |\S+$")  # a stage direction, an unknown speaker, a lone word
 _TRIED = ("A first reply", "A second reply", "A third reply")
@@ -37,27 +37,20 @@ async def hold_conversations(model: Model, dialogue: Dialogue) -> list[str | Mod
 
     Anything else that is raised (a `UserError`: nothing can be called) is raised once all calls have ended.
     """
-    places = range(len(dialogue.sessions))
-    done = await asyncio.gather(*(_hold(model, dialogue, place) for place in places), return_exceptions=True)
-    found: list[str | ModelError] = []
-    for text in done:
-        if isinstance(text, BaseException) and not isinstance(text, ModelError):
-            raise text
-        found.append(text)
-    return found
+    return await ended(_hold(model, dialogue, place) for place in range(len(dialogue.sessions)))
 
 
-async def _hold(model: Model, dialogue: Dialogue, place: int) -> str:
-    prompt = conversation_prompt(dialogue, place)
-    wanted = dialogue.sessions[place].instructions
-    problem = ""
-    for tried in _TRIED:
-        reply = await model.complete(prompt)
-        text, problem = check_conversation(reply.text, dialogue.context, wanted)
-        if not problem:
-            return text
-        prompt = prompt.again(f"{tried} to this could not be used. {problem} {_ANEW}")
-    raise ModelError(f"asked {len(_TRIED)} times, and of the last reply: {problem}", Outcome.UNREADABLE)
+async def _hold(model: Model, dialogue: Dialogue, place: int) -> str | ModelError:
+    def read(reply: Completion, attempt: int) -> Found[str]:
+        text, problem = check_conversation(reply.text, dialogue.context, dialogue.sessions[place].instructions)
+        if problem and attempt + 1 == len(_TRIED):
+            raise ModelError(f"asked {len(_TRIED)} times, and of the last reply: {problem}", Outcome.UNREADABLE)
+        return text, f"{_TRIED[attempt]} to this could not be used. {problem} {_ANEW}" if problem else None
+
+    try:
+        return await ask(model, conversation_prompt(dialogue, place), read, tries=len(_TRIED))
+    except ModelError as error:
+        return error
 
 
 def read_turns(text: str, context: Setting) -> tuple[list[tuple[str, str]], str]:

@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 
 from beam_generate.casting import GenerationConfig
-from beam_generate.domains import style_of
 from beam_generate.layouts import layouts_of, targets
 from beam_generate.pipeline import (
     JOURNAL,
@@ -32,6 +31,7 @@ from beam_generate.pipeline import (
     repairs_of,
 )
 from beam_generate.probes.wording import content, share
+from beam_generate.seeds import style_of
 from beam_offline.author.author import OfflineAuthor, share_of
 from beam_offline.author.examiner import QuestionWriter
 from beam_offline.author.grammar import to_you

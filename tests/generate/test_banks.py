@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from beam_generate.domains import general_domains, titles
+from beam_generate.seeds import general_domains, titles
 from beam_offline.author import word_bank as bank_module
 from beam_offline.author.grammar import compiled, slots
 from beam_offline.author.word_bank import BANKS, NUMBERS, StrandKind, bank, banks, common, grammar

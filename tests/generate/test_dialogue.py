@@ -10,14 +10,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from beam_generate.dialogue import PROMPT_IDS, JournalEntry, generate_dialogue
+from beam_generate.dialogue import JournalEntry, generate_dialogue
 from beam_generate.history import USER, HistoryWindow, Lazy, Side, Talk
-from beam_generate.journal import Journal, fingerprint, prompt_hashes
+from beam_generate.journal import Journal, fingerprint
 from beam_generate.layouts import answer_words
 from beam_generate.messages import leaks, tidy
 from beam_generate.questions import make_questions
@@ -127,7 +128,7 @@ def test_every_prompt_shows_what_it_must_and_renders() -> None:
 
     talk(TalkingModel(say))
     shown = {name: prompt.messages[-1]["content"] for name, prompt in seen.items()}
-    assert set(shown) == set(PROMPT_IDS) - {"dialogue_summary"}
+    assert set(shown) == {"assistant_answer", "detect_question", "user_reply", "detect_followup", "user_followup"}
     assert all("plan 0 hive 1" in shown[name] for name in ("assistant_answer", "user_reply", "user_followup"))
     assert "Ada moved." in shown["assistant_answer"] and "Ada Quill" not in shown["assistant_answer"]
     assert "Ada keeps bees." in shown["user_reply"] and "hive 2 weighs 5" in shown["user_reply"]
@@ -308,7 +309,7 @@ def test_variables_are_made_when_read_once_and_as_they_were() -> None:
 
 def outcome(folder: Path, model: TalkingModel) -> tuple[list[DialogueTurn], Repairs]:
     repairs = Repairs()
-    with Journal(folder / "talk.jsonl", fingerprint(model.name, prompt_hashes(PROMPT_IDS), PLAN), repairs) as journal:
+    with closing(Journal(folder / "talk.jsonl", fingerprint(model.name, PLAN), repairs)) as journal:
         before = [JournalEntry.from_json(value) for value in journal.entries]
         turns = talk(model, repairs, said_before=before, keep=lambda entry: journal.append(entry.to_json()))
     return turns, repairs
@@ -387,7 +388,7 @@ def test_a_killed_process_loses_only_the_turn_it_was_at(tmp_path: Path, repo_roo
 def test_a_journal_that_rests_on_something_else_is_begun_anew(tmp_path: Path) -> None:
     repairs = Repairs()
     for rests_on, held in (("one", []), ("one", [{"a": 1}]), ("two", []), ("two", [{"a": 1}])):
-        with Journal(tmp_path / "x.jsonl", rests_on, repairs) as journal:
+        with closing(Journal(tmp_path / "x.jsonl", rests_on, repairs)) as journal:
             assert journal.entries == held
             if not held:
                 journal.append({"a": 1})

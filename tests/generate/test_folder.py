@@ -13,16 +13,20 @@ import pytest
 from beam_generate.dialogue import generate_dialogue
 from beam_generate.folder import (
     combine_chats,
+    read_people,
+    read_plan,
     read_questions,
+    read_story,
     read_turns,
     write_chat,
+    write_plan,
     write_probing_questions,
     write_questions,
+    write_story,
 )
-from beam_generate.plan_files import read_people, read_plan, read_story, write_plan, write_story
 from beam_generate.questions import make_questions
 from beam_generate.shapes import DialogueTurn, MainQuestion, Plan, Repairs, Story
-from beam_generate.stages import begin, making, stage_state, stages_done
+from beam_generate.stages import begin, making, stage_state
 from beamlib.data.check import CheckFinding, CheckReport, check_folder
 from beamlib.data.gold import ABILITIES
 from beamlib.data.loading import load
@@ -223,19 +227,23 @@ def finish(folder: Path, stage: str, name: str, *made_from: str, author: str = "
         files.append(folder / name)
 
 
+def states(folder: Path) -> dict[str, str]:
+    return {stage: stage_state(folder, stage) for stage in ("plan", "talk")}
+
+
 def test_a_stage_is_done_edited_stale_or_missing(tmp_path: Path) -> None:
     begin(tmp_path, {"size": "100K", "seed": 7}, LAYOUT, LIMITS)
     assert stage_state(tmp_path, "plan") == "missing"
     finish(tmp_path, "plan", "plan_new.txt")
     finish(tmp_path, "talk", "chat.json", "plan_new.txt")
-    assert stages_done(tmp_path) == {"plan": "done", "talk": "done"}
+    assert states(tmp_path) == {"plan": "done", "talk": "done"}
     assert stage_state(tmp_path, "talk", {"author": "me"}) == "done"
     assert stage_state(tmp_path, "talk", {"author": "you"}) == "stale"
     (tmp_path / "plan_new.txt").write_text("by hand")
-    assert stages_done(tmp_path) == {"plan": "edited", "talk": "stale"}
+    assert states(tmp_path) == {"plan": "edited", "talk": "stale"}
     assert stage_state(tmp_path, "plan", {"author": "you"}) == "edited"
     finish(tmp_path, "talk", "chat.json", "plan_new.txt")
-    assert stages_done(tmp_path) == {"plan": "edited", "talk": "done"}
+    assert states(tmp_path) == {"plan": "edited", "talk": "done"}
     (tmp_path / "chat.json").unlink()
     assert stage_state(tmp_path, "talk") == "missing"
 
@@ -257,4 +265,4 @@ def test_a_folder_of_another_conversation_is_refused(tmp_path: Path) -> None:
         begin(tmp_path, {"size": "100K", "seed": 8}, LAYOUT, LIMITS)
     (tmp_path / "generation.json").write_text('{"stages": [1]}')
     with pytest.raises(UserError, match=r"generation\.json: not a record"):
-        stages_done(tmp_path)
+        stage_state(tmp_path, "plan")

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from beam_generate.casting import GenerationConfig, prompts_of_generation
-from beam_generate.domains import titles
 from beam_generate.options import GenerationOptions, run
 from beam_generate.pipeline import (
     STAGES,
@@ -31,7 +30,7 @@ from beam_generate.pipeline import (
     make_question_stage,
     repairs_of,
 )
-from beam_generate.producing import at_once
+from beam_generate.seeds import titles
 from beam_generate.stages import stage_state
 from beam_generate.titles import ask_titles, read_titles
 from beamlib.data.check import check_folder
@@ -41,6 +40,7 @@ from beamlib.evaluate.conversation_record import origin
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.llm.stored_model import Mode
 from beamlib.params import usual_parameters
+from beamlib.processes import at_once
 from scripted_server import Faults, ScriptedServer, body_text
 from served_author import SPOILS, ServedAuthor, models_file, recognise
 

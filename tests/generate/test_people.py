@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_generate.domains import domains, general_domains, parse_domain, style_of, titles
 from beam_generate.layouts import PRINTED_SIZE, layouts_of, limits_of, targets
 from beam_generate.people import (
     TYPES,
@@ -26,7 +25,16 @@ from beam_generate.people import (
     render_relationships,
     render_traits,
 )
-from beam_generate.seeds import MIXTURE, make_story, render_topic
+from beam_generate.seeds import (
+    MIXTURE,
+    domains,
+    general_domains,
+    make_story,
+    parse_domain,
+    render_topic,
+    style_of,
+    titles,
+)
 from beam_generate.shapes import Layout, Person, Profile, Repairs, Story, Style
 from beam_generate.titles import new_topic
 from beam_offline.author.word_bank import bank, banks

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from beam_generate.casting import GenerationConfig
-from beam_generate.folder import read_turns
+from beam_generate.folder import read_plan, read_story, read_turns
 from beam_generate.options import GenerationOptions, run
 from beam_generate.pipeline import (
     DECISIONS,
@@ -28,7 +28,6 @@ from beam_generate.pipeline import (
     make_probe_stage,
     make_question_stage,
 )
-from beam_generate.plan_files import read_plan, read_story
 from beam_generate.review import Decision, write_decisions
 from beam_generate.stages import stage_state
 from beam_offline.author.world import World

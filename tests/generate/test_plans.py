@@ -311,20 +311,16 @@ def test_days_are_fitted_with_as_few_changes_as_can_be(offsets: list[int | None]
 # Ten plans
 
 
-def long_plans(
-    model: Scripted, strategy: str = "hierarchical", done: list[Plan] | None = None
-) -> tuple[list[Plan], Repairs, list[Plan]]:
-    repairs, kept = Repairs(), list[Plan]()
-    plans = asyncio.run(make_plans(model, story("10M", strategy), repairs, done or [], kept.append))
-    return plans, repairs, kept
+def long_plans(model: Scripted, strategy: str = "hierarchical") -> tuple[list[Plan], Repairs]:
+    repairs = Repairs()
+    return asyncio.run(make_plans(model, story("10M", strategy), repairs)), repairs
 
 
 @pytest.mark.parametrize("strategy", ["sequential", "hierarchical"])
 def test_ten_plans_follow_one_another(strategy: str) -> None:
     model = Scripted()
-    plans, repairs, kept = long_plans(model, strategy)
+    plans, repairs = long_plans(model, strategy)
     assert repairs.entries == []
-    assert kept == plans
     for index, plan in enumerate(plans):
         assert plan.index == index
         check(plan, 10)
@@ -351,34 +347,19 @@ def test_narratives_of_all_plans_are_asked_for_together() -> None:
     assert model.ids()[first : first + 10] == ["narratives_general"] * 10
 
 
-def test_making_plans_goes_on_after_those_that_exist() -> None:
-    whole, _, _ = long_plans(Scripted())
-    model = Scripted()
-    plans, _, kept = long_plans(model, done=whole[:7])
-    assert plans == whole
-    assert kept == whole[7:]
-    assert model.ids().count("narratives_general") == model.ids().count("plan_hierarchical") == 3
-    assert model.ids().count("plan_summary") == 9
-    assert long_plans(Scripted(), done=whole)[0] == whole
-    with pytest.raises(UserError, match="indices 1, 2"):
-        long_plans(Scripted(), done=whole[1:3])
-
-
-def test_an_error_keeps_the_plans_before_it() -> None:
-    kept: list[Plan] = []
+def test_an_error_stops_the_plans_after_it() -> None:
     model = Scripted(
         stubborn=True, plan_hierarchical=lambda text, prompt: "" if prompt.variables["index"] == "3" else text
     )
     with pytest.raises(ModelError, match="10M-1, plan 3, plan"):
-        asyncio.run(make_plans(model, story("10M"), Repairs(), (), kept.append))
-    assert [plan.index for plan in kept] == [0, 1, 2]
+        asyncio.run(make_plans(model, story("10M"), Repairs()))
+    asked = [prompt.variables["index"] for prompt in model.asked if prompt.id == "plan_hierarchical"]
+    assert list(dict.fromkeys(asked)) == ["0", "1", "2", "3"]
 
 
 def test_a_conversation_below_10m_has_one_plan() -> None:
-    kept: list[Plan] = []
-    plans = asyncio.run(make_plans(Scripted(), story(), Repairs(), keep=kept.append))
+    plans = asyncio.run(make_plans(Scripted(), story(), Repairs()))
     assert [plan.index for plan in plans] == [0]
-    assert kept == plans
 
 
 def changed(index: int, **fields: object) -> Wrong:

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_generate.probes.asking import read_json
 from beam_generate.probes.candidates import find_candidates, windows
 from beam_generate.probes.drafts import Draft, Ref, View, from_record, read_candidates, read_ref, to_record
 from beam_generate.probes.kinds import ABILITIES, KINDS, Ability
 from beam_generate.probes.making import ProbeSet, TooFew, make_probes
 from beam_generate.probes.nuggets import by_rule, tidy
 from beam_generate.probes.selection import deciles, released_deciles, select
+from beam_generate.reply_json import read_json
 from beam_generate.shapes import DialogueMessage, DialogueTurn, Repairs
 from beamlib.data import gold
 from beamlib.data.checked_json import Log

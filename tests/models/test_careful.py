@@ -14,7 +14,7 @@ from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run
 from beamlib.llm.prompts import prompt_file
-from beamlib.llm.retrying import POLICIES, RetryingModel, complete_lines
+from beamlib.llm.retrying import POLICIES, Found, RetryingModel, ask, complete_lines
 from scripted_server import Answer, ScriptedServer, completion
 
 Said = tuple[str, str]
@@ -138,6 +138,42 @@ class _Says:
 
     async def complete(self, prompt: Prompt) -> Completion:
         return self.complete_now(prompt)
+
+
+def test_asking_again_ends_with_the_first_reply_without_a_complaint() -> None:
+    sent: list[tuple[int, str]] = []
+
+    def reply(prompt: Prompt) -> Completion:
+        sent.append((prompt.attempt, prompt.complaint))
+        return Completion(str(len(sent)))
+
+    def read(wrong: dict[str, str]) -> Callable[[Completion, int], Found[str]]:
+        return lambda reply, attempt: (f"{reply.text} at {attempt}", wrong.get(reply.text))
+
+    assert run(ask(_Says(reply), Prompt("answer", {}), read({}))) == "1 at 0"
+    assert run(ask(_Says(reply), Prompt("answer", {}), read({"2": "No.", "3": ""}), tries=3)) == "4 at 2"
+    assert run(ask(_Says(reply), Prompt("answer", {}), read({"5": "No.", "6": "Never."}))) == "6 at 1"
+    assert sent == [(0, ""), (0, ""), (1, "No."), (1, "No."), (0, ""), (1, "No.")]
+
+
+def test_a_call_that_failed_is_read_too_unless_the_error_may_pass() -> None:
+    def reply(outcome: Outcome) -> Callable[[Prompt], Completion]:
+        def refuse(prompt: Prompt) -> Completion:
+            raise ModelError("no", outcome)
+
+        return refuse
+
+    def failed(error: ModelError, attempt: int) -> Found[str]:
+        return f"{error} at {attempt}", "Again."
+
+    def read(reply: Completion, attempt: int) -> Found[str]:
+        return reply.text, None
+
+    refused, unavailable = _Says(reply(Outcome.REFUSED)), _Says(reply(Outcome.UNAVAILABLE))
+    assert run(ask(refused, Prompt("answer", {}), read, failed=failed)) == "no at 1"
+    for model, handler in ((refused, None), (unavailable, failed)):
+        with pytest.raises(ModelError):
+            run(ask(model, Prompt("answer", {}), read, failed=handler))
 
 
 @given(

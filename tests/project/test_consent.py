@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec, unfinished
-from beam_generate.producing import generate_all
 from beam_memorycode.generating import GenerateOptions
 from beam_memorycode.generating import generate_dialogues as generate_dialogues
 from beamlib.cli.arguments import Endpoints
@@ -156,7 +156,6 @@ def test_what_is_announced_is_what_is_called(
             tmp_path / "out",
             replace(planned.generation.writing, confirmed=confirmed),
             1,
-            quiet=True,
         )
         assert len(server.requests) == int(announced.replace(",", ""))
         assert unfinished(planned.generation.wanted, tmp_path / "out", planned.generation.writing) == []

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import beamlib
-from beam_generate.dataset_tables import Described, describe
-from beam_generate.figures import decile_figure
+from beam_generate.dataset_tables import Described, decile_figure, describe
 from beamlib.data.model import Treatment
 from beamlib.data.sources import find_conversations
 from beamlib.report.long_frame import benchmark_comparison

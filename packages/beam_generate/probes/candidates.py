@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from beam_generate.probes.asking import ask_json
 from beam_generate.probes.drafts import Ref, read_ref
 from beam_generate.probes.kinds import ABILITIES, KINDS, Ability
+from beam_generate.reply_json import ask_json
 from beam_generate.shapes import Plan, Repairs
 from beamlib.llm.model import Model, Prompt
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from beam_generate.probes.asking import ask_json
 from beam_generate.probes.drafts import Draft
 from beam_generate.probes.kinds import KINDS
+from beam_generate.reply_json import ask_json
 from beam_generate.shapes import Repairs
 from beamlib.llm.model import Model, Prompt
 from beamlib.text import split_sentences

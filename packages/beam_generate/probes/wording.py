@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import Stemmer
 
+from beam_generate.plan_text import MONTHS
+
 _STEMMER = Stemmer.Stemmer("english")
 _WORD = re.compile(r"\w+")
 _COMMONEST = """
@@ -23,10 +25,7 @@ there these they this those through to too under until up us use used using ve v
 which while who whom whose why will with won would wouldn you your yours
 """
 _STOP = frozenset(_COMMONEST.split())
-_MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december",
-)  # fmt: skip
+_MONTHS = tuple(map(str.lower, MONTHS))
 _MONTH = (
     "(?P<{}>" + "|".join(rf"{name[:3]}(?:{name[3:]})?" for name in _MONTHS).replace("sep(?:", "sep(?:t|") + r")\b\.?"
 )
