@@ -49,10 +49,8 @@ def _between(window: ProbeWindow, first: Fact, second: Fact, days: int) -> Idea:
             ],
         }
 
-    places = [first.place, second.place]
-    return Idea(
-        f"the time from {names[0]} to {names[1]}", places, ask, dict(zip(("first", "second"), places, strict=True))
-    )
+    places = {"first": first.place, "second": second.place}
+    return Idea(f"the time from {names[0]} to {names[1]}", list(places.values()), ask, places)
 
 
 def multi_session_reasoning(window: ProbeWindow) -> Iterator[Idea]:

@@ -83,6 +83,7 @@ class World:
         self.entries: dict[tuple[int, int], list[Entry]] = {}
         self._state = _Draw()
         self._draw()
+        self.revised = self._state.revised
         self._count = Counter(strand.kind.label for strand in self._state.strands)
 
     @property
@@ -318,10 +319,10 @@ class World:
             if fact.key not in state.revised
             and fact.place[0] == place[0]
             and not self._over(fact.strand, fact.kind, today)
-            and not fact.kind.after  # what is told once a day is past stays as it was
             and (fact.kind.kind in NUMBERS or (fact.day is not None and fact.day > today and len(dates) > _DATES))
             and not any(fact.kind.key and fact.kind.key == one.kind.after for one in fact.strand.told)
         ]
+        open_to = [fact for fact in open_to if not fact.kind.after] or open_to  # outcomes of a day mostly stay
         earlier = [fact for fact in open_to if fact.place[:2] != place[:2]]
         if not open_to:
             return None
