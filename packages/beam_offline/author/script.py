@@ -159,8 +159,8 @@ class PlanScript:
     def _step(self, strand: Strand, purpose: str, batch: int, entry: Entry | None = None, text: str = "") -> Step:
         others = self._others(strand, entry.place if entry else (self.plan, batch, 99))
         asked, rng, takes_up = dict[str, str](), self._rng, ""
-        added_up = entry is not None and entry.fact is not None and entry.fact.kind.kind == "tally"
-        shown = purpose in _SHOWING and not added_up
+        fact = entry.fact if entry is not None else None  # numbers of a problem may be those that it takes later
+        shown = purpose in _SHOWING and not (fact and (fact.kind.kind == "tally" or fact.key in self.world.revised))
         exercise = next(self._exercises, None) if shown and rng.random() < _SHOWN else None
         if not text:
             grammar = self.world.grammar

@@ -23,20 +23,20 @@ def temporal_reasoning(window: ProbeWindow) -> Iterator[Idea]:
     """The days between two days that were told in different messages and never moved."""
     dated = [(fact.day, fact) for fact in window.final() if fact.day is not None]
     for (one, first), (two, second) in combinations(sorted(dated, key=lambda pair: (pair[0], pair[1].place)), 2):
-        if (one != two and first.place[:2] != second.place[:2]) or (one != two and window.rng.random() < 0.3):
+        if (two - one).days > 2 and (first.place[:2] != second.place[:2] or window.rng.random() < 0.3):
             yield _between(window, first, second, (two - one).days)
 
 
 def _between(window: ProbeWindow, first: Fact, second: Fact, days: int) -> Idea:
     names = (window.named(first), window.named(second))
     question = window.say("ask_days", first=names[0], second=names[1])
-    count = f"{days} {'day' if days == 1 else 'days'}"
+    count = f"{days} days"
     between = f"between {first.v}, {names[0]}, and {second.v}, {names[1]}"
 
     def ask(shown: Shown) -> Reply:
         return {
             "question": question,
-            "answer": f"There {'is' if days == 1 else 'are'} {count} {between}.",
+            "answer": f"There are {count} {between}.",
             "difficulty": "medium",
             "temporal_type": "duration_calculation",
             "time_points": [f"{first.v}: {names[0]}", f"{second.v}: {names[1]}"],
@@ -49,10 +49,8 @@ def _between(window: ProbeWindow, first: Fact, second: Fact, days: int) -> Idea:
             ],
         }
 
-    places = [first.place, second.place]
-    return Idea(
-        f"the time from {names[0]} to {names[1]}", places, ask, dict(zip(("first", "second"), places, strict=True))
-    )
+    places = {"first": first.place, "second": second.place}
+    return Idea(f"the time from {names[0]} to {names[1]}", list(places.values()), ask, places)
 
 
 def multi_session_reasoning(window: ProbeWindow) -> Iterator[Idea]:

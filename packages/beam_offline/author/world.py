@@ -83,6 +83,7 @@ class World:
         self.entries: dict[tuple[int, int], list[Entry]] = {}
         self._state = _Draw()
         self._draw()
+        self.revised = self._state.revised
         self._count = Counter(strand.kind.label for strand in self._state.strands)
 
     @property
@@ -145,9 +146,8 @@ class World:
         if (plan, batch) == (0, 1):
             one = self.story.profile
             who = f"I'm {one.name}, {one.age}, {with_article(trade(one.profession))} in {one.place}"
-            add(
-                "introduction", "Personal Introduction", f"{who}, and I want help with {self.title.goal}", state.open[0]
-            )
+            text = f"{who}, and I want help with {self.title.goal}"
+            add("introduction", "Personal Introduction", text, state.open[0])
         kinds = self._purposes(plan, batch, self.layout.bullets - len(found))
         told: Counter[int] = Counter()
         for position, purpose in enumerate(kinds):
@@ -177,10 +177,8 @@ class World:
 
     def _talk(self, strand: Strand, words: Mapping[str, str]) -> str:
         """What is on the user's mind about a strand, once each."""
-        used, free = (
-            self._state.talked,
-            [one for one in strand.kind.talk if (strand.number, one) not in self._state.talked],
-        )
+        used = self._state.talked
+        free = [one for one in strand.kind.talk if (strand.number, one) not in used]
         text = self._rng.choice(free) if free else f"I want to {self._rng.choice(strand.kind.want)} ({len(used)})"
         used.add((strand.number, text))
         return self.grammar.fill(text, words, self._rng)
@@ -200,13 +198,16 @@ class World:
     def _refill(self, plan: int) -> None:
         """Open strands where too few are under way."""
         rng, state = self._rng, self._state
-        state.open = [one for one in state.open if one.pending]
+        state.open, missed = [one for one in state.open if one.pending], 0
         while len(state.open) < OPEN:
             if not state.kinds:
                 state.kinds = rng.sample(self.kinds, len(self.kinds))
             kind = state.kinds.pop()
             drawn = (self.grammar.fill(rng.choice(kind.it), {}, rng) for _ in range(200))
             it = next((one for one in drawn if (kind.label, one) not in state.names), "")
+            missed = 0 if it else missed + 1
+            if missed in range(1, len(self.kinds) + 1):  # all of its names are taken: another kind has some left
+                continue
             it = it or f"{self.grammar.fill(kind.it[0], {}, rng)}, number {len(state.names)}"
             state.names.add((kind.label, it))
             strand = Strand(kind, len(state.strands), it, self._course(kind))
@@ -321,6 +322,7 @@ class World:
             and (fact.kind.kind in NUMBERS or (fact.day is not None and fact.day > today and len(dates) > _DATES))
             and not any(fact.kind.key and fact.kind.key == one.kind.after for one in fact.strand.told)
         ]
+        open_to = [fact for fact in open_to if not fact.kind.after] or open_to  # outcomes of a day mostly stay
         earlier = [fact for fact in open_to if fact.place[:2] != place[:2]]
         if not open_to:
             return None
