@@ -37,16 +37,11 @@ from beamlib.params import GENERATED, RunParameters, load_parameters, preset_val
 from beamlib.places import PARAMS, ROOT
 from beamlib.report.assembly import ALL, assemble_job
 from beamlib.report.cost_table import read_costs, save_costs
-from beamlib.report.notebooks import (
-    EVALUATION,
-    GENERATION,
-    PUBLISHED,
-    SUITES,
-    execute_all,
-    preflight,
-)
+from beamlib.report.notebooks import EVALUATION, GENERATION, PAPER, SUITES, execute_all, preflight
 from beamlib.report.page import Section, summary_rows, write_page
+from beamlib.report.paper import paper_figures
 from beamlib.report.text import print_rows
+from beamlib.report.workspace import PUBLISHED
 from beamlib.retrieval import Encoders
 
 OFFLINE = "offline"
@@ -172,6 +167,15 @@ def _make(job: Job, plan: RunPlan, expected: Mapping[str, Estimate]) -> None:
     )
 
 
+def draw_figures(name: str, numbers: Sequence[str], protocol: str) -> None:
+    """Draw figures of the paper, beside them those of the run with that name where it is there; nothing else."""
+    check_run_name(name)
+    if wrong := [number for number in numbers if not number.isdecimal()]:
+        raise UserError(f"--figures: {wrong[0]!r} is no number; give for example 3,4.")
+    for picture in paper_figures(ROOT / "runs" / name, [int(number) for number in numbers], protocol):
+        console.print(str(picture))
+
+
 def _plan(job: Job, place: Path) -> RunPlan:
     """What `job` comes to, checked; `place` is for files that the run folder gets only after a yes."""
     check_run_name(job.name)
@@ -237,7 +241,7 @@ def _announce(job: Job, plan: RunPlan) -> None:
         steps.append(f"{label(parameters)}: {counted}, all memories answer and are judged ({by})")
     steps.append(plan.suite.announcement)
     each = len(EVALUATION) + (len(GENERATION) if plan.generated else 0)
-    notebooks = len(EVALUATION) + each * len(plan.runs) + len(SUITES)
+    notebooks = len(PAPER) + each * len(plan.runs) + len(SUITES)
     steps.append(f"{notebooks} notebooks: published values, each tier, MemoryCode; figures and page")
     configurations = dict.fromkeys(configuration_of_run(parameters) for parameters in plan.runs)
     console.print(Text("Main job", "bold"), f"into {plan.folder}/, configuration: {' | '.join(configurations)}")
@@ -367,9 +371,7 @@ def _notebooks(job: Job, plan: RunPlan) -> list[Section]:
     """Run the notebooks, several at a time: they read what was computed and do not depend on one another."""
     folder = plan.folder
     published = load_parameters(PARAMS / "100k.yaml", run=folder.as_posix(), protocol=job.protocol)
-    parts: list[tuple[str, str, RunParameters, tuple[str, ...]]] = [
-        (PUBLISHED, "Published values", published, EVALUATION)
-    ]
+    parts: list[tuple[str, str, RunParameters, tuple[str, ...]]] = [(PUBLISHED, "Published values", published, PAPER)]
     names = (*GENERATION, *EVALUATION) if plan.generated else EVALUATION
     parts += [(run_subdir(parameters), label(parameters), _shown(parameters), names) for parameters in plan.runs]
     parts.append((plan.suite.part, "MemoryCode", _shown(plan.suite.shown), SUITES))

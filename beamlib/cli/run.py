@@ -91,8 +91,15 @@ def run_all(
     settings: Settings = None,
     skip_broken: SkipBroken = False,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")] = False,
+    figures: Annotated[
+        str, typer.Option(help="Of the paper's Figures 3, 4 and 5, draw these and do nothing else.")
+    ] = "",
 ) -> None:
     """The main job of run_all.sh."""
+    if figures:
+        from beamlib.cli.main_job import draw_figures
+
+        return draw_figures(name, listed(figures), protocol)
     from beamlib.cli.main_job import Endpoints, Job, run
 
     run(

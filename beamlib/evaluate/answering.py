@@ -271,21 +271,6 @@ def answer_probes(
     return run(answers_to(ask_probes(probes, memory, prompt_id), reader))
 
 
-def answer_alone(
-    probe: Probe,
-    probes: Sequence[Probe],
-    arm: Arm,
-    memory: Memory | Oracle | ModelError,
-    parameters: RunParameters,
-    reader: Model,
-) -> Answer:
-    """The answer to one of a conversation's `probes` by the very request that `answer_arms` makes for it."""
-    accumulate = arm.memory == "full-context" and "questions_accumulate" in parameters.flags
-    before = probes[: list(probes).index(probe)] if accumulate else ()
-    asked = ask_probes([*before, probe], memory, prompt_of(arm, parameters), accumulate=accumulate)
-    return run(answers_to(asked[-1:], reader))[0]
-
-
 def _answer(asked: Asked, reply: Completion | ModelError | None) -> Answer:
     record = {"probe_id": asked.probe.id, "conversation_id": asked.probe.conversation_id}
     if reply is None:
