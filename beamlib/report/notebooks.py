@@ -80,7 +80,7 @@ def _injected(notebook: Path, parameters: RunParameters) -> dict[str, Any]:
         for name, value in values.items()
         if value != usual[name] and (name not in cell or value == base[name])
     }
-    return {name: values[name] for name in cell if name in values} | {SETTINGS: settings}
+    return {name: (values | {SETTINGS: settings})[name] for name in cell}
 
 
 def execute(name: str, parameters: RunParameters, folder: Path) -> Path:

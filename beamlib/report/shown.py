@@ -48,10 +48,13 @@ class ShownQuestion:
         return pd.DataFrame(rows).T.rename_axis("memory")
 
 
-def question_of(measured: Results, ability: str) -> ShownQuestion:
-    """The first question on an ability of the first conversation, or its first one where it has none on that."""
+def question_of(measured: Results, ability: str = "") -> ShownQuestion:
+    """The first on an ability in the first conversation; else, of those that cite any, the one arms differ most on."""
     loaded = next(iter(measured.evaluation.loaded.values()))
-    probe = next((one for one in loaded.probes if loaded.gold[one.id].ability == ability), loaded.probes[0])
+    scores = pd.DataFrame({name: rows.set_index("probe_id")["score"] for name, rows in measured.scores.items()})
+    spread = scores.T.std().fillna(0)
+    ranked = sorted(loaded.probes, key=lambda one: (not loaded.gold[one.id].evidence, -spread[one.id]))
+    probe = next((one for one in loaded.probes if loaded.gold[one.id].ability == ability), ranked[0])
     answers = {name: {one.probe_id: one for one in found} for name, found in measured.evaluation.answers.items()}
     judged = {name: {one.probe_id: one for one in found} for name, found in measured.evaluation.judgements.items()}
     return ShownQuestion(

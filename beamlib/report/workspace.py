@@ -90,7 +90,7 @@ class Workspace:
         tiers.
         """
         published = name.endswith(PUBLISHED)
-        caption = " ".join(filter(None, [caption, self.constant_note(data) if scores else ""]))
+        caption = " ".join(filter(None, [caption, _constant_note(data) if scores else ""]))
         if not (published or self.suite) and self.parameters.data and (missed := left_out(self.parameters)):
             caption = f"{caption} {left_out_line(missed)}"
         folder = Path(self.parameters.run) / "figures" / (PUBLISHED if published and not self.suite else self.part)
@@ -118,10 +118,11 @@ class Workspace:
         display(*(image(filename=str(one), width=480, alt=one.stem) for one in pictures))  # type: ignore[no-untyped-call]
         self.files += [beside for one in pictures for beside in sorted(one.parent.glob(f"{one.stem}.*"))]
 
-    def constant_note(self, data: pd.DataFrame) -> str:
-        """What a caption says where all plotted means are equal, so that nobody takes that for a finding."""
-        constant = "mean" in data and data["mean"].count() > 1 and data["mean"].nunique() == 1
-        return "All values are equal: what was asked here tells none of them apart." if constant else ""
+    def save_captioned(self, figure: Figure, name: str, data: pd.DataFrame, caption: str, **inputs: Any) -> None:
+        """`save_figure` for a figure that is no frame of scores, shown with its caption."""
+        caption = f"{caption} {_constant_note(data)}".strip()
+        image = self.save_figure(figure, name, data, caption, scores=False, **inputs)
+        display(image, Markdown(markdown_text(caption)))  # type: ignore[no-untyped-call]
 
     @property
     def run(self) -> Path:
@@ -178,8 +179,9 @@ class Workspace:
         return self.save_table(table, f"{name}_published")
 
     def beside(self, published: ResultTable, measured: Results, name: str) -> ResultTable:
-        """Save this run's table under `name`, show it beside the published one, and give it back."""
+        """Show the published table and what parts the two, save this run's under `name` and give it back."""
         title = f"{published.title.removesuffix(' as published')}, this run, {self.parameters.size}"
+        display(published)  # type: ignore[no-untyped-call]
         ours = result_table(measured.summary, title, measured.footer, measured.manifests)
         display(Markdown(markdown_text(side_by_side(published, self.save_table(ours, name)))))  # type: ignore[no-untyped-call]
         return ours
@@ -210,6 +212,12 @@ class Workspace:
         print("versions   " + ", ".join(f"{name} {version(name)}" for name in _VERSIONS))
         for file in self.files:
             print(f"wrote      {file.as_posix()}  sha256 {sha256_of_file(file)[:16]}")
+
+
+def _constant_note(data: pd.DataFrame) -> str:
+    """What a caption says where all plotted means are equal, so that nobody takes that for a finding."""
+    constant = "mean" in data and data["mean"].count() > 1 and data["mean"].nunique() == 1
+    return "All values are equal: what was asked here tells none of them apart." if constant else ""
 
 
 def begin(values: Mapping[str, Any], *experiments: str) -> Workspace:
@@ -261,15 +269,16 @@ def of_run(parameters: RunParameters) -> RunParameters:
     """With as many conversations as the run has, where it generated them and no number is given."""
     if parameters.data or parameters.conversations:
         return parameters
-    kept = Path(parameters.run) / run_subdir(parameters) / PARAMETERS
-    there = len(list(parameters.generated.glob(f"{parameters.size}/*/")))
+    kept, there = Path(parameters.run) / run_subdir(parameters) / PARAMETERS, _finished(parameters)
     if kept.exists() and not there:
-        raise UserError(
-            f"{kept.parent}: this was made on conversations that lie elsewhere; name their folder in 'data'."
-        )
-    return parameters.model_copy(
-        update={"conversations": read_json(kept)["conversations"] if kept.exists() else there or 1}
-    )
+        raise UserError(f"{kept.parent}: it was made on conversations from elsewhere; name their folder in 'data'.")
+    number = read_json(kept)["conversations"] if kept.exists() else there
+    return parameters.model_copy(update={"conversations": number or 1})
+
+
+def _finished(parameters: RunParameters) -> int:
+    """How many conversations of the size the run folder has."""
+    return len(list(parameters.generated.glob(f"{parameters.size}/*/probing_questions/probing_questions.json")))
 
 
 def _with_data(parameters: RunParameters) -> RunParameters:
@@ -277,10 +286,11 @@ def _with_data(parameters: RunParameters) -> RunParameters:
     if parameters.data:
         return parameters
     parameters = of_run(parameters)
-    generation: Generation = beside("generate", "of_run").GenerationOfRun(
-        [parameters], {parameters.size: parameters.conversations}
-    )
-    if (costs := generation.estimate()) and costs.pending:
-        print(costs.render())
-    generation.make()
+    if _finished(parameters) < parameters.conversations:
+        generation: Generation = beside("generate", "of_run").GenerationOfRun(
+            [parameters], {parameters.size: parameters.conversations}
+        )
+        if costs := generation.estimate():
+            print(costs.render())
+        generation.make()
     return parameters.model_copy(update={"data": parameters.generated.as_posix()})

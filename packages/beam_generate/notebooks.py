@@ -144,9 +144,9 @@ class NotebookConversation:
 
     def repairs(self, stage: Stage) -> pd.DataFrame:
         """What a stage had to mend, by what was done."""
-        entries = repairs_of(self.folder)[stage]
-        done = pd.Series([str(entry["done"]) for entry in entries], name="done", dtype=str)
-        return done.value_counts().rename("entries").to_frame()
+        done = pd.Series([str(entry["done"]) for entry in repairs_of(self.folder)[stage]], name="done", dtype=str)
+        none = pd.Series({"nothing had to be mended": 0})
+        return (none if done.empty else done.value_counts()).rename("entries").to_frame()
 
     def save_lengths(self, tokens: Mapping[str, Sequence[int]], what: str, name: str, counts: str) -> DisplayObject:
         """Save and show histograms of lengths in tokens, a panel for each role in `tokens`, of `counts`."""
