@@ -1,12 +1,13 @@
-"""One validated object per run, read from `params/<size>.yaml`.
+"""One validated object per run: `params/base.yaml`, what `params/<size>.yaml` changes in it, and what is set.
 
-The same flat names are the parameters of notebooks 01 to 10; `beamlib.report.notebooks.preflight` compares the two.
+Cells of notebooks use the same names; `beamlib.report.notebooks.preflight` compares the two.
 """
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -33,8 +34,6 @@ RELEASED_FLAGS: Mapping[str, str] = {
 """Behaviours of the released code that can be switched on one by one, with their number in the reference (M12, the
 history an extraction sees, is the released rule in both variants)."""
 
-"""The parameter files, `<size>.yaml` each."""
-
 OF_GENERATION = (
     "generation_seed", "domain", "title", "strategy", "reach", "subplans", "bullets_per_subplan", "batches_per_subplan",
     "questions_per_batch", "recent_messages", "reply_limit", "followup_limit", "question_output_tokens", "authors",
@@ -53,6 +52,11 @@ MOST_TOKENS = 2**53
 OWN_MEMORY = r".+\.py:[^\W\d]\w{0,99}"
 """A memory of one's own, `file.py:Class`; the class names a folder."""
 
+SETTINGS = "settings"
+"""What a size's file and a notebook's cell call the values that no cell discusses, as a mapping."""
+
+BASE = "base.yaml"
+
 RetrieverName = Literal["hybrid", "hybrid-beam", "dense", "bm25", "splade"]
 ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
 
@@ -68,7 +72,7 @@ class RunParameters(BaseModel):
 
     size: Size = Field(description="tier of the benchmark")
     preset: Preset = Field(description="the configuration that the values started from")
-    data: str = Field(description="folder of BEAM conversations; empty for the published tables alone")
+    data: str = Field(description="folder of BEAM conversations; empty for those generated into the run folder")
     run: str = Field(description="folder that everything is written to")
     conversations: int = Field(ge=0, description="how many conversations of the tier, in order; 0 for all")
     skip_broken: bool = Field(description="leave out conversations that cannot be read, and count them")
@@ -209,8 +213,7 @@ def parse_parameters(values: Mapping[str, Any], origin: str) -> RunParameters:
         if first["type"] == "missing":
             raise UserError(f"{origin}: the parameter '{name}' is missing; add it.") from None
         if first["type"] == "extra_forbidden":
-            known = ", ".join(RunParameters.model_fields)
-            raise UserError(f"{origin}: unknown parameter '{name}'; the known ones are {known}.") from None
+            check_names([name], origin)
         message = first["msg"].removeprefix("Value error, ")
         if first["type"] == "string_pattern_mismatch":
             message = f"it should be {RunParameters.model_fields[name].description}"
@@ -237,12 +240,22 @@ def _check_places(parameters: RunParameters, origin: str) -> None:
             )
 
 
-def load_parameters(path: Path, **overrides: Any) -> RunParameters:
-    """Read a YAML file of parameters; keyword arguments replace single values.
+def check_names(names: Iterable[str], origin: str) -> None:
+    """A `UserError` that names the nearest known parameter where one of `names` is none."""
+    for name in names:
+        if name not in RunParameters.model_fields:
+            nearest = get_close_matches(name, RunParameters.model_fields, n=1, cutoff=0)[0]
+            raise UserError(f"{origin}: unknown parameter '{name}'; the nearest known one is '{nearest}'.")
 
-    A `preset` other than the default lays the values of its own file, beside `path`, over those of `path`.
+
+def load_parameters(path: Path, **overrides: Any) -> RunParameters:
+    """The values of base.yaml, those that the file `path` (of a size) changes, and keyword arguments over both.
+
+    base.yaml is the one beside `path`, or else the repository's. A `preset` other than the default lays the values of
+    its own file, beside `path`, over those of `path`.
     """
-    found = parse_parameters(_values(path), str(path))
+    base = path.with_name(BASE) if path.with_name(BASE).exists() else PARAMS / BASE
+    found = parse_parameters({**_values(base), **_values(path)}, str(path))
     preset = overrides.get("preset", found.preset)
     if changes := preset_values(preset, path.parent):
         found = parse_parameters({**found.model_dump(), **changes}, str(path.with_name(f"{preset}.yaml")))
@@ -257,10 +270,13 @@ def preset_values(preset: str, folder: Path) -> dict[str, Any]:
 
 
 def _values(path: Path) -> dict[str, Any]:
-    values = parse_yaml(read_text(path), path)
-    if not isinstance(values, dict):
+    """The values of a file, flat: those under `settings` are like the others."""
+    values: Any = parse_yaml(read_text(path), path)
+    settings: Any = values.pop(SETTINGS, {}) if isinstance(values, dict) else None
+    if not isinstance(settings, dict):
         raise UserError(f"{path}: a parameter file is a list of 'name: value' lines; this one holds something else.")
-    return values
+    check_names([*settings, *values], str(path))
+    return {**settings, **values}
 
 
 def usual_parameters(size: Size, **overrides: Any) -> RunParameters:

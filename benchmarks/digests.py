@@ -77,7 +77,8 @@ class Digests:
         for size in SIZES:
             values: dict[str, object] = {}
             for path in (ROOT / "params" / "base.yaml", ROOT / "params" / f"{size.lower()}.yaml"):
-                values |= yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+                held = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+                values |= {**held.pop("settings", {}), **held}
             yield from ((f"params/{size}/{name}", as_json(value).encode()) for name, value in values.items())
         for path in sorted(path for top in ("beamlib", "packages") for path in (ROOT / top).rglob("*.*")):
             if path.is_file() and path.suffix in DATA:

@@ -96,11 +96,17 @@ def run_all(
         str, typer.Option(help="Only one: check (say what it costs), conversations, evaluate, notebooks, page.")
     ] = "",
     announced: Annotated[bool, typer.Option("--announced", help="A step before this one said so, with a yes.")] = False,
+    figures: Annotated[
+        str, typer.Option(help="Of the paper's Figures 3, 4 and 5, draw these and do nothing else.")
+    ] = "",
 ) -> None:
     """The main job of run_all.sh, all steps or one."""
     from beamlib.cli.arguments import Endpoints
     from beamlib.cli.job import Job
-    from beamlib.cli.steps import run
+    from beamlib.cli.steps import draw_figures, run
+
+    if figures:
+        return draw_figures(name, listed(figures), protocol)
 
     run(
         Job(

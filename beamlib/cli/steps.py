@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.text import Text
 from tqdm import tqdm
 
+from beamlib.cli.arguments import check_run_name
 from beamlib.cli.job import AGREED, Job, RunPlan, confirm, label, plan
 from beamlib.cli.spending import console
 from beamlib.data.checked_json import left_out_line
@@ -28,12 +29,14 @@ from beamlib.files import read_json, temporary_folder
 from beamlib.llm.endpoints import keys_kept_out, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
-from beamlib.places import PARAMS, ROOT, from_root
+from beamlib.places import PARAMS, ROOT, RUNS, from_root
 from beamlib.report.assembly import ALL, assemble_job
 from beamlib.report.cost_table import read_costs, save_costs
-from beamlib.report.notebooks import EVALUATION, GENERATION, PUBLISHED, SUITES, execute_all, preflight
+from beamlib.report.notebooks import EVALUATION, GENERATION, PAPER, SUITES, execute_all, preflight
 from beamlib.report.page import Section, summary_rows, write_page
+from beamlib.report.paper import paper_figures
 from beamlib.report.text import print_rows
+from beamlib.report.workspace import PUBLISHED
 
 CHECK = "check"
 
@@ -144,7 +147,7 @@ def _notebooks_of(planned: RunPlan) -> list[Work]:
     folder = planned.folder / "notebooks"
     published = load_parameters(PARAMS / "100k.yaml", run=str(planned.folder), protocol=planned.runs[0].protocol)
     names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
-    work: list[Work] = [(name, published, folder / PUBLISHED) for name in EVALUATION]
+    work: list[Work] = [(name, published, folder / PUBLISHED) for name in PAPER]
     work += [(name, _shown(one), folder / run_subdir(one)) for one in planned.runs for name in names]
     return [*work, *((name, _shown(planned.suite.shown), folder / planned.suite.part) for name in SUITES)]
 
@@ -211,6 +214,15 @@ def _mirror(source: Path, name: str) -> None:
     target = ROOT / "figures" / (Path(PUBLISHED) if tier == PUBLISHED else Path(name) / tier) / source.name
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
+
+
+def draw_figures(name: str, numbers: Sequence[str], protocol: str) -> None:
+    """Draw figures of the paper, beside them those of the run with that name where it is there; nothing else."""
+    check_run_name(name)
+    if wrong := [number for number in numbers if not number.isdecimal()]:
+        raise UserError(f"--figures: {wrong[0]!r} is no number; give for example 3,4.")
+    for picture in paper_figures(RUNS / name, [int(number) for number in numbers], protocol):
+        console.print(from_root(picture))
 
 
 STEPS: Mapping[str, Callable[[Job, RunPlan], None]] = {

@@ -271,20 +271,6 @@ def ask_arm(
     return ask_probes(probes, memory, prompt)
 
 
-def answer_alone(
-    probe: Probe,
-    probes: Sequence[Probe],
-    arm: Arm,
-    memory: Memory | Oracle | ModelError,
-    parameters: ResolvedParameters,
-    reader: Model,
-) -> Answer:
-    """The answer to one of a conversation's `probes` by the very request that `answer_arms` makes for it."""
-    before = probes[: list(probes).index(probe)] if arm.memory == "full-context" else ()
-    asked = ask_arm(arm, [*before, probe], memory, parameters)
-    return run(answers_to(asked[-1:], reader, counter=parameters.counter))[0]
-
-
 def _answer(asked: Asked, reply: Completion | ModelError | None, counter: TokenCounter) -> Answer:
     record = {"probe_id": asked.probe.id, "conversation_id": asked.probe.conversation_id}
     if reply is None:

@@ -9,7 +9,7 @@ computed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -20,9 +20,8 @@ from tqdm import tqdm
 
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.loading import Loaded, readable
-from beamlib.data.model import Probe
 from beamlib.data.sources import Source, find_conversations
-from beamlib.evaluate.answering import AnswerTask, answer_alone, answer_task, ingested
+from beamlib.evaluate.answering import AnswerTask, answer_task
 from beamlib.evaluate.arm_folder import (
     ANSWERS,
     JUDGEMENTS,
@@ -38,7 +37,6 @@ from beamlib.evaluate.calling import ResolvedParameters, calls_folder, resolved,
 from beamlib.evaluate.conversation_record import ConversationRecord, record_of
 from beamlib.evaluate.judging import JudgeTask, evidence_of, judge_task, to_judge
 from beamlib.evaluate.records import Answer
-from beamlib.llm.roles import ModelRoles
 from beamlib.params import RunParameters
 from beamlib.processes import as_they_end, process_pool
 from beamlib.scoring.records import Judgement
@@ -227,24 +225,3 @@ def _judge_tasks(plan: MissingWork) -> list[JudgeTask]:
         asked = {name: to_judge(of_arm, loaded) for name, of_arm in answers.items()}
         tasks.append(JudgeTask(task.source.id, asked, plan.parameters))
     return tasks
-
-
-def answers_to_probe(
-    probe: Probe, loaded: Loaded, arms: Sequence[Arm], parameters: RunParameters, roster: ModelRoles
-) -> Iterator[tuple[Arm, Answer]]:
-    """Each arm's answer to one probe of a conversation: the one on file, else by the very request a run would make.
-
-    Indexing ten million tokens for a single question takes half a minute, so what is on file is not asked again.
-    """
-    parameters = resolved(parameters)
-    key = loaded.conversation.id
-    answers: dict[str, Answer] = {}
-    for held in [_opened(arm, parameters, {key: record_of(loaded)}, again=False) for arm in arms if parameters.data]:
-        for answer in held.answers(key) if key in held.made[ANSWERS] else []:
-            if answer.probe_id == probe.id and not answer.transient:
-                answers[held.arm.name] = answer
-    missing = [arm for arm in arms if arm.name not in answers]
-    for arm, memory in ingested(missing, loaded.conversation, parameters, roster, evidence_of(loaded)):
-        reader = roster.reader_of(arm.memory)
-        answers[arm.name] = answer_alone(probe, loaded.probes, arm, memory, parameters, reader)
-    yield from ((arm, answers[arm.name]) for arm in arms)

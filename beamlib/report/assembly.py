@@ -164,22 +164,14 @@ def assemble(run: Path, options: AssemblyOptions) -> dict[str, Table]:
     Raises `UserError` for a folder without results, for a base that is missing or not clear, and for runs that cannot
     share a table, unless mixed runs are allowed. What is left out, and why, stands in the captions.
     """
-    found, notes = _found(run, options)
-    bases = _bases(found, options, run)
-    others = [one for one in found if one.setup != _setup(found, one.part, bases[one.part])]
-    found = [one for one in found if one not in others]
-    if others:
-        notes.append(
-            f"Left out, made with other settings: {', '.join(f'{one.part}/{one.arm.name}' for one in others)}."
-        )
-    sizes = present_sizes(pd.concat([one.scores for one in found]))
+    compared, sizes, notes = _compared(run, options)
     made: dict[str, Table] = {}
     files: list[Path] = []
-    for columns in _all_columns(found, bases):
+    for columns in compared:
         made[columns.name] = table = _table(columns, options, sizes, notes)
         files += _figure(columns, table, options, run / "figures" / ALL)
     for name, title in _OF_DATA.items():
-        parts: dict[str, str] = {one.manifest.size: one.part for one in reversed(found)}
+        parts: dict[str, str] = {one.manifest.size: one.part for _, one in reversed(compared[0].members)}
         paths = [run / "tables" / parts[size] / f"{name}.csv" for size in sizes]
         if there := [path for path in paths if path.exists()]:
             made[name] = joined(f"{title}, all sizes", there)
@@ -190,6 +182,15 @@ def assemble(run: Path, options: AssemblyOptions) -> dict[str, Table]:
     return made
 
 
+def compare_sizes(run: Path, options: AssemblyOptions, tables: Collection[str]) -> dict[str, Table]:
+    """Those of `assemble`'s tables that are asked for, by name; their figures are written, and nothing else."""
+    compared, sizes, notes = _compared(run, options)
+    made = {one.name: (one, _table(one, options, sizes, notes)) for one in compared if one.table in tables}
+    for columns, table in made.values():
+        _figure(columns, table, options, run / "figures" / ALL)
+    return {name: table for name, (_, table) in made.items()}
+
+
 def assemble_job(run: Path, runs: Sequence[RunParameters]) -> str:
     """`assemble` at the end of a job with these parameters; returns the sentence that forbids it, if any."""
     bases = {run_subdir(one): experiments(one)["ablation"][0].name for one in runs}
@@ -198,6 +199,19 @@ def assemble_job(run: Path, runs: Sequence[RunParameters]) -> str:
     except UserError as error:
         return str(error)
     return ""
+
+
+def _compared(run: Path, options: AssemblyOptions) -> tuple[list[_Columns], list[str], list[str]]:
+    """The columns of all tables, the sizes, and what captions say of the arms that are left out."""
+    found, notes = _found(run, options)
+    bases = _bases(found, options, run)
+    others = [one for one in found if one.setup != _setup(found, one.part, bases[one.part])]
+    found = [one for one in found if one not in others]
+    if others:
+        notes.append(
+            f"Left out, made with other settings: {', '.join(f'{one.part}/{one.arm.name}' for one in others)}."
+        )
+    return list(_all_columns(found, bases)), present_sizes(pd.concat([one.scores for one in found])), notes
 
 
 def _found(run: Path, options: AssemblyOptions) -> tuple[list[Stored], list[str]]:

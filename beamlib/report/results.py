@@ -51,10 +51,8 @@ class Results:
         return [found.model_dump(mode="json") for found in self.evaluation.manifests.values()]
 
 
-def results(parameters: RunParameters, experiment: str) -> Results | None:
-    """Evaluate (or replay) the arms of `experiment` and score them; None when the parameters name no data."""
-    if not parameters.data:
-        return None
+def results(parameters: RunParameters, experiment: str) -> Results:
+    """Evaluate (or replay) the arms of `experiment` and score them."""
     evaluation = evaluate(parameters, experiments(parameters)[experiment])
     found = list(evaluation.manifests.values())
     ensure_comparable([one.model_dump(mode="json") for one in found])

@@ -7,15 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil, isnan, nan
-from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from beam_generate.author_costs import estimate_generation
 from beam_generate.layouts import PRINTED_SIZE, targets
-from beam_generate.of_run import config_of
-from beam_generate.pipeline import STAGES, ConversationSpec, repairs_of, unfinished
 from beam_generate.probes.selection import deciles, published_deciles, released_deciles
 from beamlib.data.checked_json import Unreadable, left_out_line
 from beamlib.data.loading import Loaded, load, readable
@@ -23,9 +19,7 @@ from beamlib.data.model import Conversation, Size, Treatment
 from beamlib.data.published import table
 from beamlib.data.sources import Source
 from beamlib.evaluate.conversation_record import data_revision, record_of
-from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.figures import PAGE_WIDTH, bars, legend, style
-from beamlib.report.notebooks import Workspace
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
 from beamlib.text import TOKEN_COUNTER, count_tokens
@@ -198,31 +192,3 @@ def decile_figure(frame: pd.DataFrame, size: Size, who: str) -> Figure:
         axes.set(xlabel=f"tenth of the conversation, {size}; {who}", ylabel="share of evidence, %")
         legend(figure, axes, columns=3)
     return figure
-
-
-def repair_counts(folders: Sequence[Path]) -> pd.DataFrame:
-    """How many entries the logs of the stages have, by what was done; without any, a row of zero for each stage."""
-    rows = []
-    for folder in folders:
-        for stage, entries in repairs_of(folder).items():
-            rows += [{"stage": stage, "done": str(entry["done"])} for entry in entries]
-    if not rows:
-        return pd.DataFrame({"entries": 0}, index=pd.Index(STAGES, name="stage"))
-    return pd.DataFrame(rows).value_counts().rename("entries").to_frame()
-
-
-def announce(work: Workspace) -> None:
-    """Print where a notebook's conversation is written, by whom, and what that would cost where models write it.
-
-    What a notebook on generation writes goes into the run folder, to the part of its tier, whatever `data` is.
-    """
-    work.generating = True
-    parameters = work.parameters
-    spec, writing, out = ConversationSpec(parameters), config_of(parameters), parameters.generated
-    print(f"conversation: {spec.folder(out).as_posix()} (generation writes below the run folder alone)")
-    if not parameters.authors:
-        print(f"author: {OFFLINE_NAME}; nothing is called and nothing is paid")
-        return
-    print(f"author: {writing.names}; what is left of the conversation, over notebooks 01 to 04:")
-    print(estimate_generation(unfinished([spec], out, writing), writing).render())
-    work.say_unconfirmed()

@@ -21,7 +21,7 @@ from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters
 
 if TYPE_CHECKING:
-    from beamlib.report.notebooks import Workspace
+    from beamlib.report.workspace import Workspace
 
 ENOUGH = 1
 """Dialogues of each number of sessions that the stand-in answers about where nothing else is asked for: what it shows

@@ -19,7 +19,7 @@ from beamlib.evaluate.calling import recording_command, resolved, run_subdir
 from beamlib.evaluate.publish import keep_settings
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
-from beamlib.report.notebooks import Workspace
+from beamlib.report.workspace import Workspace
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
 

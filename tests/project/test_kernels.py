@@ -38,7 +38,7 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="kernels are for
 def written(folder: Path, **sources: str) -> Path:
     """Notebooks of one cell each, after a tagged cell of parameters."""
     for name, source in sources.items():
-        cells = [new_code_cell("size: str = ''", metadata={"tags": ["parameters"]}), new_code_cell(source)]
+        cells = [new_code_cell("size = ''\nrun = ''", metadata={"tags": ["parameters"]}), new_code_cell(source)]
         notebook = new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
         nbformat.write(notebook, folder / f"{name}.ipynb")
     return folder

@@ -1,9 +1,13 @@
-"""Notebook sources: clean, short-celled, one set of parameters, and checked against params/ before anything runs."""
+"""Notebooks: clean, short, with few names, checked against params/ before anything runs; again, they change nothing."""
 
 from __future__ import annotations
 
+import ast
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,9 +15,14 @@ import pytest
 import yaml
 
 from beamlib.errors import UserError
-from beamlib.params import ProtocolName, RunParameters, load_parameters
-from beamlib.report.notebooks import EVALUATION, GENERATION, NOTEBOOKS, SUITES, begin, preflight
+from beamlib.files import sha256_of_file
+from beamlib.params import BASE, ProtocolName, RunParameters, load_parameters, usual_parameters
+from beamlib.places import ROOT
+from beamlib.report.notebooks import EVALUATION, GENERATION, NOTEBOOKS, PAPER, SUITES, execute, preflight
+from beamlib.report.workspace import begin
 from beamlib.scoring.protocols import PROTOCOLS
+
+ALL = (*PAPER, *GENERATION, *EVALUATION, *SUITES)
 
 
 def cells(name: str) -> list[dict[str, Any]]:
@@ -21,7 +30,7 @@ def cells(name: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", [*GENERATION, *EVALUATION, *SUITES])
+@pytest.mark.parametrize("name", ALL)
 def test_sources_are_clean_and_short(name: str) -> None:
     code = [cell for cell in cells(name) if cell["cell_type"] == "code"]
     assert all(not cell["outputs"] and cell["execution_count"] is None for cell in code)
@@ -31,18 +40,88 @@ def test_sources_are_clean_and_short(name: str) -> None:
     assert "## Takeaways" in "".join(last["source"])
 
 
-@pytest.mark.parametrize("name", [*GENERATION, *EVALUATION, *SUITES])
-def test_every_notebook_has_the_same_parameters_cell(name: str) -> None:
-    tagged, reference = (
-        [(tags, cell["source"]) for cell in cells(each) if (tags := cell["metadata"].get("tags"))]
-        for each in (name, EVALUATION[0])
-    )
-    assert tagged == reference
-    assert [tags for tags, _ in tagged] == [["finer-parameters"], ["parameters"]]  # injected values replace both
+def parameter_cell(name: str) -> str:
+    (cell,) = (cell for cell in cells(name) if cell["metadata"].get("tags") == ["parameters"])
+    return "".join(cell["source"])
+
+
+def set_in(name: str) -> dict[str, Any]:
+    """What the parameter cell of a notebook defines."""
     values: dict[str, Any] = {}
-    for _, source in tagged:
-        exec("".join(source), values)
-    assert begin(values).parameters == load_parameters(NOTEBOOKS.parent / "params/100k.yaml")
+    exec(parameter_cell(name), values)
+    return values
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_parameter_cell_is_short_and_has_the_usual_values(name: str) -> None:
+    lines = parameter_cell(name).splitlines()
+    assert [line.partition(" = ")[0] for line in lines[:4]] == ["size", "run", "data", "models"]
+    assert lines[-1].startswith("settings = {}") and len(lines) <= 10
+    found = begin(set_in(name)).parameters
+    assert found == usual_parameters("100K", run=os.path.relpath(ROOT / "runs/default"))
+
+
+def test_few_names_from_few_modules() -> None:
+    found = set()
+    for name in ALL:
+        for cell in cells(name):
+            for node in ast.walk(ast.parse("".join(cell["source"]) if cell["cell_type"] == "code" else "")):
+                if isinstance(node, ast.ImportFrom) and str(node.module).startswith("beam"):
+                    found |= {(node.module, one.name) for one in node.names}
+                assert not (isinstance(node, ast.Import) and any(one.name.startswith("beam") for one in node.names))
+    assert 20 < len(found) <= 36 and len({module for module, _ in found}) <= 13
+
+
+def test_the_stronger_value_wins() -> None:
+    """base < size file < settings < cell, where a cell's usual value counts as not set."""
+    cell = {"size": "10M", "k": 5, "settings": {}}
+    assert begin(cell).parameters.subplans == [10, 10, 10]
+    assert begin(cell | {"settings": {"subplans": [2, 2, 2], "k": 15}}).parameters.subplans == [2, 2, 2]
+    assert begin(cell | {"settings": {"k": 15}}).parameters.k == 15
+    assert begin(cell | {"settings": {"k": 15}, "k": 20}).parameters.k == 20
+    assert begin(cell | {"settings": {"preset": "paper"}}).parameters.retriever == "dense"
+
+
+@pytest.mark.parametrize("values", [{"retreiver": "bm25"}, {"settings": {"retreiver": "bm25"}}])
+def test_an_unknown_name_in_a_notebook_is_an_error(values: dict[str, Any]) -> None:
+    with pytest.raises(
+        UserError, match=r"notebook: unknown parameter 'retreiver'; the nearest known one is 'retriever'"
+    ):
+        begin(set_in(EVALUATION[2]) | values)
+
+
+@pytest.mark.parametrize("name", ["00_paper", "07_retrieval_budget"])
+@pytest.mark.parametrize("size", ["100k", "10m"])
+def test_papermill_knows_every_name_of_a_size_file(name: str, size: str, tmp_path: Path) -> None:
+    """As a reviewer types it, but for running the notebook."""
+    words = ["papermill", f"notebooks/{name}.ipynb", tmp_path / "out.ipynb", "-f", f"params/{size}.yaml"]
+    done = subprocess.run(
+        [sys.executable, "-m", *words, "--prepare-only"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "unknown parameter" not in done.stderr.lower()
+    held = json.loads((tmp_path / "out.ipynb").read_text())["cells"]
+    values: dict[str, Any] = {}
+    for cell in held:
+        if {"parameters", "injected-parameters"} & set(cell["metadata"].get("tags", ())):
+            exec("".join(cell["source"]), values)
+    expected = usual_parameters("10M" if size == "10m" else "100K", run=os.path.relpath(ROOT / "runs/default"))
+    assert begin(values).parameters == expected
+
+
+@pytest.mark.timeout(600)
+def test_a_notebook_opened_again_changes_no_file_of_the_run(tmp_path: Path) -> None:
+    """Generated once; then by the defaults of the cell, where the run had its number of conversations given."""
+    small = {"retrievers": ["bm25"], "budgets": [5], "workers": 1}
+    given = usual_parameters("100K", run=str(tmp_path / "run"), **small)
+    names = ("04_probing_questions", "09_ablation", "00_paper")
+    states = []
+    for pages, conversations in (("first", 1), ("second", 0)):
+        for name in names:
+            execute(name, given.model_copy(update={"conversations": conversations}), tmp_path / pages)
+        files = sorted(path for path in (tmp_path / "run").rglob("*") if path.is_file())
+        states.append({path: sha256_of_file(path) for path in files})
+    assert states[0] == states[1]
+    assert (tmp_path / "run/figures/all/figure3_ablation.csv").is_file()
 
 
 def test_the_parameter_files_agree_with_the_notebooks(repo_root: Path) -> None:
@@ -50,29 +129,30 @@ def test_the_parameter_files_agree_with_the_notebooks(repo_root: Path) -> None:
     assert [line.partition(":")[0] for line in lines] == ["100k.yaml", "10m.yaml", "1m.yaml", "500k.yaml", "paper.yaml"]
 
 
-def test_the_four_sizes_differ_only_where_a_comment_says_so(repo_root: Path) -> None:
-    files = [repo_root / f"params/{size}.yaml" for size in ("100k", "500k", "1m", "10m")]
-    values = [load_parameters(file).model_dump() for file in files]
-    assert [one["size"] for one in values] == ["100K", "500K", "1M", "10M"]
-    stated = [
-        [line.partition(":")[0] for line in file.read_text().splitlines() if "# differs: " in line] for file in files
-    ]
-    assert stated == [stated[0]] * 4
-    assert {name for name in values[0] if any(one[name] != values[0][name] for one in values)} == set(stated[0])
+def test_a_size_file_holds_what_the_size_changes_with_its_reason(repo_root: Path) -> None:
+    usual = load_parameters(repo_root / "params" / BASE).model_dump()
+    for size in ("100k", "500k", "1m", "10m"):
+        path = repo_root / f"params/{size}.yaml"
+        values = load_parameters(path).model_dump()
+        changed = {name for name in values if values[name] != usual[name]}
+        held = yaml.safe_load(path.read_text())
+        assert held.pop("size") == values["size"] and set(held) <= {"settings"}
+        assert set(held.get("settings", {})) == changed - {"size"}
+        assert all("  # " in line for line in path.read_text().splitlines() if line.startswith("  "))
 
 
 def changed(repo_root: Path, tmp_path: Path, **values: Any) -> Path:
-    """A parameter folder with one file in which values are replaced, added, or (None) removed."""
-    held = yaml.safe_load((repo_root / "params/100k.yaml").read_text())
-    held.update(values)
-    (tmp_path / "100k.yaml").write_text(yaml.safe_dump({k: v for k, v in held.items() if v is not None}))
+    """A parameter folder of its own in which values are replaced, added, or (None) removed."""
+    held = yaml.safe_load((repo_root / "params" / BASE).read_text()) | values
+    (tmp_path / BASE).write_text(yaml.safe_dump({k: v for k, v in held.items() if v is not None}))
+    (tmp_path / "100k.yaml").write_text(yaml.safe_dump({k: v for k, v in values.items() if v is not None}))
     return tmp_path
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"retreiver": "bm25"}, "unknown parameter 'retreiver'"),
+        ({"retreiver": "bm25"}, "unknown parameter 'retreiver'; the nearest known one is 'retriever'"),
         ({"k": None}, "parameter 'k' is missing"),
         ({"k": "five"}, "parameter 'k' is 'five'"),
         ({"k": True}, "parameter 'k' is True"),
@@ -91,17 +171,24 @@ def test_preflight_names_the_file_the_parameter_and_the_value(
     with pytest.raises(UserError) as caught:
         preflight(changed(repo_root, tmp_path, **values))
     assert message in str(caught.value)
-    assert "100k.yaml" in str(caught.value)
+    assert "100k.yaml" in str(caught.value) or BASE in str(caught.value)
 
 
-def test_preflight_finds_a_notebook_that_lacks_a_parameter(
-    repo_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("budgetz = [5]", "unknown parameter 'budgetz'; the nearest known one is 'budgets'"),
+        ("budgets = [5]", r"'budgets' is \[5\], and \[5, 10, 15, 20\] in base.yaml"),
+    ],
+)
+def test_preflight_finds_a_notebook_that_differs(
+    wrong: str, message: str, repo_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(NOTEBOOKS, tmp_path / "notebooks")
     path = tmp_path / "notebooks/07_retrieval_budget.ipynb"
-    path.write_text(path.read_text().replace("seed: int = 0", "sead: int = 0"))
+    path.write_text(path.read_text().replace("budgets = [5, 10, 15, 20]", wrong))
     monkeypatch.setattr("beamlib.report.notebooks.NOTEBOOKS", tmp_path / "notebooks")
-    with pytest.raises(UserError, match=r"07_retrieval_budget.ipynb does not know the parameter 'seed'"):
+    with pytest.raises(UserError, match=rf"07_retrieval_budget.ipynb: {message}"):
         preflight(repo_root / "params")
 
 
@@ -129,12 +216,8 @@ def test_a_run_folder_that_is_data_is_refused(tmp_path: Path) -> None:
     chat = tmp_path / "100K" / "1" / "chat.json"
     chat.parent.mkdir(parents=True)
     chat.write_text("[]")
-    values: dict[str, Any] = {}
-    for cell in cells(EVALUATION[0]):
-        if cell["metadata"].get("tags"):
-            exec("".join(cell["source"]), values)
     with pytest.raises(UserError, match="nothing is written into a folder of data"):
-        begin(values | {"run": str(tmp_path)})
+        begin(set_in(EVALUATION[0]) | {"run": str(tmp_path)})
 
 
 @pytest.mark.parametrize("name", GENERATION)

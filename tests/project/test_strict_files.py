@@ -58,7 +58,7 @@ def test_a_value_may_be_written_once_and_used_again() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("k: 9\n", "a key occurs twice"),
+        ("size: 1M\n", "a key occurs twice"),
         ("extra: " + "9" * 5000, "a value too long"),
         ("extra: 0x" + "f" * 5000, "a value too long"),
         ("extra: &x [1, *x]", "values that hold themselves"),

@@ -69,7 +69,7 @@ def _notebook(run: Path) -> Path:
     source = nbformat.read(NOTEBOOKS / f"{EVALUATION[0]}.ipynb", as_version=4)
     cells = [cell for cell in source.cells if cell.metadata.get("tags")]
     code = [
-        "from beamlib.report.notebooks import begin\nwork = begin(globals())\nprint(work.author)",
+        "from beamlib.report.workspace import begin\nwork = begin(globals())\nprint(work.author)",
         f"import sys\nsys.path[:0] = [{str(HERE)!r}]\nfrom poisoned import EVIL, shown\n"
         "from beamlib.params import usual_parameters\nprint(EVIL)\nprint(EVIL, file=sys.stderr)\n"
         "for one in shown(usual_parameters('100K')):\n    display(one)",

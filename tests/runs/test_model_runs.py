@@ -20,9 +20,8 @@ import yaml
 
 import beamlib
 from beamlib.errors import UserError
-from beamlib.evaluate.answering import answer_alone, ingested
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import open_models, recording_command, resolved
+from beamlib.evaluate.calling import recording_command
 from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.llm.model import Outcome
 from beamlib.llm.stored_model import CallStore
@@ -115,23 +114,6 @@ def test_the_recording_command_asks_for_just_what_the_run_asked_for(repo_root: P
     given = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
     read = {name: yaml.safe_load(value) for name, value in (item.split("=", 1) for item in given)}
     assert read == {**changes, "scratchpad_threshold": 600, "scratchpad_target": 300}
-
-
-@pytest.mark.usefixtures("one_worker")
-@pytest.mark.parametrize("changes", [{"variant": "released", "question_in_prompt": False}, {}])
-def test_one_question_by_itself_makes_the_requests_of_the_run(
-    repo_root: Path, tmp_path: Path, changes: dict[str, Any]
-) -> None:
-    arms = (Arm(memory="full-context"), Arm(memory="rag", retriever="bm25", k=3))
-    with ScriptedServer(steady_reply) as server:
-        models = models_file(server, tmp_path / "models.yaml")
-        made = evaluate(parameters(repo_root, tmp_path / "run", models, **changes), arms, quiet=True)
-    replay = resolved(parameters(repo_root, tmp_path / "run", models, calls="replay", **changes))
-    loaded = made.loaded["100K-1"]
-    with open_models(replay, "100K-1") as roster:
-        for arm, memory in ingested(arms, loaded.conversation, replay, roster, {}):
-            alone = [answer_alone(one, loaded.probes, arm, memory, replay, roster.reader) for one in loaded.probes]
-            assert alone == made.answers[arm.name]
 
 
 def test_nothing_is_called_before_the_cost_is_confirmed(repo_root: Path, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.ingest_cache import read_light
-from beamlib.evaluate.run import answers_to_probe, evaluate
 from beamlib.llm.roles import ModelRoles
 from beamlib.memory import Light, LightSettings
 from beamlib.params import RunParameters, load_parameters
@@ -68,18 +67,3 @@ def test_other_settings_of_the_reading_read_again(parameters: RunParameters, loa
     before = file_of(parameters, loaded).read_bytes()
     read_light(loaded.conversation, LightSettings(chunk_percentile=50), parameters, ROSTER)
     assert file_of(parameters, loaded).read_bytes() != before
-
-
-def test_an_answer_on_file_is_the_one_that_would_be_made(
-    parameters: RunParameters, loaded: Loaded, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    probe = loaded.probes[3]
-    made = list(answers_to_probe(probe, loaded, ARMS, parameters, ROSTER))
-    evaluate(parameters, ARMS[:2], quiet=True)
-    asked: list[str] = []
-    monkeypatch.setattr(
-        "beamlib.evaluate.run.ingested",
-        lambda arms, *_: asked.extend(arm.name for arm in arms) or iter([]),  # type: ignore[func-returns-value]
-    )
-    assert list(answers_to_probe(probe, loaded, ARMS[:2], parameters, ROSTER)) == made[:2]
-    assert asked == []

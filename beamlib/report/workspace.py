@@ -1,0 +1,297 @@
+"""A notebook at work: its parameters, its data, and what it writes."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+from IPython.display import Image, Markdown, display
+from matplotlib.figure import Figure
+
+from beamlib.beside import Generation, beside
+from beamlib.data.checked_json import left_out_line
+from beamlib.data.model import Conversation
+from beamlib.data.sources import parse_size, refuse_data
+from beamlib.errors import UserError
+from beamlib.evaluate.answering import light_settings
+from beamlib.evaluate.arm_folder import configuration_of_run
+from beamlib.evaluate.arms import Arm, arms_of
+from beamlib.evaluate.calling import open_models, resolved, run_subdir
+from beamlib.evaluate.configuration import stated, writing_configuration
+from beamlib.evaluate.estimate import estimate
+from beamlib.evaluate.ingest_cache import read_light
+from beamlib.evaluate.publish import PARAMETERS
+from beamlib.evaluate.run import left_out
+from beamlib.evaluate.run_store import commit
+from beamlib.files import read_json, sha256_of_file, write_json
+from beamlib.llm.endpoints import key_variables
+from beamlib.llm.keys import refuse_keys
+from beamlib.llm.model import OFFLINE_NAME
+from beamlib.memory.light import Light
+from beamlib.params import BASE, OF_GENERATION, SETTINGS, RunParameters, check_names, load_parameters, usual_parameters
+from beamlib.places import PARAMS, ROOT
+from beamlib.report.figures import save_figure
+from beamlib.report.long_frame import published_long
+from beamlib.report.results import Results, results
+from beamlib.report.table import Table, save_table
+from beamlib.report.tables import published_footer, result_table, side_by_side
+from beamlib.report.text import markdown_text
+
+SomeTable = TypeVar("SomeTable", bound=Table)
+
+PUBLISHED = "published"
+
+_HIDDEN = frozenset({"run", "data", "workers", "calls", "confirm_cost", "memorycode"})
+_ONLY_BEAM = frozenset(
+    {
+        "size", "chat_variant", "strip_markers", "errata", "retrievers", "budgets", "question_in_prompt",
+        "judge_repeats", "alignment", "protocol", *OF_GENERATION,
+    }
+) - {"generation_seed"}  # fmt: skip
+_VERSIONS = ("numpy", "pandas", "scipy", "faiss-cpu", "bm25s", "matplotlib")
+
+
+@dataclass
+class Workspace:
+    """A notebook at work: its validated parameters, and what it has written so far."""
+
+    parameters: RunParameters
+    files: list[Path] = field(default_factory=list)
+    generating: bool = False
+    suite: str = ""
+    _open: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def part(self) -> str:
+        """The part of the run folder that is written to: the tier, another benchmark's, or `published` for neither."""
+        if self.suite:
+            return self.suite
+        return run_subdir(self.parameters) if self.parameters.data or self.generating else PUBLISHED
+
+    def save_table(self, table: SomeTable, name: str) -> SomeTable:
+        """Write `table` to `<run>/tables/<part>/` as CSV, Markdown and HTML, and give it back to be shown."""
+        self.files += save_table(table, name, Path(self.parameters.run) / "tables" / self.part)
+        return table
+
+    def save_figure(
+        self, figure: Figure, name: str, data: pd.DataFrame, caption: str, *, scores: bool = True, **inputs: Any
+    ) -> Any:
+        """Write `figure` with its values and provenance to `<run>/figures/<part>/`, and show the file written.
+
+        `scores` False: `data` is a table of counts and not a long frame of scores.
+
+        A figure of published values (its name ends in `_published`) rests on no parameter and has one place for all
+        tiers.
+        """
+        published = name.endswith(PUBLISHED)
+        caption = " ".join(filter(None, [caption, _constant_note(data) if scores else ""]))
+        if not (published or self.suite) and self.parameters.data and (missed := left_out(self.parameters)):
+            caption = f"{caption} {left_out_line(missed)}"
+        folder = Path(self.parameters.run) / "figures" / (PUBLISHED if published and not self.suite else self.part)
+        # Where the run and its files lie has no bearing on what is plotted, nor has whether it was called or replayed;
+        # all that would make equal figures differ, and tell of somebody's machine.
+        settings: dict[str, Any] = {}
+        if not published:
+            settings = self.parameters.model_dump(exclude=set(_HIDDEN | _ONLY_BEAM if self.suite else _HIDDEN))
+            paths = ("models", "prompts", "own_memory", "authors")
+            settings |= {key: Path(settings[key]).name for key in paths if key in settings}
+            if not self.suite:  # another benchmark's figures show published answers as well
+                settings["configuration"] = self.configuration
+                caption = f"{caption} Configuration: {self.configuration}."
+        self.files += save_figure(figure, name, folder, data, inputs, settings, caption, scores=scores)
+        show: Any = Image  # has no types
+        return show(filename=str(folder / f"{name}.png"), width=720, alt=caption)
+
+    def save_json(self, value: Any, name: str) -> None:
+        """Write a value beside the tables of this part."""
+        self.files.append(write_json(self.run / "tables" / self.part / f"{name}.json", value))
+
+    def show(self, pictures: Sequence[Path]) -> None:
+        """Show pictures that are on file, one below the other, and name the files that are beside them."""
+        image: Any = Image  # has no types
+        display(*(image(filename=str(one), width=480, alt=one.stem) for one in pictures))  # type: ignore[no-untyped-call]
+        self.files += [beside for one in pictures for beside in sorted(one.parent.glob(f"{one.stem}.*"))]
+
+    def save_captioned(self, figure: Figure, name: str, data: pd.DataFrame, caption: str, **inputs: Any) -> None:
+        """`save_figure` for a figure that is no frame of scores, shown with its caption."""
+        caption = f"{caption} {_constant_note(data)}".strip()
+        image = self.save_figure(figure, name, data, caption, scores=False, **inputs)
+        display(image, Markdown(markdown_text(caption)))  # type: ignore[no-untyped-call]
+
+    @property
+    def run(self) -> Path:
+        """The run folder."""
+        return Path(self.parameters.run)
+
+    @property
+    def configuration(self) -> str:
+        """The preset that the part was made by, and what was otherwise, for captions."""
+        if self.generating:
+            return stated([writing_configuration(self.parameters)])
+        return configuration_of_run(self.parameters)
+
+    @property
+    def author(self) -> str:
+        """Who writes the conversations, for captions."""
+        return Path(self.parameters.authors).name if self.parameters.authors else OFFLINE_NAME
+
+    def announce_calls(self, *experiments_shown: str) -> None:
+        """Print what the named experiments would call and pay, before the first cell that calls."""
+        if not self.parameters.models:
+            print(f"reader, memory and judge: {OFFLINE_NAME}; nothing is called and nothing is paid")
+            return
+        print(estimate(self.parameters, arms_of(self.parameters, experiments_shown), quiet=True).render())
+        self.say_unconfirmed()
+
+    def say_unconfirmed(self) -> None:
+        """What follows an estimate that nobody has said yes to."""
+        if self.parameters.calls != "replay" and not self.parameters.confirm_cost:
+            print("Nothing is called before the parameter confirm_cost is true.")
+
+    def results(self, experiment: str, conversations: int | None = None) -> Results:
+        """Answers, verdicts and scores of an experiment of the tier: those on file, made now where they are missing.
+
+        `conversations` bounds them for a notebook that looks at fewer than the run. Answers are made in processes that
+        are handed no gold.
+        """
+        changes = {} if conversations is None else {"conversations": conversations}
+        return results(self.parameters.model_copy(update=changes), experiment)
+
+    def read_light(self, conversation: Conversation) -> Light:
+        """LIGHT's reading of a conversation, which all of its variants share; the models stay open until the end."""
+        parameters = resolved(self.parameters)
+        models = self._open.enter_context(open_models(parameters, conversation.id))
+        arm = Arm(memory="light", retriever=parameters.retriever, k=parameters.k)
+        return read_light(conversation, light_settings(arm, parameters), parameters, models)
+
+    def published(self, name: str, by: str = "as named in the columns") -> Table:
+        """The paper's table with this name, for the tier if there is one, answered `by` whom; it is saved as well."""
+        frame = published_long(name)
+        if self.part != PUBLISHED:
+            frame = frame[frame["size"] == self.parameters.size]
+        table = result_table(frame, f"{name.replace('table', 'Table ')} as published", published_footer(by))
+        return self.save_table(table, f"{name}_published")
+
+    def beside(self, published: Table, measured: Results, name: str) -> Table:
+        """Show the published table and what parts the two, save this run's under `name` and give it back."""
+        title = f"{published.title.removesuffix(' as published')}, this run, {self.parameters.size}"
+        display(published)  # type: ignore[no-untyped-call]
+        ours = result_table(measured.summary, title, measured.footer, measured.manifests)
+        display(Markdown(markdown_text(side_by_side(published, self.save_table(ours, name)))))  # type: ignore[no-untyped-call]
+        return ours
+
+    def evidence(self, measured: Results, what: str, name: str) -> Table:
+        """Save the evidence recall of a run under `name` and give it back; `what` begins its title."""
+        title = f"{what}, this run, {self.parameters.size}"
+        table = result_table(measured.evidence, title, measured.evidence_footer, measured.manifests)
+        return self.save_table(table, name)
+
+    def save_run_figure(self, figure: Figure, name: str, frame: pd.DataFrame, measured: Results, what: str) -> Any:
+        """`save_figure` for scores of this run; `what` begins the caption, which names the reader."""
+        caption = f"{what}, {self.parameters.size}; reader and judge: {measured.footer.reader}."
+        sets = [manifest["question_set_sha256"] for manifest in measured.manifests[:1]]
+        return self.save_figure(figure, name, frame, caption, question_sets=sets)
+
+    def finish(self) -> None:
+        """Close what is open; print what the notebook rests on and what it wrote: commit, versions, hashes.
+
+        One that called models first searches the run's files for their keys; in a run of the main job, that does it.
+        """
+        self._open.close()
+        if self.parameters.calls != "replay":
+            used = key_variables(self.parameters.models, self.parameters.authors)
+            refuse_keys(Path(self.parameters.run).rglob("*"), used)
+        print(f"commit     {commit()}")
+        print(f"python     {platform.python_version()}")
+        print("versions   " + ", ".join(f"{name} {version(name)}" for name in _VERSIONS))
+        for file in self.files:
+            print(f"wrote      {file.as_posix()}  sha256 {sha256_of_file(file)[:16]}")
+
+
+def _constant_note(data: pd.DataFrame) -> str:
+    """What a caption says where all plotted means are equal, so that nobody takes that for a finding."""
+    constant = "mean" in data and data["mean"].count() > 1 and data["mean"].nunique() == 1
+    return "All values are equal: what was asked here tells none of them apart." if constant else ""
+
+
+def begin(values: Mapping[str, Any], *experiments: str) -> Workspace:
+    """Validate a notebook's parameters: pass `globals()`, and the experiments of the run that the notebook shows.
+
+    One that shows any has conversations: those in `data`, else those of the run folder, else some that are written now.
+    Relative paths count from the repository's top folder, wherever the notebook was opened.
+    """
+    parameters = _rooted(_parameters(values))
+    refuse_data(Path(parameters.run))
+    changed = {name: value for name, value in parameters if value != getattr(_base(), name)}
+    print("parameters as in params/base.yaml, but:", ", ".join(f"{key}={value!r}" for key, value in changed.items()))
+    work = Workspace(parameters)
+    if experiments:
+        work.parameters = _with_data(parameters)
+        work.announce_calls(*experiments)
+    return work
+
+
+def _base() -> RunParameters:
+    return load_parameters(PARAMS / BASE)
+
+
+def _parameters(values: Mapping[str, Any]) -> RunParameters:
+    """The values of base.yaml, over them those of the size's file, of `settings`, and of the cell where it differs."""
+    plain = (str, int, float, list, dict)
+    cell = {name: value for name, value in values.items() if isinstance(value, plain) and name not in ("In", "Out")}
+    cell = {name: value for name, value in cell.items() if not name.startswith("_")}
+    settings: Any = cell.pop(SETTINGS, {})
+    check_names(settings, "settings of this notebook")
+    if not any(isinstance(value, Workspace) for value in values.values()):  # later cells have names of their own
+        check_names(cell, "this notebook")
+    base = _base().model_dump()
+    given = {**settings, **{name: value for name, value in cell.items() if name in base and value != base[name]}}
+    size = parse_size(str(given.pop("size", base["size"])))
+    return usual_parameters(size, **given)
+
+
+def _rooted(parameters: RunParameters) -> RunParameters:
+    """With relative paths, which count from the repository's top folder, as seen from where this process is."""
+    names = ("run", "data", "models", "authors", "prompts", "own_memory", "memorycode")
+    given = {name: value for name in names if (value := getattr(parameters, name)) and not Path(value).is_absolute()}
+    return parameters.model_copy(
+        update={name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in given.items()}
+    )
+
+
+def of_run(parameters: RunParameters) -> RunParameters:
+    """With as many conversations as the run has, where it generated them and no number is given."""
+    if parameters.data or parameters.conversations:
+        return parameters
+    kept, there = Path(parameters.run) / run_subdir(parameters) / PARAMETERS, _finished(parameters)
+    if kept.exists() and not there:
+        raise UserError(f"{kept.parent}: it was made on conversations from elsewhere; name their folder in 'data'.")
+    number = read_json(kept)["conversations"] if kept.exists() else there
+    return parameters.model_copy(update={"conversations": number or 1})
+
+
+def _finished(parameters: RunParameters) -> int:
+    """How many conversations of the size the run folder has."""
+    return len(list(parameters.generated.glob(f"{parameters.size}/*/probing_questions/probing_questions.json")))
+
+
+def _with_data(parameters: RunParameters) -> RunParameters:
+    """With the conversations of the run folder where no data is given; those that are missing are written."""
+    if parameters.data:
+        return parameters
+    parameters = of_run(parameters)
+    if _finished(parameters) < parameters.conversations:
+        generation: Generation = beside("generate", "of_run").GenerationOfRun(
+            [parameters], {parameters.size: parameters.conversations}
+        )
+        if costs := generation.estimate():
+            print(costs.render())
+        generation.make()
+    return parameters.model_copy(update={"data": parameters.generated.as_posix()})

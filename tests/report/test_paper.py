@@ -1,0 +1,26 @@
+"""The paper's figures by themselves: published values with nothing else there, each with its data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beamlib.errors import UserError
+from beamlib.report.paper import main_table, paper_figures
+
+
+def test_without_a_run_there_are_the_published_ones_alone(repo_root: Path, tmp_path: Path) -> None:
+    pictures = paper_figures(tmp_path / "run", [3, 4])
+    assert [one.name for one in pictures] == ["figure3_published.png", "figure4_published.png"]
+    kept = repo_root / "figures/published"
+    for one in pictures:
+        for kind in (".csv", ".json"):
+            assert one.with_suffix(kind).read_bytes() == (kept / one.name).with_suffix(kind).read_bytes()
+    assert {path.name for path in tmp_path.rglob("*") if path.is_dir()} == {"run", "figures", "published"}
+    assert main_table(tmp_path / "run") is None
+
+
+def test_other_figures_are_no_figures_of_scores(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="figure 2 cannot be drawn; the ones that can are 3, 4, 5"):
+        paper_figures(tmp_path, [3, 2])
