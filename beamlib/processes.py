@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -21,12 +22,19 @@ from beamlib.llm import model as base
 from beamlib.llm.call_store import stored_calls
 
 Value = TypeVar("Value")
+_parent: SimpleQueue[str] | None = None  # in a worker, where it says what it is at
 _TOGETHER = 64  # items that one process waits for at a time
 _TO_ANSWER = 5.0  # seconds beyond what replies get, for a worker that is deep in a library when it is ended
 
 
+class Pool(ProcessPoolExecutor):
+    """Worker processes, and what they say they are at (`tell`)."""
+
+    told: SimpleQueue[str]
+
+
 @contextmanager
-def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+def process_pool(workers: int) -> Iterator[Pool]:
     """A pool of `workers` processes. Leaving it by an exception, an interrupt too, ends them: replies that they have
     under way arrive first, what else they are at is lost.
 
@@ -34,8 +42,10 @@ def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """
     # "spawn": a forked child would inherit the threads of FAISS and of our event loop in an unusable state.
     context = multiprocessing.get_context("spawn")
+    told: SimpleQueue[str] = context.SimpleQueue()
     try:
-        with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_worker) as pool:
+        with Pool(workers, mp_context=context, initializer=_begin_worker, initargs=(told,)) as pool:
+            pool.told = told
             try:
                 yield pool
             except BaseException:
@@ -59,7 +69,9 @@ def _end_children() -> None:
         child.kill()
 
 
-def _begin_worker() -> None:
+def _begin_worker(told: SimpleQueue[str]) -> None:
+    global _parent
+    _parent = told
     signal.signal(signal.SIGTERM, _end)
     # Libraries that show progress ask tqdm for a lock between processes, which a worker that is ended leaves behind.
     tqdm.set_lock(threading.RLock())
@@ -95,12 +107,22 @@ def at_once(work: Callable[..., Value], items: Sequence[tuple[Any, ...]]) -> lis
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-def as_they_end(futures: Iterable[Future[Value]], bar: tqdm[Any], calls: Path | None) -> Iterator[Future[Value]]:
-    """Futures as they end. Meanwhile `bar` shows how many replies the stores in the folder `calls` hold: one
-    conversation takes long. None where no model is called."""
-    pending = set(futures)
+def tell(what: str) -> None:
+    """Say what a worker process is at, for its parent to show; elsewhere nobody listens."""
+    if _parent is not None:
+        _parent.put(what)
+
+
+def as_they_end(
+    futures: Iterable[Future[Value]], pool: Pool, bar: tqdm[Any], calls: Path | None
+) -> Iterator[Future[Value]]:
+    """Futures as they end. Meanwhile `bar` shows what the workers of `pool` are at, and how many replies the stores in
+    the folder `calls` (None where no model is called) hold: one conversation takes long."""
+    pending, shown = set(futures), ""
     while pending:
-        done, pending = wait(pending, timeout=2 if calls else None, return_when=FIRST_COMPLETED)
-        if calls:
-            bar.set_postfix_str(f"{stored_calls(calls):,} replies stored")
+        done, pending = wait(pending, timeout=1, return_when=FIRST_COMPLETED)
+        while not pool.told.empty():
+            shown = pool.told.get()
+        stored = f"{stored_calls(calls):,} replies stored" if calls else ""
+        bar.set_postfix_str(", ".join(filter(None, [shown, stored])))
         yield from done

@@ -20,6 +20,7 @@ from beamlib.memory import FullContext, Light, LightSettings, Memory, NoMemory, 
 from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
 from beamlib.params import RunParameters
+from beamlib.processes import tell
 from beamlib.text import WORDS, TokenCounter
 
 
@@ -113,6 +114,7 @@ def ingested(
     read: Light | ModelError | None = None
     indexed: dict[str, Light] = {}  # the reading under each retriever: an index is made once
     for arm in arms:
+        tell(f"{conversation.id} {arm.name}")
         conversation = replace(conversation, removed=dict(conversation.removed))
         if arm.memory == "own":
             window = parameters.full_context_window
@@ -226,6 +228,11 @@ class AnswerTask:
     evidence: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     processes: int = 1
     run_id: str = THIS_RUN  # the parent's: a worker is of the same run
+
+    @property
+    def answers(self) -> int:
+        """How many it asks for."""
+        return len(self.arms) * len(self.probes)
 
 
 def answer_task(task: AnswerTask) -> dict[str, list[Answer]]:

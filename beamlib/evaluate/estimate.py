@@ -94,7 +94,7 @@ def counting_roles(parameters: RunParameters) -> frozenset[str]:
 
 def _rehearsed(todo: Sequence[_Todo], parameters: RunParameters, *, quiet: bool) -> Iterator[CallTally]:
     title = f"{parameters.size}: counting calls"
-    with tqdm(total=len(todo), desc=title, unit="conv", disable=quiet, leave=False, delay=2) as bar:
+    with tqdm(total=len(todo), desc=title, unit="conv", disable=quiet or None, leave=False, delay=2) as bar:
         if min(parameters.workers, len(todo)) <= 1:
             for one in todo:
                 yield _rehearse(*one)

@@ -12,6 +12,7 @@ from beamlib.evaluate.calling import ResolvedParameters, open_models
 from beamlib.evaluate.records import Answer
 from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
+from beamlib.processes import tell
 from beamlib.scoring.judge import ToJudge, judge_answers
 from beamlib.scoring.records import Judgement
 
@@ -28,9 +29,15 @@ class JudgeTask:
     processes: int = 1
     run_id: str = THIS_RUN  # the parent's: a worker is of the same run
 
+    @property
+    def answers(self) -> int:
+        """How many it has."""
+        return sum(map(len, self.asked.values()))
+
 
 def judge_task(task: JudgeTask) -> dict[str, list[Judgement]]:
     """The verdicts on a task's answers by arm, in a process of its own."""
+    tell(f"{task.conversation_id} {', '.join(task.asked)}"[:80])
     with open_models(task.parameters, task.conversation_id, task.processes, task.run_id) as roster:
         return _judgements(task.asked, task.parameters, roster)
 

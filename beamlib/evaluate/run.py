@@ -120,7 +120,7 @@ def plan_run(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     sources = find_conversations(Path(parameters.data), [parameters.size])
     wanted = parameters.conversations or len(sources)
     title = f"{parameters.size}: reading conversations"
-    bar = tqdm(sources, total=min(wanted, len(sources)), desc=title, disable=quiet, leave=False, delay=2)
+    bar = tqdm(sources, total=min(wanted, len(sources)), desc=title, disable=quiet or None, leave=False, delay=2)
     left_out: dict[str, str] = {}
     reading = readable(bar, parameters.treatment, skip_broken=parameters.skip_broken, left_out=left_out)
     loaded = {one.conversation.id: one for one in islice(reading, wanted)}
@@ -184,15 +184,16 @@ def _worked(
     processes = min(parameters.workers, max(map(len, rounds)))
     if not processes:
         return
+    total = sum(part.answers for one_round in rounds for part in one_round)
     with (
         process_pool(processes) as pool,
-        tqdm(total=sum(map(len, rounds)), desc=f"{parameters.size}: {title}", unit="part", disable=quiet) as bar,
+        tqdm(total=total, desc=f"{parameters.size}: {title}", unit=" answers", disable=quiet or None) as bar,
     ):
         for one_round in rounds:
             futures = {pool.submit(work, replace(part, processes=processes)): part for part in one_round}
-            for future in as_they_end(futures, bar, calls_folder(parameters) if parameters.models else None):
+            for future in as_they_end(futures, pool, bar, calls_folder(parameters) if parameters.models else None):
                 yield futures[future], future.result()
-                bar.update()
+                bar.update(futures[future].answers)
 
 
 def _answer_tasks(plan: MissingWork) -> list[AnswerTask]:

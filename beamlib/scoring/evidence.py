@@ -96,9 +96,9 @@ class _RecallTask:
 
 def _run(tasks: Sequence[_RecallTask], workers: int, label: str, quiet: bool) -> list[list[_Finding]]:
     if min(workers, len(tasks)) < 2:
-        return [_findings(task) for task in tqdm(tasks, desc=label, unit="conv", disable=quiet)]
+        return [_findings(task) for task in tqdm(tasks, desc=label, unit="conv", disable=quiet or None)]
     with process_pool(min(workers, len(tasks))) as pool:
-        return list(tqdm(pool.map(_findings, tasks), total=len(tasks), desc=label, unit="conv", disable=quiet))
+        return list(tqdm(pool.map(_findings, tasks), total=len(tasks), desc=label, unit="conv", disable=quiet or None))
 
 
 def _findings(task: _RecallTask) -> list[_Finding]:

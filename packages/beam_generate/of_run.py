@@ -177,7 +177,7 @@ def generate_all(
         spec.story()  # a mistake in the last one should show before the first one's folder is made
     folders = [spec.begin(out) for spec in specs]
     writing = replace(writing, processes=workers)
-    with process_pool(workers) as pool, tqdm(desc="plans, questions", unit="turn", leave=False) as bar:
+    with process_pool(workers) as pool, tqdm(desc="plans, questions", unit="turn", leave=False, disable=None) as bar:
         begun = _all(pool, _begin_one, [(one, at, writing) for one, at in zip(specs, folders, strict=True)], together)
         stories = [read_story(folder) for folder in folders]
         plans = [(at, index) for at, story in zip(folders, stories, strict=True) for index in range(story.plans)]

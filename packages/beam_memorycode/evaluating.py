@@ -139,7 +139,7 @@ def estimate_all(
     expected = stored_means(known)
     tally = CallTally()
     apart = [(one, [setup for setup in asked if setup not in SHARED]) for one, asked in plan.wanted]
-    for dialogue, asked in tqdm(apart, desc=f"{PART}: counting calls", disable=quiet, leave=False, delay=2):
+    for dialogue, asked in tqdm(apart, desc=f"{PART}: counting calls", disable=quiet or None, leave=False, delay=2):
         with rehearsed_roster(known, dialogue.name, expected, suite=PART) as (roster, one):
             run_dialogue(dialogue, [setup for setup in asked if setup != "own"], known, roster)
             if "own" in asked:

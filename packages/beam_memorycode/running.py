@@ -179,7 +179,7 @@ def work_through(
     processes = min(parameters.workers, len(parts))
     tasks = [_DialogueTask(part, parameters, processes, THIS_RUN, command, shared) for part, shared in parts]
     calls = make_folder(calls_folder(parameters, PART)) if parameters.models else None
-    with tqdm(total=len(apart) + len(common), desc=PART, unit="dialogue", disable=quiet) as bar:
+    with tqdm(total=len(apart) + len(common), desc=PART, unit="dialogue", disable=quiet or None) as bar:
         # A process of its own lets calls in flight arrive when a run is ended; without calls it only costs its start.
         calling = parameters.models and parameters.calls != "replay" and parameters.confirm_cost
         if processes <= 1 and not calling:
@@ -189,7 +189,7 @@ def work_through(
             return
         with process_pool(processes) as pool:
             futures = {pool.submit(_work, task): task for task in tasks}
-            for future in as_they_end(futures, bar, calls):
+            for future in as_they_end(futures, pool, bar, calls):
                 yield future.result()
                 bar.update(len(futures[future].wanted))
 
