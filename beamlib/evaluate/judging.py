@@ -37,7 +37,7 @@ class JudgeTask:
 
 def judge_task(task: JudgeTask) -> dict[str, list[Judgement]]:
     """The verdicts on a task's answers by arm, in a process of its own."""
-    tell(f"{task.conversation_id} {', '.join(task.asked)}"[:80])
+    tell(task.conversation_id)
     with open_models(task.parameters, task.conversation_id, task.processes, task.run_id) as roster:
         return _judgements(task.asked, task.parameters, roster)
 
