@@ -1,9 +1,10 @@
 """What several parts do with text: count its tokens, by a counter that has a name, cut it into sentences, and write
-down a command for the shell."""
+down a command for the shell, money and counts."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import shlex
@@ -162,3 +163,21 @@ def shell_command(
         plain = isinstance(value, str) and _PLAIN.fullmatch(value) and parse_yaml(value, Path("--set")) == value
         words += ["--set", f"{name}={value if plain else to_json(value)}"]
     return shlex.join([*words, *end])
+
+
+def money(dollars: float | None) -> str:
+    """US dollars with at least two decimals and three significant digits; whole dollars from a hundred on."""
+    if dollars is None:
+        return "–"
+    if dollars == 0:
+        return "$0.00"
+    if dollars >= 100:
+        return f"${dollars:,.0f}"
+    if dollars < 0.0001:
+        return "under $0.0001"
+    return f"${dollars:.{max(2, 2 - math.floor(math.log10(dollars)))}f}"
+
+
+def count(number: int, noun: str) -> str:
+    """A number and its noun."""
+    return f"{number:,} {noun if number == 1 else noun + 's'}"

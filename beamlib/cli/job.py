@@ -15,7 +15,7 @@ from beamlib.data.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import ensure_keys, models_file, run_path
-from beamlib.evaluate.costs import Estimate, count
+from beamlib.evaluate.costs import Estimate
 from beamlib.evaluate.estimate import estimate
 from beamlib.evaluate.own import check_own_memory
 from beamlib.files import temporary_folder, write_json
@@ -25,6 +25,7 @@ from beamlib.llm.prompts import check_overrides
 from beamlib.params import GENERATED, RunParameters, load_parameters, preset_values
 from beamlib.places import PARAMS, ROOT, RUNS
 from beamlib.retrieval import Encoders
+from beamlib.text import count
 
 _OPTIONS = {
     "size": "--sizes", "data": "--data", "run": "--name", "conversations": "--conversations", "protocol": "--protocol",

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from beamlib.beside import Priced
 from beamlib.errors import UserError
-from beamlib.evaluate.costs import count, money
+from beamlib.text import count, money
 
 console = Console(highlight=False, markup=False, emoji=False)  # names in brackets are no colours
 

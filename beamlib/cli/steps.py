@@ -21,7 +21,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import endpoints, resolved, run_path, run_subdir
-from beamlib.evaluate.costs import Estimate, count, realised
+from beamlib.evaluate.costs import Estimate, realised
 from beamlib.evaluate.estimate import save
 from beamlib.evaluate.publish import keep_settings
 from beamlib.evaluate.run import evaluate, left_out
@@ -37,6 +37,7 @@ from beamlib.report.page import Section, summary_rows, write_page
 from beamlib.report.paper import paper_figures
 from beamlib.report.text import print_rows
 from beamlib.report.workspace import PUBLISHED
+from beamlib.text import count
 
 CHECK = "check"
 

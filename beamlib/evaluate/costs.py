@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from io import StringIO
 from pathlib import Path
@@ -18,6 +17,7 @@ from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.stored_model import CallStore, Totals
 from beamlib.llm.tokens import ENDPOINT_COUNTER
 from beamlib.params import RunParameters
+from beamlib.text import count, money
 
 MILLION = 1_000_000
 
@@ -187,29 +187,11 @@ def pending_line(found: Estimate) -> str:
     )
 
 
-def money(dollars: float | None) -> str:
-    """US dollars with at least two decimals and three significant digits; whole dollars from a hundred on."""
-    if dollars is None:
-        return "–"
-    if dollars == 0:
-        return "$0.00"
-    if dollars >= 100:
-        return f"${dollars:,.0f}"
-    if dollars < 0.0001:
-        return "under $0.0001"
-    return f"${dollars:.{max(2, 2 - math.floor(math.log10(dollars)))}f}"
-
-
 def compact(number: float) -> str:
     """A number of tokens, short: 1,234, 56K, 3.2M."""
     if number >= 999_500:
         return f"{number / 1_000_000:,.1f}M"
     return f"{number / 1_000:.0f}K" if number >= 10_000 else f"{number:,.0f}"
-
-
-def count(number: int, noun: str) -> str:
-    """A number and its noun."""
-    return f"{number:,} {noun if number == 1 else noun + 's'}"
 
 
 def place(row: Row) -> tuple[int, str, str, str]:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from beamlib.evaluate.costs import STAGES, Estimate, RealisedRow, Row, count, money, pending_line, realised, since
+from beamlib.evaluate.costs import STAGES, Estimate, RealisedRow, Row, pending_line, realised, since
 from beamlib.evaluate.estimate import estimate_path, saved
 from beamlib.files import write_json
 from beamlib.params import RunParameters
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
+from beamlib.text import count, money
 
 MEASURES = {
     "calls": "calls",

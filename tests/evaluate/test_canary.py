@@ -178,7 +178,7 @@ def held() -> tuple[int, int]:
 
 
 def test_a_process_that_answers_holds_no_gold(poisoned: Loaded, repo_root: Path) -> None:
-    parameters = load_parameters(repo_root / "params/100k.yaml")
+    parameters = resolved(load_parameters(repo_root / "params/100k.yaml"))
     arms = (Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2))
     with process_pool(1) as pool:
         made = pool.submit(answer_task, AnswerTask(poisoned.conversation, poisoned.probes, arms, parameters)).result()

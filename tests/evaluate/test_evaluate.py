@@ -160,11 +160,12 @@ def test_a_failed_call_is_unscored_with_its_reason(parameters: RunParameters) ->
     from beamlib.data.loading import load
     from beamlib.data.sources import find_conversations
     from beamlib.evaluate.answering import answer_arms
+    from beamlib.evaluate.calling import resolved
     from beamlib.llm.roles import ModelRoles
 
     loaded = load(find_conversations(Path(parameters.data))[0])
     arms = [Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2)]
-    found = answer_arms(arms, loaded.conversation, loaded.probes, parameters, ModelRoles.of(Broken()), {})
+    found = answer_arms(arms, loaded.conversation, loaded.probes, resolved(parameters), ModelRoles.of(Broken()), {})
     assert len(found) == 2
     for answers in found.values():
         assert len(answers) == 20

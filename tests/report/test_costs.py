@@ -19,7 +19,6 @@ from beamlib.evaluate.costs import (
     RealisedRow,
     RoleFacts,
     compact,
-    money,
     pending_line,
     realised,
     since,
@@ -28,6 +27,7 @@ from beamlib.evaluate.estimate import estimate_path, save
 from beamlib.llm.stored_model import CallStore, StoredCall
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.cost_table import cost_table, read_costs, save_costs
+from beamlib.text import money
 
 READER = {"stage": "answering", "role": "reader", "step": "answer", "model": "big"}
 JUDGE = {"stage": "judging", "role": "judge", "step": "judge_nugget", "model": "small"}
