@@ -15,7 +15,7 @@ from beamlib.data.model import Size
 from beamlib.errors import UserError
 from beamlib.params import RunParameters
 
-PACKAGES = ("claims", "generate", "memorycode", "offline", "tuned")
+PACKAGES = ("claims", "costs", "generate", "memorycode", "offline", "own", "publish", "tuned")
 
 
 def beside(name: str, module: str = "") -> Any:

@@ -19,7 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--vllm", action="store_true", help="also run the tests against a real vLLM server")
 
 
-pytest_plugins = ["commands", "fixtures_release"]
+pytest_plugins = ["commands", "fixtures_release", "fixtures_workers"]
 
 ROOT = Path(__file__).resolve().parents[1]
 

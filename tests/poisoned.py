@@ -13,11 +13,11 @@ from IPython.display import Markdown
 from pydantic import BaseModel
 
 from beam_claims.engine import ClaimResult, markdown
+from beam_costs.cost_table import cost_table
+from beam_costs.costs import Estimate, RealisedRow
 from beamlib.evaluate.arm_folder import Manifest
-from beamlib.evaluate.costs import Estimate, RealisedRow
 from beamlib.evaluate.records import Answer
 from beamlib.params import RunParameters
-from beamlib.report.cost_table import cost_table
 from beamlib.report.footer import footer
 from beamlib.report.long_frame import published_long
 from beamlib.report.table import Table

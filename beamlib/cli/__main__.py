@@ -7,7 +7,6 @@ from importlib.util import find_spec
 import typer
 
 from beamlib.beside import PACKAGES, beside
-from beamlib.cli.calls import calls_app
 from beamlib.cli.data import data_app
 from beamlib.cli.ending import conclude
 from beamlib.cli.look import look_app
@@ -16,7 +15,6 @@ from beamlib.cli.run import run_app
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 app.registered_commands += [*look_app.registered_commands, *run_app.registered_commands]
 app.add_typer(data_app, name="data")
-app.add_typer(calls_app, name="calls")
 for _name in PACKAGES:
     if find_spec(f"beam_{_name}") and find_spec(f"beam_{_name}.cli"):
         beside(_name, "cli").add_to(app, data_app)

@@ -7,24 +7,9 @@ from typing import Annotated
 
 import typer
 
-from beamlib.cli.arguments import Json, listed
-from beamlib.files import to_json
+from beamlib.cli.arguments import listed
 
 data_app = typer.Typer(no_args_is_help=True, help="Look at BEAM conversations, or fetch them.")
-
-
-@data_app.command("check")
-def data_check(folder: Path, as_json: Json = False) -> None:
-    """Count what is in FOLDER, tell changed files from released ones, and list every anomaly.
-
-    Exit code 2 when a conversation cannot be read; a changed file that can be is an anomaly.
-    """
-    from beamlib.data.check import check_folder
-
-    report = check_folder(folder)
-    print(to_json(report.model_dump(mode="json"), indent=2) if as_json else report.render())
-    if report.errors:
-        raise SystemExit(2)
 
 
 @data_app.command("download")

@@ -14,11 +14,8 @@ from beamlib.data.model import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of, experiments
-from beamlib.evaluate.calling import ensure_keys, models_file, run_path
-from beamlib.evaluate.costs import Estimate
-from beamlib.evaluate.estimate import estimate
-from beamlib.evaluate.own import check_own_memory
-from beamlib.files import temporary_folder, write_json
+from beamlib.evaluate.calling import ensure_keys, models_file
+from beamlib.files import temporary_folder
 from beamlib.llm.endpoints import MODELS
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import check_overrides
@@ -33,9 +30,6 @@ _OPTIONS = {
     "confirm_cost": "--yes", "prompts": "--prompts", "memorycode": "--memorycode", "preset": "--preset",
 }  # fmt: skip
 """Parameters that options of their own set: `--set` would be overruled by these without a word."""
-
-AGREED = "estimate.agreed.json"
-"""The estimate of a tier that has a yes and has not been begun on."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +109,8 @@ def plan(job: Job, place: Path) -> RunPlan:
     data = _data(job, wanted)
     found = _found(data, wanted) if data else dict.fromkeys(wanted or SIZES, job.conversations or 1)
     runs = [one for size in found for one in _parameters(job, size, data or job.folder / GENERATED, places)]
-    if places["own_memory"]:
-        check_own_memory(places["own_memory"], runs[0].memory_timeout)  # a mistake in it shows before anything runs
+    if places["own_memory"]:  # a mistake in it shows before anything runs
+        beside("own", "own_memory").check_own_memory(places["own_memory"], runs[0].memory_timeout)
     if data is None:  # others may lie there from an earlier run with more of them
         runs = [one.model_copy(update={"conversations": found[one.size]}) for one in runs]
     suite: Suite = memorycode.of_run(
@@ -221,21 +215,21 @@ def confirm(planned: RunPlan, place: Path) -> bool:
 
     confirmed = agreed(shown, ready, first.confirm_cost)
     for parameters, found in rehearsed:
-        write_json(run_path(parameters, AGREED), found.model_dump(mode="json"))
+        beside("costs", "cost_table").keep_agreed(found, parameters)
     return confirmed
 
 
-def _rehearsed(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Estimate]]:
+def _rehearsed(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Priced]]:
     """What each tier and backbone would call."""
     data: Path | str = planned.runs[0].data
     missing: Mapping[Size, int] = {}
     if planned.generation:
         missing, data = planned.generation.stood_in(place)
-    found: list[tuple[RunParameters, Estimate]] = []
+    found: list[tuple[RunParameters, Priced]] = []
     counted: set[Size] = set()
     for parameters in planned.runs:
         here = parameters.model_copy(update={"data": str(data)})
-        one = estimate(here, arms_of(here, experiments(here)))
+        one = beside("costs", "estimate").estimate(here, arms_of(here, experiments(here)))
         # What the memory reads does not depend on the backbone and is called once, unless each is to renew it.
         if parameters.size in counted and parameters.calls != "refresh":
             one = one.without_memory()
@@ -263,8 +257,8 @@ def estimate_lines(
     preset: str = "",
     *,
     count_at_endpoint: bool = False,
-) -> Estimate:
-    """What a run by `params` would call, for `beamlib estimate`; see `beamlib.evaluate.estimate.estimate`."""
+) -> Any:
+    """What a run by `params` would call, for `beamlib estimate`; see `beam_costs.estimate.estimate`."""
     check_run_name(name)
     for option, parameter in (("--name", "run"), ("--preset", "preset")):
         if parameter in settings:
@@ -281,4 +275,5 @@ def estimate_lines(
         found = load_parameters(params, **{**settings, **changes})
         if not found.data:
             raise UserError(f"{params}: it names no data; give a folder of conversations with --data.")
-        return estimate(found, arms_of(found, experiments(found)), count_at_endpoint=count_at_endpoint)
+        arms = arms_of(found, experiments(found))
+        return beside("costs", "estimate").estimate(found, arms, count_at_endpoint=count_at_endpoint)

@@ -13,25 +13,23 @@ from pathlib import Path
 from rich.text import Text
 from tqdm import tqdm
 
+from beamlib.beside import beside
 from beamlib.cli.arguments import check_run_name
-from beamlib.cli.job import AGREED, Job, RunPlan, confirm, label, plan
+from beamlib.cli.job import Job, RunPlan, confirm, label, plan
 from beamlib.cli.spending import console
 from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import arms_of, experiments
-from beamlib.evaluate.calling import endpoints, resolved, run_path, run_subdir
-from beamlib.evaluate.costs import Estimate, realised
-from beamlib.evaluate.estimate import save
-from beamlib.evaluate.publish import keep_settings
+from beamlib.evaluate.calling import endpoints, resolved, run_subdir
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate, left_out
-from beamlib.files import read_json, temporary_folder
+from beamlib.files import temporary_folder
 from beamlib.llm.endpoints import keys_kept_out, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import PARAMS, ROOT, RUNS, from_root
 from beamlib.report.assembly import ALL, assemble_job
-from beamlib.report.cost_table import read_costs, save_costs
 from beamlib.report.notebooks import EVALUATION, GENERATION, PAPER, SUITES, execute_all, preflight
 from beamlib.report.page import Section, summary_rows, write_page
 from beamlib.report.paper import paper_figures
@@ -116,27 +114,17 @@ def conversations(job: Job, planned: RunPlan) -> None:
 
 def evaluation(job: Job, planned: RunPlan) -> None:
     """All memories of each tier answer and are judged; then the other benchmark's models are asked."""
+    costs = beside("costs", "cost_table")
     for parameters in planned.runs:
         console.print(f"\n{label(parameters)}", style="bold")
         started = time.monotonic()
-        _begin_on_estimate(parameters)
+        costs.begin_on_estimate(parameters)
         evaluate(parameters, arms_of(parameters, experiments(parameters)))
         keep_settings(resolved(parameters))
-        costs = save_costs(parameters) if parameters.models else None
-        if costs is not None:
-            print(read_costs(read_json(costs)).to_text())
+        if parameters.models and (spent := costs.spent(parameters)):
+            print(spent)
         console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
     planned.suite.ask()
-
-
-def _begin_on_estimate(parameters: RunParameters) -> None:
-    """Keep the estimate that has a yes, with what the stores hold already: the backbone before may have called."""
-    path = run_path(parameters, AGREED)
-    if path.exists():
-        found = Estimate.model_validate(read_json(path))
-        before = () if parameters.calls == "refresh" else tuple(realised(parameters))
-        save(found.model_copy(update={"before": before}), parameters)
-        path.unlink()
 
 
 Work = tuple[str, RunParameters, Path]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from beamlib.beside import beside
 from beamlib.data.model import Conversation, Pair, Probe
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, open_models
 from beamlib.evaluate.ingest_cache import read_light
-from beamlib.evaluate.own import OwnMemory
 from beamlib.evaluate.records import Answer
 from beamlib.llm.model import Completion, Model, ModelError, Prompt, gather_all, run
 from beamlib.llm.roles import ModelRoles
@@ -117,8 +117,8 @@ def ingested(
         tell(f"{conversation.id} {arm.name}")
         conversation = replace(conversation, removed=dict(conversation.removed))
         if arm.memory == "own":
-            window = parameters.full_context_window
-            with OwnMemory(arm.target or "", parameters.memory_timeout, window, parameters.counter) as own:
+            seconds, window = parameters.memory_timeout, parameters.full_context_window
+            with beside("own", "own_memory").OwnMemory(arm.target or "", seconds, window, parameters.counter) as own:
                 yield arm, _read(own, conversation)
             continue
         if arm.memory != "light":

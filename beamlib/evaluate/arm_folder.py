@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from beamlib.beside import beside
 from beamlib.data.model import SIZES, Size
 from beamlib.data.sources import NUMBER
 from beamlib.errors import UserError
@@ -16,7 +17,6 @@ from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import ResolvedParameters, identities, resolved, run_path
 from beamlib.evaluate.configuration import Configuration, configuration, stated
 from beamlib.evaluate.conversation_record import ConversationRecord, data_revision
-from beamlib.evaluate.own import own_memory_hash
 from beamlib.evaluate.records import Answer
 from beamlib.evaluate.run_store import (
     ANSWER_CODE,
@@ -196,13 +196,14 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
 def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
     """What an answer depends on, besides its conversation and question."""
     models = identities(parameters, arm.memory)
+    own_hash = beside("own", "own_memory").own_memory_hash
     values = {
         "arm": arm.model_dump(),
         "parameters": {**settings_of(parameters, _ANSWER_PARAMETERS), "released": sorted(parameters.flags)},
         "models": {role: models[role] for role in ("reader", "memory", "compressor")},
         "prompts": prompt_hashes(parameters, _ANSWER_PROMPTS),
         "code": code_hash(ANSWER_CODE),
-        "own": [own_memory_hash(arm.target), parameters.memory_timeout] if arm.target else None,
+        "own": [own_hash(arm.target), parameters.memory_timeout] if arm.target else None,
     }
     return sha256(to_json(values))
 

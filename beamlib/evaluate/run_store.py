@@ -34,7 +34,9 @@ ANSWER_CODE = (
     *MODEL_CODE,
     "beamlib.retrieval",
     "beamlib.retrieval.embedded",
-    *(f"beamlib.evaluate.{name}" for name in ("answering", "own", "own_process", "ingest_cache")),
+    *(f"beamlib.evaluate.{name}" for name in ("answering", "ingest_cache")),
+    "beam_own.own_memory",
+    "beam_own.own_process",
     "beamlib.text",
 )
 

@@ -18,7 +18,6 @@ from markupsafe import Markup
 
 from beamlib.beside import beside
 from beamlib.files import read_json, read_text, write_json, write_text
-from beamlib.report.cost_table import read_costs
 from beamlib.report.tables import NOTHING, with_interval
 
 _TAGS = frozenset(["br", "caption", "figcaption", "figure", "strong", "table", "tbody", "td", "th", "thead", "tr"])
@@ -74,7 +73,7 @@ def _section(folder: Path, section: Section) -> dict[str, Any]:
         "title": section.title,
         "note": section.note,
         "configuration": section.configuration,
-        "costs": Markup(read_costs(read_json(costs)).to_html()) if costs.exists() else "",
+        "costs": Markup(beside("costs", "cost_table").read_costs(read_json(costs)).to_html()) if costs.exists() else "",
         "notebooks": [(_link(folder, page), page.stem) for page in section.notebooks],
         "tables": [_table(folder, path) for path in sorted((folder / "tables" / part).glob("*.html"), key=_number)],
         "figures": [_figure(folder, path) for path in sorted((folder / "figures" / part).glob("*.json"), key=_number)],

@@ -25,9 +25,8 @@ from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import Arm, arms_of
 from beamlib.evaluate.calling import open_models, resolved, run_subdir
 from beamlib.evaluate.configuration import stated, writing_configuration
-from beamlib.evaluate.estimate import estimate
 from beamlib.evaluate.ingest_cache import read_light
-from beamlib.evaluate.publish import PARAMETERS
+from beamlib.evaluate.kept_settings import PARAMETERS
 from beamlib.evaluate.run import left_out
 from beamlib.evaluate.run_store import commit
 from beamlib.files import read_json, sha256_of_file, write_json
@@ -147,7 +146,8 @@ class Workspace:
         if not self.parameters.models:
             print(f"reader, memory and judge: {OFFLINE_NAME}; nothing is called and nothing is paid")
             return
-        print(estimate(self.parameters, arms_of(self.parameters, experiments_shown), quiet=True).render())
+        arms = arms_of(self.parameters, experiments_shown)
+        print(beside("costs", "estimate").estimate(self.parameters, arms, quiet=True).render())
         self.say_unconfirmed()
 
     def say_unconfirmed(self) -> None:

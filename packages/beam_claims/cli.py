@@ -44,8 +44,22 @@ def claims(as_json: Json = False) -> None:
     print(to_json([result.model_dump(mode="json") for result in results], indent=2) if as_json else render(results))
 
 
+def data_check(folder: Path, as_json: Json = False) -> None:
+    """Count what is in FOLDER, tell changed files from released ones, and list every anomaly.
+
+    Exit code 2 when a conversation cannot be read; a changed file that can be is an anomaly.
+    """
+    from beam_claims.data_check import check_folder
+
+    report = check_folder(folder)
+    print(to_json(report.model_dump(mode="json"), indent=2) if as_json else report.render())
+    if report.errors:
+        raise SystemExit(2)
+
+
 def add_to(app: typer.Typer, data: typer.Typer) -> None:
     """Add the commands to `beamlib` and `beamlib data`."""
     app.command("claims")(claims)
+    data.command("check")(data_check)
     data.command("audit")(data_audit)
     data.command("errata")(data_errata)

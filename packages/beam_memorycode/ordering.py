@@ -15,10 +15,10 @@ from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.evaluating import Ran, chosen, estimate_all, run_all
 from beam_memorycode.setups import SETUPS, Setup, parse_setups
+from beam_own.own_memory import check_own_memory
 from beamlib.cli.spending import agreed
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ensure_keys, resolved
-from beamlib.evaluate.own import check_own_memory
 from beamlib.files import read_text, write_text
 from beamlib.llm.endpoints import MODELS, keys_kept_out
 from beamlib.llm.model import OFFLINE_NAME

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from beam_costs.costs import Estimate
 from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.notebook_runs import ask_shown, estimate_shown
 from beam_memorycode.running import PART
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import resolved
-from beamlib.evaluate.costs import Estimate
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import ROOT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from beamlib.data.check import CheckReport, check_folder
+from beam_claims.data_check import CheckReport, check_folder
 from fixtures_release import WORLDS, chat_of, write_value
 
 

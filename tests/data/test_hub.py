@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from beam_claims.data_check import check_folder
 from beam_claims.defects import audit_folder
 from beamlib.data import Treatment, find_conversations
 from beamlib.data import hub as hub_module
-from beamlib.data.check import check_folder
 from beamlib.data.checked_json import Log
 from beamlib.data.hub import PINNED, HubFile, download, parse_literal, read_row
 from beamlib.data.loading import load

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beamlib.data.check import check_folder
+from beam_claims.data_check import check_folder
 from beamlib.data.checked_json import Log, parse_json, show
 from beamlib.data.hub import conversation_numbers, parse_literal
 from beamlib.data.loading import load

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_claims.data_check import check_folder
 from beamlib.data import Treatment, find_conversations, hub
-from beamlib.data.check import check_folder
 from beamlib.data.checked_json import Unreadable
 from beamlib.data.checksums import DataFile, released_hashes
 from beamlib.data.gold import ABILITIES

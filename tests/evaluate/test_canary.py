@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from beam_offline import OfflineModel
+from beam_own.own_memory import OwnMemory
 from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded, load
 from beamlib.data.model import Conversation
@@ -19,7 +20,6 @@ from beamlib.evaluate.answering import AnswerTask, answer_arms, answer_task, ans
 from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.judging import evidence_of
-from beamlib.evaluate.own import OwnMemory
 from beamlib.llm.model import Completion, Prompt, run
 from beamlib.llm.roles import ModelRoles
 from beamlib.memory import Memory, RetrievedContext

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import beamlib
+from beam_costs.estimate import estimate
 from beam_generate.of_run import config_of
 from beamlib.cli.arguments import Endpoints
 from beamlib.cli.job import Job, estimate_lines
@@ -21,7 +22,6 @@ from beamlib.evaluate.arm_folder import configuration_of, configuration_of_run, 
 from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import endpoints, recording_command, resolved
 from beamlib.evaluate.configuration import stated, writing_configuration
-from beamlib.evaluate.estimate import estimate
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters

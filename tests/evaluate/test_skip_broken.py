@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from test_publish import models_file
 
+from beam_publish.publish import keep_settings, publish, verify
 from beamlib.cli.__main__ import main
 from beamlib.data.checked_json import Unreadable, left_out_line
 from beamlib.evaluate.arm_folder import read_manifest
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
-from beamlib.evaluate.publish import keep_settings, publish, verify
 from beamlib.evaluate.run import evaluate, left_out
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.figures import averages, budget_figure

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from beam_claims.data_check import CheckFinding, CheckReport, check_folder
 from beam_generate.dialogue import generate_dialogue
 from beam_generate.folder import (
     combine_chats,
@@ -27,7 +28,6 @@ from beam_generate.folder import (
 from beam_generate.questions import make_questions
 from beam_generate.shapes import DialogueTurn, MainQuestion, Plan, Repairs, Story
 from beam_generate.stages import begin, making, stage_state
-from beamlib.data.check import CheckFinding, CheckReport, check_folder
 from beamlib.data.gold import ABILITIES
 from beamlib.data.loading import load
 from beamlib.data.model import Treatment

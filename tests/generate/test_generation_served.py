@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from beam_claims.data_check import check_folder
 from beam_generate.casting import GenerationConfig, prompts_of_generation
 from beam_generate.options import GenerationOptions, run
 from beam_generate.pipeline import (
@@ -33,7 +34,6 @@ from beam_generate.pipeline import (
 from beam_generate.seeds import titles
 from beam_generate.stages import stage_state
 from beam_generate.titles import ask_titles, read_titles
-from beamlib.data.check import check_folder
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.conversation_record import origin

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 from pydantic import ValidationError
 
+from beam_costs.endpoint_counter import EndpointCounter
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.faults import bounded
 from beamlib.llm.model import MOST_REPLY_BYTES, Completion, ModelError, Outcome, Prompt, attempt_all
-from beamlib.llm.tokens import EndpointCounter
 from scripted_server import Answer, ScriptedServer, completion
 
 MIB = 1 << 20

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from beam_costs.endpoint_counter import EndpointCounter
 from beamlib.llm.endpoints import Endpoint
-from beamlib.llm.tokens import EndpointCounter
 from scripted_server import ScriptedServer
 
 MESSAGES = [{"role": "user", "content": "one two three"}]

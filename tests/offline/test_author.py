@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from beam_claims.data_check import check_folder
 from beam_generate.casting import GenerationConfig
 from beam_generate.layouts import layouts_of, targets
 from beam_generate.pipeline import (
@@ -36,7 +37,6 @@ from beam_offline.author.author import OfflineAuthor, share_of
 from beam_offline.author.examiner import QuestionWriter
 from beam_offline.author.grammar import to_you
 from beam_offline.author.world import World
-from beamlib.data.check import check_folder
 from beamlib.data.loading import Loaded, load
 from beamlib.data.model import Size
 from beamlib.data.sources import find_conversations

@@ -20,9 +20,9 @@ from nbconvert.filters import markdown2html
 from rich.console import Console
 
 from beam_claims.engine import ClaimResult
+from beam_costs.costs import Estimate, RealisedRow
 from beam_generate.probes.drafts import Draft, Spoken, View
 from beam_generate.review_page import review_widget
-from beamlib.evaluate.costs import Estimate, RealisedRow
 from beamlib.files import write_json, write_text
 from beamlib.params import usual_parameters
 from beamlib.report.notebooks import EVALUATION, NOTEBOOKS, execute
@@ -217,7 +217,7 @@ def cost_text(name: str) -> str:
     row = poisoned(RealisedRow).model_copy(update={"model": name, "role": "r", "step": "s"})
     estimate = poisoned(Estimate)
     row_ahead = estimate.rows[0].model_copy(update={"model": name, "role": "r", "step": "s"})
-    from beamlib.report.cost_table import cost_table
+    from beam_costs.cost_table import cost_table
 
     text = estimate.model_copy(update={"rows": (row_ahead,), "backbone": name}).render()
     assert name in text

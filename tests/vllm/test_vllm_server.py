@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from beam_costs.endpoint_counter import EndpointCounter
 from beamlib.errors import UserError
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, attempt_all, complete_all, gather_all, run
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore, StoredModel
-from beamlib.llm.tokens import EndpointCounter
 
 if TYPE_CHECKING:
     from conftest import VllmServer

@@ -16,8 +16,8 @@ def calls_export(
     archive: Annotated[Path, typer.Argument(help="The file to write, for example nano.tar.zst.")],
 ) -> None:
     """Write the stored calls of RUN, with its answers and judgements, into ARCHIVE (.tar.zst) with a list of hashes."""
+    from beam_publish.publish import publish
     from beamlib.data.sources import refuse_data
-    from beamlib.evaluate.publish import publish
 
     refuse_data(archive.parent)
     print(publish(run, archive))
@@ -29,9 +29,9 @@ def calls_import(
     run: Annotated[Path, typer.Argument(help="The run folder that its calls go into.")],
 ) -> None:
     """Check ARCHIVE and merge its calls into the run folder RUN, so that it can be replayed."""
+    from beam_publish.archive import import_calls
+    from beam_publish.publish import described
     from beamlib.data.sources import refuse_data
-    from beamlib.evaluate.publish import described
-    from beamlib.llm.archive import import_calls
 
     refuse_data(run)
     print(f"{run}: every hash agrees; {described(import_calls(archive, run))}")
@@ -43,6 +43,11 @@ def calls_verify(
     data: Annotated[Path | None, typer.Option("--data", envvar="BEAM_DATA", help="Replay it on these too.")] = None,
 ) -> None:
     """Check every hash in ARCHIVE; with --data, replay it without any call and compare answers and judgements."""
-    from beamlib.evaluate.publish import verify
+    from beam_publish.publish import verify
 
     print(verify(archive, data))
+
+
+def add_to(app: typer.Typer, data: typer.Typer) -> None:
+    """Add the commands to `beamlib`."""
+    app.add_typer(calls_app, name="calls")

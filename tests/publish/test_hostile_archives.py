@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import beamlib
+from beam_publish.publish import keep_settings, publish, verify
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
-from beamlib.evaluate.publish import keep_settings, publish, verify
 from beamlib.evaluate.run import evaluate
 from beamlib.files import to_json
 from beamlib.params import load_parameters
@@ -234,7 +234,7 @@ def test_mutated_archives_are_verified_or_refused(
         shutil.copytree(run / "100k", target / "100k", dirs_exist_ok=True)
         return evaluate(parameters, arms, quiet=True)
 
-    monkeypatch.setattr("beamlib.evaluate.publish.evaluate", replayed)
+    monkeypatch.setattr("beam_publish.publish.evaluate", replayed)
     rng, refused = random.Random(20), 0
     for trial in range(80):
         files = mutations(whole, rng)
@@ -260,7 +260,7 @@ def test_a_replay_fetches_no_encoder_that_an_archive_names(
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
     monkeypatch.setattr("beamlib.retrieval.transformer._need_library", lambda *_: None)
-    monkeypatch.setattr("beamlib.evaluate.publish._replayed", lambda *_: dense_encoder("somebody/huge-model").name)
+    monkeypatch.setattr("beam_publish.publish._replayed", lambda *_: dense_encoder("somebody/huge-model").name)
     with pytest.raises(UserError, match="nor could it be fetched"):
         verify(remade(whole, place.parent / "crafted.tar.zst"), EXAMPLE)
     assert asked == [True] and "HF_HUB_OFFLINE" not in os.environ

@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 import beamlib
+from beam_publish.archive import export_calls
+from beam_publish.publish import keep_settings, publish, verify
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
-from beamlib.evaluate.publish import keep_settings, publish, verify
 from beamlib.evaluate.run import evaluate
-from beamlib.llm.archive import export_calls
 from beamlib.params import RunParameters, load_parameters
 from remade_archives import contents, remade
 from scripted_server import ScriptedServer

@@ -6,45 +6,21 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+from beam_publish.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import RECORDS, Manifest, ensure_finished, read_manifest, recorded_parameters
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import run_path, run_subdir
+from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS
 from beamlib.evaluate.run import evaluate
-from beamlib.files import make_folder, read_json, sha256_of_file, temporary_folder, to_json, write_json, write_text
-from beamlib.llm.archive import ArchiveSummary, export_calls, import_calls, verify_archive
-from beamlib.llm.endpoints import MODELS, key_variables, load_models
+from beamlib.files import make_folder, read_json, sha256_of_file, temporary_folder, to_json
+from beamlib.llm.endpoints import MODELS, key_variables
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.llm.prompts import prompt_ids
 from beamlib.params import RunParameters, parse_parameters
 from beamlib.retrieval.transformer import HUB_NAME, OFFLINE
-
-PARAMETERS = "parameters.json"
-_ELSEWHERE = {"memorycode": ""}  # of another benchmark: no answer that is published here rests on it
-_NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "authors": "", "confirm_cost": False}
-
-
-def keep_settings(parameters: RunParameters) -> None:
-    """Write what a replay needs beside the arms of a tier: parameters, models file (if any) and overridden prompts.
-
-    Paths become names inside that folder, the data folder is left out: on another machine it lies elsewhere.
-    """
-    folder = run_path(parameters)
-    own = Path(parameters.prompts) if parameters.prompts else None
-    for earlier in sorted((folder / "prompts").glob("*.md")):  # a replay must not take those of an earlier run
-        earlier.unlink()
-    for name in prompt_ids() if own else []:
-        if own and (own / f"{name}.md").exists():
-            write_text(folder / "prompts" / f"{name}.md", (own / f"{name}.md").read_text(encoding="utf-8"))
-    if parameters.models:
-        load_models(Path(parameters.models)).keep(folder)
-    changes = {**_NOBODY_ELSES, "models": MODELS if parameters.models else "", "prompts": "prompts" if own else ""}
-    kept = parameters.model_copy(update=changes).model_dump(mode="json", exclude=set(_ELSEWHERE))
-    write_json(folder / PARAMETERS, kept)
 
 
 def publish(run: Path, archive: Path) -> str:
@@ -171,8 +147,8 @@ def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> Ru
         raise UserError(f"{origin}: a JSON object is expected; export the run again.")
     values = {
         **kept,
-        **_ELSEWHERE,
-        **_NOBODY_ELSES,
+        **ELSEWHERE,
+        **NOBODY_ELSES,
         **recorded_parameters(published),
         "data": str(data),
         "run": str(replay),

@@ -12,7 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.evaluate.costs import (
+from beam_costs.cost_table import cost_table, read_costs, save_costs
+from beam_costs.costs import (
     Estimate,
     OutputRule,
     PendingRow,
@@ -23,10 +24,9 @@ from beamlib.evaluate.costs import (
     realised,
     since,
 )
-from beamlib.evaluate.estimate import estimate_path, save
+from beam_costs.estimate import estimate_path, save
 from beamlib.llm.stored_model import CallStore, StoredCall
 from beamlib.params import RunParameters, load_parameters
-from beamlib.report.cost_table import cost_table, read_costs, save_costs
 from beamlib.text import money
 
 READER = {"stage": "answering", "role": "reader", "step": "answer", "model": "big"}

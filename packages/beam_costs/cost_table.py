@@ -8,9 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from beamlib.evaluate.costs import STAGES, Estimate, RealisedRow, Row, pending_line, realised, since
-from beamlib.evaluate.estimate import estimate_path, saved
-from beamlib.files import write_json
+from beam_costs.costs import STAGES, Estimate, RealisedRow, Row, pending_line, realised, since
+from beam_costs.estimate import estimate_path, save, saved
+from beamlib.evaluate.calling import run_path
+from beamlib.files import read_json, write_json
 from beamlib.params import RunParameters
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
@@ -26,6 +27,8 @@ MEASURES = {
 """Fields of the rows that an estimate and a run have in common, and their names in the table."""
 
 TOTAL = "total"
+AGREED = "estimate.agreed.json"
+"""The estimate of a tier that has a yes and has not been begun on."""
 OFF = 1.2
 """An estimate is called off where it and what was realised differ by more than this factor."""
 
@@ -172,3 +175,24 @@ def read_costs(value: Mapping[str, Any]) -> Table:
     """The table of a `costs.json`."""
     found = value["estimate"] and Estimate.model_validate(value["estimate"])
     return cost_table(found, [RealisedRow.model_validate(row) for row in value["realised"]])
+
+
+def spent(parameters: RunParameters) -> str:
+    """`save_costs`, and its table as text; empty where nothing was called or estimated."""
+    path = save_costs(parameters)
+    return read_costs(read_json(path)).to_text() if path is not None else ""
+
+
+def keep_agreed(found: Estimate, parameters: RunParameters) -> None:
+    """Put an estimate that has a yes beside its tier, until that is begun on."""
+    write_json(run_path(parameters, AGREED), found.model_dump(mode="json"))
+
+
+def begin_on_estimate(parameters: RunParameters) -> None:
+    """Keep the estimate that has a yes, with what the stores hold already: the backbone before may have called."""
+    path = run_path(parameters, AGREED)
+    if path.exists():
+        found = Estimate.model_validate(read_json(path))
+        before = () if parameters.calls == "refresh" else tuple(realised(parameters))
+        save(found.model_copy(update={"before": before}), parameters)
+        path.unlink()

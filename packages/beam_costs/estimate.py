@@ -1,6 +1,6 @@
 """What a run will cost before anything is spent, and what it has cost: calls, tokens and US dollars by stage and role.
 
-The estimate is a rehearsal (`beamlib.evaluate.dry_run`): the very code of the run, with models that call nobody. Calls
+The estimate is a rehearsal (`beam_costs.dry_run`): the very code of the run, with models that call nobody. Calls
 that the stores hold cost nothing and give their replies; pending ones are answered by the offline stand-in, so the size
 of what depends on them is an estimate, and so is the number of noise filter calls, one per chunk of the notes.
 """
@@ -15,12 +15,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from beamlib.data.loading import load
-from beamlib.data.sources import Source
-from beamlib.errors import UserError
-from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints, model_roles, run_path
-from beamlib.evaluate.costs import (
+from beam_costs.costs import (
     Estimate,
     OutputRule,
     PendingRow,
@@ -31,7 +26,13 @@ from beamlib.evaluate.costs import (
     stage_of,
     stored_totals,
 )
-from beamlib.evaluate.dry_run import ELSE_EXPECTED, EXPECTED, CallTally, Counts, DryRun, EstimatingModel, Step
+from beam_costs.dry_run import ELSE_EXPECTED, EXPECTED, CallTally, Counts, DryRun, EstimatingModel, Step
+from beam_costs.endpoint_counter import ENDPOINT_COUNTER, EndpointCounter
+from beamlib.data.loading import load
+from beamlib.data.sources import Source
+from beamlib.errors import UserError
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints, model_roles, run_path
 from beamlib.evaluate.judging import work
 from beamlib.evaluate.records import Answer
 from beamlib.evaluate.run import plan_run
@@ -42,7 +43,6 @@ from beamlib.llm.model import Model, run
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import CallStore
-from beamlib.llm.tokens import ENDPOINT_COUNTER, EndpointCounter
 from beamlib.params import RunParameters
 from beamlib.processes import process_pool
 

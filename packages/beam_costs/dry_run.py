@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from beam_costs.endpoint_counter import EndpointCounter
 from beamlib.beside import beside
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.model import Completion, Model, Prompt
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.llm.stored_model import CallStore, StoredCall, call_key
-from beamlib.llm.tokens import EndpointCounter
 from beamlib.text import WORDS, TokenCounter, split_sentences
 
 SHARED_TOKENS = 1_024

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from beam_own.own_memory import OwnMemory, check_own_memory
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import answers_key
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
-from beamlib.evaluate.own import OwnMemory, check_own_memory
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.model import ModelError
 from beamlib.params import RunParameters, load_parameters
@@ -334,7 +334,7 @@ def test_nothing_that_it_began_goes_on(hostile: str, capfd: pytest.CaptureFixtur
 
 PARENT = """
 import sys
-from beamlib.evaluate.own import OwnMemory
+from beam_own.own_memory import OwnMemory
 with OwnMemory(sys.argv[1], 600, 9) as memory:
     print(memory.recall("Recollection(str(os.getpid()))").context, flush=True)
     memory.recall(sys.argv[2])

@@ -8,45 +8,48 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import pytest
 
-from beamlib.processes import process_pool
+from beamlib.processes import Pool, process_pool
 
 POOL = "beamlib.evaluate.run.process_pool"
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[Callable[[int], AbstractContextManager[ProcessPoolExecutor]]]:
+def workers() -> Iterator[Callable[[int], AbstractContextManager[Pool]]]:
     with ExitStack() as stack:
-        kept: list[ProcessPoolExecutor] = []
+        kept: list[Pool] = []
 
-        def pool(processes: int) -> AbstractContextManager[ProcessPoolExecutor]:
+        def pool(processes: int) -> AbstractContextManager[Pool]:
             if processes > 1:
                 return process_pool(processes)
             try:
                 kept[-1].submit(os.getpid).result()
             except (IndexError, BrokenProcessPool):  # a run that fails in a pool of its own ends all processes
-                kept.append(stack.enter_context(ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))))
+                context = multiprocessing.get_context("spawn")
+                kept.append(stack.enter_context(Pool(1, context)))
+                kept[-1].told = context.SimpleQueue()
             return nullcontext(kept[-1])
 
         yield pool
 
 
 @pytest.fixture
-def one_worker(
-    workers: Callable[[int], AbstractContextManager[ProcessPoolExecutor]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def one_worker(workers: Callable[[int], AbstractContextManager[Pool]], monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluations by one process share a process of the test file; those by several start their own, as ever."""
     monkeypatch.setattr(POOL, workers)
 
 
 class Here(Executor):
     """Does what is submitted at once, so that what a test replaces is replaced where the work is done."""
+
+    def __init__(self) -> None:
+        self.told = multiprocessing.get_context("spawn").SimpleQueue()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()

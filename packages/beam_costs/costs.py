@@ -12,10 +12,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from beam_costs.endpoint_counter import ENDPOINT_COUNTER
 from beamlib.evaluate.calling import READER_OF, calls_folder, models_file
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.stored_model import CallStore, Totals
-from beamlib.llm.tokens import ENDPOINT_COUNTER
 from beamlib.params import RunParameters
 from beamlib.text import count, money
 

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
 
+from beam_own.own_process import CONVERSATION, GRACE
 from beamlib.data.model import Conversation
 from beamlib.errors import UserError
-from beamlib.evaluate.own_process import CONVERSATION, GRACE
 from beamlib.files import sha256_of_file, to_json
 from beamlib.llm.model import ModelError, Outcome, run
 from beamlib.memory import RetrievedContext
@@ -208,7 +208,7 @@ class _Process:
     async def _begin(self, target: tuple[Path, str]) -> Process:
         # A new session: Ctrl-C is not for it, and what it starts can be ended with it. -P: no module of the user's
         # folder stands in for another's; -B: nothing is left beside the user's file.
-        command = [sys.executable, "-P", "-B", "-u", "-m", "beamlib.evaluate.own_process", *map(str, target)]
+        command = [sys.executable, "-P", "-B", "-u", "-m", "beam_own.own_process", *map(str, target)]
         self._process = process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LARGEST_REPLY, start_new_session=True
         )

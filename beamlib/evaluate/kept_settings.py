@@ -1,0 +1,35 @@
+"""What a replay of a run needs beside its records: parameters, models file and overridden prompts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from beamlib.evaluate.calling import run_path
+from beamlib.files import write_json, write_text
+from beamlib.llm.endpoints import MODELS, load_models
+from beamlib.llm.prompts import prompt_ids
+from beamlib.params import RunParameters
+
+PARAMETERS = "parameters.json"
+ELSEWHERE = {"memorycode": ""}  # of another benchmark: no answer that is published here rests on it
+NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "authors": "", "confirm_cost": False}
+
+
+def keep_settings(parameters: RunParameters) -> None:
+    """Write what a replay needs beside the arms of a tier: parameters, models file (if any) and overridden prompts.
+
+    Paths become names inside that folder, the data folder is left out: on another machine it lies elsewhere.
+    """
+    folder = run_path(parameters)
+    own = Path(parameters.prompts) if parameters.prompts else None
+    for earlier in sorted((folder / "prompts").glob("*.md")):  # a replay must not take those of an earlier run
+        earlier.unlink()
+    for name in prompt_ids() if own else []:
+        if own and (own / f"{name}.md").exists():
+            write_text(folder / "prompts" / f"{name}.md", (own / f"{name}.md").read_text(encoding="utf-8"))
+    if parameters.models:
+        load_models(Path(parameters.models)).keep(folder)
+    changes = {**NOBODY_ELSES, "models": MODELS if parameters.models else "", "prompts": "prompts" if own else ""}
+    kept = parameters.model_copy(update=changes).model_dump(mode="json", exclude=set(ELSEWHERE))
+    write_json(folder / PARAMETERS, kept)

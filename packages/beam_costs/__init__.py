@@ -1,0 +1,1 @@
+"""What a run's model calls come to: the estimate before, the costs after."""

@@ -1,0 +1,1 @@
+"""A run's calls and results as one archive that anybody can check."""
