@@ -136,7 +136,7 @@ def _notebooks_of(planned: RunPlan) -> list[Work]:
     folder = planned.folder / "notebooks"
     published = load_parameters(PARAMS / "100k.yaml", run=str(planned.folder), protocol=planned.runs[0].protocol)
     names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
-    work: list[Work] = [(name, published, folder / PUBLISHED) for name in PAPER]
+    work: list[Work] = [(name, _shown(published), folder / PUBLISHED) for name in PAPER]
     work += [(name, _shown(one), folder / run_subdir(one)) for one in planned.runs for name in names]
     return [*work, *((name, _shown(planned.suite.shown), folder / planned.suite.part) for name in SUITES)]
 
@@ -144,9 +144,9 @@ def _notebooks_of(planned: RunPlan) -> list[Work]:
 def _shown(parameters: RunParameters) -> RunParameters:
     """For the notebooks, which show what was computed: they must not call anything of their own. Their paths are as
     they are typed in the repository."""
-    changes = {"calls": "replay", "confirm_cost": False} if parameters.models or parameters.authors else {}
+    changes: dict[str, object] = {"calls": "replay"} if parameters.models or parameters.authors else {}
     places = {name: from_root(found) for name in ("data", "run") if (found := getattr(parameters, name))}
-    return parameters.model_copy(update={**changes, **places})
+    return parameters.model_copy(update={**changes, **places, "confirm_cost": False})
 
 
 def notebooks(job: Job, planned: RunPlan) -> None:
