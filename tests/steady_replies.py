@@ -8,7 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from pathlib import Path
 from typing import Any
+
+import yaml
+
+from scripted_server import ScriptedServer
 
 
 def steady_reply(body: dict[str, Any]) -> str:
@@ -35,3 +40,11 @@ def steady_reply(body: dict[str, Any]) -> str:
 
 def _number(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
+
+
+def one_endpoint(server: ScriptedServer, path: Path) -> Path:
+    """A models file with the server in every role."""
+    endpoint = {"model": "scripted", "base_url": server.base_url, "context_window": 131_072}
+    roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
+    path.write_text(yaml.safe_dump({"readers": {"one": endpoint}, **roles}))
+    return path

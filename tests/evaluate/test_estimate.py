@@ -14,11 +14,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_costs import estimate as module
 from beam_costs.costs import Estimate, pending_line, price, realised, since
 from beam_costs.dry_run import BLOCK, DryRun, EstimatingModel, Prefixes, pad_to_length
 from beam_costs.estimate import estimate, estimate_path, save, saved
 from beamlib.errors import UserError
-from beamlib.evaluate import estimate as module
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import calls_folder
 from beamlib.evaluate.run import evaluate

@@ -7,14 +7,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from test_publish import models_file
 
-from beam_publish.publish import keep_settings, publish, verify
+from beam_publish.publish import publish, verify
 from beamlib.cli.__main__ import main
 from beamlib.data.checked_json import Unreadable, left_out_line
 from beamlib.evaluate.arm_folder import read_manifest
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate, left_out
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.figures import averages, budget_figure
@@ -24,7 +24,7 @@ from beamlib.report.tables import result_table
 from beamlib.scoring.evidence import evidence_table
 from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
 from scripted_server import ScriptedServer
-from steady_replies import steady_reply
+from steady_replies import one_endpoint, steady_reply
 
 ARMS = (Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2))
 LEFT_OUT = "1 conversation left out: 100K-2 (chat.json: line "
@@ -147,7 +147,7 @@ def test_a_published_run_is_replayed_without_what_it_left_out(
     parameters: RunParameters, data: Path, tmp_path: Path
 ) -> None:
     with ScriptedServer(steady_reply) as server:
-        changes = {"models": str(models_file(server, tmp_path / "models.yaml")), "confirm_cost": True}
+        changes = {"models": str(one_endpoint(server, tmp_path / "models.yaml")), "confirm_cost": True}
         parameters = parameters.model_copy(update=changes)
         evaluate(parameters, ARMS[:1], quiet=True)
     keep_settings(resolved(parameters))

@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from beam_memorycode.notebook_runs import announce
 from beam_memorycode.suite import MemoryCode, find_dialogues, of_run
 from beam_memorycode.tally import tally
-from beam_publish.publish import keep_settings
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import answers_key, judgements_key
 from beamlib.evaluate.arms import arms_of
 from beamlib.evaluate.calling import recording_command, resolved, run_subdir
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.workspace import Workspace

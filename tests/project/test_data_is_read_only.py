@@ -13,12 +13,13 @@ import pytest
 import typer
 
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
-from beam_publish.publish import keep_settings, publish
+from beam_publish.publish import publish
 from beamlib.cli.__main__ import app
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.files import sha256_of_file
 from beamlib.params import load_parameters

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 import zstandard
 
+from beam_publish import archive as archive_module
 from beam_publish.archive import export_calls, import_calls, verify_archive
 from beamlib.errors import UserError
 from beamlib.files import sha256
-from beamlib.llm import archive as archive_module
 from beamlib.llm.model import Outcome
 from beamlib.llm.stored_model import CallStore, StoredCall
 from remade_archives import Members, members_of, named, rebuilt, unpacked, unpadded

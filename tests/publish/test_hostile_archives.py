@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 import beamlib
-from beam_publish.publish import keep_settings, publish, verify
+from beam_publish.publish import publish, verify
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.files import to_json
 from beamlib.params import load_parameters

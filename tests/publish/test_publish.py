@@ -11,26 +11,20 @@ import yaml
 
 import beamlib
 from beam_publish.archive import export_calls
-from beam_publish.publish import keep_settings, publish, verify
+from beam_publish.publish import publish, verify
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters, load_parameters
 from remade_archives import contents, remade
 from scripted_server import ScriptedServer
-from steady_replies import steady_reply
+from steady_replies import one_endpoint, steady_reply
 
 KEY = "swordfish-and-chips"
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 ARMS = (Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2))
-
-
-def models_file(server: ScriptedServer, path: Path) -> Path:
-    endpoint = {"model": "scripted", "base_url": server.base_url, "context_window": 131_072}
-    roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
-    path.write_text(yaml.safe_dump({"readers": {"one": endpoint}, **roles}))
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +34,7 @@ def run(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "prompts").mkdir()
     (root / "prompts" / "answer.md").write_text("Of this: {{ context }}\n<question>\n{{ question }}\n</question>\nSay:")
     with ScriptedServer(steady_reply) as server:
-        models_file(server, root / "models.yaml")
+        one_endpoint(server, root / "models.yaml")
         parameters: RunParameters = load_parameters(
             repo_root / "params" / "100k.yaml",
             data=str(EXAMPLE),
@@ -108,7 +102,7 @@ def test_what_an_earlier_run_left_in_the_folder_is_replayed_with_its_own_paramet
     none, two, three = Arm(memory="none"), *(Arm(memory="rag", retriever="bm25", k=k) for k in (2, 3))
     with ScriptedServer(steady_reply) as server:
         fixed = {"data": str(EXAMPLE), "run": str(run), "confirm_cost": True, "workers": 1}
-        fixed["models"] = str(models_file(server, tmp_path / "models.yaml"))
+        fixed["models"] = str(one_endpoint(server, tmp_path / "models.yaml"))
         for arms, changes in (
             ((none,), {"prompts": str(prompts)}),
             ((none, two), {}),
@@ -146,7 +140,7 @@ def test_nothing_is_packed_while_a_file_holds_a_key(run: Path, tmp_path: Path, m
 
 def test_a_comment_of_the_models_file_is_not_published(repo_root: Path, tmp_path: Path) -> None:
     with ScriptedServer() as server:
-        models = models_file(server, tmp_path / "models.yaml")
+        models = one_endpoint(server, tmp_path / "models.yaml")
     models.write_text(models.read_text() + "# ask Ana for the key: tulips-in-amsterdam\n")
     keep_settings(load_parameters(repo_root / "params/100k.yaml", run=str(tmp_path / "run"), models=str(models)))
     assert "tulips" not in (tmp_path / "run" / "100k-one" / "models.yaml").read_text()
