@@ -5,17 +5,16 @@ A package is `beam_<name>`. Those that add commands have a module `cli` with a f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from beamlib.data.model import Size
 from beamlib.errors import UserError
-from beamlib.params import RunParameters
 
-PACKAGES = ("claims", "costs", "generate", "memorycode", "offline", "own", "publish", "tuned")
+PACKAGES = ("claims", "costs", "generate", "job", "memorycode", "neural", "offline", "own", "publish", "tuned")
 
 
 def beside(name: str, module: str = "") -> Any:
@@ -58,27 +57,3 @@ class Generation(Protocol):
 
     def make(self) -> tuple[int, int]:
         """Write them: how many had to be worked on, and how many there are."""
-
-
-class Suite(Protocol):
-    """Another benchmark in a run of the main job (`beam_memorycode.suite`)."""
-
-    part: str
-    parameters: Sequence[RunParameters]
-
-    @property
-    def shown(self) -> RunParameters:
-        """The parameters of its notebook."""
-
-    @property
-    def announcement(self) -> str:
-        """What is going to be done."""
-
-    def estimates(self) -> Mapping[str, Priced]:
-        """What each backbone would be asked, under a title; nothing is called."""
-
-    def agreed(self, changes: Mapping[str, Any]) -> Self:
-        """With `changes` of the parameters, once there is a yes."""
-
-    def ask(self) -> None:
-        """Ask what its notebook shows; what is on file is not asked again."""

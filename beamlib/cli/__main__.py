@@ -7,13 +7,11 @@ from importlib.util import find_spec
 import typer
 
 from beamlib.beside import PACKAGES, beside
-from beamlib.cli.data import data_app
 from beamlib.cli.ending import conclude
-from beamlib.cli.look import look_app
-from beamlib.cli.run import run_app
+from beamlib.cli.look import data_app, look_app
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
-app.registered_commands += [*look_app.registered_commands, *run_app.registered_commands]
+app.registered_commands += look_app.registered_commands
 app.add_typer(data_app, name="data")
 for _name in PACKAGES:
     if find_spec(f"beam_{_name}") and find_spec(f"beam_{_name}.cli"):

@@ -1,4 +1,4 @@
-"""Commands that call nobody: evidence, scores, tables, the parameter files."""
+"""Commands that call no model: evidence, scores, and fetching the data."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from beamlib.cli.arguments import Data, Json, SkipBroken, listed, listed_numbers
-from beamlib.files import to_json
 
 look_app = typer.Typer()
+data_app = typer.Typer(no_args_is_help=True, help="Look at BEAM conversations, or fetch them.")
 
 
 @look_app.command()
@@ -58,36 +58,13 @@ def score(
         print(*(f"Interval, {size}: {interval_note(n)}." for size, n in conversations.items()), sep="\n")
 
 
-@look_app.command()
-def tables(
-    run: Annotated[Path, typer.Argument(help="A run folder, for example runs/default.")],
-    protocol: Annotated[str, typer.Option(help="Scoring protocol.")] = "paper",
-    parts: Annotated[str, typer.Option(help="Parts of RUN to use, such as 100k,500k-nano; by default all.")] = "",
-    base: Annotated[str, typer.Option(help="The arm that is LIGHT in Table 1; by default that with RAG's K.")] = "",
-    mixed: Annotated[bool, typer.Option("--mixed", help="Put parts together whose judges or data differ.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the paired tests.")] = 0,
-    as_json: Json = False,
+@data_app.command("download")
+def data_download(
+    folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path("data"),
+    sizes: Annotated[str, typer.Option(help="Tiers to fetch.")] = "100k,500k,1m,10m",
 ) -> None:
-    """Put RUN together over its sizes and backbones: Tables 1, 8, 9, 10, Figures 3, 4, 5; no call is made.
+    """Fetch the released data sets at the pinned revision, with checksums."""
+    from beamlib.data.hub import download
+    from beamlib.data.sources import parse_size
 
-    They go to RUN/tables/all and RUN/figures/all. What has not been run stays empty, and captions say what is left out.
-    """
-    from beamlib.data.sources import refuse_data
-    from beamlib.report.assembly import ALL, AssemblyOptions, assemble
-
-    refuse_data(run)
-    options = AssemblyOptions(protocol, seed, parts=listed(parts), base=base, allow_mixed=mixed)
-    made = assemble(run, options)
-    if as_json:
-        print(to_json({name: table.records() for name, table in made.items()}, indent=2))
-    else:
-        print("\n".join([*(table.to_markdown() for table in made.values()), f"wrote {run}/tables/{ALL}"]))
-
-
-@look_app.command()
-def preflight(params: Annotated[Path, typer.Argument(help="Folder of parameter files.")] = Path("params")) -> None:
-    """Compare the parameter files with what the notebooks accept."""
-    from beamlib.report.notebooks import preflight as check
-
-    for line in check(params):
-        print(line)
+    print(download(folder, [parse_size(size) for size in listed(sizes)]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from beamlib.beside import beside
 from beamlib.errors import UserError
@@ -11,8 +12,7 @@ from beamlib.retrieval.base import Document, Hit, Index
 from beamlib.retrieval.dense import DenseIndex
 from beamlib.retrieval.encoder import Encoder, embedded_encoder
 from beamlib.retrieval.hybrid import HybridIndex
-from beamlib.retrieval.sparse import SparseIndex, SparseVectorIndex
-from beamlib.retrieval.transformer import SparseModel, dense_encoder, encoder_name, sparse_encoder
+from beamlib.retrieval.sparse import SparseIndex
 
 __all__ = [
     "RETRIEVERS",
@@ -22,11 +22,9 @@ __all__ = [
     "Encoders",
     "Hit",
     "Index",
-    "SparseModel",
     "build_index",
     "dense_encoder",
     "embedded_encoder",
-    "sparse_encoder",
 ]
 
 SHIPPED = ("bm25", "dense", "hybrid", "hybrid-beam")
@@ -51,9 +49,9 @@ class Encoders:
     def used(self, retriever: str) -> str | None:
         """Name, with a hash of its weights, of the encoder that `retriever` uses; None for `bm25`."""
         if retriever == "splade":
-            return encoder_name(self.splade, "splade")
+            return str(_neural().encoder_name(self.splade, "splade"))
         if retriever == "dense" and self.dense != "embedded":
-            return encoder_name(self.dense, "encoder")
+            return str(_neural().encoder_name(self.dense, "encoder"))
         return embedded_encoder().name if retriever in ("dense", "hybrid", "hybrid-beam") else None
 
 
@@ -73,5 +71,18 @@ def build_index(documents: Sequence[Document], retriever: str = "hybrid", encode
     if retriever == "dense":
         return DenseIndex(keys, dense_encoder(encoders.dense))
     if retriever == "splade":
-        return SparseVectorIndex(keys, sparse_encoder(encoders.splade))
+        learned: Index = _neural().sparse_vector_index(keys, encoders.splade)
+        return learned
     raise UserError(f"retriever is {retriever!r}, which does not exist; choose one of {', '.join(RETRIEVERS)}.")
+
+
+def dense_encoder(name: str) -> Encoder:
+    """The encoder called `name`: `embedded` for the shipped table, else a model (`beam_neural`), once per process."""
+    if name == "embedded":
+        return embedded_encoder()
+    found: Encoder = _neural().dense_encoder(name)
+    return found
+
+
+def _neural() -> Any:
+    return beside("neural", "transformer")

@@ -11,7 +11,6 @@ import numpy as np
 import Stemmer
 
 from beamlib.retrieval.base import Hit, Keys, Scores, best
-from beamlib.retrieval.transformer import SparseModel
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)+|\w+")
 """A number with its inner points stays whole (0.6.2, 1,500, 19:30). `$` and `%` are dropped; `a_b` is cut below."""
@@ -79,27 +78,6 @@ class SparseIndex:
     def scores(self, query: str) -> Scores:
         """BM25 of every owner."""
         return self._index.scores(tokenize([query])[0])
-
-    def search(self, query: str, k: int) -> list[Hit]:
-        """The `k` best owners, best first."""
-        return best(self.scores(query), k)
-
-
-class SparseVectorIndex:
-    """One sparse vector per key; an owner scores what its best key scores."""
-
-    def __init__(self, keys: Keys, encoder: SparseModel) -> None:
-        self._encoder = encoder
-        self._owners = len(keys)
-        self._owner_of = np.array([owner for owner, texts in enumerate(keys) for _ in texts], dtype=np.int64)
-        self._vectors = encoder.encode_documents([text for texts in keys for text in texts])
-
-    def scores(self, query: str) -> Scores:
-        """Highest dot product (0 or more) of the query and any key of each owner; 0 for an owner without keys."""
-        result = np.zeros(self._owners, dtype=np.float32)
-        products = (self._vectors @ self._encoder.encode_query(query).T).toarray().ravel()
-        np.maximum.at(result, self._owner_of, products)
-        return result
 
     def search(self, query: str, k: int) -> list[Hit]:
         """The `k` best owners, best first."""

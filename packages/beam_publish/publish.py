@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from beam_neural.transformer import HUB_NAME, OFFLINE
 from beam_publish.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
@@ -20,7 +21,6 @@ from beamlib.llm.endpoints import MODELS, key_variables
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, parse_parameters
-from beamlib.retrieval.transformer import HUB_NAME, OFFLINE
 
 
 def publish(run: Path, archive: Path) -> str:

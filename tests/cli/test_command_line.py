@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.report.notebooks import EVALUATION, GENERATION, PAPER, SUITES
+from beam_job.executing import EVALUATION, GENERATION, PAPER, SUITES
 from commands import Call, beamlib
 
 

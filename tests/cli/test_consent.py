@@ -15,14 +15,14 @@ import pytest
 
 from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec, unfinished
+from beam_job.executing import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITES
+from beam_job.job import Job, confirm, plan
 from beam_memorycode.generating import GenerateOptions
 from beam_memorycode.generating import generate_dialogues as generate_dialogues
 from beamlib.cli.arguments import Endpoints
-from beamlib.cli.job import Job, confirm, plan
 from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.params import load_parameters, usual_parameters
-from beamlib.report.notebooks import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITES
 from commands import ENVIRONMENT, Call
 from scripted_server import ScriptedServer
 from served_author import ServedAuthor, models_file

@@ -14,9 +14,10 @@ import yaml
 import beamlib
 from beam_costs.estimate import estimate
 from beam_generate.of_run import config_of
+from beam_costs.cli import estimate_lines
+from beam_job.job import Job
+from beam_job.steps import run
 from beamlib.cli.arguments import Endpoints
-from beamlib.cli.job import Job, estimate_lines
-from beamlib.cli.steps import run
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of, configuration_of_run, read_manifest
 from beamlib.evaluate.arms import Arm, arms_of, experiments

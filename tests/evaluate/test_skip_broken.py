@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_job.page import Section, write_page
 from beam_publish.publish import publish, verify
 from beamlib.cli.__main__ import main
 from beamlib.data.checked_json import Unreadable, left_out_line
@@ -18,7 +19,6 @@ from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate, left_out
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.figures import averages, budget_figure
-from beamlib.report.page import Section, write_page
 from beamlib.report.results import results, score_folders
 from beamlib.report.tables import result_table
 from beamlib.scoring.evidence import evidence_table

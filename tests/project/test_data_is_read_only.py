@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from beam_job.executing import EVALUATION, GENERATION, PAPER, SUITES, execute_all
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beam_publish.publish import publish
 from beamlib.cli.__main__ import app
@@ -23,7 +24,6 @@ from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.files import sha256_of_file
 from beamlib.params import load_parameters
-from beamlib.report.notebooks import EVALUATION, GENERATION, PAPER, SUITES, execute_all
 from commands import Call, beamlib
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply

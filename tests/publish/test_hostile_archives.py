@@ -21,7 +21,7 @@ from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.files import to_json
 from beamlib.params import load_parameters
-from beamlib.retrieval.transformer import dense_encoder
+from beamlib.retrieval import dense_encoder
 from remade_archives import contents, remade, signed
 
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
@@ -260,7 +260,7 @@ def test_a_replay_fetches_no_encoder_that_an_archive_names(
         raise OSError("not in the cache")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
-    monkeypatch.setattr("beamlib.retrieval.transformer._need_library", lambda *_: None)
+    monkeypatch.setattr("beam_neural.transformer._need_library", lambda *_: None)
     monkeypatch.setattr("beam_publish.publish._replayed", lambda *_: dense_encoder("somebody/huge-model").name)
     with pytest.raises(UserError, match="nor could it be fetched"):
         verify(remade(whole, place.parent / "crafted.tar.zst"), EXAMPLE)

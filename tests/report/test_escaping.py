@@ -23,10 +23,10 @@ from beam_claims.engine import ClaimResult
 from beam_costs.costs import Estimate, RealisedRow
 from beam_generate.probes.drafts import Draft, Spoken, View
 from beam_generate.review_page import review_widget
+from beam_job.executing import EVALUATION, NOTEBOOKS, execute
+from beam_job.page import Section, write_page
 from beamlib.files import write_json, write_text
 from beamlib.params import usual_parameters
-from beamlib.report.notebooks import EVALUATION, NOTEBOOKS, execute
-from beamlib.report.page import Section, write_page
 from beamlib.report.table import save_table
 from beamlib.report.text import markdown_text, print_rows
 from poisoned import EVIL, NAME, RUN, Scripts, poisoned, poisoned_blocks, poisoned_costs, poisoned_parameters, shown
@@ -85,7 +85,7 @@ def _notebook(run: Path) -> Path:
     folder.mkdir()
     nbformat.write(source, folder / f"{name}.ipynb")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("beamlib.report.notebooks.NOTEBOOKS", folder)
+        patch.setattr("beam_job.executing.NOTEBOOKS", folder)
         return execute(name, poisoned_parameters(str(run), usual_parameters("100K")), run / "notebooks")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
-from beamlib.beside import Generation, Priced, Suite, beside
+from beamlib.beside import Generation, Priced, beside
 from beamlib.cli.arguments import Endpoints, check_run_name
 from beamlib.cli.spending import agreed
 from beamlib.data.model import SIZES, Size
@@ -15,12 +15,10 @@ from beamlib.data.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import ensure_keys, models_file
-from beamlib.files import temporary_folder
-from beamlib.llm.endpoints import MODELS
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import check_overrides
 from beamlib.params import GENERATED, RunParameters, load_parameters, preset_values
-from beamlib.places import PARAMS, ROOT, RUNS
+from beamlib.places import PARAMS, ROOT, RUNS, in_root
 from beamlib.retrieval import Encoders
 from beamlib.text import count
 
@@ -61,6 +59,30 @@ class Job:
     def folder(self) -> Path:
         """The run folder."""
         return RUNS / self.name
+
+
+class Suite(Protocol):
+    """Another benchmark in a run of the main job (`beam_memorycode.suite`)."""
+
+    part: str
+    parameters: Sequence[RunParameters]
+
+    @property
+    def shown(self) -> RunParameters:
+        """The parameters of its notebook."""
+
+    @property
+    def announcement(self) -> str:
+        """What is going to be done."""
+
+    def estimates(self) -> Mapping[str, Priced]:
+        """What each backbone would be asked, under a title; nothing is called."""
+
+    def agreed(self, changes: Mapping[str, Any]) -> Self:
+        """With `changes` of the parameters, once there is a yes."""
+
+    def ask(self) -> None:
+        """Ask what its notebook shows; what is on file is not asked again."""
 
 
 @dataclass(frozen=True)
@@ -142,13 +164,9 @@ def _places(job: Job, place: Path) -> dict[str, str]:
         "own_memory": str(Path(job.memory).absolute()) if job.memory else "",
         "prompts": str(job.prompts.absolute()) if job.prompts else "",
         "preset": job.preset,
-        "models": _from_here(models),
-        "authors": str(Path(str(authors)).absolute()) if authors else _from_here(usual),
+        "models": in_root(models),
+        "authors": str(Path(str(authors)).absolute()) if authors else in_root(usual),
     }
-
-
-def _from_here(models: str) -> str:
-    return str(ROOT / models) if models else ""
 
 
 def _parameters(job: Job, size: Size, data: Path, places: Mapping[str, str]) -> list[RunParameters]:
@@ -244,36 +262,3 @@ def _rehearsed(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Price
             one = one.model_copy(update={"warnings": (*one.warnings, note)})
         found.append((parameters, one))
     return found
-
-
-def estimate_lines(
-    params: Path,
-    data: Path | None,
-    name: str,
-    endpoints: Endpoints,
-    backbone: str,
-    prompts: Path | None,
-    settings: Mapping[str, Any],
-    preset: str = "",
-    *,
-    count_at_endpoint: bool = False,
-) -> Any:
-    """What a run by `params` would call, for `beamlib estimate`; see `beam_costs.estimate.estimate`."""
-    check_run_name(name)
-    for option, parameter in (("--name", "run"), ("--preset", "preset")):
-        if parameter in settings:
-            raise UserError(f"--set {parameter}: this parameter has an option of its own; give {option}.")
-    settings = {**settings, **({"preset": preset} if preset else {})}
-    found = load_parameters(params, **settings)
-    models_beside = params.parent / MODELS
-    with temporary_folder("beamlib-estimate-") as place:  # not over the models file of the run
-        usual = found.models or (str(models_beside.absolute()) if models_beside.exists() else "")
-        changes: dict[str, Any] = {"run": str(RUNS / name), "backbone": backbone or found.backbone}
-        changes |= {"models": _from_here(endpoints.path(place, usual))}
-        changes |= {"data": str(data.absolute())} if data else {}
-        changes |= {"prompts": str(prompts.absolute())} if prompts else {}
-        found = load_parameters(params, **{**settings, **changes})
-        if not found.data:
-            raise UserError(f"{params}: it names no data; give a folder of conversations with --data.")
-        arms = arms_of(found, experiments(found))
-        return beside("costs", "estimate").estimate(found, arms, count_at_endpoint=count_at_endpoint)

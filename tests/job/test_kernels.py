@@ -13,10 +13,10 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from beam_job import executing as notebooks
+from beam_job.executing import ROOT, execute_all
 from beamlib.errors import UserError
 from beamlib.params import usual_parameters
-from beamlib.report import notebooks
-from beamlib.report.notebooks import ROOT, execute_all
 
 LEAVES_ITS_PID = "import os, pathlib; pathlib.Path(run, 'pid').write_text(str(os.getpid()))"
 SLEEPS = f"{LEAVES_ITS_PID}\nimport time; time.sleep(60)"
@@ -25,7 +25,7 @@ IMPORTS = "import sys\nassert 'colorsys' in sys.modules and 'wave' not in sys.mo
 JOB = """import sys
 from pathlib import Path
 from beamlib.params import usual_parameters
-from beamlib.report import notebooks
+from beam_job import executing as notebooks
 if __name__ == "__main__":
     notebooks.NOTEBOOKS = folder = Path(sys.argv[1])
     work = [(name, usual_parameters("100K", run=str(folder)), folder / "pages") for name in sys.argv[2:]]

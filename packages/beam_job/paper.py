@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
+from beam_job.assembly import ALL, AssemblyOptions, compare_sizes
 from beamlib.data.published import FILES
 from beamlib.errors import UserError
-from beamlib.report.assembly import ALL, AssemblyOptions, compare_sizes
 from beamlib.report.figures import (
     ablation_figure,
     averages,

@@ -14,13 +14,13 @@ import yaml
 from typer.testing import CliRunner
 
 import beamlib
+from beam_job.assembly import AssemblyOptions, assemble, assemble_job
 from beamlib.cli.__main__ import app
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import read_judgements
 from beamlib.evaluate.arms import COMPONENTS, Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters, load_parameters
-from beamlib.report.assembly import AssemblyOptions, assemble, assemble_job
 from beamlib.scoring.scores import score_run, summarise
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from beamlib.errors import UserError
-from beamlib.retrieval.encoder import Encoder, embedded_encoder
+from beamlib.retrieval.base import Hit, Keys, Scores, best
+from beamlib.retrieval.encoder import Encoder
 
 BATCH = 32
 """Texts per forward pass; larger batches are slower on a CPU."""
@@ -94,11 +95,32 @@ class SparseModel:
         return csr_matrix((values, found.indices().numpy()), shape=tuple(found.shape))
 
 
+class SparseVectorIndex:
+    """One sparse vector per key; an owner scores what its best key scores."""
+
+    def __init__(self, keys: Keys, encoder: SparseModel) -> None:
+        self._encoder = encoder
+        self._owners = len(keys)
+        self._owner_of = np.array([owner for owner, texts in enumerate(keys) for _ in texts], dtype=np.int64)
+        self._vectors = encoder.encode_documents([text for texts in keys for text in texts])
+
+    def scores(self, query: str) -> Scores:
+        """Highest dot product (0 or more) of the query and any key of each owner; 0 for an owner without keys."""
+        result = np.zeros(self._owners, dtype=np.float32)
+        products = (self._vectors @ self._encoder.encode_query(query).T).toarray().ravel()
+        np.maximum.at(result, self._owner_of, products)
+        return result
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """The `k` best owners, best first."""
+        return best(self.scores(query), k)
+
+
 def dense_encoder(name: str) -> Encoder:
-    """The encoder called `name`: `embedded` for the shipped table, else a sentence-transformers model by hub name or
-    local folder, loaded once per process. What cannot be loaded is a `UserError` that names the parameter `encoder`.
+    """The sentence-transformers model called `name`, by hub name or local folder, loaded once per process. What cannot
+    be loaded is a `UserError` that names the parameter `encoder`.
     """
-    return embedded_encoder() if name == "embedded" else _dense(*_found(name, "encoder"))
+    return _dense(*_found(name, "encoder"))
 
 
 def sparse_encoder(name: str) -> SparseModel:
@@ -106,6 +128,11 @@ def sparse_encoder(name: str) -> SparseModel:
     parameter `splade`.
     """
     return _sparse(*_found(name, "splade"))
+
+
+def sparse_vector_index(keys: Keys, name: str) -> SparseVectorIndex:
+    """The index of `keys` by the `SparseEncoder` called `name`."""
+    return SparseVectorIndex(keys, sparse_encoder(name))
 
 
 def encoder_name(name: str, parameter: str) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_job.paper import main_table, paper_figures
 from beamlib.errors import UserError
-from beamlib.report.paper import main_table, paper_figures
 
 
 def test_without_a_run_there_are_the_published_ones_alone(repo_root: Path, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, get_args
 
+from beam_job.kernels import end_kernels, fork_kernels
 from beamlib.errors import UserError
 from beamlib.files import make_folder, read_json, write_text
 from beamlib.llm.endpoints import MODELS, load_models
 from beamlib.params import BASE, SETTINGS, Preset, RunParameters, check_names, load_parameters, usual_parameters
 from beamlib.places import NOTEBOOKS, PARAMS, ROOT
-from beamlib.report.kernels import end_kernels, fork_kernels
 
 PAPER = ("00_paper",)
 """The notebook that is opened first: what was published, beside the run over all of its sizes."""

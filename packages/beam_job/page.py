@@ -24,7 +24,7 @@ _TAGS = frozenset(["br", "caption", "figcaption", "figure", "strong", "table", "
 _ATTRIBUTES = {"figure": ["class"], "tr": ["class"], "th": ["scope", "colspan", "rowspan"]}
 _SPREAD = ("low", "high", "conversations")
 _TEMPLATES = jinja2.Environment(
-    loader=jinja2.PackageLoader("beamlib.report", "."), autoescape=True, undefined=jinja2.StrictUndefined
+    loader=jinja2.PackageLoader("beam_job", "."), autoescape=True, undefined=jinja2.StrictUndefined
 )
 
 

@@ -14,11 +14,11 @@ from typing import Any, get_args
 import pytest
 import yaml
 
+from beam_job.executing import EVALUATION, GENERATION, NOTEBOOKS, PAPER, SUITES, execute, preflight
 from beamlib.errors import UserError
 from beamlib.files import sha256_of_file
 from beamlib.params import BASE, ProtocolName, RunParameters, load_parameters, usual_parameters
 from beamlib.places import ROOT
-from beamlib.report.notebooks import EVALUATION, GENERATION, NOTEBOOKS, PAPER, SUITES, execute, preflight
 from beamlib.report.workspace import begin
 from beamlib.scoring.protocols import PROTOCOLS
 
@@ -187,7 +187,7 @@ def test_preflight_finds_a_notebook_that_differs(
     shutil.copytree(NOTEBOOKS, tmp_path / "notebooks")
     path = tmp_path / "notebooks/07_retrieval_budget.ipynb"
     path.write_text(path.read_text().replace("budgets = [5, 10, 15, 20]", wrong))
-    monkeypatch.setattr("beamlib.report.notebooks.NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setattr("beam_job.executing.NOTEBOOKS", tmp_path / "notebooks")
     with pytest.raises(UserError, match=rf"07_retrieval_budget.ipynb: {message}"):
         preflight(repo_root / "params")
 

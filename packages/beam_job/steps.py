@@ -13,9 +13,13 @@ from pathlib import Path
 from rich.text import Text
 from tqdm import tqdm
 
+from beam_job.assembly import ALL, assemble_job
+from beam_job.executing import EVALUATION, GENERATION, PAPER, SUITES, execute_all, preflight
+from beam_job.job import Job, RunPlan, confirm, label, plan
+from beam_job.page import Section, summary_rows, write_page
+from beam_job.paper import paper_figures
 from beamlib.beside import beside
 from beamlib.cli.arguments import check_run_name
-from beamlib.cli.job import Job, RunPlan, confirm, label, plan
 from beamlib.cli.spending import console
 from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
@@ -29,10 +33,6 @@ from beamlib.llm.endpoints import keys_kept_out, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import PARAMS, ROOT, RUNS, from_root
-from beamlib.report.assembly import ALL, assemble_job
-from beamlib.report.notebooks import EVALUATION, GENERATION, PAPER, SUITES, execute_all, preflight
-from beamlib.report.page import Section, summary_rows, write_page
-from beamlib.report.paper import paper_figures
 from beamlib.report.text import print_rows
 from beamlib.report.workspace import PUBLISHED
 from beamlib.text import count

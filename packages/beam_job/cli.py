@@ -1,4 +1,4 @@
-"""What a run would cost, and the main job."""
+"""`beamlib run-all`, `tables` and `preflight`: the main job, and what it puts together."""
 
 from __future__ import annotations
 
@@ -24,49 +24,10 @@ from beamlib.cli.arguments import (
 )
 from beamlib.files import to_json
 
-run_app = typer.Typer()
+job_app = typer.Typer()
 
 
-@run_app.command("estimate")
-def estimate_cost(
-    params: Annotated[Path, typer.Argument(help="Parameter file, for example params/100k.yaml.")],
-    data: Annotated[
-        Path | None, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")
-    ] = None,
-    name: Annotated[str, typer.Option(help="Name of the run folder under runs/.")] = "default",
-    models: Models = None,
-    backbone: Annotated[str, typer.Option(help="Which reader of the models file; by default its first.")] = "",
-    base_url: BaseUrl = "",
-    model: Model = "",
-    key_variable: KeyVariable = "",
-    context_window: Window = 131_072,
-    prompts: Prompts = None,
-    conversations: Annotated[int | None, typer.Option(min=0, help="At most this many; 0 for all.")] = None,
-    preset: PresetName = "",
-    settings: Settings = None,
-    skip_broken: SkipBroken = False,
-    count_at_endpoint: Annotated[
-        bool, typer.Option("--count-at-endpoint", help="Have endpoints count tokens (vLLM's /tokenize route).")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """What a run would call, and what that costs; no request is sent, save those of --count-at-endpoint.
-
-    Where PARAMS names no models file, models.yaml beside it is taken.
-    """
-    from beamlib.cli.arguments import Endpoints
-    from beamlib.cli.job import estimate_lines
-
-    endpoints = Endpoints(models, base_url, model, key_variable, context_window)
-    overrides = {**named_settings(settings), **({} if conversations is None else {"conversations": conversations})}
-    overrides |= {"skip_broken": True} if skip_broken else {}
-    found = estimate_lines(
-        params, data, name, endpoints, backbone, prompts, overrides, preset, count_at_endpoint=count_at_endpoint
-    )
-    print(to_json(found.model_dump(mode="json"), indent=2) if as_json else found.render())
-
-
-@run_app.command("run-all")
+@job_app.command("run-all")
 def run_all(
     data: Annotated[Path | None, typer.Option(envvar="BEAM_DATA", help="Folder of BEAM conversations.")] = None,
     sizes: Annotated[str, typer.Option(help="Tiers to run; by default all that are found.")] = "",
@@ -101,9 +62,9 @@ def run_all(
     ] = "",
 ) -> None:
     """The main job of run_all.sh, all steps or one."""
+    from beam_job.job import Job
+    from beam_job.steps import draw_figures, run
     from beamlib.cli.arguments import Endpoints
-    from beamlib.cli.job import Job
-    from beamlib.cli.steps import draw_figures, run
 
     if figures:
         return draw_figures(name, listed(figures), protocol)
@@ -134,3 +95,43 @@ def run_all(
         step,
         announced=announced,
     )
+
+
+@job_app.command()
+def tables(
+    run: Annotated[Path, typer.Argument(help="A run folder, for example runs/default.")],
+    protocol: Annotated[str, typer.Option(help="Scoring protocol.")] = "paper",
+    parts: Annotated[str, typer.Option(help="Parts of RUN to use, such as 100k,500k-nano; by default all.")] = "",
+    base: Annotated[str, typer.Option(help="The arm that is LIGHT in Table 1; by default that with RAG's K.")] = "",
+    mixed: Annotated[bool, typer.Option("--mixed", help="Put parts together whose judges or data differ.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the paired tests.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Put RUN together over its sizes and backbones: Tables 1, 8, 9, 10, Figures 3, 4, 5; no call is made.
+
+    They go to RUN/tables/all and RUN/figures/all. What has not been run stays empty, and captions say what is left out.
+    """
+    from beam_job.assembly import ALL, AssemblyOptions, assemble
+    from beamlib.data.sources import refuse_data
+
+    refuse_data(run)
+    options = AssemblyOptions(protocol, seed, parts=listed(parts), base=base, allow_mixed=mixed)
+    made = assemble(run, options)
+    if as_json:
+        print(to_json({name: table.records() for name, table in made.items()}, indent=2))
+    else:
+        print("\n".join([*(table.to_markdown() for table in made.values()), f"wrote {run}/tables/{ALL}"]))
+
+
+@job_app.command()
+def preflight(params: Annotated[Path, typer.Argument(help="Folder of parameter files.")] = Path("params")) -> None:
+    """Compare the parameter files with what the notebooks accept."""
+    from beam_job.executing import preflight as check
+
+    for line in check(params):
+        print(line)
+
+
+def add_to(app: typer.Typer, data_app: typer.Typer) -> None:
+    """Put the commands into the project's `app`."""
+    app.registered_commands += job_app.registered_commands

@@ -13,17 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from beam_neural.transformer import SparseModel, sparse_encoder
 from beamlib.errors import UserError
-from beamlib.retrieval import (
-    Document,
-    Encoders,
-    Index,
-    SparseModel,
-    build_index,
-    dense_encoder,
-    embedded_encoder,
-    sparse_encoder,
-)
+from beamlib.retrieval import Document, Encoders, Index, build_index, dense_encoder, embedded_encoder
 
 installed = importlib.util.find_spec("sentence_transformers") is not None
 needs_models = pytest.mark.skipif(not installed, reason="sentence-transformers is not installed (the extra 'models')")

@@ -1,0 +1,1 @@
+"""The main job: conversations, evaluation, notebooks, the page over all of it."""
