@@ -27,6 +27,7 @@ from beamlib.llm.faults import Breaker, TryAgain, bounded, brief, error_text, st
 from beamlib.llm.keys import without_key
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, drain, nap, run, stopping
 from beamlib.llm.prompts import render
+from beamlib.llm.tools import called, in_words
 
 if TYPE_CHECKING:  # openai and httpx2 take half a second to import, and most commands call nothing
     import httpx2
@@ -179,10 +180,14 @@ class EndpointModel:
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """The JSON body that is sent for `prompt`. Each repeat has a seed of its own."""
         messages = [dict(message) for message in render(prompt.id, prompt.variables, self.prompts)]
+        settings = self.endpoint
+        if prompt.tools and not settings.tool_calls:
+            messages[-1]["content"] += f"\n\n{in_words(prompt.tools)}"
         if prompt.complaint:
             messages[-1]["content"] += f"\n\n{prompt.complaint}"
-        settings = self.endpoint
         body: dict[str, Any] = {"model": settings.model, "messages": messages}
+        if prompt.tools and settings.tool_calls:
+            body["tools"] = [tool.openai for tool in prompt.tools]
         if settings.temperature is not None:
             body["temperature"] = settings.temperature
         if settings.seed is not None:
@@ -241,6 +246,7 @@ class EndpointModel:
 
         endpoint, breaker = self.endpoint, service.breaker
         began = time.perf_counter()
+        tools = endpoint.tool_calls and "tools" in body
         failure: TryAgain | ModelError | UserError
         reached = True
         _MOST.set(endpoint.reply_bytes)
@@ -255,7 +261,7 @@ class EndpointModel:
                     options={"timeout": httpx2.Timeout(endpoint.timeout, connect=min(endpoint.timeout, 15.0))},
                 )
             breaker.answered()
-            return self._read(response.content, time.perf_counter() - began)
+            return self._read(response.content, time.perf_counter() - began, tools=tools)
         except openai.APIStatusError as error:
             failure = status_error(
                 self._who, endpoint.key_variable, self._key, error.status_code, error.response.headers,
@@ -279,7 +285,7 @@ class EndpointModel:
         """The text of a body without the key, which is looked for before anything is cut off."""
         return without_key(content.decode("utf-8", "replace"), self._key)
 
-    def _read(self, content: bytes, latency: float) -> Completion:
+    def _read(self, content: bytes, latency: float, *, tools: bool) -> Completion:
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
@@ -296,7 +302,7 @@ class EndpointModel:
         if reason.startswith("content_filter") or (refusal and isinstance(refusal, str)):
             said = brief(refusal, self._key) if isinstance(refusal, str) else "no reason given"
             raise ModelError(f"{self._who} kept its reply back: {said}", Outcome.FILTERED)
-        found = _joined(message.get("content")) if isinstance(message, dict) else None
+        found = _text_of(message, tools=tools) if isinstance(message, dict) else None
         if not isinstance(found, str):
             raise TryAgain("the answer holds no text")
         text = found.encode("utf-8", "replace").decode()  # halves of surrogate pairs cannot be stored
@@ -323,6 +329,13 @@ def _lost(error: Exception, timeout: float, key: str) -> tuple[TryAgain, bool]:
 
 def _first(choices: object) -> dict[str, Any] | None:
     return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+
+
+def _text_of(message: dict[str, Any], *, tools: bool) -> object:
+    """The text of a reply's message. Where tools were offered it is the calls as JSON, none where it says nothing."""
+    if not tools:
+        return _joined(message.get("content"))
+    return called(message) or _joined(message.get("content")) or '{"calls": []}'
 
 
 def _joined(content: object) -> object:

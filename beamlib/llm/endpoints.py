@@ -80,7 +80,8 @@ class Endpoint(BaseModel):
     `max_output_tokens` is None where a request carries no limit: then the model's own holds. `concurrency` bounds the
     requests in flight of a run, over all its processes. `attempts` bounds the tries of one call, `patience` is how long
     an endpoint may fail to answer anybody before the run stops. `max_reply_bytes` bounds what is read of a reply
-    (`reply_bytes`). `extra` holds further fields of the request body, passed on as they are.
+    (`reply_bytes`). `tool_calls` says that it takes OpenAI's tools: else those of a prompt stand in its text. `extra`
+    holds further fields of the request body, passed on as they are.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -101,6 +102,7 @@ class Endpoint(BaseModel):
     attempts: int = Field(default=8, ge=1)
     patience: float = Field(default=60.0, ge=0)
     max_reply_bytes: int | None = Field(default=None, ge=1_000, le=MOST_REPLY_BYTES)
+    tool_calls: bool = False
     extra: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("model")
@@ -167,10 +169,12 @@ class Endpoint(BaseModel):
     @property
     def settings(self) -> dict[str, Any]:
         """What a reply depends on, for manifests: no prices, no concurrency, no patience."""
+        # Without tool calls nothing is said of them: manifests from before there were any stay as they are.
+        unsaid = frozenset[str]() if self.tool_calls else {"tool_calls"}
         return self.model_dump(
             exclude={
                 "input_price", "cached_input_price", "output_price", "concurrency", "timeout", "attempts", "patience",
-                "key_variable", "max_reply_bytes",
+                "key_variable", "max_reply_bytes", *unsaid,
             }
         )  # fmt: skip
 

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, Protocol, TypeVar
 
 from beamlib.llm.prompts import render
+from beamlib.llm.tools import ToolDefinition
 
 Value = TypeVar("Value")
 
@@ -30,7 +31,8 @@ class Prompt:
 
     `about` says what the call concerns (a probe's id, `messages 4-5`) and goes into messages to the user, never into
     the request. `repeat` tells independent repeats of the same call apart. `attempt` is 1 when a call is made a second
-    time because its reply could not be used; `complaint` then says why and is appended to the request.
+    time because its reply could not be used; `complaint` then says why and is appended to the request. `tools` may be
+    called by the reply (`beamlib.llm.tools`).
     """
 
     id: str
@@ -39,6 +41,7 @@ class Prompt:
     repeat: int = 0
     attempt: int = 0
     complaint: str = ""
+    tools: tuple[ToolDefinition, ...] = ()
 
     @property
     def messages(self) -> list[dict[str, str]]:

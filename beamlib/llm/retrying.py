@@ -105,6 +105,9 @@ _CODE = Policy(_as_it_is, _as_it_is)  # the published answers have a limit as we
 MEMORYCODE = tuple(f"memorycode_{name}" for name in ("instruction", "session", "history", "chain", "recalled", "alone"))
 """Prompts whose replies are code that is scored by rules."""
 
+MEMORIES = ("file_memory_ingest", "file_memory_recall", "wiki_compile", "wiki_choose", "dependency_notes")
+"""Prompts of the memories in `beam_evolving`, whose replies are JSON: half of one would note half a fact."""
+
 POLICIES = {
     "answer": _ANSWER,
     "answer_full": _ANSWER,
@@ -117,6 +120,7 @@ POLICIES = {
     "align_batch": _FORMED,
     "judge_nugget": _FORMED,
     **dict.fromkeys(MEMORYCODE, _CODE),
+    **dict.fromkeys(MEMORIES, _ANSWER),
     "detect_question": _DECISION,
     "detect_followup": _DECISION,
     # Generation repairs by its own rules what of a cut-off list can be used.

@@ -11,7 +11,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from beam_offline.coder import code_by, plain_code
+from beam_offline.evolving_rules import EVOLVING_RULES
 from beam_offline.keys import episodic_keys
+from beam_offline.meme_answers import meme_answer
+from beam_offline.meme_verdicts import MEME_VERDICTS
 from beam_offline.notes import scratchpad_compress, scratchpad_filter, scratchpad_notes
 from beam_offline.offline_judge import align_batch, align_events, judge_nugget
 from beam_offline.reader import answer
@@ -36,6 +39,9 @@ REPLIES: Mapping[str, Callable[[Mapping[str, str]], str]] = {
     "memorycode_chain": code_by("guidelines"),
     "memorycode_recalled": code_by("context"),
     "memorycode_alone": plain_code,
+    **EVOLVING_RULES,
+    "meme_answer": meme_answer,
+    **MEME_VERDICTS,
 }
 """The prompt ids that the stand-in answers, and the function of the variables that answers each."""
 

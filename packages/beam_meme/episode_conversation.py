@@ -1,0 +1,76 @@
+"""The sessions of an episode as the conversation that a memory of this project reads: what was said, and nothing else.
+
+Each message of the user begins with the date of its session: a pair is retrieved by itself, and questions ask for the
+order of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+
+from beam_meme.episodes import Episode, Session
+from beamlib.data.model import Batch, Conversation, Message, Role, Seed, Turn
+from beamlib.files import sha256, to_json
+
+SUITE = "MEME"
+
+_Said = tuple[Role, str, int]
+"""Who speaks, the words, and the first of the session's lines that they are from."""
+
+
+def conversation_of(episode: Episode, sessions: int) -> Conversation:
+    """The first `sessions` sessions as a conversation: a batch per session, a turn per pair.
+
+    Every character is kept, in order. The rule for sessions that do not alternate: what one side says several times in
+    a row is one message, its parts a blank line apart; where a session begins with the assistant or ends with the
+    user, the other half of the pair is an empty message (with its date, on the user's side). A session in which nothing
+    is said is a batch without turns.
+    """
+    ids = count()
+    batches = []
+    for place, session in enumerate(episode.sessions[:sessions]):
+        said = [
+            Message(next(ids), role, text, "main_question" if role == "user" else None)
+            for role, text, _ in _messages(session)
+        ]
+        turns = tuple(Turn(pair) for pair in zip(said[::2], said[1::2], strict=True))
+        batches.append(Batch(number=place + 1, turns=turns, time_anchor=session.timestamp or None))
+    content = [[message.content for turn in batch.turns for message in turn.messages] for batch in batches]
+    return Conversation(
+        id=episode.id,
+        size=SUITE,
+        seed=Seed(category=episode.domain, title=SUITE),
+        batches=tuple(batches),
+        sha256=sha256(to_json(content)),
+    )
+
+
+def places_of(episode: Episode, sessions: int) -> Mapping[int, tuple[int, int]]:
+    """By message id of `conversation_of`: the session it is of and the first of that session's lines in it, from 0.
+
+    A message that was put in to complete a pair has the line beside it.
+    """
+    said = [
+        (place, line) for place, session in enumerate(episode.sessions[:sessions]) for *_, line in _messages(session)
+    ]
+    return dict(enumerate(said))
+
+
+def _messages(session: Session) -> Iterator[_Said]:
+    """Role, words and first line of each message, roles alternating from a user's to an assistant's."""
+    held: list[tuple[Role, list[str], int]] = []
+    for number, line in enumerate(session.lines):
+        if held and held[-1][0] == line.role:
+            held[-1][1].append(line.content)
+        else:
+            held.append((line.role, [line.content], number))
+    if held and held[0][0] == "assistant":
+        held.insert(0, ("user", [], held[0][2]))
+    if held and held[-1][0] == "user":
+        held.append(("assistant", [], held[-1][2]))
+    for role, parts, number in held:
+        text = "\n\n".join(parts)
+        if role == "user" and session.timestamp:
+            text = f"[{session.timestamp}] {text}" if text else f"[{session.timestamp}]"
+        yield role, text, number

@@ -1,0 +1,371 @@
+"""Episodes on disk in the released layout: one JSON list per variant, an object per episode.
+
+(Section 2.1 of the fact sheet.) What is asked (a question's text), read (who says what, and when) or scored (task,
+entity, values) can make an episode unreadable. Everything else is noted where it is odd, and kept or passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from beam_meme.episode_checks import ADVICE, RawAsked, RawEpisode, RawRound, RawSession, check_text, task_of, text_of
+from beam_meme.episode_gold import Edge, EpisodeGold, FactKind, LoadedEpisode, MemeGold, Told
+from beam_meme.episodes import VARIANTS, Episode, Line, Phase, Question, Round, Session
+from beamlib.data.checked_json import is_writable
+from beamlib.data.model import Role
+from beamlib.errors import UserError
+from beamlib.evaluate.run_store import checked
+from beamlib.files import read_json, to_json, write_text
+
+LARGEST = 1 << 30
+"""Bytes of a file of episodes. The longest released one has about 27 million; a thousand of ours with 128K tokens each
+have about 600 million."""
+
+_FIXED = "generation.json", "manifest.json"
+_ROLES: Mapping[str, Role] = {"user": "user", "human": "user", "assistant": "assistant", "gpt": "assistant"}
+_FACT_KINDS = get_args(FactKind)
+
+
+def load_episodes(place: Path, variant: str = "") -> list[LoadedEpisode]:
+    """The episodes of a file, or of the one file of `variant` in a folder, in file order.
+
+    A folder with several variants needs one named. `UserError` says which file, episode and field is wrong.
+    """
+    found = _files(place, variant)
+    if not found:
+        what = f"episodes of the variant {variant!r:.40}" if variant else "a file of episodes"
+        raise UserError(f"{place}: holds no {what}; give a file like {VARIANTS[1]}.json or a folder with one.")
+    if len(found) > 1:
+        names = ", ".join(sorted({name or path.name for path, name in found.items()}))
+        raise UserError(f"{place}: holds several files of episodes ({names}); name one as the variant, or give a file.")
+    path, name = next(iter(found.items()))
+    return _load(path, name or path.stem)
+
+
+def _files(place: Path, variant: str) -> dict[Path, str]:
+    """The files of episodes at a place with their variants, "" where neither its name nor its folder's tells one."""
+    if not place.is_dir():
+        return {place: variant or variant_of_path(place)}
+    paths = [*sorted(place.glob("*.json")), *sorted(place.glob("*/*.json"))]
+    found = {path: variant_of_path(path) for path in paths if path.name not in _FIXED}
+    named = {path: name for path, name in found.items() if name and variant in ("", name)}
+    return named if named or variant else {path: name for path, name in found.items() if path.parent == place}
+
+
+def variant_of_path(path: Path) -> str:
+    """The variant that the name of a file says, else that of its folder; "" where neither does."""
+    names = (re.sub("[_-]", "", name.lower()) for name in (path.stem, path.parent.name))
+    return next((variant for name in names for variant in VARIANTS if variant in name), "")
+
+
+def _load(path: Path, variant: str) -> list[LoadedEpisode]:
+    if path.is_file() and path.stat().st_size > LARGEST:
+        raise UserError(f"{path}: has {path.stat().st_size:,} bytes, more than any file of episodes; {ADVICE}")
+    values = read_json(path)
+    values = [values] if isinstance(values, dict) else values  # one episode by itself, as the authors' tools unpack it
+    if not isinstance(values, list) or not values:
+        raise UserError(f"{path}: must be a list of episodes; {ADVICE}")
+    loaded = [_episode(value, f"{path}: episode {number}", variant) for number, value in enumerate(values, start=1)]
+    seen: set[str] = set()
+    for one in loaded:
+        if one.episode.id in seen:
+            raise UserError(f"{path}: the episode_id {one.episode.id!r} occurs twice; {ADVICE}")
+        seen.add(one.episode.id)
+    return loaded
+
+
+def _episode(value: object, where: str, variant: str) -> LoadedEpisode:
+    raw = checked(RawEpisode, value, f"{where}: ", ADVICE)
+    where = f"{where} ({raw.episode_id})"
+    notes: list[str] = []
+    sessions = tuple(_session(one, number, where, notes) for number, one in enumerate(raw.sessions))
+    evidence = tuple(number for number, one in enumerate(raw.sessions) if one.type == "evidence" or one.gold_facts)
+    before, after = _places(raw, evidence, where, notes)
+    made: dict[Phase, Round] = {}
+    gold: dict[str, MemeGold] = {}
+    asked: dict[Phase, tuple[RawRound, int]] = {
+        "before": (raw.before_questions, before),
+        "after": (raw.after_questions, after),
+    }
+    for phase, (one, read) in asked.items():
+        own = {
+            f"{raw.episode_id}-{phase}-q{number:02d}": _gold(
+                raw, question, phase, f"{where}: {phase}_questions {number}"
+            )
+            for number, question in enumerate(one.questions, start=1)
+        }
+        if len({question.question for question in own.values()}) < len(own):
+            notes.append(f"{phase}_questions: a question is asked twice")
+        time = text_of(one.timestamp)
+        time = sessions[read - 1].timestamp if time is None else time
+        made[phase] = Round(read, time, tuple(Question(name, question.question) for name, question in own.items()))
+        gold |= own
+    episode = Episode(raw.episode_id, raw.domain, sessions, made["before"], made["after"])
+    return LoadedEpisode(episode, _all_gold(raw, gold, evidence, sessions, notes), variant, tuple(notes))
+
+
+def _all_gold(
+    raw: RawEpisode,
+    questions: Mapping[str, MemeGold],
+    evidence: tuple[int, ...],
+    sessions: Sequence[Session],
+    notes: list[str],
+) -> EpisodeGold:
+    """What is kept apart from what memories read."""
+    facts = tuple(fact for number, one in enumerate(raw.sessions) for fact in _facts(one, number, sessions, notes))
+    states = _states(raw, notes)
+    return EpisodeGold(
+        root=text_of(raw.root) or "",
+        change=_change(raw.root_change, notes),
+        edges=tuple(_edges(raw.dependency_edges_used, notes)),
+        questions=questions,
+        facts=facts,
+        evidence=evidence,
+        before=states["before"],
+        after=states["after"],
+    )
+
+
+def _session(raw: RawSession, number: int, where: str, notes: list[str]) -> Session:
+    lines = []
+    for place, line in enumerate(raw.conversation):
+        role = _ROLES.get(line.role.strip().lower())
+        if role is None and line.role != "system":
+            raise UserError(f"{where}: session {number}, line {place}: the role {line.role!r} is nobody's; {ADVICE}")
+        if role is None:  # it stays, so that lines keep their numbers, and it is nobody's that talks
+            notes.append(f"session {number}, line {place}: a system message; left empty")
+        lines.append(Line(role or "assistant", line.content if role else ""))
+        check_text(line.content, f"{where}: session {number}, line {place}")
+    if text_of(raw.timestamp) is None:
+        notes.append(f"session {number}: no timestamp")
+    return Session(text_of(raw.session_id) or f"s{number:03d}", text_of(raw.timestamp) or "", tuple(lines))
+
+
+def _places(raw: RawEpisode, evidence: Sequence[int], where: str, notes: list[str]) -> tuple[int, int]:
+    """How many sessions are read before each round.
+
+    `position_after_session` is the number of a session counted from 0 (in the one published episode: 13 and 16 of 17).
+    Where that would let the change be read before the first round, it is taken as a count.
+    """
+    before, after = (one.position_after_session for one in (raw.before_questions, raw.after_questions))
+    count = len(raw.sessions)
+    change = evidence[-1] if evidence else count
+    if before + 1 > change >= before and before > max(evidence[:-1], default=-1):
+        notes.append("position_after_session counts sessions")
+        before, after = before - 1, after - 1
+    if not 0 <= before < count or after < before:
+        field = "before_questions" if not 0 <= before < count else "after_questions"
+        raise UserError(f"{where}: field '{field}.position_after_session': no such session in {count}; {ADVICE}")
+    if after + 1 != count:
+        notes.append(f"after_questions: asked after session {after} of {count}; all are read")
+    return before + 1, count
+
+
+def _gold(raw: RawEpisode, asked: RawAsked, phase: Phase, where: str) -> MemeGold:
+    if not asked.values:
+        raise UserError(f"{where}: field 'entity_values': no text to score by; {ADVICE}")
+    if not asked.name:
+        raise UserError(f"{where}: field 'entity': no name to join both rounds by; {ADVICE}")
+    for text in (asked.question, asked.name, *asked.values):
+        check_text(text, where)
+    hop, source = _position(raw, asked)
+    answers = (asked.gold_answer, asked.expected_answer)  # the first belongs to the questions after the change
+    said = next((one for one in (answers if phase == "after" else answers[::-1]) if one is not None), None)
+    expected = to_json(said) if said is not None and not isinstance(said, str) and is_writable(said) else text_of(said)
+    return MemeGold(asked.question, phase, asked.task_type, asked.name, asked.values, expected or "", hop, source)
+
+
+def _position(raw: RawEpisode, asked: RawAsked) -> tuple[int | None, str]:
+    """The hop of a question on a dependant, and what it depends on; None and "" of the others."""
+    if asked.task_type not in ("cascade", "absence"):
+        return None, ""
+    tasks = [one for one in raw.tasks if isinstance(one, dict)] if isinstance(raw.tasks, list) else []
+    own = [one for one in tasks if asked.name in _named(one.get("target_entities"))]
+    task = next((one for one in own if task_of(one.get("type")) == asked.task_type), {})
+    held = raw.entities.get(asked.name) if isinstance(raw.entities, dict) else None
+    edge = next((edge for edge in _edges(raw.dependency_edges_used, []) if edge.target == asked.name), None)
+    hops = (asked.told_hop, task.get("hop"), edge and edge.hop)
+    sources = (text_of(_fields(one, "cascade_source")[0]) for one in (held, task))
+    source = next((one for one in sources if one), edge.source if edge else "")
+    return next((hop for hop in hops if type(hop) is int), None), source
+
+
+def _named(value: object) -> list[str]:
+    names = [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [*names, "+".join(names)]
+
+
+def _facts(raw: RawSession, number: int, sessions: Sequence[Session], notes: list[str]) -> Iterator[Told]:
+    lines = sessions[number].lines
+    for place, fact in enumerate(raw.gold_facts if isinstance(raw.gold_facts, list) else ()):
+        entity, told, kind, turn, conveyed = _fields(fact, "entity", "value", "kind", "turn", "conveyed_in_turn")
+        values = told if isinstance(told, list) else [told]
+        if text_of(entity) is None or None in map(text_of, values):
+            notes.append(f"session {number}: gold fact {place} has no entity or value; left out")
+            continue
+        for value in values:
+            line = _line(turn if conveyed is None else conveyed, value, lines)
+            if line is None:
+                notes.append(f"session {number}: gold fact {place} stands in no line; left out")
+                continue
+            yield Told(entity, value, kind if kind in _FACT_KINDS else None, number, line)
+
+
+def _fields(value: object, *names: str) -> list[Any]:
+    """These fields of what should be an object, None for what is not there."""
+    return [value.get(name) if isinstance(value, dict) else None for name in names]
+
+
+def _line(turn: object, value: str, lines: Sequence[Line]) -> int | None:
+    """The line that tells a fact: the one named where the value stands in it, else the first of the user's that has it,
+    else the one named."""
+    named = turn if type(turn) is int and 0 <= turn < len(lines) else None
+    wanted = value.casefold()
+    if named is not None and wanted in lines[named].content.casefold():
+        return named
+    held = (at for at, line in enumerate(lines) if line.role == "user" and wanted in line.content.casefold())
+    return next(held, named)
+
+
+def _edges(value: object, notes: list[str]) -> Iterator[Edge]:
+    for one in value if isinstance(value, list) else ():
+        source, target, hop, pattern = _fields(one, "source", "target", "hop", "pattern")
+        if text_of(source) is not None and text_of(target) is not None:
+            yield Edge(source, target, hop if type(hop) is int else 1, text_of(pattern) or "")
+        else:
+            notes.append("dependency_edges_used: an edge without source or target; left out")
+
+
+def _change(value: object, notes: list[str]) -> tuple[str, str]:
+    before, after = map(text_of, _fields(value, "before", "after"))
+    if before is not None and after is not None:
+        return before, after
+    notes.append("root_change: not two texts")
+    return "", ""
+
+
+def _states(raw: RawEpisode, notes: list[str]) -> dict[Phase, dict[str, str | None]]:
+    """Every entity's value before and after; None where it is deleted or uncertain.
+
+    Released files give no value after the change to what depends on the root without a rule, nor to what never changes.
+    """
+    value = raw.entities
+    found: dict[Phase, dict[str, str | None]] = {"before": {}, "after": {}}
+    if not isinstance(value, dict):
+        notes.append("entities: not there")
+        return found
+    chain = raw.chain_entities if isinstance(raw.chain_entities, list) else []
+    asked = [one for one in raw.after_questions.questions if one.task_type in ("deletion", "absence")]
+    moved = {edge.target for edge in _edges(raw.dependency_edges_used, [])} | {one.name for one in asked}
+    kept = value.keys() - moved - {one for one in chain if isinstance(one, str)}
+    for name, one in value.items():
+        if text_of(name) is not None:
+            before, after = map(text_of, _fields(one, "before", "after"))
+            found["before"][name] = before
+            found["after"][name] = None if after == "deleted" else before if after is None and name in kept else after
+    return found
+
+
+def write_episodes(path: Path, loaded: Sequence[LoadedEpisode]) -> Path:
+    """Write episodes in the released layout, atomically: what was written loads to equal ones."""
+    return write_text(path, to_json([_plain(one) for one in loaded], indent=1) + "\n")
+
+
+def _plain(loaded: LoadedEpisode) -> dict[str, Any]:
+    episode, gold = loaded.episode, loaded.gold
+    dependants = {edge.target: edge for edge in gold.edges}
+    asked = [one for one in gold.questions.values() if one.phase == "after"]
+    needed = {name for one in asked for name in one.entity.split("+")}
+    chain = [gold.root, *dependants]
+    return {
+        "episode_id": episode.id,
+        "domain": episode.domain,
+        "root": gold.root,
+        "root_change": {"before": gold.change[0], "after": gold.change[1]},
+        "chain_entities": chain,
+        "filler_entities": [name for name in sorted(gold.before) if name not in needed and name not in chain],
+        "entities": {
+            name: {
+                "before": value,
+                "after": gold.after.get(name),
+                "hop": dependants[name].hop if name in dependants else None,
+                "cascade_source": dependants[name].source if name in dependants else None,
+                "history": [fact.value for fact in gold.facts if fact.entity == name],
+            }
+            for name, value in gold.before.items()
+        },
+        "has_2hop": any(edge.hop == 2 for edge in gold.edges),
+        "dependency_edges_used": [
+            {"source": one.source, "target": one.target, "hop": one.hop, "pattern": one.pattern} for one in gold.edges
+        ],
+        "tasks": [
+            {
+                "type": one.task,
+                "target_entities": one.entity.split("+"),
+                "entity_values": _written(one),
+                "question_template": one.question,
+                "gold_answer": one.expected,
+                "hop": one.hop,
+            }
+            for one in asked
+        ],
+        "sessions": [_plain_session(loaded, number, one) for number, one in enumerate(episode.sessions)],
+        "before_questions": _plain_round(loaded, "before"),
+        "after_questions": _plain_round(loaded, "after"),
+        "total_sessions": len(episode.sessions),
+        "evidence_sessions": len(gold.evidence),
+        "filler_sessions": len(episode.sessions) - len(gold.evidence),
+        "evidence_session_indices": list(gold.evidence),
+    }
+
+
+def _plain_session(loaded: LoadedEpisode, number: int, session: Session) -> dict[str, Any]:
+    told = [fact for fact in loaded.gold.facts if fact.session == number]
+    return {
+        "session_id": session.id,
+        "type": "evidence" if number in loaded.gold.evidence else "filler",
+        "timestamp": session.timestamp,
+        "conversation": [{"role": line.role, "content": line.content} for line in session.lines],
+        "gold_facts": [
+            {
+                "entity": fact.entity,
+                "value": fact.value,
+                "fact_text": session.lines[fact.line].content,
+                "conveyed_in_turn": fact.line,
+                "kind": fact.kind,
+            }
+            for fact in told
+        ],
+    }
+
+
+def _plain_round(loaded: LoadedEpisode, phase: Phase) -> dict[str, Any]:
+    one = loaded.episode.rounds[phase]
+    answer = "gold_answer" if phase == "after" else "expected_answer"
+    return {
+        "timestamp": one.timestamp,
+        "position_after_session": one.sessions - 1,
+        "questions": [
+            {
+                "task_type": gold.task,
+                "entity": gold.entity.split("+"),
+                "entity_values": _written(gold),
+                "question": question.text,
+                answer: gold.expected,
+                "hop": gold.hop,
+            }
+            for question in one.questions
+            for gold in [loaded.gold.questions[question.id]]
+        ],
+    }
+
+
+def _written(gold: MemeGold) -> list[str] | dict[str, str] | dict[str, list[str]]:
+    """The values as released, by name: a text, for tracking a list. A list where the names are not as many."""
+    names = gold.entity.split("+")
+    if gold.task == "tracking" and len(names) == 1:
+        return {gold.entity: list(gold.values)}
+    return dict(zip(names, gold.values, strict=True)) if len(names) == len(gold.values) else list(gold.values)

@@ -1,0 +1,349 @@
+"""`beamlib meme generate`: episodes drawn, told and put between fillers, in the released layout.
+
+`<out>/<variant>.json` (a list of episodes), `<out>/generation.json` (the order, who wrote it, each file's SHA-256), and
+with models `<out>/calls/<episode>.sqlite`. All variants of a seed tell the same: an episode is the same whether others
+are made or not. A run that is killed goes on where it was: a file that is on record is not written again, and no call
+is paid for twice.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast, get_args
+
+from tqdm import tqdm
+
+from beam_meme.drawing import Drawn, draw_all
+from beam_meme.episode_files import write_episodes
+from beam_meme.episodes import DOMAINS, VARIANTS, Domain, Variant
+from beam_meme.filler_check import CONFLICT, CONFLICTS, Checked, by_model, pool_of, verdict_prompts
+from beam_meme.fillers import read_fillers
+from beam_meme.haystack import GAP_TOKENS, haystack
+from beam_meme.telling import ASSISTANT, USER, ToldSession, prompts_of, tell
+from beamlib.cli.spending import Quote, agreed
+from beamlib.data.sources import RECORD, refuse_data
+from beamlib.errors import UserError
+from beamlib.files import code_hash, read_json, sha256, sha256_of_file, to_json, write_json
+from beamlib.llm.client import EndpointModel
+from beamlib.llm.endpoints import Author, Endpoint, keys_kept_out, load_models
+from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, Prompt, run
+from beamlib.llm.prompts import check_overrides, prompt_file, render
+from beamlib.llm.retrying import RetryingModel
+from beamlib.llm.stored_model import CallStore, Mode, StoredModel
+from beamlib.text import shell_command
+
+Value = TypeVar("Value")
+CALLS = "calls"
+FillerJudge = Literal["rules", "model"]
+_RULES = tuple(
+    f"beam_meme.{name}"
+    for name in ("banks", "domains", "drawing", "episode_plan", "haystack", "talk_bank", "telling", "episode_files")
+)
+_FILLER_RULES = ("beam_meme.banks", "beam_meme.domains", "beam_meme.fillers", "beam_meme.filler_check")
+_AUTHOR_RULES = ("beam_generate", "beam_offline.author", "beam_offline.author.banks")
+_TOGETHER = 8  # episodes that are waited for at a time; the endpoint's own lanes bound its calls
+_CHARACTERS_PER_TOKEN, _REPLY = 4.2, 50  # tokens of a reply, about
+_MOST_EPISODES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeOptions:
+    """What is to be generated: `count` episodes, half of each domain, in each of `variants`.
+
+    Without `models` (a models file, role `speaker`) the sessions are told by rules. `fillers` is a folder of sessions;
+    without it the offline author writes them. `filler_judge` "model" has the role `detector` look at them after the
+    rules. `calls` and `yes` are as in `beamlib generate`: nothing is called before `yes`.
+    """
+
+    out: Path
+    count: int = 10
+    variants: Sequence[Variant | str] = ("filler32k",)
+    seed: int = 42
+    models: Path | None = None
+    fillers: Path | None = None
+    filler_judge: FillerJudge | str = "rules"
+    calls: Mode | str = "record"
+    prompts: Path | None = None
+    yes: bool = False
+
+
+def generate_episodes(order: EpisodeOptions) -> Path:
+    """Write what was ordered and is not there, and say so; the folder.
+
+    A `UserError` where an option is wrong, the folder holds other data, or a model cannot be called.
+    """
+    endpoints = _check(order)
+    _refuse(order.out)
+    drawn = draw_all(order.count, order.seed)
+    record = _Record.open(order, _made_by(order, endpoints))
+    pending = [name for name in VARIANTS if name in order.variants and not record.holds(order.out, name)]
+    if not pending:
+        print(f"{order.out}: everything was there before")
+        return order.out
+    started = time.monotonic()
+    needed = any(GAP_TOKENS[name] for name in pending)
+    pools = {domain: pool_of(domain, order.seed, order.fillers) if needed else Checked((), ()) for domain in DOMAINS}
+    if endpoints and order.calls != "replay":
+        quote = estimate(order, endpoints, drawn, pools)
+        order = replace(order, yes=agreed({"": quote}, lambda: _ready(endpoints), order.yes))
+    writer = _Writer(order, endpoints)
+    print(f"author: {writer.name}")
+    record.write(order.out)
+    with keys_kept_out(order.out, str(order.models or "")):
+        told = writer.tell_all(drawn)
+        pools = {domain: writer.judged(domain, pool) for domain, pool in pools.items()}
+        for variant in pending:
+            record.add(order.out, variant, _write(order, drawn, told, pools, variant))
+    print(f"{order.out}: {order.count} episodes each of {', '.join(pending)}, in {time.monotonic() - started:.0f} s")
+    return order.out
+
+
+def estimate(
+    order: EpisodeOptions, endpoints: Mapping[Author, Endpoint], drawn: Sequence[Drawn], pools: Mapping[Domain, Checked]
+) -> Quote:
+    """What models would be asked and cost, in a sentence; what is stored already is counted as well."""
+    asked: dict[Author, list[Prompt]] = {"speaker": [prompt for one in drawn for prompt in prompts_of(one)]}
+    if order.filler_judge == "model":
+        asked["detector"] = [one for domain in DOMAINS for one in verdict_prompts(pools[domain].free, domain)]
+    calls = {role: len(prompts) for role, prompts in asked.items()}
+    given = {role: sum(_tokens(one, order) for one in prompts) for role, prompts in asked.items()}
+    dollars = sum(
+        (given[role] * endpoints[role].input_price + _REPLY * calls[role] * endpoints[role].output_price) / 1_000_000
+        for role in asked
+    )
+    parts = [
+        f"{role} {endpoints[role].model}: about {calls[role]:,d} calls, {given[role]:,.0f} input tokens"
+        for role in asked
+    ]
+    text = (
+        f"{'; '.join(parts)}; together {dollars:,.2f} US dollars for {len(drawn):,d} episodes; replies asked for again "
+        "come on top, and those that are stored from an earlier run are counted as well though not paid again."
+    )
+    return Quote(sum(calls.values()), dollars, text)
+
+
+def _tokens(prompt: Prompt, order: EpisodeOptions) -> float:
+    messages = render(prompt.id, prompt.variables, order.prompts)
+    return sum(len(message["content"]) for message in messages) / _CHARACTERS_PER_TOKEN
+
+
+def _check(order: EpisodeOptions) -> dict[Author, Endpoint]:
+    """The endpoints by role, none for the rules; a mistake in the order is a `UserError`."""
+    for option, value, known in (
+        *(("variant", one, VARIANTS) for one in order.variants),
+        ("--calls", order.calls, get_args(Mode)),
+        ("--filler-judge", order.filler_judge, get_args(FillerJudge)),
+    ):
+        if value not in known:
+            raise UserError(f"{option}: {value!r:.80} does not exist; choose one of {', '.join(known)}.")
+    if not order.variants or not 1 <= order.count <= _MOST_EPISODES:
+        raise UserError(f"episodes: {order.count}; ask for 1 to {_MOST_EPISODES:,} episodes of at least one variant.")
+    if order.models is None:
+        for option, given in (
+            ("--prompts", order.prompts is not None),
+            ("--calls", order.calls != "record"),
+            ("--filler-judge", order.filler_judge != "rules"),
+        ):
+            if given:
+                raise UserError(f"{option}: the rules ask no model; name a models file by --models as well.")
+        return {}
+    if order.prompts is not None:
+        check_overrides(order.prompts)
+    file = load_models(order.models)
+    roles: tuple[Author, ...] = ("speaker", "detector") if order.filler_judge == "model" else ("speaker",)
+    return {role: file.author(role) for role in roles}
+
+
+def _ready(endpoints: Mapping[Author, Endpoint]) -> None:
+    for role, endpoint in endpoints.items():
+        EndpointModel(role, endpoint).ready()
+
+
+def _refuse(out: Path) -> None:
+    """A `UserError` where `out` is, or lies in, a folder of episodes or other data that was not generated here."""
+    refuse_data(out)
+    for folder in (out.absolute(), *out.resolve().parents):
+        for name in VARIANTS:
+            if (folder / f"{name}.json").exists() and not (folder / RECORD).exists():
+                raise UserError(
+                    f"{out}: nothing is written into a folder of data, and {folder / name}.json was not generated "
+                    "here; choose another folder."
+                )
+
+
+def _made_by(order: EpisodeOptions, endpoints: Mapping[Author, Endpoint]) -> dict[str, Any]:
+    """What the episodes rest on beside the order."""
+    made: dict[str, Any] = {
+        "author": OFFLINE_NAME,
+        "rules": code_hash(_RULES),
+        "filler_rules": code_hash(_FILLER_RULES),
+    }
+    if order.fillers is None:
+        made["fillers"] = {"author": OFFLINE_NAME, "rules": code_hash(_AUTHOR_RULES)}
+    else:
+        texts = [[domain, one.name, one.text] for domain in DOMAINS for one in read_fillers(order.fillers, domain)]
+        made["fillers"] = {"folder": sha256(to_json(texts))}
+    if endpoints:
+        made["author"] = {role: endpoint.settings for role, endpoint in endpoints.items()}
+        prompts = (USER, ASSISTANT, CONFLICT) if "detector" in endpoints else (USER, ASSISTANT)
+        made["prompts"] = {name: prompt_file(name, order.prompts).sha256 for name in prompts}
+    return made
+
+
+@dataclass
+class _Record:
+    """`generation.json`: the order and, by variant, what has been written of it."""
+
+    order: dict[str, Any]
+    variants: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, order: EpisodeOptions, made_by: Mapping[str, Any]) -> _Record:
+        """The record in `order.out`, or a new one; that of another order is a `UserError`."""
+        told = {"seed": order.seed, "count": order.count, "filler_judge": order.filler_judge, **made_by}
+        path = order.out / RECORD
+        if not path.exists():
+            return cls(told)
+        value = read_json(path)
+        try:
+            held = value["order"]
+            variants = {str(row["variant"]): {**row, "sha256": str(row["sha256"])} for row in value["variants"]}
+            differs = [name for name in sorted({*told, *held}) if told.get(name) != held.get(name)]
+        except (KeyError, TypeError, ValueError):
+            raise UserError(f"{path}: not the record of a generation; choose another folder, or delete it.") from None
+        if differs:
+            was, now_is = (f"{values.get(differs[0])!r:.80}" for values in (held, told))
+            raise UserError(
+                f"{path}: the folder holds another order ({differs[0]} is {was} there and {now_is} now); choose "
+                "another folder, or delete this one."
+            )
+        return cls(told, variants)
+
+    def holds(self, out: Path, variant: str) -> bool:
+        """Whether a variant is finished and as it was written; one that was changed since is a `UserError`."""
+        path, row = out / f"{variant}.json", self.variants.get(variant)
+        if row is None or not path.exists():
+            return False
+        if row["sha256"] != sha256_of_file(path):
+            raise UserError(f"{path}: changed since it was generated; delete it to have it written again.")
+        return True
+
+    def add(self, out: Path, variant: str, row: Mapping[str, Any]) -> None:
+        """Count a variant as finished; `row` says what came of it."""
+        self.variants[variant] = {"variant": variant, "sha256": sha256_of_file(out / f"{variant}.json"), **row}
+        self.write(out)
+
+    def write(self, out: Path) -> None:
+        """Write the record, atomically."""
+        rows = [self.variants[name] for name in sorted(self.variants)]
+        write_json(out / RECORD, {"order": self.order, "variants": rows})
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Who tells the episodes and judges the fillers."""
+
+    order: EpisodeOptions
+    endpoints: Mapping[Author, Endpoint]
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def name(self) -> str:
+        """The models' names, each once, or the stand-in's."""
+        return ", ".join(dict.fromkeys(one.model for one in self.endpoints.values())) or OFFLINE_NAME
+
+    def tell_all(self, drawn: Sequence[Drawn]) -> list[list[ToldSession]]:
+        """The sessions of every episode, in order; the first `ModelError` is a `UserError`."""
+        # The rules are bound by the processor; with an endpoint one mostly waits.
+        pool = ThreadPoolExecutor(_TOGETHER if self.endpoints else 1)
+        try:
+            told = pool.map(self._tell, drawn)
+            return list(tqdm(told, desc="episodes told", total=len(drawn), disable=None, leave=False, delay=2))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # who interrupts need not wait for episodes to be finished
+
+    def _tell(self, drawn: Drawn) -> list[ToldSession]:
+        if not self.endpoints:
+            return run(tell(drawn))
+        with self._model("speaker", drawn.id) as model:
+            return self._waited(tell(drawn, model))
+
+    def judged(self, domain: Domain, pool: Checked) -> Checked:
+        """Those of `pool` that the detector, where there is one, finds neutral too."""
+        if "detector" not in self.endpoints or not pool.free:
+            return pool
+        with self._model("detector", f"fillers_{domain}") as model:
+            found = self._waited(by_model(pool.free, domain, model))
+        return replace(found, removed=(*pool.removed, *found.removed))
+
+    def _waited(self, work: Coroutine[Any, Any, Value]) -> Value:
+        try:
+            return run(work)
+        except ModelError as error:
+            raise UserError(f"generation stopped: {error.reason}; what arrived is stored: run again.") from None
+
+    @contextmanager
+    def _model(self, role: Author, what: str) -> Iterator[Model]:
+        """A model whose calls go through a store of their own."""
+        mode, order = cast(Mode, self.order.calls), self.order
+        with CallStore(order.out / CALLS / f"{what}.sqlite", read_only=mode == "replay", run_id=self.run_id) as store:
+            yield RetryingModel(
+                StoredModel(
+                    EndpointModel(role, self.endpoints[role], prompts=order.prompts),
+                    store,
+                    mode,
+                    role=role,
+                    conversation=what,
+                    command=_command(order),
+                    confirmed=order.yes,
+                )
+            )
+
+
+def _write(
+    order: EpisodeOptions,
+    drawn: Sequence[Drawn],
+    told: Sequence[Sequence[ToldSession]],
+    pools: Mapping[Domain, Checked],
+    variant: Variant,
+) -> dict[str, Any]:
+    """Put the episodes of a variant together and write them; what the record says of it."""
+    bar = tqdm(zip(drawn, told, strict=True), desc=variant, total=len(drawn), disable=None, leave=False, delay=2)
+    episodes = [
+        haystack(one, sessions, pools[one.domain].free, variant, random.Random(f"meme {order.seed} {variant} {one.id}"))
+        for one, sessions in bar
+    ]
+    write_episodes(order.out / f"{variant}.json", episodes)
+    replaced = sum(session.replaced for sessions in told for session in sessions)
+    row: dict[str, Any] = {"episodes": len(episodes), "messages_by_rules": replaced}
+    if GAP_TOKENS[variant]:
+        row["fillers"] = {domain: _counted(pool) for domain, pool in pools.items()}
+    return row
+
+
+def _counted(pool: Checked) -> dict[str, int]:
+    removed = Counter(conflict for _, conflict in pool.removed)
+    return {"free": len(pool.free), "judged": pool.judged, **{conflict: removed[conflict] for conflict in CONFLICTS}}
+
+
+def _command(order: EpisodeOptions) -> str:
+    """The command line that records what `order` needs; what is empty is left out."""
+    given = {
+        "--out": order.out,
+        "--episodes": order.count,
+        "--variants": ",".join(order.variants),
+        "--seed": order.seed,
+        "--models": order.models or "",
+        "--fillers": order.fillers or "",
+        "--filler-judge": order.filler_judge if order.filler_judge != "rules" else "",
+        "--prompts": order.prompts or "",
+    }
+    return shell_command("beamlib meme generate", given, end=["--yes"])

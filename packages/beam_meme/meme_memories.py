@@ -1,0 +1,142 @@
+"""The memories that are compared on MEME, by name, and the two of its own: BM25 and vectors over whole sessions.
+
+Nothing here has seen gold. (Sections 2.6 and 2.8 of the fact sheet.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from beam_evolving import make
+from beam_evolving.protocol import EvolvingMemory
+from beamlib.data.model import Batch, Conversation, Message
+from beamlib.errors import UserError
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import ResolvedParameters
+from beamlib.llm.model import Model
+from beamlib.memory.budget import RESERVE_TOKENS, most_passages, shortened
+from beamlib.memory.protocol import Passage, RetrievedContext
+from beamlib.params import RunParameters
+from beamlib.retrieval import Document, Encoders, Index, build_index
+from beamlib.text import WORDS, TokenCounter, split_sentences
+
+MemeMemory = Literal[
+    "none", "gold-facts", "full-context", "bm25", "dense", "rag", "light", "md-flat", "wiki", "dependencies", "own"
+]
+"""Names an arm, its folder and its column: a closed set."""
+
+MEMORIES: tuple[MemeMemory, ...] = get_args(MemeMemory)
+OVER_SESSIONS: tuple[MemeMemory, ...] = ("bm25", "dense")
+EVOLVING: tuple[MemeMemory, ...] = ("md-flat", "wiki", "dependencies")
+"""Read session by session, and keep files; the others read the conversation so far at each round."""
+
+TOP_SESSIONS = 5
+_SPEAKERS = {"user": "USER", "assistant": "ASSISTANT"}
+_DEFAULT = Encoders()
+
+
+def parse_memories(names: Sequence[str]) -> tuple[MemeMemory, ...]:
+    """The memories called `names`, without repeats. An unknown name is a `UserError`."""
+    found: dict[MemeMemory, None] = {}
+    for name in names:
+        plain = name.strip().lower().replace("_", "-")
+        known = [memory for memory in MEMORIES if memory == plain]
+        if not known:
+            raise UserError(f"--memories: {name!r:.80} does not exist; choose among {', '.join(MEMORIES)}.")
+        found[known[0]] = None
+    return tuple(found)
+
+
+def arm_of(memory: MemeMemory, parameters: RunParameters) -> Arm:
+    """The arm of this project's runs that a memory is, with its settings; `UserError` where `own` names no class.
+
+    `ValueError` for one of `OVER_SESSIONS` or `EVOLVING`, which are made here.
+    """
+    match memory:
+        case "gold-facts":
+            return Arm(memory="oracle")
+        case "none" | "full-context":
+            return Arm(memory=memory)
+        case "rag" | "light":
+            return Arm(memory=memory, retriever=parameters.retriever, k=parameters.k)
+        case "own":
+            if not parameters.own_memory:
+                raise UserError("the memory own needs a class of your own; name it as file.py:Class in own_memory.")
+            return Arm(memory="own", target=parameters.own_memory)
+        case _:
+            raise ValueError(f"{memory} is no arm of BEAM's runs")
+
+
+def evolving_memory(memory: MemeMemory, model: Model, parameters: ResolvedParameters) -> EvolvingMemory:
+    """A memory that keeps files, empty; `model` works inside it."""
+    window, counter = parameters.reader_window, parameters.counter
+    return make(memory, model, window, counter, k=parameters.k, retriever=parameters.retriever)
+
+
+class SessionSearch:
+    """Recalls the `k` sessions whose text suits the question best, best first, in the reader's window.
+
+    A document is a whole session: its date, then its lines under who said them. No model reads anything. Where the
+    sessions exceed the window, the longest lose their middle.
+    """
+
+    def __init__(
+        self,
+        retriever: Literal["bm25", "dense"],
+        k: int = TOP_SESSIONS,
+        window_tokens: int = 32_768,
+        *,
+        encoder: str = _DEFAULT.dense,
+        counter: TokenCounter = WORDS,
+    ) -> None:
+        self._tokens = window_tokens - RESERVE_TOKENS
+        if not 1 <= k <= most_passages(self._tokens):
+            raise UserError(
+                f"sessions: k is {k} in a window of {window_tokens} tokens less a reserve of {RESERVE_TOKENS}; give a "
+                "k of at least 1 and a larger window."
+            )
+        self._retriever, self._k, self._counter = retriever, k, counter
+        self._encoders = Encoders(encoder)
+        self._sessions: list[Passage] = []
+        self._index: Index = build_index([], "bm25")
+
+    @property
+    def name(self) -> str:
+        """`<retriever>-sessions-k<k>`."""
+        return f"{self._retriever}-sessions-k{self._k}"
+
+    def ingest(self, conversation: Conversation) -> None:
+        """Index the conversation's sessions, replacing what was indexed before."""
+        self._sessions = [session_passage(batch) for batch in conversation.batches if batch.turns]
+        documents = [Document((one.text,), split_sentences(one.text)) for one in self._sessions]
+        self._index = build_index(documents, self._retriever, self._encoders)
+
+    def recall(self, question: str) -> RetrievedContext:
+        """The best sessions in rank order."""
+        if not self._sessions:
+            return RetrievedContext("")
+        found = [self._sessions[hit.owner] for hit in self._index.search(question, self._k)]
+        return RetrievedContext.of(shortened(found, self._tokens, self._counter))
+
+
+def session_passage(batch: Batch) -> Passage:
+    """A session as one text: a date header, then its lines; the ids are of all its messages."""
+    messages = [message for turn in batch.turns for message in turn.messages]
+    date = f"[{batch.time_anchor}]" if batch.time_anchor else ""
+    said = [(message.role, _words(message, date)) for message in messages]
+    lines = [f"{_SPEAKERS[role]}: {text}" for role, text in said if text]
+    return Passage("\n".join(filter(None, [date, *lines])), tuple(message.id for message in messages))
+
+
+def _words(message: Message, date: str) -> str:
+    """What a message says, without the date that the header has."""
+    return message.content.removeprefix(date).lstrip() if date else message.content
+
+
+def session_search(memory: MemeMemory, parameters: ResolvedParameters) -> SessionSearch:
+    """One of `OVER_SESSIONS`; `ValueError` for any other."""
+    if memory not in ("bm25", "dense"):
+        raise ValueError(f"{memory} does not search sessions")
+    window, counter = parameters.reader_window, parameters.counter
+    return SessionSearch(memory, TOP_SESSIONS, window, encoder=parameters.encoder, counter=counter)

@@ -1,0 +1,219 @@
+"""The tables of the MEME report: results beside the published ones, kinds of pass, failure stages, tokens by stage.
+
+What was published stands in `published_meme.csv` as it was printed (section 2.9 of the fact sheet; the last row is from
+its section 1). It was measured on the released episodes with models of its own, so the two blocks are no one table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from io import StringIO
+from typing import Any
+
+import pandas as pd
+
+from beam_meme.episode_gold import SHORT, TASKS, Task
+from beam_meme.failure_stages import STAGES, Stage
+from beam_meme.meme_scoring import FILTERED, KINDS, OVERALL
+from beamlib.llm.model import Usage
+from beamlib.report.footer import Footer
+from beamlib.report.table import Table
+from beamlib.report.tables import NOTHING, with_interval
+
+PROTOCOL = (
+    "exact recall by containment, the other tasks by the judge; a cascade, absence or deletion counts only if the "
+    "value was known before the change; overall is the plain mean of the six tasks"
+)
+PUBLISHED = "published"
+OURS = "this run"
+USED = ("ingest", "retrieval", "answer")
+"""The stages that spend tokens."""
+
+_NAMES: Mapping[str, str] = {**{str(task): SHORT[task] for task in TASKS}, OVERALL: "Overall"}
+_PUBLISHED_NOTE = (
+    "Published: gpt-4.1-mini inside and answering unless the row says otherwise, judge GPT-4o, filler 32K, 100 "
+    "episodes (Opus 4.7: 20); its intervals are not known."
+)
+_MARKS = {"BM25": "bm25", "text-embedding-3-small": "dense", "MD-flat": "md-flat", "Karpathy Wiki": "wiki"}
+"""The published systems, and which memory of ours is of the same make."""
+
+
+def published() -> pd.DataFrame:
+    """What was published, a row per system, every cell as the text that was printed (or "")."""
+    text = files("beam_meme").joinpath("published_meme.csv").read_text("utf-8")
+    return pd.read_csv(StringIO(text), dtype=str, keep_default_na=False)
+
+
+def meme_basis(
+    scores: pd.DataFrame,
+    *,
+    judge: str,
+    reader: str,
+    data: str,
+    treatment: str,
+    token_counter: str,
+    episodes: int,
+    reasons: Mapping[str, int] | None = None,
+    gaps: int = 0,
+) -> Footer:
+    """What the tables of `scores` (of `meme_scoring.score_episodes`) rest on.
+
+    `data` says where the episodes come from, `treatment` the filler variant; the rest is as in `Footer`.
+    """
+    overall = scores[scores["task"] == OVERALL]
+    asked = overall["n"] + overall["unscored"]
+    return Footer(
+        protocol=f"MEME: {PROTOCOL}",
+        judge=judge,
+        reader=reader,
+        data_revision=f"{data} (a conversation is an episode)",
+        n_conversations=episodes,
+        n_questions=int(asked.max()) if len(asked) else 0,
+        unscored=int(overall["unscored"].sum()),
+        interval=f"95 % t-interval over episodes (n = {episodes}), logit scale"
+        if episodes > 1
+        else "none (one episode)",
+        treatment=treatment,
+        token_counter=token_counter,
+        reasons=reasons or {},
+        gaps=gaps,
+    )
+
+
+def results_table(scores: pd.DataFrame, basis: Footer) -> Table:
+    """Every memory's share per task with its interval, below what was published."""
+    names = [SHORT[task] for task in TASKS]
+    order = [*TASKS, OVERALL]
+    rows = [(PUBLISHED, row["system"], *(_printed(row[name]) for name in (*names, "overall"))) for row in _published()]
+    for memory, own in _by_memory(scores):
+        rows.append((OURS, memory, *(_share(own[task, 0]) for task in order)))
+    cells = pd.DataFrame(rows, columns=["", "System", *names, "Overall"])
+    notes = (_PUBLISHED_NOTE, *_same_make(scores))
+    pooled = scores[scores["hop"] == 0].drop(columns="hop")
+    return Table("MEME: results", cells, tuple(basis.lines()), notes, csv=pooled, frame=pooled, basis=basis)
+
+
+def _same_make(scores: pd.DataFrame) -> tuple[str, ...]:
+    own = set(scores["memory"])
+    pairs = [f"{system} and {memory}" for system, memory in _MARKS.items() if memory in own]
+    return (f"Of the same make: {', '.join(pairs)}.",) if pairs else ()
+
+
+def kinds_table(scores: pd.DataFrame, basis: Footer) -> Table:
+    """Per memory and task what counts, what plainly passes, partial credit, and the four kinds of outcome."""
+    rows = [
+        (
+            memory,
+            _task_name(task, hop),
+            str(row["n"]),
+            str(row["unscored"]),
+            _share(row),
+            _plain(row["raw"]),
+            _plain(row["partial"]),
+            *(str(row[f"n {kind}"]) if task in FILTERED else NOTHING for kind in KINDS),
+            str(row["not known"]) if task in FILTERED else NOTHING,
+        )
+        for memory, own in _by_memory(scores)
+        for (task, hop), row in own.items()
+    ]
+    columns = [
+        "Memory",
+        "Task",
+        "n",
+        "Unscored",
+        "Counts",
+        "Passes",
+        "Partial",
+        *map(str.capitalize, KINDS),
+        "No before",
+    ]
+    notes = (
+        "Counts: the published score, of deletion, cascade and absence the real passes alone. Passes: before that "
+        "filter. Partial: share of values given (Agg), given in order (Tr).",
+        "Real: known before the change, right after it. Trivial: only right after it. No before: of these outcomes, "
+        "those without an answer from before the change, which count as not known.",
+    )
+    cells = pd.DataFrame(rows, columns=columns)
+    return Table("MEME: kinds of pass", cells, tuple(basis.lines()), notes, csv=scores, frame=scores, basis=basis)
+
+
+def stage_table(found: Iterable[tuple[str, Task, Stage]], basis: Footer) -> Table:
+    """How many answers of each memory and task went wrong at each stage; `found` has a row per scored answer."""
+    counts: dict[tuple[str, Task], Counter[Stage]] = {}
+    for memory, task, stage in found:
+        counts.setdefault((memory, task), Counter())[stage] += 1
+    memories = list(dict.fromkeys(memory for memory, _ in counts))
+    rows = [
+        (memory, SHORT[task], str(own.total()), *(str(own[stage]) for stage in STAGES))
+        for memory in memories
+        for task in TASKS
+        if (own := counts.get((memory, task)))
+    ]
+    columns = ["Memory", "Task", "n", *(stage if stage == "right" else f"not {stage}" for stage in STAGES)]
+    notes = (
+        "The first stage that failed: stored at all, still there when asked, retrieved whole, used in the answer.",
+    )
+    cells = pd.DataFrame(rows, columns=columns)
+    return Table("MEME: where answers go wrong", cells, tuple(basis.lines()), notes, basis=basis)
+
+
+def cost_table(used: Mapping[str, Mapping[str, Usage]], episodes: Mapping[str, int], basis: Footer) -> Table:
+    """Tokens per episode by stage (`USED`), in and out, of each memory; below, the published dollars per episode.
+
+    `used` has the sums over the `episodes` of a memory.
+    """
+    rows: list[tuple[str, ...]] = []
+    for memory, stages in used.items():
+        count = max(episodes[memory], 1)
+        tokens = [stages.get(stage, Usage()) for stage in USED]
+        per_episode = [f"{part / count:,.0f}" for one in tokens for part in (one.input_tokens, one.output_tokens)]
+        rows.append((OURS, memory, *per_episode, NOTHING, NOTHING))
+    nothing = [NOTHING] * (2 * len(USED))
+    for row in _published():
+        dollars = (_printed(row["ingest_dollars"]), _printed(row["inference_dollars"]))
+        rows.append((PUBLISHED, row["system"], *nothing, *dollars))
+    groups = ("", "", *(stage for stage in USED for _ in range(2)), "dollars", "dollars")
+    columns = ["", "System", *("in", "out") * len(USED), "ingest", "inference"]
+    notes = (
+        "Tokens per episode as the models' replies report them. No price turns them into dollars: those of the paper "
+        "rest on a price list that is not known.",
+    )
+    cells = pd.DataFrame(rows, columns=columns)
+    footer = tuple(basis.lines())
+    named = pd.DataFrame(
+        rows, columns=["", "System", *(f"{a} {b}" for a, b in zip(groups[2:], columns[2:], strict=True))]
+    )
+    return Table("MEME: tokens per episode", cells, footer, notes, groups=groups, csv=named, frame=named, basis=basis)
+
+
+def _published() -> list[dict[str, str]]:
+    rows: list[dict[str, str]] = published().to_dict("records")  # type: ignore[assignment]
+    return rows
+
+
+def _by_memory(scores: pd.DataFrame) -> Sequence[tuple[str, dict[tuple[str, int], Mapping[str, Any]]]]:
+    """The rows of each memory by task and hop, in the order of the frame; hops that were not asked are left out."""
+    found: dict[str, dict[tuple[str, int], Mapping[str, Any]]] = {}
+    for row in scores.to_dict("records"):
+        if row["hop"] == 0 or row["n"] + row["unscored"] > 0:
+            found.setdefault(row["memory"], {})[row["task"], row["hop"]] = {str(key): row[key] for key in row}
+    return list(found.items())
+
+
+def _task_name(task: str, hop: int) -> str:
+    return f"{_NAMES[task]}, hop {hop}" if hop else _NAMES[task]
+
+
+def _share(row: Mapping[str, Any]) -> str:
+    return with_interval(_plain(row["real"]), row["low"], row["high"], None)
+
+
+def _plain(value: float) -> str:
+    return NOTHING if pd.isna(value) else f"{value:.2f}"
+
+
+def _printed(text: str) -> str:
+    """A printed share with its zero: ".05" becomes "0.05"; nothing was printed where there is none."""
+    return f"0{text}" if text.startswith(".") else text or NOTHING
