@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from beamlib.data.model import Size
+from beamlib.data.conversations import Size
 from beamlib.errors import UserError
 
 PACKAGES = ("claims", "costs", "generate", "job", "memorycode", "neural", "offline", "own", "publish", "tuned")

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from beamlib.data.checked_json import Log, is_a, show
 from beamlib.data.checksums import DataFile
-from beamlib.data.model import ChatVariant, Size
+from beamlib.data.conversations import ChatVariant, Size
 from beamlib.data.released_layout import Parts, PlanValue, combined_plans
 from beamlib.data.sources import NUMBER, Source, refuse_data
 from beamlib.errors import UserError

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 from beamlib.beside import Generation, Priced, beside
 from beamlib.cli.arguments import Endpoints, check_run_name
 from beamlib.cli.spending import agreed
-from beamlib.data.model import SIZES, Size
+from beamlib.data.conversations import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of, experiments

@@ -33,7 +33,7 @@ from beamlib.llm.endpoints import keys_kept_out, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import PARAMS, ROOT, RUNS, from_root
-from beamlib.report.text import print_rows
+from beamlib.report.markdown import print_rows
 from beamlib.report.workspace import PUBLISHED
 from beamlib.text import count
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from beam_offline.coder import code_by, plain_code
-from beam_offline.keys import episodic_keys
+from beam_offline.key_rules import episodic_keys
 from beam_offline.notes import scratchpad_compress, scratchpad_filter, scratchpad_notes
 from beam_offline.offline_judge import align_batch, align_events, judge_nugget
 from beam_offline.reader import answer

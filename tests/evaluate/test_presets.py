@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 import beamlib
+from beam_costs.cli import estimate_lines
 from beam_costs.estimate import estimate
 from beam_generate.of_run import config_of
-from beam_costs.cli import estimate_lines
 from beam_job.job import Job
 from beam_job.steps import run
 from beamlib.cli.arguments import Endpoints
