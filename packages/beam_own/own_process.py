@@ -5,8 +5,8 @@
     {"method": "recall", "question": "..."}             -> {"context": "...", "message_ids": [], "parts": {}, "gaps": 0}
 
 What fails is `{"error": "why"}`. The conversation has the fields of `beamlib.data.conversations.Conversation`. This is
-all that comes in: no probe ids, no gold, no object of the process that asks. The memory itself finds stdin empty, and what
-it prints goes to stderr, so neither can be taken for the exchange.
+all that comes in: no probe ids, no gold, no object of the process that asks. The memory itself finds stdin empty, and
+what it prints goes to stderr, so neither can be taken for the exchange.
 """
 
 from __future__ import annotations
