@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from beamlib.data.conversations import SIZES, Size
+from beamlib.data.conversations import NUMBER, SIZES, Size
 from beamlib.errors import UserError
 
 CHAT, CUT_CHAT, QUESTIONS = "chat.json", "chat_trunecated.json", "probing_questions/probing_questions.json"
@@ -28,8 +28,6 @@ _DATA = (
 )  # fmt: skip
 _DATA_BELOW = (f"chats/{_TIER}{CHAT}", f"data/{_HUB}")
 """Data as it is released, seen from a folder that holds it; the second, only where somebody wants to write into it."""
-NUMBER = re.compile(r"[1-9][0-9]{0,5}")
-"""The name of a conversation folder."""
 _PLAN = re.compile(r"plan-(0|[1-9][0-9]{0,2})")
 _PARQUET = re.compile(r"(?P<split>[0-9]+[KkMm])-[0-9]+-of-[0-9]+\.parquet")
 
@@ -183,7 +181,7 @@ def _parquet(folder: Path) -> tuple[list[Source], list[SourceProblem]]:
             sentence = "the file name does not tell the split; expected a name like 100K-00000-of-00001.parquet"
             problems.append(SourceProblem(None, f"{path}: {sentence}."))
             continue
-        from beamlib.data.hub import conversation_numbers  # here, because pyarrow takes 0.2 s to import
+        from beamlib.data.parquet import conversation_numbers  # here, because pyarrow takes 0.2 s to import
 
         try:
             found += [Source(f"{size}-{n}", size, path, "hub", row) for row, n in enumerate(conversation_numbers(path))]

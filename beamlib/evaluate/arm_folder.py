@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from beamlib.beside import beside
-from beamlib.data.conversations import SIZES, Size
-from beamlib.data.sources import NUMBER
+from beamlib.data.conversations import NUMBER, SIZES, Size
 from beamlib.errors import UserError
 from beamlib.evaluate import run_store
 from beamlib.evaluate.answer_record import Answer
