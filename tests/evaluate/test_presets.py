@@ -221,7 +221,7 @@ def test_without_the_extra_the_papers_configuration_says_what_to_install(
     monkeypatch.chdir(repo_root)
     name = "test-preset-without-encoders"
     order = Job(
-        data=None, sizes=["100k"], name=name, conversations=1, protocol="paper", memory="", memorycode=None,
+        data=None, sizes=["100k"], name=name, conversations=1, protocol="paper", memory="", suites={},
         download=False, endpoints=Endpoints(file=Path("offline")), preset="paper",
     )  # fmt: skip
     with pytest.raises(UserError, match=r"BAAI/bge-small-en-v1\.5.*pip install -e '\.\[models\]'") as caught:
