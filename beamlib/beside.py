@@ -11,10 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from beamlib.data.model import Size
+from beamlib.data.conversations import Size
 from beamlib.errors import UserError
 
-PACKAGES = ("claims", "costs", "generate", "job", "memorycode", "neural", "offline", "own", "publish", "tuned")
+PACKAGES = (
+    "claims", "costs", "evolving", "generate", "job", "meme", "memorycode", "neural", "offline", "own", "publish",
+    "tuned",
+)  # fmt: skip
 
 
 def beside(name: str, module: str = "") -> Any:

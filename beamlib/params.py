@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from beamlib.data.model import Size, Treatment
+from beamlib.data.conversations import Size, Treatment
 from beamlib.data.sources import parse_size
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text

@@ -25,7 +25,7 @@ from beam_generate.casting import GenerationConfig
 from beam_generate.layouts import targets
 from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec
-from beamlib.data.model import SIZES, Size
+from beamlib.data.conversations import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json, write_text

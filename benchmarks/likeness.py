@@ -19,9 +19,9 @@ import pandas as pd
 from scipy.stats import ks_2samp, spearmanr
 from tqdm import tqdm
 
+from beamlib.data.conversations import Conversation, Size
 from beamlib.data.gold import ABILITIES, Gold
 from beamlib.data.loading import load
-from beamlib.data.model import Conversation, Size
 from beamlib.data.sources import Source, find_conversations
 from beamlib.files import sha256, write_text
 from beamlib.processes import process_pool

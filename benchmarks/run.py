@@ -24,7 +24,7 @@ from rich.table import Table
 from tqdm import tqdm
 
 import beamlib
-from beamlib.data.model import SIZES, Size
+from beamlib.data.conversations import SIZES, Size
 from beamlib.data.sources import Source, find_conversations, parse_size
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from beam_offline import OfflineModel
+from beamlib.data.conversations import Probe, Size
 from beamlib.data.loading import Loaded, load
-from beamlib.data.model import Probe, Size
 from beamlib.data.sources import Source
 from beamlib.evaluate.calling import resolved
 from beamlib.llm.model import Prompt, complete_all

@@ -20,8 +20,8 @@ from scipy.optimize import minimize
 from tqdm import tqdm
 
 from beam_offline import OfflineModel
+from beamlib.data.conversations import SIZES
 from beamlib.data.loading import Loaded, load
-from beamlib.data.model import SIZES
 from beamlib.data.sources import find_conversations
 from beamlib.memory.episodic import episodic_documents
 from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts

@@ -15,14 +15,14 @@ from pydantic import BaseModel
 from beam_claims.engine import ClaimResult, markdown
 from beam_costs.cost_table import cost_table
 from beam_costs.costs import Estimate, RealisedRow
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arm_folder import Manifest
-from beamlib.evaluate.records import Answer
 from beamlib.params import RunParameters
 from beamlib.report.footer import footer
 from beamlib.report.long_frame import published_long
+from beamlib.report.markdown import markdown_text
 from beamlib.report.table import Table
 from beamlib.report.tables import result_table, side_by_side
-from beamlib.report.text import markdown_text
 from beamlib.scoring.records import Judgement
 
 Record = TypeVar("Record", bound=BaseModel)

@@ -20,7 +20,7 @@ from beam_generate.shapes import (
     SubPlan,
     Timeline,
 )
-from beamlib.data.model import Seed, Size
+from beamlib.data.conversations import Seed, Size
 from beamlib.llm.model import Completion, Prompt
 
 LAYOUT = Layout(subplans=2, bullets=5, groups=2, questions=2)

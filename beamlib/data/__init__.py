@@ -1,6 +1,6 @@
 """The benchmark as typed data: conversations and probes. Nothing exported here reaches gold."""
 
-from beamlib.data.model import (
+from beamlib.data.conversations import (
     SIZES,
     Batch,
     ChatVariant,

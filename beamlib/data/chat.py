@@ -14,8 +14,8 @@ from collections import Counter
 from typing import Any, get_args
 
 from beamlib.data.checked_json import Log, check_text, is_a, need, show
+from beamlib.data.conversations import Batch, Marker, Message, MessageKind, Role, Turn
 from beamlib.data.markers import ARROW, STRAY, VARIANTS, index_marker, split_marker, strip_stray
-from beamlib.data.model import Batch, Marker, Message, MessageKind, Role, Turn
 
 DEGENERATE = 50_000
 """Characters from which a message is called degenerate. The median pair has about 4,000; the known runaway answers

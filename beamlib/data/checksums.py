@@ -2,7 +2,7 @@
 
 The list holds what its makers had at hand: chats of all 100K conversations and of a few others, the probing questions
 of all 100. A file that it does not name is `unknown`, which says nothing against it. The parquet files of the hub have
-their hashes in `beamlib.data.hub`.
+their hashes in `beamlib.data.parquet`.
 """
 
 from __future__ import annotations

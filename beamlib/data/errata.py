@@ -10,8 +10,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from beamlib.data.conversations import Probe
 from beamlib.data.gold import Ability
-from beamlib.data.model import Probe
 from beamlib.errors import UserError
 from beamlib.files import read_text, sha256
 

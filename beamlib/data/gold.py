@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from beamlib.data.model import ABILITIES, Ability
+from beamlib.data.conversations import ABILITIES, Ability
 
 __all__ = ["ABILITIES", "Ability", "Gold"]
 

@@ -13,9 +13,9 @@ from typing import Any
 from beamlib.data.chat import ChatParser
 from beamlib.data.checked_json import Anomaly, Unreadable, is_a, is_writable, show
 from beamlib.data.checksums import DataFile
+from beamlib.data.conversations import Batch, Conversation, Message, Probe, Seed, Treatment
 from beamlib.data.errata import flagged_probes, spoilt_probes
 from beamlib.data.gold import Gold
-from beamlib.data.model import Batch, Conversation, Message, Probe, Seed, Treatment
 from beamlib.data.probes import parse_questions
 from beamlib.data.released_layout import Parts, read_questions, read_released
 from beamlib.data.sources import Source

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from beamlib.data.model import Marker
+from beamlib.data.conversations import Marker
 
 ARROW = "->->"
 STRAY = "stray"

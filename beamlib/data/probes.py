@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from beamlib.data.checked_json import Log, check_text, is_a, is_writable, need, need_text, show
+from beamlib.data.conversations import Probe
 from beamlib.data.gold import ABILITIES, Ability, Gold
-from beamlib.data.model import Probe
 
 QUESTIONS_PER_ABILITY = 2
 _TEXT = (str,)

@@ -10,7 +10,7 @@ from typing import Any
 
 from beamlib.data.checked_json import Anomaly, Log, Unreadable, is_a, read_json_file, read_text, show
 from beamlib.data.checksums import DataFile, released_hashes
-from beamlib.data.model import ChatVariant
+from beamlib.data.conversations import ChatVariant
 from beamlib.data.sources import CHAT, CUT_CHAT, CUTOFF, QUESTIONS, RECORD, Source, plan_folders, present
 
 PLANS = 10

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from beamlib.data.model import SIZES, Size
+from beamlib.data.conversations import NUMBER, SIZES, Size
 from beamlib.errors import UserError
 
 CHAT, CUT_CHAT, QUESTIONS = "chat.json", "chat_trunecated.json", "probing_questions/probing_questions.json"
@@ -25,11 +25,10 @@ _HUB = "[0-9]*[KkMm]-*-of-*.parquet"
 _DATA = (
     CHAT, f"{_TIER}{CHAT}", f"{_TIER}plan-*/{CHAT}", _HUB,
     "dialogue_*.json", "dataset/dialogue_*.json", "templates.jsonl.gz",
+    "*nofiller.json", "*filler32k.json", "*filler128k.json",
 )  # fmt: skip
 _DATA_BELOW = (f"chats/{_TIER}{CHAT}", f"data/{_HUB}")
 """Data as it is released, seen from a folder that holds it; the second, only where somebody wants to write into it."""
-NUMBER = re.compile(r"[1-9][0-9]{0,5}")
-"""The name of a conversation folder."""
 _PLAN = re.compile(r"plan-(0|[1-9][0-9]{0,2})")
 _PARQUET = re.compile(r"(?P<split>[0-9]+[KkMm])-[0-9]+-of-[0-9]+\.parquet")
 
@@ -183,7 +182,7 @@ def _parquet(folder: Path) -> tuple[list[Source], list[SourceProblem]]:
             sentence = "the file name does not tell the split; expected a name like 100K-00000-of-00001.parquet"
             problems.append(SourceProblem(None, f"{path}: {sentence}."))
             continue
-        from beamlib.data.hub import conversation_numbers  # here, because pyarrow takes 0.2 s to import
+        from beamlib.data.parquet import conversation_numbers  # here, because pyarrow takes 0.2 s to import
 
         try:
             found += [Source(f"{size}-{n}", size, path, "hub", row) for row, n in enumerate(conversation_numbers(path))]
@@ -195,8 +194,8 @@ def _parquet(folder: Path) -> tuple[list[Source], list[SourceProblem]]:
 def refuse_data(place: Path, *, parquet: bool = False) -> None:
     """A `UserError` where `place` is, holds or lies in a folder of data that was not generated here.
 
-    Data are conversations and dialogues in the released layouts without a record of their generation. With `parquet`,
-    files of the hub data sets are no reason: the download writes them.
+    Data are conversations, dialogues and episodes in the released layouts without a record of their generation. With
+    `parquet`, files of the hub data sets are no reason: the download writes them.
     """
     for folder in (place.absolute(), *place.resolve().parents):
         patterns = (*_DATA, *_DATA_BELOW) if folder == place.absolute() else _DATA

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from beamlib.beside import beside
-from beamlib.data.model import Conversation, Pair, Probe
+from beamlib.data.conversations import Conversation, Pair, Probe
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, open_models
 from beamlib.evaluate.ingest_cache import read_light
-from beamlib.evaluate.records import Answer
 from beamlib.llm.model import Completion, Model, ModelError, Prompt, gather_all, run
 from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN

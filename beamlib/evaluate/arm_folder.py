@@ -9,15 +9,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from beamlib.beside import beside
-from beamlib.data.model import SIZES, Size
-from beamlib.data.sources import NUMBER
+from beamlib.data.conversations import NUMBER, SIZES, Size
 from beamlib.errors import UserError
 from beamlib.evaluate import run_store
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import ResolvedParameters, identities, resolved, run_path
 from beamlib.evaluate.configuration import Configuration, configuration, stated
 from beamlib.evaluate.conversation_record import ConversationRecord, data_revision
-from beamlib.evaluate.records import Answer
 from beamlib.evaluate.run_store import (
     ANSWER_CODE,
     MODEL_CODE,

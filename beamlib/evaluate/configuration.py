@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
-from beamlib.data.model import Size
+from beamlib.data.conversations import Size
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.calling import ROLES, endpoints, reader_role, windows
 from beamlib.files import to_json

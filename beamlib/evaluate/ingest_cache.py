@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.evaluate.run_store import ANSWER_CODE
 from beamlib.files import code_hash, read_json, sha256, to_json, write_text

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from beamlib.data.loading import Loaded
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import answer_arms
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, open_models
-from beamlib.evaluate.records import Answer
 from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
 from beamlib.processes import tell

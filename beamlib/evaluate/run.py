@@ -21,6 +21,7 @@ from tqdm import tqdm
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.loading import Loaded, readable
 from beamlib.data.sources import Source, find_conversations
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import AnswerTask, answer_task
 from beamlib.evaluate.arm_folder import (
     ANSWERS,
@@ -36,7 +37,6 @@ from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, resolved, run_path
 from beamlib.evaluate.conversation_record import ConversationRecord, record_of
 from beamlib.evaluate.judging import JudgeTask, evidence_of, judge_task, to_judge
-from beamlib.evaluate.records import Answer
 from beamlib.params import RunParameters
 from beamlib.processes import as_they_end, process_pool
 from beamlib.scoring.records import Judgement

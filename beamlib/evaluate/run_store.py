@@ -35,8 +35,7 @@ ANSWER_CODE = (
     "beamlib.retrieval",
     "beamlib.retrieval.embedded",
     *(f"beamlib.evaluate.{name}" for name in ("answering", "ingest_cache")),
-    "beam_own.own_memory",
-    "beam_own.own_process",
+    *("beam_own.own_memory", "beam_own.own_process", "beam_neural", "beam_tuned"),
     "beamlib.text",
 )
 

@@ -108,6 +108,11 @@ MEMORYCODE = tuple(f"memorycode_{name}" for name in ("instruction", "session", "
 MEMORIES = ("file_memory_ingest", "file_memory_recall", "wiki_compile", "wiki_choose", "dependency_notes")
 """Prompts of the memories in `beam_evolving`, whose replies are JSON: half of one would note half a fact."""
 
+MEME_JUDGES = tuple(
+    f"meme_judge_{task}" for task in ("aggregation", "tracking", "cascade", "absence", "deletion", "before")
+)
+"""Prompts whose replies are verdicts of `beam_meme`, as JSON."""
+
 POLICIES = {
     "answer": _ANSWER,
     "answer_full": _ANSWER,
@@ -119,6 +124,8 @@ POLICIES = {
     "align_events": _DECISION,
     "align_batch": _FORMED,
     "judge_nugget": _FORMED,
+    "meme_answer": _ANSWER,
+    **dict.fromkeys(MEME_JUDGES, _FORMED),
     **dict.fromkeys(MEMORYCODE, _CODE),
     **dict.fromkeys(MEMORIES, _ANSWER),
     "detect_question": _DECISION,

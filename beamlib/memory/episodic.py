@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from beamlib.data.model import Conversation, Pair
+from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.memory.group_calls import lines_of
 from beamlib.retrieval import Document, Encoders, build_index

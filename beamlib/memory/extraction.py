@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from beamlib.data.model import Conversation, Pair
+from beamlib.data.conversations import Conversation, Pair
 from beamlib.llm.model import Model, Prompt, attempt_all
 from beamlib.memory.budget import shorten
 from beamlib.memory.episodic import read_keys

@@ -7,7 +7,7 @@ is always there, and recalling leaves no trace.
 
 from __future__ import annotations
 
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, newest_that_fit, passage_tokens, shorten
 from beamlib.memory.protocol import Passage, RetrievedContext, passage

@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from pathlib import PurePath
 from typing import Any
 
-from beamlib.data.model import Conversation, Pair
+from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError
 from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, most_passages, passage_tokens, shortened

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from beamlib.data.model import Conversation, Pair
+from beamlib.data.conversations import Conversation, Pair
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from beamlib.data.model import Conversation, Pair
+from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, shortened
 from beamlib.memory.protocol import RetrievedContext, passage

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from beamlib.data.model import Conversation, Pair
+from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.memory.budget import passage_tokens
 from beamlib.memory.protocol import Passage

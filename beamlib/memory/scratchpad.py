@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.llm.model import Model, ModelError, Outcome, Prompt, attempt_all
 from beamlib.memory.budget import JOINT_TOKENS, newest_that_fit, passage_tokens, shorten
 from beamlib.memory.chunking import semantic_chunks, sentences_of

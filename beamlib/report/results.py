@@ -11,9 +11,9 @@ import pandas as pd
 
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arm_folder import Manifest, read_judgements, read_manifest, stored_judgements
 from beamlib.evaluate.arms import Arm, experiments
-from beamlib.evaluate.records import Answer
 from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.params import RunParameters
 from beamlib.report.footer import Footer, ensure_comparable, footer

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
+from beamlib.data.conversations import Probe
 from beamlib.data.errata import spoilt_probes
 from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded
-from beamlib.data.model import Probe
-from beamlib.evaluate.records import Answer
-from beamlib.report.errata import effect_by_protocol, errata_effect
+from beamlib.evaluate.answer_record import Answer
 from beamlib.report.figures import averages
 from beamlib.report.results import Results, long_frame, recall_rows
 from beamlib.report.table import Table
@@ -20,8 +20,11 @@ from beamlib.report.tables import result_table, shown_averages
 from beamlib.scoring.intervals import compare
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.records import Judgement
-from beamlib.scoring.scores import score_run
+from beamlib.scoring.scores import AVERAGE, score_run
 from beamlib.scoring.spread import judge_spread
+
+_ALL, _DROP = "none, flag", "drop"
+"""The two sets of questions that `errata` leads to: `flag` marks questions and takes none away."""
 
 
 @dataclass(frozen=True)
@@ -121,3 +124,40 @@ def index_recall(measured: Results) -> pd.DataFrame:
         episodic = [one.model_copy(update={"parts": {"episodic": one.parts.get("episodic", ())}}) for one in answers]
         alone[name] = recall_rows(episodic, gold)
     return averages(long_frame(alone)).set_index("series")[["mean"]].rename(columns={"mean": "episodic index alone"})
+
+
+def errata_effect(scores: Mapping[str, pd.DataFrame], spoilt: Collection[str]) -> pd.DataFrame:
+    """Every arm over all its questions (`none`, `flag`) and, as "<arm>, drop", without those in `spoilt`: a long frame.
+
+    `scores` are tables of `score_run` by arm. Nothing is asked again: under `flag` the judgements hold all questions.
+    """
+    parts = []
+    for arm, frame in scores.items():
+        spared = frame[~frame["probe_id"].isin(spoilt)]
+        parts.append(long_frame({arm: frame}).assign(arm=arm, errata=_ALL))
+        parts.append(long_frame({f"{arm}, {_DROP}": spared}).assign(arm=arm, errata=_DROP))
+    return pd.concat(parts, ignore_index=True)
+
+
+def effect_by_protocol(judgements: Mapping[str, Sequence[Judgement]], spoilt: Collection[str]) -> pd.DataFrame:
+    """The averages of `errata_effect` under every protocol, by protocol and arm, for the judgements of one tier.
+
+    Beside each average its rank among the arms and `n`, the questions that have a score; `unscored` counts the others.
+    `conversations` says how many there are: one by itself ranks nothing.
+    """
+    parts = {}
+    for protocol in PROTOCOLS:
+        effect = errata_effect({arm: score_run(judged, protocol) for arm, judged in judgements.items()}, spoilt)
+        average = effect[effect["ability"] == AVERAGE].pivot(index="arm", columns="errata")
+        columns: dict[str, Any] = {}
+        for kept in (_ALL, _DROP):
+            mean = average["mean", kept]
+            columns |= {
+                kept: mean,
+                f"rank, {kept}": mean.rank(ascending=False, method="min").astype("Int64"),
+                f"n, {kept}": average["n", kept],
+            }
+        unscored = average["unscored", _ALL]
+        counts = {"unscored": unscored, "conversations": average["conversations", _ALL]}
+        parts[protocol] = pd.DataFrame({**columns, **counts}).loc[list(judgements)]
+    return pd.concat(parts, names=["protocol", "arm"])

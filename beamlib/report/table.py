@@ -18,7 +18,7 @@ from rich.table import Table as Grid
 
 from beamlib.files import read_text, write_text
 from beamlib.report.footer import Footer
-from beamlib.report.text import markdown_table
+from beamlib.report.markdown import markdown_table
 
 _WIDTH = 180
 

@@ -25,8 +25,8 @@ from beamlib.report.long_frame import (
     series_of,
     sizes_of,
 )
+from beamlib.report.markdown import counted
 from beamlib.report.table import Table
-from beamlib.report.text import counted
 
 ORDERING = (
     "Event ordering, and the average with it: Kendall's tau-b over the aligned events, negative values as 0. The "

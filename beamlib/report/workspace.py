@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from beamlib.beside import Generation, beside
 from beamlib.data.checked_json import left_out_line
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import light_settings
@@ -38,10 +38,10 @@ from beamlib.params import BASE, OF_GENERATION, SETTINGS, RunParameters, check_n
 from beamlib.places import PARAMS, ROOT
 from beamlib.report.figures import save_figure
 from beamlib.report.long_frame import published_long
+from beamlib.report.markdown import markdown_text
 from beamlib.report.results import Results, results
 from beamlib.report.table import Table, save_table
 from beamlib.report.tables import published_footer, result_table, side_by_side
-from beamlib.report.text import markdown_text
 
 SomeTable = TypeVar("SomeTable", bound=Table)
 

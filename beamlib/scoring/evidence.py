@@ -13,9 +13,9 @@ from tqdm import tqdm
 
 from beamlib.beside import beside
 from beamlib.data.checked_json import left_out_line
+from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.gold import ABILITIES, Gold
 from beamlib.data.loading import PAPER, load, readable
-from beamlib.data.model import Conversation, Size, Treatment
 from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.memory.episodic import EpisodicIndex

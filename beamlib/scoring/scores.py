@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from beamlib.data.conversations import SIZES
 from beamlib.data.gold import ABILITIES
-from beamlib.data.model import SIZES
 from beamlib.errors import UserError
 from beamlib.llm.model import Outcome
 from beamlib.scoring.intervals import Array, conversation_values, mean_interval

@@ -15,10 +15,10 @@ from tqdm import tqdm
 from beam_claims.statistics import AbilityCounts, ChatCounts, ChatTally, QuestionTally
 from beamlib.data.checked_json import Anomaly, Log, Unreadable, is_a, need, need_text, read_json_file, show
 from beamlib.data.checksums import DataFile, State
+from beamlib.data.conversations import SIZES, ChatVariant, Size, Treatment
 from beamlib.data.errata import flagged_probes
 from beamlib.data.loading import Loaded, load, load_questions
 from beamlib.data.markers import INDEX, VARIANTS, index_marker, split_marker
-from beamlib.data.model import SIZES, ChatVariant, Size, Treatment
 from beamlib.data.released_layout import data_file
 from beamlib.data.sources import CHAT, CUT_CHAT, CUTOFF, Source, plan_folders, present, scan
 from beamlib.errors import UserError
@@ -249,7 +249,7 @@ def _marker_variants(path: Path, log: Log) -> Iterator[str]:
 def _files(source: Source) -> list[tuple[str, DataFile]]:
     """The files of a conversation with their places in the data; of those that are not there, chats that should be."""
     if source.kind == "hub":
-        from beamlib.data.hub import parquet_file  # here, because pyarrow takes 0.2 s to import
+        from beamlib.data.parquet import parquet_file  # here, because pyarrow takes 0.2 s to import
 
         return [(source.path.name, parquet_file(source.path))]
     there = sorted(path for path in source.path.rglob("*") if path.is_file())

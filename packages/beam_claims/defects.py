@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field
 from tqdm import tqdm
 
 from beam_claims.detectors import IN_CONVERSATION, AuditedQuestion, Sheet, Suspicion, shared_reference
+from beamlib.data.conversations import Treatment
 from beamlib.data.errata import Detector, known_defects
 from beamlib.data.loading import load, load_questions
-from beamlib.data.model import Treatment
 from beamlib.data.sources import CHAT, CUT_CHAT, Source, plan_folders, present, scan
 from beamlib.errors import UserError
 

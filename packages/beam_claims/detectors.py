@@ -25,9 +25,9 @@ from beam_offline.read_facts import (
     stems,
     without_dates,
 )
+from beamlib.data.conversations import Message, Probe
 from beamlib.data.errata import Detector
 from beamlib.data.gold import Gold
-from beamlib.data.model import Message, Probe
 from beamlib.files import to_json
 
 MOST_ALIKE = 0.6

@@ -10,10 +10,10 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader
 
 from beam_claims.defects import ABOUT
+from beamlib.data.conversations import SIZES
 from beamlib.data.errata import Erratum, load_errata
-from beamlib.data.model import SIZES
 from beamlib.errors import UserError
-from beamlib.report.text import markdown_text
+from beamlib.report.markdown import markdown_text
 
 PAGE = "errata.md.j2"
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, Field
 
+from beamlib.data.conversations import Conversation
 from beamlib.data.gold import ABILITIES, Ability, Gold
 from beamlib.data.markers import INDEX, VARIANTS, strip_stray
-from beamlib.data.model import Conversation
 from beamlib.text import count_tokens
 
 TOKENS_PER_MESSAGE = 4

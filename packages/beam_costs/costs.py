@@ -24,7 +24,10 @@ MILLION = 1_000_000
 Stage = Literal["memory reading", "answering", "judging"]
 STAGES: tuple[Stage, ...] = ("memory reading", "answering", "judging")
 
-_READING = ("episodic_keys", "scratchpad_notes", "scratchpad_compress")
+_READING = (
+    "episodic_keys", "scratchpad_notes", "scratchpad_compress", "file_memory_ingest", "wiki_compile",
+    "dependency_notes",
+)  # fmt: skip
 _JUDGING_ROLES = ("judge", "aligner")
 
 

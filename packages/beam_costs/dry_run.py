@@ -19,6 +19,7 @@ from beamlib.beside import beside
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.model import Completion, Model, Prompt
 from beamlib.llm.prompts import prompt_file, render
+from beamlib.llm.retrying import MEME_JUDGES
 from beamlib.llm.stored_model import CallStore, StoredCall, call_key
 from beamlib.text import WORDS, TokenCounter, split_sentences
 
@@ -49,6 +50,13 @@ EXPECTED: Mapping[str, tuple[int, str]] = {
         ("memorycode_history", "memorycode_chain", "memorycode_recalled"),
         (350, "between the published answers of two models, 190 and 520 words and marks"),
     ),
+    "meme_answer": (40, "a sentence or a short list"),
+    **dict.fromkeys(MEME_JUDGES, (60, "a verdict with its reason")),
+    "dependency_notes": (250, "a dozen notes of a session, as JSON"),
+    "file_memory_ingest": (250, "a dozen calls of tools, as JSON"),
+    "wiki_compile": (400, "pages, as calls of tools"),
+    "file_memory_recall": (60, "the call that reads the file, then nothing more"),
+    "wiki_choose": (30, "a few names of pages"),
 }
 """Output tokens expected of a step before twenty of its replies are stored, and why."""
 

@@ -31,10 +31,10 @@ from beam_costs.endpoint_counter import ENDPOINT_COUNTER, EndpointCounter
 from beamlib.data.loading import load
 from beamlib.data.sources import Source
 from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints, model_roles, run_path
 from beamlib.evaluate.judging import work
-from beamlib.evaluate.records import Answer
 from beamlib.evaluate.run import plan_run
 from beamlib.files import read_json, write_json
 from beamlib.llm.client import EndpointModel

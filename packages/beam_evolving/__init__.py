@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beam_evolving.dependencies import Dependencies
+from beam_evolving.evolving_memory import EvolvingMemory
 from beam_evolving.evolving_settings import Evolving, EvolvingSettings
 from beam_evolving.md_flat import MdFlat
-from beam_evolving.protocol import EvolvingMemory
 from beam_evolving.wiki import Wiki
 from beamlib.errors import UserError
 from beamlib.llm.model import Model

@@ -14,11 +14,11 @@ from functools import partial
 
 from beam_evolving.dependency_ledger import Ledger, Subject, state_line
 from beam_evolving.dependency_notes import Note, apply_note, read_notes
+from beam_evolving.evolving_memory import SessionRead
 from beam_evolving.evolving_settings import Evolving
-from beam_evolving.protocol import SessionRead
 from beam_evolving.session_parts import Part, pairs_of, parts_of
 from beam_evolving.subject_names import stems
-from beamlib.data.model import Message, Pair
+from beamlib.data.conversations import Message, Pair
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run
 from beamlib.llm.retrying import Found, ask
 from beamlib.memory.budget import passage_tokens, shorten, shortened

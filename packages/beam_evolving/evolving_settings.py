@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from beam_evolving.protocol import SessionRead, sessions_of
-from beamlib.data.model import Conversation
+from beam_evolving.evolving_memory import SessionRead, sessions_of
+from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt
 from beamlib.memory.budget import RESERVE_TOKENS, most_passages

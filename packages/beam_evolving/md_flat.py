@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from beam_evolving.evolving_memory import SessionRead
 from beam_evolving.evolving_settings import Evolving
 from beam_evolving.file_tools import Arguments, FileTools, Folder, Tool, ToolRefused, numbers_in
-from beam_evolving.protocol import SessionRead
 from beam_evolving.session_parts import named_messages, parts_of
 from beam_evolving.tool_loop import run_tools
 from beamlib.llm.model import Prompt

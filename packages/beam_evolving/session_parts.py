@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from beam_evolving.protocol import SessionRead
-from beamlib.data.model import Pair
+from beam_evolving.evolving_memory import SessionRead
+from beamlib.data.conversations import Pair
 from beamlib.memory.budget import passage_tokens, shorten
 from beamlib.memory.protocol import passage
 from beamlib.text import TokenCounter

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from beam_evolving.evolving_memory import SessionRead
 from beam_evolving.evolving_settings import Evolving
 from beam_evolving.file_tools import FileTools, Folder
 from beam_evolving.json_replies import json_object
-from beam_evolving.protocol import SessionRead
 from beam_evolving.session_parts import Part, named_messages, parts_of
 from beam_evolving.tool_loop import run_tools
 from beamlib.llm.model import Prompt, run

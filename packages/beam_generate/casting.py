@@ -18,7 +18,7 @@ from beamlib.llm.prompts import prompt_file, prompt_ids
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import THIS_RUN, CallStore, Mode, StoredModel
 
-OTHER_BENCHMARK = "memorycode_"
+OTHER_BENCHMARK = ("memorycode_", "meme_")
 """Begins the ids of prompts that write dialogues of `beam_memorycode`, and nothing here."""
 
 Stage = Literal["plans", "questions", "dialogue", "probes"]

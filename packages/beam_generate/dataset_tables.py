@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from beam_generate.layouts import PRINTED_SIZE, targets
 from beam_generate.probes.selection import deciles, published_deciles, released_deciles
 from beamlib.data.checked_json import Unreadable, left_out_line
+from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.loading import Loaded, load, readable
-from beamlib.data.model import Conversation, Size, Treatment
 from beamlib.data.published import table
 from beamlib.data.sources import Source
 from beamlib.evaluate.conversation_record import data_revision, record_of

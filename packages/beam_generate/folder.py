@@ -35,8 +35,8 @@ from beam_generate.shapes import (
 from beam_generate.stages import settings_of
 from beamlib.data.chat import ChatParser
 from beamlib.data.checked_json import Log
+from beamlib.data.conversations import Seed, Size
 from beamlib.data.markers import index_marker
-from beamlib.data.model import Seed, Size
 from beamlib.data.sources import CHAT, QUESTIONS
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_text, write_json, write_pieces, write_text

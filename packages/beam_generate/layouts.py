@@ -13,7 +13,7 @@ from typing import get_args
 
 from beam_generate.history import LEAST_SHOWN, USER
 from beam_generate.shapes import Layout, Limits, Story, Style
-from beamlib.data.model import Size
+from beamlib.data.conversations import Size
 from beamlib.data.published import table
 from beamlib.errors import UserError
 from beamlib.params import RunParameters

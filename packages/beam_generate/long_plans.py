@@ -24,7 +24,7 @@ from beam_generate.plans import about, ask_narratives, ask_plan, ask_summary, ma
 from beam_generate.reply_json import objects
 from beam_generate.seeds import read_seed, render_topic
 from beam_generate.shapes import Plan, Repairs, Story, Timeline
-from beamlib.data.model import Seed
+from beamlib.data.conversations import Seed
 from beamlib.errors import UserError
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
 from beamlib.llm.retrying import Found, ask, ended

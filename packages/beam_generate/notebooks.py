@@ -26,8 +26,8 @@ from beam_generate.questions import divide
 from beam_generate.review import agreement, read_decisions
 from beam_generate.review_page import rating_widget, review_widget
 from beam_generate.shapes import Bullet, DialogueTurn, MainQuestion, Plan, Story
+from beamlib.data.conversations import SIZES
 from beamlib.data.loading import Loaded, load
-from beamlib.data.model import SIZES
 from beamlib.data.sources import Source, find_conversations
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import usual_parameters

@@ -24,7 +24,7 @@ from beam_generate.pipeline import (
     make_question_stage,
     unfinished,
 )
-from beamlib.data.model import SIZES, Size
+from beamlib.data.conversations import SIZES, Size
 from beamlib.data.sources import CHAT
 from beamlib.files import read_json
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from beam_generate.shapes import Person, Profile
-from beamlib.data.model import Size
+from beamlib.data.conversations import Size
 from beamlib.files import parse_yaml, read_text
 
 _FILE = Path(__file__).with_name("names.yaml")

@@ -40,7 +40,7 @@ from beam_generate.review import read_decisions
 from beam_generate.seeds import make_story, topic_within_reach
 from beam_generate.shapes import Limits, Repairs, Story
 from beam_generate.stages import begin, making, recognised, settings_of, stage_state
-from beamlib.data.model import Seed, Size
+from beamlib.data.conversations import Seed, Size
 from beamlib.data.sources import CHAT
 from beamlib.errors import UserError
 from beamlib.files import read_json, read_jsonl, write_json, write_jsonl

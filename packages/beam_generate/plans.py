@@ -41,7 +41,7 @@ from beam_generate.plan_text import (
 from beam_generate.reply_json import objects
 from beam_generate.seeds import render_topic
 from beam_generate.shapes import Plan, Repairs, Story, SubPlan, Timeline
-from beamlib.data.model import Seed
+from beamlib.data.conversations import Seed
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
 from beamlib.llm.retrying import Found, ask
 

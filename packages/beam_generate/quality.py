@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from beam_generate.review import Agreement, cohens_kappa
-from beamlib.data.model import SIZES
+from beamlib.data.conversations import SIZES
 from beamlib.errors import UserError
 from beamlib.files import read_text, write_text
 

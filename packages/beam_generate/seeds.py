@@ -20,7 +20,7 @@ from beam_generate.people import draw_people
 from beam_generate.reply_json import strings, text_of
 from beam_generate.shapes import Story, Style, Timeline
 from beamlib.beside import beside
-from beamlib.data.model import SIZES, Seed, Size
+from beamlib.data.conversations import SIZES, Seed, Size
 from beamlib.data.published import table
 from beamlib.errors import UserError
 from beamlib.files import read_json

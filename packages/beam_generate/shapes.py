@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Literal
 
-from beamlib.data.model import Seed, Size
+from beamlib.data.conversations import Seed, Size
 
 Style = Literal["general", "coding", "math"]
 Strategy = Literal["sequential", "hierarchical"]
@@ -148,7 +148,7 @@ class MainQuestion:
 
 @dataclass(frozen=True, slots=True)
 class DialogueMessage:
-    """One message of a dialogue before it has an id; `kind` as in `beamlib.data.model.MessageKind`."""
+    """One message of a dialogue before it has an id; `kind` as in `beamlib.data.conversations.MessageKind`."""
 
     role: Literal["user", "assistant"]
     text: str

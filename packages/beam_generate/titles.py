@@ -16,7 +16,7 @@ from beam_generate.reply_json import objects
 from beam_generate.seeds import parse_domain, read_seed, titles
 from beam_generate.shapes import Repairs
 from beamlib.cli.spending import Quote, agreed
-from beamlib.data.model import Seed
+from beamlib.data.conversations import Seed
 from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
 from beamlib.files import read_json

@@ -77,7 +77,7 @@ def run_all(
             conversations=conversations,
             protocol=protocol,
             memory=memory,
-            memorycode=memorycode,
+            suites={"memorycode": memorycode} if memorycode else {},
             download=download,
             endpoints=Endpoints(models, base_url, model, key_variable, context_window),
             authors=authors,

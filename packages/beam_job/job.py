@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 from beamlib.beside import Generation, Priced, beside
 from beamlib.cli.arguments import Endpoints, check_run_name
 from beamlib.cli.spending import agreed
-from beamlib.data.model import SIZES, Size
+from beamlib.data.conversations import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import arms_of, experiments
@@ -21,6 +21,9 @@ from beamlib.params import GENERATED, RunParameters, load_parameters, preset_val
 from beamlib.places import PARAMS, ROOT, RUNS, in_root
 from beamlib.retrieval import Encoders
 from beamlib.text import count
+
+SUITES = ("memorycode",)
+"""The other benchmarks of a run, by package."""
 
 _OPTIONS = {
     "size": "--sizes", "data": "--data", "run": "--name", "conversations": "--conversations", "protocol": "--protocol",
@@ -34,8 +37,8 @@ _OPTIONS = {
 class Job:
     """What `run_all.sh` was asked for.
 
-    `sizes` are names of tiers; empty means all that are found. `backbones` are the readers of the models file to run,
-    empty for its first. `settings` replaces single parameters.
+    `sizes` are names of tiers; empty means all that are found. `suites` has the data of other benchmarks by name.
+    `backbones` are the readers of the models file to run, empty for its first. `settings` replaces single parameters.
     """
 
     data: Path | None
@@ -44,7 +47,7 @@ class Job:
     conversations: int
     protocol: str
     memory: str
-    memorycode: Path | None
+    suites: Mapping[str, Path]
     download: bool
     endpoints: Endpoints = field(default_factory=Endpoints)
     backbones: Sequence[str] = ()
@@ -62,9 +65,11 @@ class Job:
 
 
 class Suite(Protocol):
-    """Another benchmark in a run of the main job (`beam_memorycode.suite`)."""
+    """Another benchmark in a run of the main job (`beam_memorycode.suite`): `part` of the run folder is its own."""
 
     part: str
+    title: str
+    notebook: str
     parameters: Sequence[RunParameters]
 
     @property
@@ -87,20 +92,20 @@ class Suite(Protocol):
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Parameters per tier and backbone, how many conversations each tier has, and MemoryCode.
+    """Parameters per tier and backbone, how many conversations each tier has, and the other benchmarks.
 
     `generated`: the conversations are written by this run, into its own folder.
     """
 
     runs: Sequence[RunParameters]
     found: Mapping[Size, int]
-    suite: Suite
+    suites: Sequence[Suite]
     generated: bool
 
     @property
     def folder(self) -> Path:
         """The run folder."""
-        return Path(self.suite.shown.run)
+        return Path(self.runs[0].run)
 
     @property
     def generation(self) -> Generation | None:
@@ -113,7 +118,7 @@ class RunPlan:
     def agreed(self, changes: Mapping[str, Any]) -> RunPlan:
         """With `changes` of the parameters, once there is an answer."""
         runs = [one.model_copy(update=changes) for one in self.runs]
-        return replace(self, runs=runs, suite=self.suite.agreed(changes))
+        return replace(self, runs=runs, suites=[one.agreed(changes) for one in self.suites])
 
 
 def plan(job: Job, place: Path) -> RunPlan:
@@ -126,8 +131,7 @@ def plan(job: Job, place: Path) -> RunPlan:
     refuse_data(job.folder)
     wanted = [parse_size(size) for size in job.sizes]
     places = _places(job, place)
-    memorycode = beside("memorycode", "suite")
-    dialogues = memorycode.find_dialogues(job.memorycode)
+    folders = {name: beside(name, "suite").find_data(job.suites.get(name)) for name in SUITES}
     data = _data(job, wanted)
     found = _found(data, wanted) if data else dict.fromkeys(wanted or SIZES, job.conversations or 1)
     runs = [one for size in found for one in _parameters(job, size, data or job.folder / GENERATED, places)]
@@ -135,19 +139,23 @@ def plan(job: Job, place: Path) -> RunPlan:
         beside("own", "own_memory").check_own_memory(places["own_memory"], runs[0].memory_timeout)
     if data is None:  # others may lie there from an earlier run with more of them
         runs = [one.model_copy(update={"conversations": found[one.size]}) for one in runs]
-    suite: Suite = memorycode.of_run(
-        dialogues,
-        ask=job.memorycode is not None,
-        backbones=job.backbones,
-        places=places,
-        settings=job.settings,
-        shared={"run": str(job.folder), "conversations": job.conversations, "calls": job.calls},
-    )
+    shared = {"run": str(job.folder), "conversations": job.conversations, "calls": job.calls}
+    suites: list[Suite] = [
+        beside(name, "suite").of_run(
+            folder,
+            ask=name in job.suites,
+            backbones=job.backbones,
+            places=places,
+            settings=job.settings,
+            shared=shared,
+        )
+        for name, folder in folders.items()
+    ]
     for parameters in runs:  # an encoder that cannot be had should show before anything is done
         for arm in arms_of(parameters, experiments(parameters)):
             if arm.retriever:
                 Encoders(parameters.encoder, parameters.splade).used(arm.retriever)
-    return RunPlan(runs, found, suite, generated=data is None)
+    return RunPlan(runs, found, suites, generated=data is None)
 
 
 def _places(job: Job, place: Path) -> dict[str, str]:
@@ -214,7 +222,8 @@ def confirm(planned: RunPlan, place: Path) -> bool:
     estimates are put on file, for the tables of costs to stand beside what was spent.
     """
     first = planned.runs[0]
-    models = bool(first.models or planned.suite.shown.models or (planned.generated and first.authors))
+    asked = first.models or any(one.shown.models for one in planned.suites)
+    models = bool(asked or (planned.generated and first.authors))
     if not models or first.calls == "replay":
         return first.confirm_cost
     written = planned.generation.estimate() if planned.generation else None
@@ -222,7 +231,7 @@ def confirm(planned: RunPlan, place: Path) -> bool:
     shown: dict[str, Priced] = {
         **({"conversations": written} if written else {}),
         **{label(parameters): found for parameters, found in rehearsed},
-        **planned.suite.estimates(),
+        **{title: found for suite in planned.suites for title, found in suite.estimates().items()},
     }
 
     def ready() -> None:

@@ -33,7 +33,7 @@ from beamlib.llm.endpoints import keys_kept_out, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
 from beamlib.places import PARAMS, ROOT, RUNS, from_root
-from beamlib.report.text import print_rows
+from beamlib.report.markdown import print_rows
 from beamlib.report.workspace import PUBLISHED
 from beamlib.text import count
 
@@ -60,8 +60,8 @@ def run(job: Job, step: str = "", *, announced: bool = False) -> None:
                 if planned.runs[0].authors == planned.runs[0].models:
                     changes["authors"] = changes["models"]
         planned = planned.agreed(changes)
-    first, suite = planned.runs[0], planned.suite.shown
-    with keys_kept_out(planned.folder, first.models, first.authors, suite.models):
+    first, suites = planned.runs[0], [one.shown.models for one in planned.suites]
+    with keys_kept_out(planned.folder, first.models, first.authors, *suites):
         for name, work in STEPS.items():
             if step in ("", name):
                 work(job, planned)
@@ -94,8 +94,9 @@ def _to_do(job: Job, planned: RunPlan) -> Iterator[str]:
         roles = endpoints(parameters)
         by = f"reader {roles['reader'].model}, judge {roles['judge'].model}" if roles else OFFLINE_NAME
         yield f"{label(parameters)}: {counted}, all memories answer and are judged ({by})"
-    yield planned.suite.announcement
-    yield f"{len(_notebooks_of(planned))} notebooks: published values, each tier, MemoryCode; figures and page"
+    yield from (suite.announcement for suite in planned.suites)
+    others = ", ".join(suite.title for suite in planned.suites)
+    yield f"{len(_notebooks_of(planned))} notebooks: published values, each tier, {others}; figures and page"
 
 
 def conversations(job: Job, planned: RunPlan) -> None:
@@ -113,7 +114,7 @@ def conversations(job: Job, planned: RunPlan) -> None:
 
 
 def evaluation(job: Job, planned: RunPlan) -> None:
-    """All memories of each tier answer and are judged; then the other benchmark's models are asked."""
+    """All memories of each tier answer and are judged; then the other benchmarks' models are asked."""
     costs = beside("costs", "cost_table")
     for parameters in planned.runs:
         console.print(f"\n{label(parameters)}", style="bold")
@@ -124,7 +125,8 @@ def evaluation(job: Job, planned: RunPlan) -> None:
         if parameters.models and (spent := costs.spent(parameters)):
             print(spent)
         console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
-    planned.suite.ask()
+    for suite in planned.suites:
+        suite.ask()
 
 
 Work = tuple[str, RunParameters, Path]
@@ -132,13 +134,13 @@ Work = tuple[str, RunParameters, Path]
 
 
 def _notebooks_of(planned: RunPlan) -> list[Work]:
-    """All notebooks of the run: on published values, on each tier, on the other benchmark."""
+    """All notebooks of the run: on published values, on each tier, on the other benchmarks."""
     folder = planned.folder / "notebooks"
     published = load_parameters(PARAMS / "100k.yaml", run=str(planned.folder), protocol=planned.runs[0].protocol)
     names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
     work: list[Work] = [(name, _shown(published), folder / PUBLISHED) for name in PAPER]
     work += [(name, _shown(one), folder / run_subdir(one)) for one in planned.runs for name in names]
-    return [*work, *((name, _shown(planned.suite.shown), folder / planned.suite.part) for name in SUITES)]
+    return [*work, *((suite.notebook, _shown(suite.shown), folder / suite.part) for suite in planned.suites)]
 
 
 def _shown(parameters: RunParameters) -> RunParameters:
@@ -180,14 +182,14 @@ def page(job: Job, planned: RunPlan) -> None:
 
 
 def _sections(planned: RunPlan) -> list[Section]:
-    """The parts of the page: published values, each tier, the other benchmark, with the notebooks of each."""
+    """The parts of the page: published values, each tier, the other benchmarks, with the notebooks of each."""
     pages: dict[Path, list[Path]] = {}
     for name, _, folder in _notebooks_of(planned):
         made = folder / f"{name}.html"
         pages.setdefault(folder, []).extend([made] if made.exists() else [])
     titles: dict[str, tuple[str, RunParameters | None]] = {PUBLISHED: ("Published values", None)}
     titles |= {run_subdir(one): (label(one), one) for one in planned.runs}
-    titles[planned.suite.part] = ("MemoryCode", planned.suite.shown)
+    titles |= {suite.part: (suite.title, suite.shown) for suite in planned.suites}
     found = []
     for part, (title, parameters) in titles.items():
         missed = left_out(parameters) if parameters in planned.runs and parameters else {}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 
 from beam_meme.episodes import Episode, Session
-from beamlib.data.model import Batch, Conversation, Message, Role, Seed, Turn
+from beamlib.data.conversations import Batch, Conversation, Message, Role, Seed, Turn
 from beamlib.files import sha256, to_json
 
 SUITE = "MEME"

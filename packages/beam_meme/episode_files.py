@@ -15,7 +15,7 @@ from beam_meme.episode_checks import ADVICE, RawAsked, RawEpisode, RawRound, Raw
 from beam_meme.episode_gold import Edge, EpisodeGold, FactKind, LoadedEpisode, MemeGold, Told
 from beam_meme.episodes import VARIANTS, Episode, Line, Phase, Question, Round, Session
 from beamlib.data.checked_json import is_writable
-from beamlib.data.model import Role
+from beamlib.data.conversations import Role
 from beamlib.errors import UserError
 from beamlib.evaluate.run_store import checked
 from beamlib.files import read_json, to_json, write_text

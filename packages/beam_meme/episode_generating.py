@@ -81,7 +81,7 @@ def generate_episodes(order: EpisodeOptions) -> Path:
     A `UserError` where an option is wrong, the folder holds other data, or a model cannot be called.
     """
     endpoints = _check(order)
-    _refuse(order.out)
+    refuse_data(order.out)
     drawn = draw_all(order.count, order.seed)
     record = _Record.open(order, _made_by(order, endpoints))
     pending = [name for name in VARIANTS if name in order.variants and not record.holds(order.out, name)]
@@ -165,18 +165,6 @@ def _check(order: EpisodeOptions) -> dict[Author, Endpoint]:
 def _ready(endpoints: Mapping[Author, Endpoint]) -> None:
     for role, endpoint in endpoints.items():
         EndpointModel(role, endpoint).ready()
-
-
-def _refuse(out: Path) -> None:
-    """A `UserError` where `out` is, or lies in, a folder of episodes or other data that was not generated here."""
-    refuse_data(out)
-    for folder in (out.absolute(), *out.resolve().parents):
-        for name in VARIANTS:
-            if (folder / f"{name}.json").exists() and not (folder / RECORD).exists():
-                raise UserError(
-                    f"{out}: nothing is written into a folder of data, and {folder / name}.json was not generated "
-                    "here; choose another folder."
-                )
 
 
 def _made_by(order: EpisodeOptions, endpoints: Mapping[Author, Endpoint]) -> dict[str, Any]:

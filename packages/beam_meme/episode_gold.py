@@ -1,4 +1,4 @@
-"""What the questions of an episode are worth, and where it was told: for scoring and for the ceiling, never for a memory.
+"""What the questions of an episode are worth, and where it was told: for scoring and the ceiling, never for a memory.
 
 ("MEME", arXiv 2605.12477, sections 2.1 and 2.3 of the fact sheet.)
 """
@@ -90,7 +90,7 @@ class EpisodeGold:
 
 @dataclass(frozen=True)
 class LoadedEpisode:
-    """An episode, and apart from it its gold; `notes` say what was odd about the file and kept. `variant` is its file's."""
+    """An episode, and apart from it its gold. `notes` say what was odd and kept; `variant` is its file's."""
 
     episode: Episode
     gold: EpisodeGold

@@ -18,7 +18,7 @@ from beam_meme.episodes import Episode, Phase
 from beam_meme.meme_memories import MemeMemory
 from beam_meme.stage_tokens import Spent, Stage
 from beamlib.errors import UserError
-from beamlib.evaluate.records import Answer
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.run_store import checked
 from beamlib.files import read_json, sha256
 

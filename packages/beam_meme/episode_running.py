@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from beam_evolving.protocol import EvolvingMemory, SessionRead, sessions_of
+from beam_evolving.evolving_memory import EvolvingMemory, SessionRead, sessions_of
 from beam_meme.episode_conversation import conversation_of
 from beam_meme.episodes import Episode, Phase, Round
 from beam_meme.meme_memories import (
@@ -21,10 +21,10 @@ from beam_meme.meme_memories import (
     session_search,
 )
 from beam_meme.stage_tokens import Meter
-from beamlib.data.model import Probe
+from beamlib.data.conversations import Probe
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Asked, Oracle, answers_to, ask_probes, ingested
 from beamlib.evaluate.calling import ResolvedParameters
-from beamlib.evaluate.records import Answer
 from beamlib.llm.model import ModelError, Prompt, run
 from beamlib.llm.roles import ModelRoles
 from beamlib.memory import Memory

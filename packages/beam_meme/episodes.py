@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
-from beamlib.data.model import Role
+from beamlib.data.conversations import Role
 from beamlib.files import sha256, to_json
 
 Domain = Literal["personal_life", "software_project"]

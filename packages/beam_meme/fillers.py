@@ -22,7 +22,7 @@ from beam_meme.episodes import DOMAINS, Domain, Line
 from beam_offline.author.author import OfflineAuthor
 from beam_offline.author.word_bank import banks
 from beamlib.data.checked_json import show
-from beamlib.data.model import Role
+from beamlib.data.conversations import Role
 from beamlib.errors import UserError
 from beamlib.files import parse_json, read_text
 from beamlib.params import RunParameters, usual_parameters

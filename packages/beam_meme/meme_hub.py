@@ -49,8 +49,9 @@ def download_episodes(
     for variant in variants:
         if variant not in pinned:
             raise UserError(f"{folder}: no variant {variant!r:.40} is pinned; choose of {', '.join(pinned)}.")
-    refuse_data(folder)
     ours = read_json(folder / MANIFEST) if (folder / MANIFEST).exists() else {}
+    if not ours:  # else it is a folder that was filled here
+        refuse_data(folder)
     for variant in variants:
         file = pinned[variant]
         path = inside(folder, file.name)

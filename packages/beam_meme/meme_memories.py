@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from beam_evolving import make
-from beam_evolving.protocol import EvolvingMemory
-from beamlib.data.model import Batch, Conversation, Message
+from beam_evolving.evolving_memory import EvolvingMemory
+from beamlib.data.conversations import Batch, Conversation, Message
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters

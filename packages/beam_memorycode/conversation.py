@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import count
 
 from beam_memorycode.dialogues import Dialogue, Setting
-from beamlib.data.model import Batch, Conversation, Message, Role, Seed, Turn
+from beamlib.data.conversations import Batch, Conversation, Message, Role, Seed, Turn
 from beamlib.errors import UserError
 from beamlib.files import sha256, to_json
 

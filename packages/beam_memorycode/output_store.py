@@ -22,8 +22,8 @@ from beam_memorycode.running import PART, arm_of, method_of
 from beam_memorycode.setups import PROMPT, PUBLISHED, Place, Setup, places_of
 from beam_own.own_memory import own_memory_hash
 from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.calling import ResolvedParameters, identities
-from beamlib.evaluate.records import Answer
 from beamlib.evaluate.run_store import (
     ANSWER_CODE,
     Made,

@@ -25,12 +25,12 @@ from beam_memorycode.setups import (
     recalled_prompt,
     request,
 )
-from beamlib.data.model import Probe
+from beamlib.data.conversations import Probe
 from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ask_probes, ingested
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, open_models
-from beamlib.evaluate.records import Answer
 from beamlib.files import make_folder
 from beamlib.llm.model import Model, Prompt, run
 from beamlib.llm.roles import ModelRoles

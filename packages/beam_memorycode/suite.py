@@ -21,7 +21,7 @@ DEFAULT = ROOT / "data" / PART
 """Where dialogues are looked for when no folder is named."""
 
 
-def find_dialogues(given: Path | None) -> str:
+def find_data(given: Path | None) -> str:
     """The data folder to show, absolute: the one `given`, else `DEFAULT` if it is there, else empty.
 
     All of its dialogues are read, so that a mistake in them shows before anything runs. `UserError` for one that cannot
@@ -49,6 +49,8 @@ class MemoryCode:
     parameters: Sequence[RunParameters]
     settings: Mapping[str, Any]
     part: str = PART
+    title: str = "MemoryCode"
+    notebook: str = "10_memorycode"
 
     @property
     def shown(self) -> RunParameters:

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from beam_offline.coder import code_by, plain_code
 from beam_offline.evolving_rules import EVOLVING_RULES
-from beam_offline.keys import episodic_keys
+from beam_offline.key_rules import episodic_keys
 from beam_offline.meme_answers import meme_answer
 from beam_offline.meme_verdicts import MEME_VERDICTS
 from beam_offline.notes import scratchpad_compress, scratchpad_filter, scratchpad_notes

@@ -111,7 +111,7 @@ _VAGUE = frozenset(stem(word) for word in _VAGUE_TEXT.split())
 
 
 @dataclass(frozen=True, slots=True)
-class NuggetVerdict:
+class RuledNugget:
     """A score (0, 0.5 or 1) and why."""
 
     score: float
@@ -144,26 +144,26 @@ def _share(wanted: Mapping[str, float], present: frozenset[str]) -> float:
     return sum(weight for word, weight in wanted.items() if word in present) / total if total else 0.0
 
 
-def _judge_abstention(question: str, wanted: str, answer: str) -> NuggetVerdict:
+def _judge_abstention(question: str, wanted: str, answer: str) -> RuledNugget:
     if not abstains(answer):
-        return NuggetVerdict(0, "the answer does not say that the information is missing")
+        return RuledNugget(0, "the answer does not say that the information is missing")
     known = frozenset(stems(question)) | frozenset(stems(wanted))
     rest = [s for s in split_sentences(answer) if not _ABSTAINS.search(s)]
     asserted = {word for sentence in rest for word in stems(sentence)} - known
     if len(asserted) > 25:
-        return NuggetVerdict(0, "the answer says that the information is missing and then gives some")
-    return NuggetVerdict(1, "the answer says that the information is missing")
+        return RuledNugget(0, "the answer says that the information is missing and then gives some")
+    return RuledNugget(1, "the answer says that the information is missing")
 
 
-def _judge_avoidance(wanted: str, answer: str) -> NuggetVerdict:
+def _judge_avoidance(wanted: str, answer: str) -> RuledNugget:
     if abstains(answer):
-        return NuggetVerdict(0, "the answer does not respond to the question")
+        return RuledNugget(0, "the answer does not respond to the question")
     forbidden = {word: weight for word, weight in _weights(wanted).items() if word not in _VAGUE}
     # A preference repeated to the user names what is turned down and does not suggest it.
     for clause in _CLAUSES.split(_PREFERRED.sub(lambda match: match["kept"], answer)):
         if _share(forbidden, frozenset(stems(clause))) >= 0.6 and not _TURNED_DOWN.search(clause):
-            return NuggetVerdict(0, f"the answer contains what it should leave out: {clause.strip()[:80]}")
-    return NuggetVerdict(1, "the answer leaves out what it should")
+            return RuledNugget(0, f"the answer contains what it should leave out: {clause.strip()[:80]}")
+    return RuledNugget(1, "the answer leaves out what it should")
 
 
 def _figures(text: str) -> list[tuple[str, object, frozenset[str]]]:
@@ -216,25 +216,25 @@ def _polarity_clash(wanted: str, words: Mapping[str, float], answer: str) -> boo
     return all((_NEGATED.search(clause) is not None) != negative for clause in near)
 
 
-def _judge_content(wanted: str, answer: str) -> NuggetVerdict:
+def _judge_content(wanted: str, answer: str) -> RuledNugget:
     words = _weights(without_dates(wanted))
     met, figures = _figures_met(wanted, answer)
     everything = frozenset(stems(answer))
     windowed = max((_share(words, frozenset(stems(window))) for window in _windows(answer)), default=0.0)
     cover = 0.5 * windowed + 0.5 * _share(words, everything)
     if figures and not met:
-        return NuggetVerdict(0, "no figure of the criterion stands in the answer")
+        return RuledNugget(0, "no figure of the criterion stands in the answer")
     if figures and len(words) < _FEW and _headline_differs(wanted, answer):
-        return NuggetVerdict(0, "the answer leads with another figure")
+        return RuledNugget(0, "the answer leads with another figure")
     if figures and (not words or all(word in _VAGUE for word in words)):
-        return NuggetVerdict(float(met == figures), f"{met} of {figures} figures stand in the answer")
+        return RuledNugget(float(met == figures), f"{met} of {figures} figures stand in the answer")
     share = 0.5 * met / figures + 0.5 * cover if figures else cover
     if len(words) >= _FEW and _polarity_clash(wanted, words, answer):
-        return NuggetVerdict(0, "the answer says the opposite")
+        return RuledNugget(0, "the answer says the opposite")
     score = 1.0 if share >= FULL else 0.5 if share >= PARTIAL else 0.0
     if met < figures:
         score = min(score, 0.5)
-    return NuggetVerdict(score, f"{share:.2f} of the criterion's words and figures stand in the answer")
+    return RuledNugget(score, f"{share:.2f} of the criterion's words and figures stand in the answer")
 
 
 def _unnumbered(answer: str) -> str:
@@ -242,30 +242,30 @@ def _unnumbered(answer: str) -> str:
     return re.sub(r"^[ \t]*\d+[.)][ \t]+", "", answer, flags=re.MULTILINE)
 
 
-def judge(question: str, nugget: str, answer: str) -> NuggetVerdict:
+def judge(question: str, nugget: str, answer: str) -> RuledNugget:
     """Score `answer` against one nugget: 1 satisfied, 0.5 partly, 0 not (paper, Listing 20)."""
     wanted = criterion(nugget)
     if not answer.strip():
-        return NuggetVerdict(0, "the answer is empty")
+        return RuledNugget(0, "the answer is empty")
     if _NO_INFORMATION.search(wanted):
         return _judge_abstention(question, wanted, answer)
     if _CONFLICT.search(wanted) and len(stems(wanted)) <= _SHORT:
         named = _CONFLICT.search(answer) is not None
-        return NuggetVerdict(float(named), "it names the contradiction" if named else "no contradiction is named")
+        return RuledNugget(float(named), "it names the contradiction" if named else "no contradiction is named")
     if _ASKING_NUGGET.search(wanted) and len(stems(wanted)) <= _SHORT:
         if _ASKS_WHICH.search(answer):
-            return NuggetVerdict(1, "it asks which statement is correct")
+            return RuledNugget(1, "it asks which statement is correct")
         if _CONFLICT.search(answer) and _RESOLVES.search(answer):
-            return NuggetVerdict(0.5, "it decides which statement is correct and does not ask")
-        return NuggetVerdict(0, "it does not ask which statement is correct")
+            return RuledNugget(0.5, "it decides which statement is correct and does not ask")
+        return RuledNugget(0, "it does not ask which statement is correct")
     if (avoided := _AVOID.match(wanted)) and " but " not in wanted:
         return _judge_avoidance(avoided["what"], answer)
     for asked, shown in _FORMS:
         if asked.search(wanted) and len(stems(wanted)) <= _SHORT:
             found = shown.search(answer) is not None and not abstains(answer)
-            return NuggetVerdict(float(found), "it has the form asked for" if found else "it lacks the form asked for")
+            return RuledNugget(float(found), "it has the form asked for" if found else "it lacks the form asked for")
     if abstains(answer) and len(stems(answer)) < 25:
-        return NuggetVerdict(0, "the answer abstains")
+        return RuledNugget(0, "the answer abstains")
     return _judge_content(wanted, _unnumbered(answer))
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
 
 from beam_own.own_process import CONVERSATION, GRACE
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.files import sha256_of_file, to_json
 from beamlib.llm.model import ModelError, Outcome, run

@@ -4,9 +4,9 @@
     {"method": "ingest", "conversation": {...}}         -> {}
     {"method": "recall", "question": "..."}             -> {"context": "...", "message_ids": [], "parts": {}, "gaps": 0}
 
-What fails is `{"error": "why"}`. The conversation has the fields of `beamlib.data.model.Conversation`. This is all
-that comes in: no probe ids, no gold, no object of the process that asks. The memory itself finds stdin empty, and what
-it prints goes to stderr, so neither can be taken for the exchange.
+What fails is `{"error": "why"}`. The conversation has the fields of `beamlib.data.conversations.Conversation`. This is
+all that comes in: no probe ids, no gold, no object of the process that asks. The memory itself finds stdin empty, and
+what it prints goes to stderr, so neither can be taken for the exchange.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import IO, Any
 
 from pydantic import TypeAdapter
 
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.memory.protocol import Memory, RetrievedContext
 
 CONVERSATION = TypeAdapter(Conversation)

@@ -26,8 +26,8 @@ from statistics import mean
 
 import pytest
 
+from beamlib.data.conversations import Pair, Treatment
 from beamlib.data.loading import Loaded, load
-from beamlib.data.model import Pair, Treatment
 from beamlib.data.sources import find_conversations
 from beamlib.memory import Rag, passage
 from beamlib.memory.light import newest_pairs

@@ -146,7 +146,7 @@ def test_what_is_announced_is_what_is_called(
     author = ServedAuthor([COMMISSION.stood_in().story()])
     with ScriptedServer(author) as server:
         models = models_file(tmp_path / "authors.json", server.base_url)
-        job = Job(None, ["100k"], NAME, 0, "paper", "", None, False, Endpoints(), authors=Path(models.name), yes=True)
+        job = Job(None, ["100k"], NAME, 0, "paper", "", {}, False, Endpoints(), authors=Path(models.name), yes=True)
         planned = plan(job, tmp_path)
         confirmed = confirm(planned, tmp_path)
         assert (confirmed, server.connections) == (True, 0)
@@ -168,10 +168,21 @@ def test_what_is_announced_is_what_is_called(
 @pytest.mark.parametrize("yes", [False, True])
 def test_the_yes_is_the_users(yes: bool, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
-    job = Job(EXAMPLE, [], NAME, 0, "paper", "", place / "dialogues", False, Endpoints(Path("models.json")), yes=yes)
+    job = Job(
+        EXAMPLE,
+        [],
+        NAME,
+        0,
+        "paper",
+        "",
+        {"memorycode": place / "dialogues"},
+        False,
+        Endpoints(Path("models.json")),
+        yes=yes,
+    )
     planned = plan(job, tmp_path)
     assert {one.confirm_cost for one in planned.runs} == {yes}
-    assert {one.confirm_cost for one in planned.agreed({"confirm_cost": True}).suite.parameters} == {True}
+    assert {one.confirm_cost for one in planned.agreed({"confirm_cost": True}).suites[0].parameters} == {True}
 
 
 def at_a_terminal(answer: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beamlib.data.conversations import Marker
 from beamlib.data.markers import ARROW, INDEX, VARIANTS, index_marker, split_marker, strip_stray
-from beamlib.data.model import Marker
 
 SPELLINGS = [
     ("3,12", "", Marker(3, (12,), "", "i,j")),

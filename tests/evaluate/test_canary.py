@@ -12,9 +12,9 @@ import pytest
 
 from beam_offline import OfflineModel
 from beam_own.own_memory import OwnMemory
+from beamlib.data.conversations import Conversation
 from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded, load
-from beamlib.data.model import Conversation
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.answering import AnswerTask, answer_arms, answer_task, answers_to, ask_arm
 from beamlib.evaluate.arms import Arm, arms_of, experiments

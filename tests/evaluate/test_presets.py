@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 import beamlib
+from beam_costs.cli import estimate_lines
 from beam_costs.estimate import estimate
 from beam_generate.of_run import config_of
-from beam_costs.cli import estimate_lines
 from beam_job.job import Job
 from beam_job.steps import run
 from beamlib.cli.arguments import Endpoints
@@ -221,7 +221,7 @@ def test_without_the_extra_the_papers_configuration_says_what_to_install(
     monkeypatch.chdir(repo_root)
     name = "test-preset-without-encoders"
     order = Job(
-        data=None, sizes=["100k"], name=name, conversations=1, protocol="paper", memory="", memorycode=None,
+        data=None, sizes=["100k"], name=name, conversations=1, protocol="paper", memory="", suites={},
         download=False, endpoints=Endpoints(file=Path("offline")), preset="paper",
     )  # fmt: skip
     with pytest.raises(UserError, match=r"BAAI/bge-small-en-v1\.5.*pip install -e '\.\[models\]'") as caught:

@@ -10,10 +10,10 @@ from scripted_model import Scripted, calls, in_turn
 from told_sessions import TALKS, conversation_told, session_of, sessions_told
 
 from beam_evolving import NAMES, make
+from beam_evolving.evolving_memory import EvolvingMemory, SessionRead
 from beam_evolving.evolving_settings import EvolvingSettings
-from beam_evolving.protocol import EvolvingMemory, SessionRead
 from beam_offline import OfflineModel
-from beamlib.data.model import Message
+from beamlib.data.conversations import Message
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Outcome, Prompt
 from beamlib.text import WORDS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam_evolving.protocol import SessionRead
-from beamlib.data.model import Batch, Conversation, Message, Seed, Turn
+from beam_evolving.evolving_memory import SessionRead
+from beamlib.data.conversations import Batch, Conversation, Message, Seed, Turn
 
 TALKS = (
     (

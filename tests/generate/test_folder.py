@@ -28,9 +28,9 @@ from beam_generate.folder import (
 from beam_generate.questions import make_questions
 from beam_generate.shapes import DialogueTurn, MainQuestion, Plan, Repairs, Story
 from beam_generate.stages import begin, making, stage_state
+from beamlib.data.conversations import Treatment
 from beamlib.data.gold import ABILITIES
 from beamlib.data.loading import load
-from beamlib.data.model import Treatment
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from talking_model import LAYOUT, LIMITS, TalkingModel, make_plan, make_story

@@ -20,7 +20,7 @@ from beam_generate.plan_text import find_days, read_subplans, read_timeline, ren
 from beam_generate.plans import make_plan, with_biography
 from beam_generate.seeds import make_story
 from beam_generate.shapes import Plan, Repairs, Story, Timeline
-from beamlib.data.model import Size
+from beamlib.data.conversations import Size
 from beamlib.errors import UserError
 from beamlib.llm.model import Completion, ModelError, Prompt
 from beamlib.params import usual_parameters

@@ -11,7 +11,7 @@ import pytest
 from beam_generate.layouts import PRINTED_SIZE
 from beam_generate.probes import selection
 from beam_generate.probes.selection import deciles, published_deciles, released_deciles
-from beamlib.data.model import SIZES
+from beamlib.data.conversations import SIZES
 from beamlib.data.published import table
 from beamlib.files import read_json
 

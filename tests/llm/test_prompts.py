@@ -58,7 +58,11 @@ def test_there_is_a_prompt_for_every_step_of_the_evaluation() -> None:
     readers = {"answer", "answer_full", "answer_full_released"}
     memories = {"episodic_keys", "scratchpad_notes", "scratchpad_compress", "scratchpad_filter"}
     coders = {f"memorycode_{name}" for name in ("instruction", "session", "history", "chain", "recalled", "alone")}
-    assert readers | memories | {"judge_nugget", "align_events", "align_batch"} | coders == set(EVALUATION)
+    evolving = {"file_memory_ingest", "file_memory_recall", "wiki_compile", "wiki_choose", "dependency_notes"}
+    judged = ("aggregation", "tracking", "cascade", "absence", "deletion", "before")
+    meme = {"meme_answer", *(f"meme_judge_{task}" for task in judged)}
+    judges = {"judge_nugget", "align_events", "align_batch"}
+    assert readers | memories | judges | coders | evolving | meme == set(EVALUATION)
 
 
 def test_there_is_a_prompt_for_every_listing_of_the_paper() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from small_episodes import EPISODES, LOADED
 
-from beam_evolving.protocol import SessionRead
+from beam_evolving.evolving_memory import SessionRead
 from beam_meme import episode_running
 from beam_meme.episode_conversation import conversation_of
 from beam_meme.episode_running import PROMPT, run_episode
@@ -21,7 +21,7 @@ from beam_meme.gold_evidence import evidence_of
 from beam_meme.meme_memories import EVOLVING, MEMORIES, SessionSearch, arm_of, parse_memories
 from beam_meme.stage_tokens import Meter
 from beam_offline import OfflineModel
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ResolvedParameters, resolved
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, run

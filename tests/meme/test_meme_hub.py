@@ -70,7 +70,7 @@ def test_other_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_file_that_was_not_downloaded_here_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = serve(monkeypatch, GOOD)
     (tmp_path / "meme_nofiller.json").write_text("mine")
-    with pytest.raises(UserError, match="move it away"):
+    with pytest.raises(UserError, match="was not generated here"):
         download_episodes(tmp_path, ["nofiller"], PIN)
     assert not hub.calls and (tmp_path / "meme_nofiller.json").read_text() == "mine"
 

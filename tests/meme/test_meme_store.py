@@ -29,7 +29,7 @@ from beam_meme.meme_store import MemeFolder, MemeManifest, read_results
 from beam_meme.stage_tokens import Meter
 from beamlib.errors import UserError
 from beamlib.evaluate import run_store
-from beamlib.evaluate.records import Answer as Record
+from beamlib.evaluate.answer_record import Answer as Record
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
 from scripted_server import Answer, Faults, ScriptedServer, error_body

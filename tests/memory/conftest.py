@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from beamlib.data.model import Batch, Conversation, Message, Seed, Turn
+from beamlib.data.conversations import Batch, Conversation, Message, Seed, Turn
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
 
 settings.register_profile("untimed", deadline=None)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.memory import FullContext, Light, LightSettings, Rag
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, passage_tokens, shorten

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.llm.model import ModelError
 from beamlib.memory.light import Light, LightSettings

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
 from beamlib.memory import Light, LightSettings, RetrievedContext
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from beamlib.data.model import Batch, Conversation, Message, Seed, Turn
+from beamlib.data.conversations import Batch, Conversation, Message, Seed, Turn
 from beamlib.errors import UserError
 from beamlib.memory import Light, LightSettings, Passage, Rag, passage
 from beamlib.memory.budget import passage_tokens

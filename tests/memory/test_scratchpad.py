@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.llm.model import ModelError
 from beamlib.memory.budget import passage_tokens
 from beamlib.memory.chunking import semantic_chunks

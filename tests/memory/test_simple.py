@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from beamlib.data.model import Conversation, Probe
+from beamlib.data.conversations import Conversation, Probe
 from beamlib.evaluate.answering import Oracle
 from beamlib.memory.full_context import NoMemory
 from beamlib.memory.protocol import RetrievedContext, passage

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.memory.episodic import read_keys
 from beamlib.memory.scratchpad import Chunk, Scratchpad, build_scratchpad, relevant_chunks
 

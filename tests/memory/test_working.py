@@ -3,7 +3,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, passage_tokens
 from beamlib.memory.light import working_memory
 from beamlib.memory.protocol import passage

@@ -14,7 +14,7 @@ from beam_memorycode.conversation import conversation_of
 from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_offline import OfflineModel
-from beamlib.data.model import Conversation
+from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.memory import FullContext, Light, LightSettings, Memory, Rag
 

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from beam_memorycode.notebook_runs import announce
-from beam_memorycode.suite import MemoryCode, find_dialogues, of_run
+from beam_memorycode.suite import MemoryCode, find_data, of_run
 from beam_memorycode.tally import tally
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import answers_key, judgements_key
@@ -56,23 +56,23 @@ def test_the_folder_given_else_the_usual_one_else_none(
     dialogues: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("beam_memorycode.suite.DEFAULT", tmp_path / "usual")
-    assert find_dialogues(None) == ""
-    assert find_dialogues(dialogues) == str(dialogues)
+    assert find_data(None) == ""
+    assert find_data(dialogues) == str(dialogues)
     monkeypatch.chdir(tmp_path)
-    assert find_dialogues(Path("dialogues")) == str(dialogues)
+    assert find_data(Path("dialogues")) == str(dialogues)
     (tmp_path / "usual").mkdir()
     with pytest.raises(UserError, match="usual"):  # there, but without dialogues
-        find_dialogues(None)
+        find_data(None)
     (tmp_path / "usual/dialogue_1.json").write_text(json.dumps({"sessions": [{**SESSION, "text": None}]}))
     with pytest.raises(UserError, match="texts"):
-        find_dialogues(None)
+        find_data(None)
     (dialogues / "dialogue_2.json").write_text(json.dumps({"sessions": [{**SESSION, "session_eval_query": []}]}))
     with pytest.raises(UserError, match=r"dialogue_2\.json"):
-        find_dialogues(dialogues)
+        find_data(dialogues)
 
 
 def test_a_real_bundle_is_found(memorycode_data: Path) -> None:
-    assert find_dialogues(memorycode_data) == str(memorycode_data.absolute())
+    assert find_data(memorycode_data) == str(memorycode_data.absolute())
 
 
 def suite(

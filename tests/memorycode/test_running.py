@@ -25,8 +25,8 @@ from beam_memorycode.running import PART, run_dialogue, run_shared
 from beam_memorycode.setups import MEMORIES, SETUPS, Setup
 from beamlib.errors import UserError
 from beamlib.evaluate import run_store
+from beamlib.evaluate.answer_record import Answer as Record
 from beamlib.evaluate.calling import open_models, resolved
-from beamlib.evaluate.records import Answer as Record
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Outcome, Prompt
 from beamlib.llm.roles import ModelRoles
 from beamlib.params import RunParameters, load_parameters

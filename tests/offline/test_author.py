@@ -37,8 +37,8 @@ from beam_offline.author.author import OfflineAuthor, share_of
 from beam_offline.author.examiner import QuestionWriter
 from beam_offline.author.grammar import to_you
 from beam_offline.author.world import World
+from beamlib.data.conversations import Size
 from beamlib.data.loading import Loaded, load
-from beamlib.data.model import Size
 from beamlib.data.sources import find_conversations
 from beamlib.files import temporary_folder
 from beamlib.params import usual_parameters

@@ -9,7 +9,7 @@ import pytest
 from beam_generate.pipeline import ConversationSpec
 from beam_offline.author.word_bank import banks
 from beam_offline.author.world import World
-from beamlib.data.model import Size
+from beamlib.data.conversations import Size
 from beamlib.params import usual_parameters
 
 

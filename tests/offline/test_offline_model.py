@@ -33,6 +33,22 @@ VARIABLES = {
     "memorycode_chain": {"guidelines": GUIDELINE, **QUERY},
     "memorycode_recalled": {**WHO, "context": f"[messages 0-1]\nUSER: Ana: {GUIDELINE}", **QUERY},
     "memorycode_alone": QUERY,
+    "meme_answer": {"question": "How many hives do I keep?", "context": PAIR},
+    "meme_judge_aggregation": {
+        "question": "What hives are there?",
+        "answer": "Oak and ash.",
+        "values": "1. oak\n2. ash",
+    },
+    "meme_judge_tracking": {"question": "Which hives, in order?", "answer": "Oak, ash.", "values": "1. oak\n2. ash"},
+    "meme_judge_cascade": {"question": "Which hive?", "answer": "Oak.", "new_value": "oak", "old_value": "ash"},
+    "meme_judge_absence": {"question": "Which hive?", "answer": "Ash.", "old_value": "ash", "change": "site: A -> B"},
+    "meme_judge_deletion": {"question": "Which hive?", "answer": "I don't know.", "old_value": "ash"},
+    "meme_judge_before": {"question": "Which hive?", "answer": "Ash.", "value": "ash"},
+    "file_memory_ingest": {"date": "2024/03/01", "session": PAIR, "done": ""},
+    "file_memory_recall": {"question": "How many hives do I keep?", "done": ""},
+    "wiki_compile": {"index": "", "date": "2024/03/01", "entries": "- I keep 14 hives.", "done": ""},
+    "wiki_choose": {"index": "- hives: how many", "question": "How many hives do I keep?"},
+    "dependency_notes": {"known": "", "date": "2024/03/01", "session": PAIR},
 }
 
 

@@ -38,7 +38,7 @@ from beam_generate.seeds import (
 from beam_generate.shapes import Layout, Person, Profile, Repairs, Story, Style
 from beam_generate.titles import new_topic
 from beam_offline.author.word_bank import bank, banks
-from beamlib.data.model import SIZES, Size
+from beamlib.data.conversations import SIZES, Size
 from beamlib.data.published import table
 from beamlib.errors import UserError
 from beamlib.llm.model import Completion, ModelError, Prompt

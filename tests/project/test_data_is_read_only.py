@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from beam_job.executing import EVALUATION, GENERATION, PAPER, SUITES, execute_all
+from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beam_publish.publish import publish
 from beamlib.cli.__main__ import app
@@ -38,6 +39,7 @@ class Places:
 
     data: Path
     dialogues: Path
+    episodes: Path
     run: Path
     models: Path
     archive: Path
@@ -67,10 +69,13 @@ def places(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     root = tmp_path_factory.mktemp("untouched")
     shutil.copytree(EXAMPLE / "100K/1", root / "data/100K/1")
     generate_dialogues(GenerateOptions(root / "dialogues", counts=(1,)))
-    (root / "dialogues" / RECORD).unlink()  # as if it was not generated here
+    generate_episodes(EpisodeOptions(root / "episodes", count=2, variants=("nofiller",)))
+    for folder in ("dialogues", "episodes"):
+        (root / folder / RECORD).unlink()  # as if it was not generated here
     found = Places(
         protected(root / "data"),
         protected(root / "dialogues"),
+        protected(root / "episodes"),
         repo_root / "runs" / f"test-untouched-{os.getpid()}",
         root / "models.json",
         root / "recorded.tar.zst",
@@ -87,17 +92,18 @@ def places(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     yield found
     freed(found.data)
     freed(found.dialogues)
+    freed(found.episodes)
     for folder in (found.run, repo_root / "figures" / found.run.name):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
 def before(places: Places) -> State:
-    return state(places.data) | state(places.dialogues)
+    return state(places.data) | state(places.dialogues) | state(places.episodes)
 
 
 def untouched(places: Places, before: State) -> bool:
-    return state(places.data) | state(places.dialogues) == before
+    return state(places.data) | state(places.dialogues) | state(places.episodes) == before
 
 
 Arguments = Callable[[Places], list[object]]
@@ -135,6 +141,15 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
         (lambda p: ["--out", p.dialogues / "dataset", "--counts", "1"], 2, REFUSED),
         (lambda p: ["--out", p.dialogues / "new", "--counts", "1"], 2, REFUSED),
     ],
+    "meme stats": [(lambda p: ["--data", p.episodes], 0, "questions, tracking")],
+    "meme generate": [
+        (lambda p: ["--out", p.episodes, "--episodes", "2"], 2, REFUSED),
+        (lambda p: ["--out", p.episodes / "new", "--episodes", "2"], 2, REFUSED),
+        (lambda p: ["--out", p.data, "--episodes", "2"], 2, REFUSED),
+    ],
+    "meme download": [(lambda p: ["--out", p.episodes], 2, REFUSED), (lambda p: ["--out", p.data], 2, REFUSED)],
+    "meme run": [(lambda p: ["--data", p.episodes, "--name", p.run.name, "--memories", "bm25"], 0, "answers of 2")],
+    "meme score": [(lambda p: ["--data", p.episodes, "--name", p.run.name], 0, "MEME: results")],
     "memorycode run": [
         (lambda p: ["--data", p.dialogues, "--name", p.run.name, "--setups", "chain,light"], 0, "score them with"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,18 @@ def test_lower_rooms_import_no_upper_one(repo_root: Path, room: str) -> None:
     files = sorted((repo_root / "beamlib" / room).rglob("*.py"))
     assert files
     assert not {(file.name, name) for file in files for name in imported(file) if name.startswith(upper)}
+
+
+def test_no_modules_import_each_other_in_a_ring(repo_root: Path) -> None:
+    """Imports within functions count: what they put off is a ring all the same."""
+    files = {
+        ".".join(file.relative_to(top).with_suffix("").parts).removesuffix(".__init__"): file
+        for top in (repo_root, repo_root / "packages")
+        for file in top.glob("beam*/**/*.py")
+    }
+    graph = {name: {other for other in imported(file) if other in files} - {name} for name, file in files.items()}
+    assert sum(map(len, graph.values())) > 500
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the ring
 
 
 def test_the_root_is_counted_in_one_place(repo_root: Path) -> None:

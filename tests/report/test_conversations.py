@@ -8,7 +8,7 @@ import pytest
 
 import beamlib
 from beam_generate.dataset_tables import Described, decile_figure, describe
-from beamlib.data.model import Treatment
+from beamlib.data.conversations import Treatment
 from beamlib.data.sources import find_conversations
 from beamlib.report.long_frame import benchmark_comparison
 from beamlib.report.table import joined, save_table

@@ -27,8 +27,8 @@ from beam_job.executing import EVALUATION, NOTEBOOKS, execute
 from beam_job.page import Section, write_page
 from beamlib.files import write_json, write_text
 from beamlib.params import usual_parameters
+from beamlib.report.markdown import markdown_text, print_rows
 from beamlib.report.table import save_table
-from beamlib.report.text import markdown_text, print_rows
 from poisoned import EVIL, NAME, RUN, Scripts, poisoned, poisoned_blocks, poisoned_costs, poisoned_parameters, shown
 
 HERE = Path(__file__).parents[1]

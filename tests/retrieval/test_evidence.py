@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from beamlib.data.conversations import Size
 from beamlib.data.gold import Gold
-from beamlib.data.model import Size
 from beamlib.errors import UserError
 from beamlib.scoring.evidence import evidence_recall, evidence_table
 

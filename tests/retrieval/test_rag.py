@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from beam_offline.keys import MOST_CHARACTERS, MOST_SENTENCES, episodic_keys
-from beamlib.data.model import Batch, Conversation, Message, Seed, Turn
+from beam_offline.key_rules import MOST_CHARACTERS, MOST_SENTENCES, episodic_keys
+from beamlib.data.conversations import Batch, Conversation, Message, Seed, Turn
 from beamlib.errors import UserError
 from beamlib.memory.episodic import EpisodicIndex, read_keys
 from beamlib.memory.rag import Rag

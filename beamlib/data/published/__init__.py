@@ -7,7 +7,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beamlib.data.model import ABILITIES, Ability
+from beamlib.data.conversations import ABILITIES, Ability
 from beamlib.errors import UserError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from beamlib.data.model import ABILITIES, Ability
+from beamlib.data.conversations import ABILITIES, Ability
 
 __all__ = ["ABILITIES", "KINDS", "PER_ABILITY", "Ability", "AbilityKind"]
 

@@ -16,7 +16,7 @@ from beam_generate.probes.question_writer import ask_abstention, ask_questions
 from beam_generate.probes.selection import Choice, published, select
 from beam_generate.review import Decision, apply_decisions
 from beam_generate.shapes import DialogueTurn, Plan, Repairs, Story
-from beamlib.data.model import Size
+from beamlib.data.conversations import Size
 from beamlib.errors import UserError
 from beamlib.llm.model import Model
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from beam_generate.probes.drafts import Draft
 from beam_generate.probes.kinds import ABILITIES, KINDS, PER_ABILITY, Ability
-from beamlib.data.model import Size
+from beamlib.data.conversations import Size
 from beamlib.data.published import published_file
 from beamlib.files import read_text
 

@@ -17,9 +17,9 @@ Reply = dict[str, Any]
 Shown = Sequence[tuple[int, str, str]]
 """Messages of the cited turns: (id, role, text)."""
 _DISTANCE: Mapping[str, tuple[float, float, float]] = {
-    "information_extraction": (0.12, 0.18, 0.7),
+    "information_extraction": (0.165, 0.21, 0.625),
     "knowledge_update": (0.52, 0.15, 0.33),
-    "contradiction_resolution": (0.29, 0.27, 0.44),
+    "contradiction_resolution": (0.27, 0.27, 0.46),
     "multi_session_reasoning": (0.26, 0.26, 0.48),
 }
 """How often a question uses the fact's own noun phrase, the bank's first wording, or its second in other words. Set

@@ -44,7 +44,7 @@ _DATES = 4  # dates that are never moved, so that there are days to count betwee
 _SPARED = 12  # deeds that are denied and told once, of no second strand: a conversation asks for two
 _LEAST_MOVE = 3  # days by which an update puts something off
 _BROAD = 0.3  # share of the kinds of strands whose instruction bears on all of them, in a long conversation
-_THEMED = 0.65  # how often such an instruction is tied to the theme; the rest share a word with the request
+_THEMED = 0.69  # how often such an instruction is tied to the theme; the rest share a word with the request
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from beamlib.data.model import Conversation, Message
+from beamlib.data.conversations import Conversation, Message
 from beamlib.memory.protocol import RetrievedContext
 
 

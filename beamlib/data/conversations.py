@@ -8,6 +8,7 @@ reach it, so a memory or reader that is handed these objects cannot either.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,6 +33,9 @@ Role = Literal["user", "assistant"]
 Size = Literal["100K", "500K", "1M", "10M"]
 ChatVariant = Literal["full", "truncated"]
 MessageKind = Literal["main_question", "answer_ai_question", "followup_question"]
+
+NUMBER = re.compile(r"[1-9][0-9]{0,5}")
+"""The directory name of a conversation: its number."""
 
 SIZES: tuple[Size, ...] = ("100K", "500K", "1M", "10M")
 
