@@ -12,7 +12,7 @@ from scripted_model import in_turn
 from told_sessions import TALKS, conversation_told, sessions_told
 
 from beam_evolving.dependencies import MASK
-from beam_evolving.making import make
+from beam_evolving.by_name import make
 from beam_offline import OfflineModel
 from beamlib.llm.model import ModelError, Outcome
 
