@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scripted_model import in_turn
 from told_sessions import TALKS, conversation_told, sessions_told
 
-from beam_evolving.dependencies import MASK
 from beam_evolving.by_name import make
+from beam_evolving.dependencies import MASK
 from beam_offline import OfflineModel
 from beamlib.llm.model import ModelError, Outcome
 
