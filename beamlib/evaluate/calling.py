@@ -141,6 +141,10 @@ def identities(parameters: RunParameters, memory: str = "") -> dict[str, dict[st
     return {role: found[reader_role(memory, found) if role == "reader" else role].settings for role in ROLES}
 
 
+PUBLISHED = "published"
+"""The part of a run folder for published values."""
+
+
 def run_subdir(parameters: RunParameters) -> str:
     """The part of a run folder that holds a tier: `100k`, or `100k-<backbone>` where models are called."""
     found = models_file(parameters)

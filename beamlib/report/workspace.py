@@ -23,7 +23,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answering import light_settings
 from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import Arm, arms_of
-from beamlib.evaluate.calling import open_models, resolved, run_subdir
+from beamlib.evaluate.calling import PUBLISHED, open_models, resolved, run_subdir
 from beamlib.evaluate.configuration import stated, writing_configuration
 from beamlib.evaluate.ingest_cache import read_light
 from beamlib.evaluate.kept_settings import PARAMETERS
@@ -44,8 +44,6 @@ from beamlib.report.table import Table, save_table
 from beamlib.report.tables import published_footer, result_table, side_by_side
 
 SomeTable = TypeVar("SomeTable", bound=Table)
-
-PUBLISHED = "published"
 
 _HIDDEN = frozenset({"run", "data", "workers", "calls", "confirm_cost", "memorycode"})
 _ONLY_BEAM = frozenset(
@@ -229,7 +227,8 @@ def begin(values: Mapping[str, Any], *experiments: str) -> Workspace:
     """
     parameters = _rooted(_parameters(values))
     refuse_data(Path(parameters.run))
-    changed = {name: value for name, value in parameters if value != getattr(_base(), name)}
+    base = _base()
+    changed = {name: value for name, value in parameters if value != getattr(base, name)}
     print("parameters as in params/base.yaml, but:", ", ".join(f"{key}={value!r}" for key, value in changed.items()))
     work = Workspace(parameters)
     if experiments:

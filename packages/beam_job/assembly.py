@@ -182,13 +182,20 @@ def assemble(run: Path, options: AssemblyOptions) -> dict[str, Table]:
     return made
 
 
-def compare_sizes(run: Path, options: AssemblyOptions, tables: Collection[str]) -> dict[str, Table]:
-    """Those of `assemble`'s tables that are asked for, by name; their figures are written, and nothing else."""
-    compared, sizes, notes = _compared(run, options)
-    made = {one.name: (one, _table(one, options, sizes, notes)) for one in compared if one.table in tables}
-    for columns, table in made.values():
-        _figure(columns, table, options, run / "figures" / ALL)
-    return {name: table for name, (_, table) in made.items()}
+class OverSizes:
+    """A run over all of its sizes, read once: those of `assemble`'s tables that are asked for."""
+
+    def __init__(self, run: Path, options: AssemblyOptions) -> None:
+        self.run, self.options = run, options
+        self._compared, self._sizes, self._notes = _compared(run, options)
+
+    def tables(self, names: Collection[str]) -> dict[str, Table]:
+        """These tables, by name; their figures are written, and nothing else."""
+        wanted = [one for one in self._compared if one.table in names]
+        made = {one.name: (one, _table(one, self.options, self._sizes, self._notes)) for one in wanted}
+        for columns, table in made.values():
+            _figure(columns, table, self.options, self.run / "figures" / ALL)
+        return {name: table for name, (_, table) in made.items()}
 
 
 def assemble_job(run: Path, runs: Sequence[RunParameters]) -> str:

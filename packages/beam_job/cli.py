@@ -62,12 +62,13 @@ def run_all(
     ] = "",
 ) -> None:
     """The main job of run_all.sh, all steps or one."""
-    from beam_job.job import Job
-    from beam_job.steps import draw_figures, run
-    from beamlib.cli.arguments import Endpoints
-
     if figures:
+        from beam_job.together import draw_figures
+
         return draw_figures(name, listed(figures), protocol)
+    from beam_job.job import Job
+    from beam_job.steps import run
+    from beamlib.cli.arguments import Endpoints
 
     run(
         Job(

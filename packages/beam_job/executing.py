@@ -24,6 +24,9 @@ EVALUATION = ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_v
 SUITES = ("10_memorycode",)
 """Notebooks on other benchmarks: once per run, whatever the tiers."""
 
+Work = tuple[str, RunParameters, Path]
+"""A notebook, its parameters, and the folder that it is executed into."""
+
 _PAGE = """{% extends 'lab/index.html.j2' %}
 {% block html_head_js %}{% if nb.metadata.widgets %}{{ super() }}{% else %}
 <meta http-equiv="Content-Security-Policy" content="{{ "script-src 'none'; object-src 'none'; frame-src 'none'" }}">
@@ -111,7 +114,7 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
     return to_html(target)
 
 
-def execute_all(work: Sequence[tuple[str, RunParameters, Path]], max_concurrency: int) -> Iterator[Path]:
+def execute_all(work: Sequence[Work], max_concurrency: int) -> Iterator[Path]:
     """`execute` each of `work`, so many at a time; the pages as they are done. An error ends all."""
     fork_kernels(sorted({NOTEBOOKS / f"{name}.ipynb" for name, _, _ in work}))
     with ThreadPoolExecutor(max_concurrency) as pool:

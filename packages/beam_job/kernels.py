@@ -27,6 +27,8 @@ _NAME = "beamlib-forked"
 _GROUP = "jupyter_client.kernel_provisioners"
 _LAUNCHER = "ipykernel_launcher"
 _FORKS = sys.platform == "linux"
+_LATER = ("scipy.stats", "seaborn")
+"""What `beamlib` imports only where it is used, and every notebook uses."""
 _running: WeakSet[Provisioner] = WeakSet()
 _IMPORT = re.compile(r"^(?:from|import) ([\w.]+)", re.MULTILINE)
 
@@ -37,7 +39,7 @@ def fork_kernels(notebooks: Sequence[Path]) -> None:
     factory.provisioners[_NAME] = EntryPoint(_NAME, f"{__name__}:Provisioner", _GROUP)
     factory.default_provisioner_name = _NAME
     if _FORKS:
-        preloaded = ["ipykernel.kernelapp", "matplotlib_inline.backend_inline", *_imported(notebooks)]
+        preloaded = ["ipykernel.kernelapp", "matplotlib_inline.backend_inline", *_LATER, *_imported(notebooks)]
         multiprocessing.get_context("forkserver").set_forkserver_preload(preloaded)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from beam_job.assembly import ALL, AssemblyOptions, compare_sizes
+from beam_job.assembly import ALL, AssemblyOptions, OverSizes
 from beamlib.data.published import FILES
 from beamlib.errors import UserError
 from beamlib.report.figures import (
@@ -58,36 +58,42 @@ _FIGURES = {
 }
 
 
-def paper_figures(run: Path, numbers: Sequence[int], protocol: str = "paper") -> list[Path]:
-    """Draw these figures into `<run>/figures`, each with its data as CSV; the pictures, published before measured.
+class Paper:
+    """What the paper shows, as published and, where `run` has results, of the run over all of its sizes, read once."""
 
-    Of a run without results there are the published ones alone. Nothing is evaluated.
-    """
-    if unknown := set(numbers) - set(_FIGURES):
-        raise UserError(
-            f"figure {min(unknown)} cannot be drawn; the ones that can are {', '.join(map(str, _FIGURES))}."
-        )
-    wanted = [_FIGURES[number] for number in numbers]
-    if _has_results(run):
-        compare_sizes(run, AssemblyOptions(protocol), [one.measured for one in wanted])
-    pictures: list[Path] = []
-    for number, one in zip(numbers, wanted, strict=True):
-        published, of_run = run / "figures" / "published", run / "figures" / ALL
+    def __init__(self, run: Path, protocol: str = "paper") -> None:
+        self.run = run
+        has_results = any(run.glob("*/*/manifest.json"))
+        self._measured = OverSizes(run, AssemblyOptions(protocol)) if has_results else None
+
+    def main_table(self) -> Table | None:
+        """Table 1 of the run; None without results."""
+        return self._measured.tables([MAIN])[MAIN] if self._measured else None
+
+    def figures(self, numbers: Sequence[int]) -> list[Path]:
+        """Draw these figures into `<run>/figures`, each with its data as CSV; the pictures, published before measured.
+
+        Of a run without results there are the published ones alone. Nothing is evaluated.
+        """
+        if unknown := set(numbers) - set(_FIGURES):
+            raise UserError(
+                f"figure {min(unknown)} cannot be drawn; the ones that can are {', '.join(map(str, _FIGURES))}."
+            )
+        if self._measured:
+            self._measured.tables([_FIGURES[number].measured for number in numbers])
+        pictures: list[Path] = []
+        for number in numbers:
+            pictures.append(self._published(number))
+            if self._measured:
+                pictures += sorted((self.run / "figures" / ALL).glob(f"figure{number}_*.png"))
+        return pictures
+
+    def _published(self, number: int) -> Path:
+        one = _FIGURES[number]
         frame = published_long(one.published)
         frame = score_changes(frame) if number == 3 else frame
         inputs = {"table": f"beamlib/data/published/{FILES[one.published]}"}
         caption = f"Figure {number} as published: {one.caption}."
-        figure = one.draw(frame, published_footer(LIGHT_READER))
-        files = save_figure(figure, f"figure{number}_published", published, averages(frame), inputs, {}, caption)
-        pictures += [path for path in files if path.suffix == ".png"]
-        pictures += sorted(of_run.glob(f"figure{number}_*.png")) if _has_results(run) else []
-    return pictures
-
-
-def main_table(run: Path, protocol: str = "paper") -> Table | None:
-    """Table 1 of a run over all of its sizes; None of a run without results."""
-    return compare_sizes(run, AssemblyOptions(protocol), [MAIN])[MAIN] if _has_results(run) else None
-
-
-def _has_results(run: Path) -> bool:
-    return any(run.glob("*/*/manifest.json"))
+        drawn, folder = one.draw(frame, published_footer(LIGHT_READER)), self.run / "figures" / "published"
+        files = save_figure(drawn, f"figure{number}_published", folder, averages(frame), inputs, {}, caption)
+        return next(path for path in files if path.suffix == ".png")

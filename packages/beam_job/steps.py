@@ -5,36 +5,28 @@ Each can be run alone, with the same options: it checks them, plans the whole, a
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from rich.text import Text
 from tqdm import tqdm
 
-from beam_job.assembly import ALL, assemble_job
-from beam_job.executing import EVALUATION, GENERATION, PAPER, SUITES, execute_all, preflight
+from beam_job.executing import EVALUATION, GENERATION, PAPER, SUITES, Work, execute_all, preflight
 from beam_job.job import Job, RunPlan, confirm, label, plan
-from beam_job.page import Section, summary_rows, write_page
-from beam_job.paper import paper_figures
 from beamlib.beside import beside
-from beamlib.cli.arguments import check_run_name
 from beamlib.cli.spending import console
-from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import arms_of, experiments
-from beamlib.evaluate.calling import endpoints, resolved, run_subdir
+from beamlib.evaluate.calling import PUBLISHED, endpoints, resolved, run_subdir
 from beamlib.evaluate.kept_settings import keep_settings
-from beamlib.evaluate.run import evaluate, left_out
+from beamlib.evaluate.run import evaluate
 from beamlib.files import temporary_folder
 from beamlib.llm.endpoints import keys_kept_out, load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
-from beamlib.places import PARAMS, ROOT, RUNS, from_root
-from beamlib.report.markdown import print_rows
-from beamlib.report.workspace import PUBLISHED
+from beamlib.places import PARAMS, from_root
 from beamlib.text import count
 
 CHECK = "check"
@@ -129,10 +121,6 @@ def evaluation(job: Job, planned: RunPlan) -> None:
         suite.ask()
 
 
-Work = tuple[str, RunParameters, Path]
-"""A notebook, its parameters, and the folder that it is executed into."""
-
-
 def _notebooks_of(planned: RunPlan) -> list[Work]:
     """All notebooks of the run: on published values, on each tier, on the other benchmarks."""
     folder = planned.folder / "notebooks"
@@ -165,55 +153,9 @@ def notebooks(job: Job, planned: RunPlan) -> None:
 
 def page(job: Job, planned: RunPlan) -> None:
     """Put the tiers' tables and figures together, and write the page over all that is there."""
-    folder, offline = planned.folder, not planned.runs[0].models
-    note = assemble_job(folder, planned.runs)
-    sections = _sections(planned)
-    sections.insert(1, Section(ALL, (), "All sizes", note))
-    for source in sorted((folder / "figures").glob("*/*")):
-        _mirror(source, job.name)
-    summary = summary_rows(folder, {label(one): run_subdir(one) for one in planned.runs}, offline=offline)
-    written = write_page(folder, sections, summary, offline=offline)
-    console.print()
-    if summary:
-        print_rows(summary, as_json=False)
-    where = from_root(folder)
-    places = f"(tables in {where}/tables, figures in {where}/figures and figures/)"
-    console.print(Text("Open", "bold"), f"{from_root(written)}  {places}")
+    from beam_job.together import put_together  # with pandas and matplotlib, which no other step needs
 
-
-def _sections(planned: RunPlan) -> list[Section]:
-    """The parts of the page: published values, each tier, the other benchmarks, with the notebooks of each."""
-    pages: dict[Path, list[Path]] = {}
-    for name, _, folder in _notebooks_of(planned):
-        made = folder / f"{name}.html"
-        pages.setdefault(folder, []).extend([made] if made.exists() else [])
-    titles: dict[str, tuple[str, RunParameters | None]] = {PUBLISHED: ("Published values", None)}
-    titles |= {run_subdir(one): (label(one), one) for one in planned.runs}
-    titles |= {suite.part: (suite.title, suite.shown) for suite in planned.suites}
-    found = []
-    for part, (title, parameters) in titles.items():
-        missed = left_out(parameters) if parameters in planned.runs and parameters else {}
-        note = left_out_line(missed) if missed else ""
-        configuration = configuration_of_run(parameters) if parameters else ""
-        found.append(Section(part, sorted(pages[planned.folder / "notebooks" / part]), title, note, configuration))
-    return found
-
-
-def _mirror(source: Path, name: str) -> None:
-    """Copy a figure of the run to the top-level `figures/`, published ones apart from the run's own."""
-    tier = source.parent.name
-    target = ROOT / "figures" / (Path(PUBLISHED) if tier == PUBLISHED else Path(name) / tier) / source.name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
-
-
-def draw_figures(name: str, numbers: Sequence[str], protocol: str) -> None:
-    """Draw figures of the paper, beside them those of the run with that name where it is there; nothing else."""
-    check_run_name(name)
-    if wrong := [number for number in numbers if not number.isdecimal()]:
-        raise UserError(f"--figures: {wrong[0]!r} is no number; give for example 3,4.")
-    for picture in paper_figures(RUNS / name, [int(number) for number in numbers], protocol):
-        console.print(from_root(picture))
+    put_together(job.name, planned, _notebooks_of(planned))
 
 
 STEPS: Mapping[str, Callable[[Job, RunPlan], None]] = {
