@@ -102,6 +102,14 @@ def _hits(close: Array, order: list[int]) -> int:
     return int(close[:, np.arange(len(order)), order].sum(axis=1).max())
 
 
+def _to_nearest(values: Array, targets: Array) -> Array:
+    """How far each value lies from the nearest of `targets`, without a table of all pairs."""
+    ordered = np.sort(targets)
+    after = np.searchsorted(ordered, values)
+    above, below = ordered[np.minimum(after, len(ordered) - 1)], ordered[np.maximum(after - 1, 0)]
+    return np.minimum(np.abs(values - above), np.abs(values - below))
+
+
 def formula_search(
     tables: Tables,
     printed: str,
@@ -120,11 +128,11 @@ def formula_search(
     with np.errstate(divide="ignore", invalid="ignore"):
         gains = np.concatenate([_product_formulas(light, baselines, weights), _cell_formulas(light, baselines[:4])])
     target = np.array([float(figures(figure)[0]) for figure in sentence.values()])
-    close = np.abs(gains[:, :, None] - target) <= tolerance  # (formula, ability, figure)
     total = len(abilities)
-    plain = _hits(close, list(range(total)))
+    plain = int((np.abs(gains - target) <= tolerance).sum(axis=1).max())
     # Only formulas that come close to that many figures at all can do better with two of them exchanged.
-    close = close[close.any(axis=2).sum(axis=1) >= plain]
+    candidates = gains[(_to_nearest(gains, target) <= tolerance).sum(axis=1) >= plain]
+    close = np.abs(candidates[:, :, None] - target) <= tolerance  # (formula, ability, figure)
     exchanged = {pair: _hits(close, _exchange(total, *pair)) for pair in combinations(range(total), 2)}
     first, second = sorted(abilities.index(name) for name in swapped)
     best = max(plain, exchanged[first, second])

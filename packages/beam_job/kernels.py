@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ _NAME = "beamlib-forked"
 _GROUP = "jupyter_client.kernel_provisioners"
 _LAUNCHER = "ipykernel_launcher"
 _FORKS = sys.platform == "linux"
-_LATER = ("scipy.stats", "seaborn")
+_LATER = ("fontTools.varLib", "matplotlib.backends.backend_pdf", "scipy.stats", "seaborn")
 """What `beamlib` imports only where it is used, and every notebook uses."""
 _running: WeakSet[Provisioner] = WeakSet()
 _IMPORT = re.compile(r"^(?:from|import) ([\w.]+)", re.MULTILINE)
@@ -41,6 +42,7 @@ def fork_kernels(notebooks: Sequence[Path]) -> None:
     if _FORKS:
         preloaded = ["ipykernel.kernelapp", "matplotlib_inline.backend_inline", *_LATER, *_imported(notebooks)]
         multiprocessing.get_context("forkserver").set_forkserver_preload(preloaded)
+        forkserver.ensure_running()  # it imports while this process imports papermill
 
 
 def end_kernels() -> None:
