@@ -6,6 +6,7 @@ import ast
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -87,7 +88,7 @@ def _injected(notebook: Path, parameters: RunParameters) -> dict[str, Any]:
 
 
 def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
-    """Run notebook `name` with `parameters` into `folder`, as .ipynb and .html; returns the path of the page."""
+    """Run notebook `name` with `parameters` into `folder`; returns the path of what was executed."""
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
@@ -101,6 +102,7 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
             parameters=_injected(source, parameters),
             kernel_name="python3",
             cwd=str(ROOT),
+            request_save_on_cell_execute=False,  # it is when all of them ran, or one failed
             progress_bar=False,  # several notebooks run at a time, and the main job shows how many are done
             # The kernel warns on every start that its socket is not encrypted (it is on the loopback interface), and
             # calls it an error when it is told to end before it is done ending.
@@ -111,17 +113,17 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
             f"{source.name} stopped in cell {error.exec_count}: {error.ename}: {error.evalue}; "
             f"the part that ran is in {target}."
         ) from None
-    return to_html(target)
+    return target
 
 
 def execute_all(work: Sequence[Work], max_concurrency: int) -> Iterator[Path]:
-    """`execute` each of `work`, so many at a time; the pages as they are done. An error ends all."""
+    """`execute` each of `work`, so many at a time; their pages as they are done. An error ends all."""
     fork_kernels(sorted({NOTEBOOKS / f"{name}.ipynb" for name, _, _ in work}))
     with ThreadPoolExecutor(max_concurrency) as pool:
         futures = [pool.submit(execute, *one) for one in work]
         try:
             for done in as_completed(futures):
-                yield done.result()
+                yield to_html(done.result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             while any(future.running() for future in futures):  # one may have been about to start another
@@ -135,11 +137,16 @@ def to_html(notebook: Path) -> Path:
 
     It runs no script and fetches nothing, unless the notebook shows widgets: those are drawn by scripts of Jupyter's.
     """
+    page, _ = _exporter().from_filename(str(notebook))
+    return write_text(notebook.with_suffix(".html"), page)
+
+
+@cache  # its templates take longer to be compiled than to be filled
+def _exporter() -> Any:
     from nbconvert import HTMLExporter
 
     exporter_type: Any = HTMLExporter  # has no types
     exporter = exporter_type(raw_template=_PAGE, exclude_input_prompt=True, exclude_output_prompt=True)
     # The state of widgets is written into a script's place: nothing in it may end that or begin another.
     exporter.register_filter("escape_html_script", lambda text: text.replace("<", "\\u003c"))
-    page, _ = exporter.from_filename(str(notebook))
-    return write_text(notebook.with_suffix(".html"), page)
+    return exporter

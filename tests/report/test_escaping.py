@@ -86,7 +86,7 @@ def _notebook(run: Path) -> Path:
     nbformat.write(source, folder / f"{name}.ipynb")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("beam_job.executing.NOTEBOOKS", folder)
-        return execute(name, poisoned_parameters(str(run), usual_parameters("100K")), run / "notebooks")
+        return to_html(execute(name, poisoned_parameters(str(run), usual_parameters("100K")), run / "notebooks"))
 
 
 def test_no_page_holds_a_script_and_every_text_is_shown_as_it_is(pages: list[Path]) -> None:
