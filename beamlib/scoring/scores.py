@@ -160,9 +160,12 @@ def _summarise_size(scores: pd.DataFrame, size: str) -> pd.DataFrame:
     values: dict[str, Array] = {ability: cells[held[:, column], column] for column, ability in enumerate(abilities)}
     fewest = min(map(len, values.values()))
     values[AVERAGE] = average_values(cells) if fewest else cells[:0, 0]
+    asked, gone = scores["ability"].to_numpy(), scores["score"].isna().to_numpy()
+    unscored = {ability: gone[asked == ability] for ability in abilities}
+    unscored[AVERAGE] = np.concatenate(list(unscored.values()))
     rows: list[tuple[str, str, float, float, float, int, int, int]] = []
     for ability, own in values.items():
-        missing = scores.loc[scores["ability"].isin(abilities if ability == AVERAGE else [ability]), "score"].isna()
+        missing = unscored[ability]
         mean, low, high = (float(own.mean()), *mean_interval(own)) if own.size else (np.nan, np.nan, np.nan)
         if ability == AVERAGE and fewest < 2:  # one of its parts has no spread to be seen
             low, high = np.nan, np.nan

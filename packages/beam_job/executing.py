@@ -21,7 +21,8 @@ PAPER = ("00_paper",)
 """The notebook that is opened first: what was published, beside the run over all of its sizes."""
 
 GENERATION = ("01_plans", "02_user_turns", "03_assistant_turns", "04_probing_questions")
-EVALUATION = ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
+MAIN = "06_main_results"
+EVALUATION = ("05_memory", MAIN, "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
 SUITES = ("10_memorycode",)
 """Notebooks on other benchmarks: once per run, whatever the tiers."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.text import Text
 from tqdm import tqdm
 
-from beam_job.executing import EVALUATION, GENERATION, PAPER, SUITES, Work, execute_all, preflight
+from beam_job.executing import EVALUATION, GENERATION, MAIN, PAPER, SUITES, Work, execute_all, preflight
 from beam_job.job import Job, RunPlan, confirm, label, plan
 from beamlib.beside import beside
 from beamlib.cli.spending import console
@@ -141,7 +141,8 @@ def _shown(parameters: RunParameters) -> RunParameters:
 
 def notebooks(job: Job, planned: RunPlan) -> None:
     """Run the notebooks, several at a time: they read what was computed and do not depend on one another."""
-    work = sorted(_notebooks_of(planned), key=lambda one: one[0] not in SUITES)  # the longest first
+    first = (*SUITES, *PAPER, MAIN)  # the longest
+    work = sorted(_notebooks_of(planned), key=lambda one: first.index(one[0]) if one[0] in first else len(first))
     started = time.monotonic()
     max_concurrency = min(max(one.workers for _, one, _ in work), len(work))
     with tqdm(total=len(work), desc="notebooks", unit="notebook", disable=None) as bar:
