@@ -173,6 +173,8 @@ def generate_all(
     that is killed goes on where it stopped. Errors are `UserError`s.
     """
     together = workers if writing.models else 0
+    if not unfinished(specs, out, writing):  # no process needs to start
+        return [GeneratedConversation(spec.folder(out), worked=False) for spec in specs]
     for spec in specs:
         spec.story()  # a mistake in the last one should show before the first one's folder is made
     folders = [spec.begin(out) for spec in specs]

@@ -23,7 +23,7 @@ from beam_claims.engine import ClaimResult
 from beam_costs.costs import Estimate, RealisedRow
 from beam_generate.probes.drafts import Draft, Spoken, View
 from beam_generate.review_page import review_widget
-from beam_job.executing import EVALUATION, NOTEBOOKS, execute
+from beam_job.executing import EVALUATION, NOTEBOOKS, execute, to_html
 from beam_job.page import Section, write_page
 from beamlib.files import write_json, write_text
 from beamlib.params import usual_parameters
