@@ -161,7 +161,7 @@ def _summarise_size(scores: pd.DataFrame, size: str) -> pd.DataFrame:
     fewest = min(map(len, values.values()))
     values[AVERAGE] = average_values(cells) if fewest else cells[:0, 0]
     asked, gone = scores["ability"].to_numpy(), scores["score"].isna().to_numpy()
-    unscored = {ability: gone[asked == ability] for ability in abilities}
+    unscored: dict[str, Array] = {ability: gone[asked == ability] for ability in abilities}
     unscored[AVERAGE] = np.concatenate(list(unscored.values()))
     rows: list[tuple[str, str, float, float, float, int, int, int]] = []
     for ability, own in values.items():
