@@ -9,6 +9,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from beamlib.data.conversations import SIZES
 from beamlib.data.gold import ABILITIES
@@ -161,7 +162,7 @@ def _summarise_size(scores: pd.DataFrame, size: str) -> pd.DataFrame:
     fewest = min(map(len, values.values()))
     values[AVERAGE] = average_values(cells) if fewest else cells[:0, 0]
     asked, gone = scores["ability"].to_numpy(), scores["score"].isna().to_numpy()
-    unscored: dict[str, Array] = {ability: gone[asked == ability] for ability in abilities}
+    unscored: dict[str, NDArray[np.bool_]] = {ability: gone[asked == ability] for ability in abilities}
     unscored[AVERAGE] = np.concatenate(list(unscored.values()))
     rows: list[tuple[str, str, float, float, float, int, int, int]] = []
     for ability, own in values.items():
