@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 
 import typer
@@ -14,7 +15,9 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 app.registered_commands += look_app.registered_commands
 app.add_typer(data_app, name="data")
 for _name in PACKAGES:
-    if find_spec(f"beam_{_name}") and find_spec(f"beam_{_name}.cli"):
+    _package = find_spec(f"beam_{_name}")
+    # Asked of its folder: to be asked of the package, that would have to be imported.
+    if _package and PathFinder.find_spec(f"beam_{_name}.cli", _package.submodule_search_locations):
         beside(_name, "cli").add_to(app, data_app)
 
 

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from beam_job.executing import EVALUATION, GENERATION, PAPER, SUITES
+from beam_job.executing import EVALUATION, GENERATION, PAPER, SUITES, execute
+from beamlib.files import sha256_of_file
+from beamlib.params import usual_parameters
 from commands import Call, beamlib
 
 
@@ -69,6 +71,15 @@ def test_a_second_run_gives_the_same_conversation_tables_and_figures(run: Path) 
     assert done.returncode == 0, done.stderr
     assert "generated 0 of 1" in done.stdout
     assert {p: p.read_bytes() for part in parts for p in sorted((run / part).rglob("*")) if p.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["00_paper", "04_probing_questions", "09_ablation"])
+def test_a_notebook_opened_again_changes_no_file_of_the_run(name: str, run: Path, tmp_path: Path) -> None:
+    """By the defaults of its cell, where the run had its number of conversations given."""
+    before = {path: sha256_of_file(path) for path in run.rglob("*") if path.is_file()}
+    assert run / "figures/all/figure3_ablation.csv" in before
+    execute(name, usual_parameters("100K", run=str(run)), tmp_path)
+    assert {path: sha256_of_file(path) for path in run.rglob("*") if path.is_file()} == before
 
 
 def test_a_run_without_a_key_is_published_and_verified(run: Path, tmp_path: Path, called: Call) -> None:

@@ -14,9 +14,8 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from beam_job.executing import EVALUATION, GENERATION, NOTEBOOKS, PAPER, SUITES, execute, preflight
+from beam_job.executing import EVALUATION, GENERATION, NOTEBOOKS, PAPER, SUITES, preflight
 from beamlib.errors import UserError
-from beamlib.files import sha256_of_file
 from beamlib.params import BASE, ProtocolName, RunParameters, load_parameters, usual_parameters
 from beamlib.places import ROOT
 from beamlib.report.workspace import begin
@@ -106,22 +105,6 @@ def test_papermill_knows_every_name_of_a_size_file(name: str, size: str, tmp_pat
             exec("".join(cell["source"]), values)
     expected = usual_parameters("10M" if size == "10m" else "100K", run=os.path.relpath(ROOT / "runs/default"))
     assert begin(values).parameters == expected
-
-
-@pytest.mark.timeout(600)
-def test_a_notebook_opened_again_changes_no_file_of_the_run(tmp_path: Path) -> None:
-    """Generated once; then by the defaults of the cell, where the run had its number of conversations given."""
-    small = {"retrievers": ["bm25"], "budgets": [5], "workers": 1}
-    given = usual_parameters("100K", run=str(tmp_path / "run"), **small)
-    names = ("04_probing_questions", "09_ablation", "00_paper")
-    states = []
-    for pages, conversations in (("first", 1), ("second", 0)):
-        for name in names:
-            execute(name, given.model_copy(update={"conversations": conversations}), tmp_path / pages)
-        files = sorted(path for path in (tmp_path / "run").rglob("*") if path.is_file())
-        states.append({path: sha256_of_file(path) for path in files})
-    assert states[0] == states[1]
-    assert (tmp_path / "run/figures/all/figure3_ablation.csv").is_file()
 
 
 def test_the_parameter_files_agree_with_the_notebooks(repo_root: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 HEAVY = (
+    "beam_offline",
     "openai",
     "torch",
     "transformers",
