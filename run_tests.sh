@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 source scripts/venv.sh
 ensure_venv "[dev]"
-processes=2
+processes=3
 for argument in "$@"; do
     if [ "$argument" = --vllm ]; then
         bash scripts/vllm_env.sh
@@ -19,6 +19,6 @@ export HF_HUB_OFFLINE=1 # a test must never wait for a network
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/mypy
-# Two processes, a file of tests each: half the time on two cores, and fixtures of a file are made once. Files come in
-# the order of tests/conftest.py, the long ones first, and not in that of how many tests they have.
+# Three processes, a file of tests each: on two cores, as a fifth of the time is waited for, and fixtures of a file are
+# made once. Files come in the order of tests/conftest.py, the long ones first, not in that of how many tests they have.
 .venv/bin/pytest -n "$processes" --dist loadfile --no-loadscope-reorder "$@"
