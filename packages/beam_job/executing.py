@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from beam_job.kernels import end_kernels, fork_kernels
 from beamlib.errors import UserError
-from beamlib.files import make_folder, read_json, write_text
+from beamlib.files import make_folder, read_json, temporary_folder, write_text
 from beamlib.llm.endpoints import MODELS, load_models
 from beamlib.params import BASE, SETTINGS, Preset, RunParameters, check_names, load_parameters, usual_parameters
 from beamlib.places import NOTEBOOKS, PARAMS, ROOT
@@ -28,6 +28,10 @@ SUITES = ("10_memorycode",)
 
 Work = tuple[str, RunParameters, Path]
 """A notebook, its parameters, and the folder that it is executed into."""
+
+_KERNEL = ("--HistoryManager.enabled=False", "--IPKernelApp.log_level=CRITICAL")
+"""No cell enters the user's history. The kernel warns on every start that its socket is not encrypted (it is on the
+loopback interface), and calls it an error when it is told to end before it is done ending."""
 
 _PAGE = """{% extends 'lab/index.html.j2' %}
 {% block html_head_js %}{% if nb.metadata.widgets %}{{ super() }}{% else %}
@@ -97,18 +101,17 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
     target = folder / f"{name}.ipynb"
     source = NOTEBOOKS / f"{name}.ipynb"
     try:
-        papermill.execute_notebook(
-            str(source),
-            str(target),
-            parameters=_injected(source, parameters),
-            kernel_name="python3",
-            cwd=str(ROOT),
-            request_save_on_cell_execute=False,  # it is when all of them ran, or one failed
-            progress_bar=False,  # several notebooks run at a time, and the main job shows how many are done
-            # The kernel warns on every start that its socket is not encrypted (it is on the loopback interface), and
-            # calls it an error when it is told to end before it is done ending.
-            extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
-        )
+        with temporary_folder("beamlib-kernel-") as own:  # for what IPython else keeps in the user's home
+            papermill.execute_notebook(
+                str(source),
+                str(target),
+                parameters=_injected(source, parameters),
+                kernel_name="python3",
+                cwd=str(ROOT),
+                request_save_on_cell_execute=False,  # it is when all of them ran, or one failed
+                progress_bar=False,  # several notebooks run at a time, and the main job shows how many are done
+                extra_arguments=[f"--ipython-dir={own}", *_KERNEL],
+            )
     except PapermillExecutionError as error:
         raise UserError(
             f"{source.name} stopped in cell {error.exec_count}: {error.ename}: {error.evalue}; "

@@ -44,11 +44,11 @@ def written(folder: Path, **sources: str) -> Path:
     return folder
 
 
-def job(*arguments: str | Path) -> subprocess.Popen[bytes]:
+def job(*arguments: str | Path, **variables: str) -> subprocess.Popen[bytes]:
     """A process of its own that runs the notebooks named."""
     return subprocess.Popen(
         [sys.executable, "-c", JOB, *arguments],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'packages'}"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'packages'}", **variables},
     )
 
 
@@ -67,7 +67,10 @@ def gone(pid: int, seconds: float) -> bool:
 @linux_only
 def test_what_notebooks_import_is_imported_once(tmp_path: Path) -> None:
     written(tmp_path, one=f"{IMPORTS}\n{LEAVES_ITS_PID}", two=IMPORTS)
-    assert job(tmp_path, "one", "two").wait() == 0
+    home = tmp_path / "home"
+    home.mkdir()
+    assert job(tmp_path, "one", "two", HOME=str(home)).wait() == 0
+    assert not list(home.rglob("history*"))  # no cell enters the user's own
     assert {page.name for page in (tmp_path / "pages").glob("*.html")} == {"one.html", "two.html"}
     assert gone(int((tmp_path / "pid").read_text()), 5)
 
