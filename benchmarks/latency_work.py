@@ -30,8 +30,8 @@ from beamlib.llm.model import Model, Prompt, run
 from beamlib.llm.prompts import prompt_file
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore, StoredModel
-from beamlib.memory import Light, LightSettings
 from beamlib.memory.extraction import extraction_prompts
+from beamlib.memory.light import Light, LightSettings
 from beamlib.retrieval.encoder import embedded_encoder
 
 STEPS = ("episodic_keys", "scratchpad_notes", "scratchpad_compress", "scratchpad_filter", "answer")

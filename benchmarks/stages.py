@@ -21,9 +21,12 @@ from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import Source
 from beamlib.evaluate.calling import resolved
 from beamlib.llm.model import Prompt, complete_all
-from beamlib.memory import FullContext, Light, Memory, Rag
+from beamlib.memory import Memory
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
+from beamlib.memory.full_context import FullContext
+from beamlib.memory.light import Light
+from beamlib.memory.rag import Rag
 from beamlib.params import RunParameters, load_parameters
 from beamlib.retrieval import SHIPPED, Document, build_index, embedded_encoder
 

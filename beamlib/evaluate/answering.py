@@ -16,8 +16,11 @@ from beamlib.evaluate.ingest_cache import read_light
 from beamlib.llm.model import Completion, Model, ModelError, Prompt, gather_all, run
 from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
-from beamlib.memory import FullContext, Light, LightSettings, Memory, NoMemory, Rag
+from beamlib.memory import Memory
+from beamlib.memory.full_context import FullContext, NoMemory
+from beamlib.memory.light import Light, LightSettings
 from beamlib.memory.protocol import RetrievedContext, passage
+from beamlib.memory.rag import Rag
 from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
 from beamlib.params import RunParameters
 from beamlib.processes import tell

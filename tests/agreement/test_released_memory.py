@@ -29,8 +29,9 @@ import pytest
 from beamlib.data.conversations import Pair, Treatment
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
-from beamlib.memory import Rag, passage
+from beamlib.memory import passage
 from beamlib.memory.light import newest_pairs
+from beamlib.memory.rag import Rag
 from beamlib.memory.released_memory import LIGHT_ESTIMATE, LIGHT_FLAGS, WORKING_ENTRIES, entries, namesakes, pack
 
 AS_RELEASED = Treatment("truncated", strip_markers=False, errata="none")

@@ -14,8 +14,8 @@ from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
 from beamlib.llm.model import Completion, Prompt
 from beamlib.llm.roles import ModelRoles
-from beamlib.memory import FullContext
 from beamlib.memory.budget import RESERVE_TOKENS, passage_tokens
+from beamlib.memory.full_context import FullContext
 from beamlib.memory.protocol import passage
 from beamlib.params import RunParameters, load_parameters
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_job.executing import EVALUATION, GENERATION, PAPER, SUITES, execute
+from beam_job.executing import EVALUATION, GENERATION, PAPER, SUITES, execute_all
 from beamlib.files import sha256_of_file
 from beamlib.params import usual_parameters
 from commands import Call, beamlib
@@ -73,12 +73,12 @@ def test_a_second_run_gives_the_same_conversation_tables_and_figures(run: Path) 
     assert {p: p.read_bytes() for part in parts for p in sorted((run / part).rglob("*")) if p.is_file()} == before
 
 
-@pytest.mark.parametrize("name", ["00_paper", "04_probing_questions", "09_ablation"])
-def test_a_notebook_opened_again_changes_no_file_of_the_run(name: str, run: Path, tmp_path: Path) -> None:
+def test_a_notebook_opened_again_changes_no_file_of_the_run(run: Path, tmp_path: Path) -> None:
     """By the defaults of its cell, where the run had its number of conversations given."""
     before = {path: sha256_of_file(path) for path in run.rglob("*") if path.is_file()}
     assert run / "figures/all/figure3_ablation.csv" in before
-    execute(name, usual_parameters("100K", run=str(run)), tmp_path)
+    opened = usual_parameters("100K", run=str(run))
+    list(execute_all([(name, opened, tmp_path) for name in ("00_paper", "04_probing_questions", "09_ablation")], 2))
     assert {path: sha256_of_file(path) for path in run.rglob("*") if path.is_file()} == before
 
 

@@ -12,7 +12,7 @@ from beamlib.data.sources import find_conversations
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.ingest_cache import read_light
 from beamlib.llm.roles import ModelRoles
-from beamlib.memory import Light, LightSettings
+from beamlib.memory.light import Light, LightSettings
 from beamlib.params import RunParameters, load_parameters
 
 ROSTER = ModelRoles.of(OfflineModel())

@@ -154,7 +154,7 @@ def test_langchain_agrees_on_the_pad_of_a_real_conversation(
     from beam_offline import OfflineModel
     from beamlib.data.loading import load
     from beamlib.data.sources import find_conversations
-    from beamlib.memory import Light
+    from beamlib.memory.light import Light
 
     conversation = load(find_conversations(beam_data)[0]).conversation
     found = []

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
-from beamlib.memory import FullContext, Light, LightSettings, Rag
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, passage_tokens, shorten
+from beamlib.memory.full_context import FullContext
+from beamlib.memory.light import Light, LightSettings
+from beamlib.memory.rag import Rag
 from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
 from beamlib.text import COUNTERS, TokenCounter, cl100k_missing, token_counter
 

@@ -9,7 +9,8 @@ import pytest
 
 from beamlib.data.conversations import Conversation
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
-from beamlib.memory import Light, LightSettings, RetrievedContext
+from beamlib.memory import RetrievedContext
+from beamlib.memory.light import Light, LightSettings
 
 SETTINGS = LightSettings(k=3, working_pairs=2)
 QUESTIONS = ["What is the starter called?", "Who delivers the flour?", "What colour is the sign?"]

@@ -10,8 +10,10 @@ import pytest
 from beam_offline import OfflineModel
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
-from beamlib.memory import FullContext, Light, LightSettings, passage
+from beamlib.memory import passage
 from beamlib.memory.budget import passage_tokens
+from beamlib.memory.full_context import FullContext
+from beamlib.memory.light import Light, LightSettings
 from beamlib.text import count_tokens
 
 

@@ -10,8 +10,10 @@ import pytest
 
 from beamlib.data.conversations import Batch, Conversation, Message, Seed, Turn
 from beamlib.errors import UserError
-from beamlib.memory import Light, LightSettings, Passage, Rag, passage
+from beamlib.memory import Passage, passage
 from beamlib.memory.budget import passage_tokens
+from beamlib.memory.light import Light, LightSettings
+from beamlib.memory.rag import Rag
 from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS, entries, namesakes, pack
 from beamlib.params import RELEASED_FLAGS
 

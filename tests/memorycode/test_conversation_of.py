@@ -16,7 +16,10 @@ from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
-from beamlib.memory import FullContext, Light, LightSettings, Memory, Rag
+from beamlib.memory import Memory
+from beamlib.memory.full_context import FullContext
+from beamlib.memory.light import Light, LightSettings
+from beamlib.memory.rag import Rag
 
 PEOPLE = Setting("Ruth", "Björn", "Halden Works")
 NAMED = re.compile(r"\s*(Ruth|Björn)\s*:")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from beamlib.data.gold import Gold
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
-from beamlib.scoring import ToJudge, judge_answers
 from beamlib.scoring.items import parse_items, without_marks
+from beamlib.scoring.judge import ToJudge, judge_answers
 from beamlib.scoring.replies import read_matches
 
 GOLD_ORDER = "States the items in the correct chronological order"

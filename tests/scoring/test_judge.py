@@ -10,7 +10,7 @@ import pytest
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
-from beamlib.scoring import ToJudge, judge_answer, judge_answers
+from beamlib.scoring.judge import ToJudge, judge_answer, judge_answers
 from beamlib.scoring.protocols import PROTOCOLS
 
 

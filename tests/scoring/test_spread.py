@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from beamlib.errors import UserError
-from beamlib.scoring import judge_spread, score_run, summarise
 from beamlib.scoring.records import Judgement, NuggetVerdict, RepeatJudgement
+from beamlib.scoring.scores import score_run, summarise
+from beamlib.scoring.spread import judge_spread
 
 
 def verdicts(scores):

@@ -10,10 +10,16 @@ import pytest
 from scipy import stats
 
 from beamlib.errors import UserError
-from beamlib.scoring import score_run, summarise, unscored_reasons
 from beamlib.scoring.intervals import mean_interval
 from beamlib.scoring.records import Judgement, NuggetVerdict
-from beamlib.scoring.scores import SCORE_COLUMNS, SUMMARY_COLUMNS, average_values
+from beamlib.scoring.scores import (
+    SCORE_COLUMNS,
+    SUMMARY_COLUMNS,
+    average_values,
+    score_run,
+    summarise,
+    unscored_reasons,
+)
 
 
 def judged(conversation, number, ability, *scores):
