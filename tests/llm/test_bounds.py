@@ -9,6 +9,7 @@ import json
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
 import pytest
 from pydantic import ValidationError
@@ -39,6 +40,7 @@ def whole(body: bytes, status: int = 200, **headers: object) -> list[bytes]:
     return [head(status, Content_Length=len(body), **headers), body]
 
 
+@cache
 def bomb(megabytes: int, wbits: int = 31) -> bytes:
     packer = zlib.compressobj(1, wbits=wbits)
     parts = [packer.compress(b'{"choices": "')]
@@ -50,15 +52,14 @@ def endless(first: bytes, piece: bytes) -> Iterator[bytes]:
     return itertools.chain([first], itertools.repeat(piece))
 
 
-GZIPPED, DEFLATED = bomb(300), bomb(100, wbits=15)
 TOO_LONG: dict[str, Callable[[], Iterable[bytes]]] = {
     "200 MB of a stated length": lambda: endless(head(Content_Length=200_000_000), PIECE),
     "no end": lambda: endless(head(Connection="close"), PIECE),
     "chunks without end": lambda: endless(head(Transfer_Encoding="chunked"), b"10000\r\n%b\r\n" % PIECE),
     "spaces without end": lambda: endless(head(Connection="close"), b" " * 65_536),
-    "gzip": lambda: whole(GZIPPED, Content_Encoding="gzip"),
-    "deflate": lambda: whole(DEFLATED, Content_Encoding="deflate"),
-    "gzip in gzip": lambda: whole(gzip.compress(GZIPPED), Content_Encoding="gzip, gzip"),
+    "gzip": lambda: whole(bomb(300), Content_Encoding="gzip"),
+    "deflate": lambda: whole(bomb(100, wbits=15), Content_Encoding="deflate"),
+    "gzip in gzip": lambda: whole(gzip.compress(bomb(300)), Content_Encoding="gzip, gzip"),
 }
 
 
