@@ -43,7 +43,7 @@ OF_GENERATION = (
 GENERATED = "generated"
 """The folder below a run folder that generated conversations go to, whatever `data` is."""
 
-_MADE_BY_THE_RUN = {"data": GENERATED, "memorycode": "memorycode/data"}
+_MADE_BY_THE_RUN = {"data": GENERATED, "memorycode": "memorycode/data", "meme": "meme/data"}
 """What lies below a run folder and may be read as data: the run made it and writes nothing else there."""
 
 MOST_TOKENS = 2**53
@@ -133,6 +133,7 @@ class RunParameters(BaseModel):
     question_output_tokens: int = Field(ge=0, description="limit of a reply with user questions; 0 for the model's own")
     authors: str = Field(description="models file whose authors write; empty for the offline author")
     memorycode: str = Field(description="folder of MemoryCode dialogues and outputs; empty: a small generated set")
+    meme: str = Field(description="file or folder of MEME episodes; empty: a small generated set")
     workers: int = Field(ge=1, description="processes; one conversation each")
 
     @field_validator("size", mode="before")

@@ -28,7 +28,7 @@ ROLES = ("reader", "memory", "compressor", "judge", "aligner")
 READER_OF = "reader:"
 """Begins the role of a reader that is served otherwise for one method, whose name follows."""
 
-_NO_CALL_RESTS_ON = frozenset({"protocol", "seed", "workers", "memorycode", *OF_GENERATION})
+_NO_CALL_RESTS_ON = frozenset({"protocol", "seed", "workers", "memorycode", "meme", *OF_GENERATION})
 _HAVE_OPTIONS = frozenset(
     {
         "size", "preset", "data", "run", "conversations", "own_memory", "models", "backbone", "calls", "confirm_cost",

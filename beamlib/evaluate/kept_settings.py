@@ -12,7 +12,7 @@ from beamlib.llm.prompts import prompt_ids
 from beamlib.params import RunParameters
 
 PARAMETERS = "parameters.json"
-ELSEWHERE = {"memorycode": ""}  # of another benchmark: no answer that is published here rests on it
+ELSEWHERE = {"memorycode": "", "meme": ""}  # of other benchmarks: no answer that is published here rests on it
 NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "authors": "", "confirm_cost": False}
 
 

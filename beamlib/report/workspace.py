@@ -45,7 +45,7 @@ from beamlib.report.tables import published_footer, result_table, side_by_side
 
 SomeTable = TypeVar("SomeTable", bound=Table)
 
-_HIDDEN = frozenset({"run", "data", "workers", "calls", "confirm_cost", "memorycode"})
+_HIDDEN = frozenset({"run", "data", "workers", "calls", "confirm_cost", "memorycode", "meme"})
 _ONLY_BEAM = frozenset(
     {
         "size", "chat_variant", "strip_markers", "errata", "retrievers", "budgets", "question_in_prompt",
@@ -258,7 +258,7 @@ def _parameters(values: Mapping[str, Any]) -> RunParameters:
 
 def _rooted(parameters: RunParameters) -> RunParameters:
     """With relative paths, which count from the repository's top folder, as seen from where this process is."""
-    names = ("run", "data", "models", "authors", "prompts", "own_memory", "memorycode")
+    names = ("run", "data", "models", "authors", "prompts", "own_memory", "memorycode", "meme")
     given = {name: value for name in names if (value := getattr(parameters, name)) and not Path(value).is_absolute()}
     return parameters.model_copy(
         update={name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in given.items()}

@@ -40,6 +40,9 @@ def run_all(
     memorycode: Annotated[
         Path | None, typer.Option(envvar="MEMORYCODE_DATA", help="Folder of MemoryCode dialogues (notebook 10).")
     ] = None,
+    meme: Annotated[
+        Path | None, typer.Option(envvar="MEME_DATA", help="File or folder of MEME episodes (notebook 11).")
+    ] = None,
     download: Annotated[bool, typer.Option("--download", help="Fetch the released data first.")] = False,
     models: Models = None,
     backbones: Annotated[str, typer.Option(help="Readers of the models file; by default its first.")] = "",
@@ -78,7 +81,7 @@ def run_all(
             conversations=conversations,
             protocol=protocol,
             memory=memory,
-            suites={"memorycode": memorycode} if memorycode else {},
+            suites={name: given for name, given in (("memorycode", memorycode), ("meme", meme)) if given},
             download=download,
             endpoints=Endpoints(models, base_url, model, key_variable, context_window),
             authors=authors,

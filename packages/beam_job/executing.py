@@ -23,7 +23,7 @@ PAPER = ("00_paper",)
 GENERATION = ("01_plans", "02_user_turns", "03_assistant_turns", "04_probing_questions")
 MAIN = "06_main_results"
 EVALUATION = ("05_memory", MAIN, "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
-SUITES = ("10_memorycode",)
+SUITES = ("10_memorycode", "11_meme")
 """Notebooks on other benchmarks: once per run, whatever the tiers."""
 
 Work = tuple[str, RunParameters, Path]

@@ -22,13 +22,13 @@ from beamlib.places import PARAMS, ROOT, RUNS, in_root
 from beamlib.retrieval import Encoders
 from beamlib.text import count
 
-SUITES = ("memorycode",)
+SUITES = ("memorycode", "meme")
 """The other benchmarks of a run, by package."""
 
 _OPTIONS = {
     "size": "--sizes", "data": "--data", "run": "--name", "conversations": "--conversations", "protocol": "--protocol",
     "own_memory": "--memory", "models": "--models", "backbone": "--backbones", "calls": "--calls",
-    "confirm_cost": "--yes", "prompts": "--prompts", "memorycode": "--memorycode", "preset": "--preset",
+    "confirm_cost": "--yes", "prompts": "--prompts", "memorycode": "--memorycode", "meme": "--meme", "preset": "--preset",
 }  # fmt: skip
 """Parameters that options of their own set: `--set` would be overruled by these without a word."""
 

@@ -45,6 +45,16 @@ def load_episodes(place: Path, variant: str = "") -> list[LoadedEpisode]:
     return _load(path, name or path.stem)
 
 
+def episode_sets(place: Path) -> dict[str, list[LoadedEpisode]]:
+    """The episodes of every file at a place by variant, the shortest first; what names none has its file's name.
+
+    `UserError` as of `load_episodes`.
+    """
+    found = {name or path.stem: path for path, name in _files(place, "").items()}
+    order = sorted(found, key=lambda name: (VARIANTS.index(name) if name in VARIANTS else -1, name))
+    return {name: load_episodes(found[name], name) for name in order} or {"": load_episodes(place)}
+
+
 def _files(place: Path, variant: str) -> dict[Path, str]:
     """The files of episodes at a place with their variants, "" where neither its name nor its folder's tells one."""
     if not place.is_dir():

@@ -139,10 +139,12 @@ def estimate_episodes(
     evidence: Evidence | None = None,
     variant: str = "",
     quiet: bool = False,
+    after: Callable[[EpisodeResults, ModelRoles], object] | None = None,
 ) -> Estimate:
     """Rehearse what is left to do: the code of the run, with models that call nobody. Nothing is called or written.
 
-    What the stores hold costs nothing. A memory of one's own is rehearsed as if it recalled like RAG with BM25.
+    What the stores hold costs nothing. A memory of one's own is rehearsed as if it recalled like RAG with BM25. What
+    is to be counted beside the answers is done by `after`, with those on file and those rehearsed.
     """
     if not parameters.models:
         return Estimate(size=PART, backbone="", conversations=0, arms=tuple(arms))
@@ -150,10 +152,17 @@ def estimate_episodes(
     expected = stored_means(plan.parameters)
     tally = CallTally()
     title = f"{PART}: counting calls"
-    for episode, wanted in tqdm(plan.wanted, desc=title, unit="episode", disable=quiet or None, leave=False, delay=2):
+    missing = {episode.id: arms for episode, arms in plan.wanted}
+    looked_at = episodes if after else [episode for episode, _ in plan.wanted]
+    for episode in tqdm(looked_at, desc=title, unit="episode", disable=quiet or None, leave=False, delay=2):
         with rehearsed_roster(plan.parameters, episode.id, expected, suite=PART) as (roster, one):
-            for arm in wanted:
-                _rehearse(episode, arm, plan.parameters, roster, evidence)
+            for arm in missing.get(episode.id, ()):
+                found = _rehearse(episode, arm, plan.parameters, roster, evidence)
+                if after:
+                    after(found, roster)
+            for folder in plan.folders.values():
+                if after and episode.id in folder.done:
+                    after(folder.done[episode.id].value, roster)
         tally.add(one)
     own = ("own",) if "own" in arms else ()
     return summary(plan.parameters, tuple(arms), tally, expected, conversations=len(plan.wanted), own=own, suite=PART)
@@ -165,11 +174,13 @@ def _rehearse(
     parameters: ResolvedParameters,
     roster: ModelRoles,
     evidence: Evidence | None,
-) -> None:
+) -> EpisodeResults:
+    rehearsed = arm
     if arm == "own":
         # One pair more: RAG itself may be among the memories, and equal requests would count once.
-        parameters, arm = parameters.model_copy(update={"retriever": "bm25", "k": parameters.k + 1}), "rag"
-    run_episode(episode, arm, parameters, roster, evidence if arm == CEILING else None)
+        parameters, rehearsed = parameters.model_copy(update={"retriever": "bm25", "k": parameters.k + 1}), "rag"
+    ran = run_episode(episode, rehearsed, parameters, roster, evidence if arm == CEILING else None)
+    return results_of(episode, arm, ran)
 
 
 def work_through(plan: Plan, evidence: Evidence, command: str, *, quiet: bool) -> Iterator[EpisodeResults]:

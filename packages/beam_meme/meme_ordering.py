@@ -37,7 +37,7 @@ _OPTIONS = {
 }  # fmt: skip
 """Parameters that options of their own set: `--set` would be overruled by these without a word."""
 
-_NOT_HERE = frozenset({"size", "memorycode"})
+_NOT_HERE = frozenset({"size", "memorycode", "meme"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,7 @@ def _given(order: RunOptions) -> dict[str, Any]:
     return {
         "data": "",
         "memorycode": "",
+        "meme": "",
         "run": str(order.folder.absolute()),
         "own_memory": str(Path(order.memory).absolute()) if order.memory else "",
         "models": order.models,

@@ -1,4 +1,4 @@
-"""A run's results on MEME on file: `<run>/meme/<memory>/episode_<id>.json`, and the manifest that vouches for them.
+"""A run's results on MEME on file: `<run>/meme/<variant>/<memory>/episode_<id>.json`, and their manifest.
 
 What is taken over, and what is made again, is said in `beamlib.evaluate.run_store`: a folder has one part, and a unit
 is an episode by its id.
@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from beam_meme.episode_results import EpisodeId, EpisodeResults, check_id, read_episode
 from beam_meme.episode_running import PROMPT
+from beam_meme.episodes import VARIANTS
 from beam_meme.meme_memories import EVOLVING, MEMORIES, OVER_SESSIONS, TOP_SESSIONS, MemeMemory, arm_of
 from beam_meme.stage_tokens import STAGES, Spent, Stage
 from beam_own.own_memory import own_memory_hash
@@ -42,11 +43,14 @@ from beamlib.params import RunParameters
 PART = "meme"
 """The part of a run folder, and of its call stores, that belongs to this benchmark."""
 
+STAND_IN = "offline"
+UNKNOWN = "episodes"
+"""In place of a variant's name, where that is not known."""
+
 MANIFEST = "run.json"
 RESULTS = "results"
 """The one part of a folder."""
 
-STAND_IN = "offline"
 _FILE = "episode_{}.json"
 _OWN_CODE = (
     "beam_evolving",
@@ -129,6 +133,32 @@ class MemeManifest(BaseModel):
     commit: str
 
 
+def variant_folder(run: Path, variant: str, reader: str = STAND_IN) -> Path:
+    """Where a run folder has what a reader answered about a variant: `<run>/meme/<variant>`, a model's `-<reader>`.
+
+    What is none of the known variants has one place together.
+    """
+    part = _part(variant)
+    return inside(run, PART, part if reader == STAND_IN else f"{part}-{reader}")
+
+
+def results_folder(run: Path, variant: str, reader: str = "") -> Path:
+    """The same of the reader named, or else of the only one that there is; `UserError` where there are several."""
+    if reader:
+        return variant_folder(run, variant, reader)
+    part = _part(variant)
+    there = {path.parent.parent for path in run.glob(f"{PART}/{part}*/*/{MANIFEST}")}
+    found = sorted(path for path in there if path.name == part or path.name.startswith(f"{part}-"))
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        raise UserError(f"{run / PART}: holds answers of several readers ({names}); name one with --backbone.")
+    return found[0] if found else variant_folder(run, variant)
+
+
+def _part(variant: str) -> str:
+    return variant if variant in VARIANTS else UNKNOWN
+
+
 def reader_name(parameters: RunParameters) -> str:
     """The backbone's name in the models file, or `offline` of the stand-in."""
     if parameters.models and parameters.backbone == STAND_IN:
@@ -173,7 +203,8 @@ class MemeFolder(RunStore[MemeManifest, EpisodeResults]):
     def __init__(self, arm: MemeMemory, parameters: ResolvedParameters, variant: str = "") -> None:
         basis = arm_basis(arm, parameters)
         self._begun: dict[str, Any] = {"reader": reader_name(parameters), "variant": variant, **basis, **made_by()}
-        super().__init__(inside(Path(parameters.run), PART, arm), {RESULTS: basis["key"]})
+        place = variant_folder(Path(parameters.run), variant, reader_name(parameters))
+        super().__init__(place / arm, {RESULTS: basis["key"]})
         self.arm = arm
 
     @property
@@ -284,18 +315,14 @@ class ArmResults:
     episodes: Mapping[str, EpisodeResults]
 
 
-def read_results(folder: Path) -> dict[MemeMemory, ArmResults]:
-    """The results of every memory in a run folder, its folder `meme`, or the folder of one memory.
+def read_results(place: Path) -> dict[MemeMemory, ArmResults]:
+    """The results of every memory in a folder of `results_folder`.
 
     A `UserError` where there are none, and where a file is gone or not what its manifest vouches for.
     """
-    if (folder / MANIFEST).exists():
-        found = _arm_results(folder)
-        return {found.manifest.arm: found}
-    place = folder / PART if (folder / PART).is_dir() else folder
     held = {arm: _arm_results(place / arm) for arm in MEMORIES if (place / arm / MANIFEST).exists()}
     if not held:
-        raise UserError(f"{folder}: holds no results on MEME; name a run folder that `beamlib meme run` wrote.")
+        raise UserError(f"{place}: holds no results on MEME; name a run folder that `beamlib meme run` wrote.")
     return held
 
 

@@ -82,8 +82,13 @@ def meme_basis(
     )
 
 
-def results_table(scores: pd.DataFrame, basis: Footer) -> Table:
-    """Every memory's share per task with its interval, below what was published."""
+def results_table(scores: pd.DataFrame, basis: Footer, *, filtered: bool = True) -> Table:
+    """Every memory's share per task with its interval, below what was published.
+
+    Not `filtered`: the share of plain passes, known before the change or not, which nothing was published of.
+    """
+    if not filtered:
+        return _unfiltered(scores, basis)
     names = [SHORT[task] for task in TASKS]
     order = [*TASKS, OVERALL]
     rows = [(PUBLISHED, row["system"], *(_printed(row[name]) for name in (*names, "overall"))) for row in _published()]
@@ -93,6 +98,17 @@ def results_table(scores: pd.DataFrame, basis: Footer) -> Table:
     notes = (_PUBLISHED_NOTE, *_same_make(scores))
     pooled = scores[scores["hop"] == 0].drop(columns="hop")
     return Table("MEME: results", cells, tuple(basis.lines()), notes, csv=pooled, frame=pooled, basis=basis)
+
+
+def _unfiltered(scores: pd.DataFrame, basis: Footer) -> Table:
+    order = [*TASKS, OVERALL]
+    rows = [(OURS, memory, *(_plain(own[task, 0]["raw"]) for task in order)) for memory, own in _by_memory(scores)]
+    cells = pd.DataFrame(rows, columns=["", "System", *(SHORT[task] for task in TASKS), "Overall"])
+    notes = (
+        "Plain passes: of deletion, cascade and absence also those of a memory that did not know the value before. An "
+        "empty one passes every deletion and absence.",
+    )
+    return Table("MEME: results before the filter", cells, tuple(basis.lines()), notes, csv=cells, basis=basis)
 
 
 def _same_make(scores: pd.DataFrame) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """`beamlib meme score`: the results of a run held against the gold, and the tables that come of it.
 
-Verdicts and tables go to `<run>/meme/scores/`. A judge that is a model is asked through the run's call stores.
+Verdicts and tables go to `<run>/meme/<variant>/scores/`. A judge that is a model is asked through the run's stores.
 """
 
 from __future__ import annotations
@@ -8,31 +8,39 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 
+import pandas as pd
 from tqdm import tqdm
 
+from beam_costs.costs import Estimate
 from beam_costs.dry_run import CallTally
 from beam_costs.estimate import rehearsed_roster, stored_means, summary
 from beam_meme.episode_conversation import places_of
 from beam_meme.episode_files import load_episodes
 from beam_meme.episode_gold import LoadedEpisode, Task
 from beam_meme.episode_results import EpisodeResults
+from beam_meme.episodes import Episode
 from beam_meme.failure_stages import Stage, StageEvidence, stage_of
+from beam_meme.meme_asking import estimate_episodes
 from beam_meme.meme_judge import Verdict, judge_round, to_judge
 from beam_meme.meme_memories import MemeMemory, parse_memories
-from beam_meme.meme_ordering import RunOptions, parameters_of
+from beam_meme.meme_ordering import RunOptions, evidence_for, parameters_of, variant_of
 from beam_meme.meme_scoring import JudgedEpisode, score_episodes
-from beam_meme.meme_store import PART, ArmResults, MemeManifest, read_results
+from beam_meme.meme_store import PART, ArmResults, MemeManifest, read_results, results_folder
 from beam_meme.meme_tables import cost_table, kinds_table, meme_basis, results_table, stage_table
 from beamlib.cli.spending import agreed
 from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.calling import ResolvedParameters, ensure_keys, identities, open_models, resolved
 from beamlib.files import write_jsonl
 from beamlib.llm.endpoints import keys_kept_out
 from beamlib.llm.model import Model, Usage
 from beamlib.llm.roles import ModelRoles
 from beamlib.params import RunParameters
+from beamlib.report.footer import Footer
 from beamlib.report.table import Table, save_table
 from beamlib.text import shell_command
 
@@ -50,6 +58,17 @@ class _Pair:
     results: EpisodeResults
     loaded: LoadedEpisode
 
+    @cached_property
+    def places(self) -> Mapping[int, tuple[int, int]]:
+        """Where every message stands that the memory had read at the end; empty for one that reads nothing."""
+        episode = self.loaded.episode
+        return {} if self.arm == "none" else places_of(episode, episode.after.sessions)
+
+    @cached_property
+    def snapshots(self) -> tuple[str, ...]:
+        """What it kept after each session, as one text."""
+        return tuple("\n\n".join(files.values()) for files in self.results.kept)
+
     def judged(self, judge: Model) -> JudgedEpisode:
         """Every answer of both rounds judged."""
         gold = self.loaded.gold
@@ -63,34 +82,130 @@ class _Pair:
         return JudgedEpisode(self.arm, self.results.episode, gold.questions, by_id)
 
 
+@dataclass(frozen=True)
+class Scored:
+    """What memories answered about the episodes of one variant, held against the gold.
+
+    `scores` is the frame of `meme_scoring.score_episodes`; `stages` says of every judged answer after the change where
+    it went wrong; `tables` are by the names of their files.
+    """
+
+    pairs: Sequence[_Pair]
+    judged: Sequence[JudgedEpisode]
+    held: Mapping[MemeMemory, ArmResults]
+    basis: Footer
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Shares by memory, task and hop."""
+        return score_episodes(self.judged)
+
+    @cached_property
+    def stages(self) -> list[tuple[str, Task, Stage]]:
+        """Memory, task and stage of each."""
+        return list(_stages(self.pairs, self.judged))
+
+    @property
+    def episodes(self) -> dict[str, int]:
+        """How many each memory was asked about."""
+        return {arm: len(one.episodes) for arm, one in self.held.items()}
+
+    @cached_property
+    def tables(self) -> dict[str, Table]:
+        """The report."""
+        used = {str(arm): _usage(one.manifest) for arm, one in self.held.items()}
+        return {
+            "results": results_table(self.scores, self.basis),
+            "results_unfiltered": results_table(self.scores, self.basis, filtered=False),
+            "kinds": kinds_table(self.scores, self.basis),
+            "stages": stage_table(self.stages, self.basis),
+            "tokens": cost_table(used, self.episodes, self.basis),
+        }
+
+    def asked_about(self, question: str) -> list[AnsweredQuestion]:
+        """What each memory handed on about a question, what was answered, and what came of it."""
+        found = []
+        for pair, one in zip(self.pairs, self.judged, strict=True):
+            for kept in pair.results.answers:
+                if kept.answer.probe_id == question:
+                    context = pair.results.contexts[question]
+                    stage = _stage_of(pair, one, kept.answer)
+                    found.append(AnsweredQuestion(pair.arm, context, kept.answer, one.verdicts[question], stage))
+        return found
+
+
+@dataclass(frozen=True)
+class AnsweredQuestion:
+    """One memory's answer to one question; `stage` is None where there is no verdict, or before the change."""
+
+    memory: str
+    context: str
+    answer: Answer
+    verdict: Verdict
+    stage: Stage | None
+
+
 def score_run(order: RunOptions) -> list[Table]:
     """Judge what a run has answered, and write verdicts and tables; a model as judge is called after a yes alone.
 
-    `order.memories` are the ones to score, all on file where empty. A `UserError` where the data is not what the run
-    was asked about.
+    `order.memories` are the ones to score, all on file where empty; `order.backbone` the reader whose answers they are,
+    where a run has several. A `UserError` where the data is not what the run was asked about.
     """
-    parameters = parameters_of(order)
-    held = _chosen(read_results(order.folder), order)
-    pairs = list(_pairs(held, {one.episode.id: one for one in load_episodes(order.data, order.variant)}))
+    parameters = parameters_of(order if order.models else replace(order, backbone=""))
+    loaded = load_episodes(order.data, order.variant)
+    place = results_folder(order.folder, variant_of(loaded), order.backbone)
+    held = _chosen(read_results(place), order)
     if parameters.models and order.calls != "replay":
-        parameters = _confirmed(pairs, parameters, quiet=order.quiet)
-    command = _recording_command(order)
-    known = resolved(parameters)
-    with keys_kept_out(order.folder, parameters.models):
-        judged = _judged(pairs, lambda episode: open_models(known, episode, suite=PART, command=command), order.quiet)
-    folder = order.folder / PART / SCORES
-    write_jsonl(folder / "verdicts.jsonl", (_row(one, verdict) for one in judged for verdict in one.verdicts.values()))
-    tables = _tables(pairs, judged, held, known, order)
-    for name, table in tables.items():
-        save_table(table, name, folder)
-    return list(tables.values())
+        parameters = _confirmed(_pairs(held, loaded), parameters, quiet=order.quiet)
+    scored = score(held, loaded, parameters, order.data.name, command=_recording_command(order), quiet=order.quiet)
+    lines = (_row(one, verdict) for one in scored.judged for verdict in one.verdicts.values())
+    write_jsonl(place / SCORES / "verdicts.jsonl", lines)
+    for name, table in scored.tables.items():
+        save_table(table, name, place / SCORES)
+    return list(scored.tables.values())
+
+
+def score(
+    held: Mapping[MemeMemory, ArmResults],
+    loaded: Sequence[LoadedEpisode],
+    parameters: RunParameters,
+    data: str,
+    *,
+    command: str = "",
+    quiet: bool = False,
+) -> Scored:
+    """Judge the results `held`; a model as judge is called as `parameters` say. `data` is where the episodes are from.
+
+    A `UserError` where the episodes are not those that were asked about.
+    """
+    pairs, known = _pairs(held, loaded), resolved(parameters)
+    with keys_kept_out(Path(parameters.run), parameters.models):
+        judged = _judged(pairs, lambda episode: open_models(known, episode, suite=PART, command=command), quiet)
+    return Scored(pairs, judged, held, _basis(judged, held, known, data))
+
+
+def estimate_scored(
+    loaded: Sequence[LoadedEpisode],
+    episodes: Sequence[Episode],
+    arms: Sequence[MemeMemory],
+    parameters: RunParameters,
+    variant: str,
+) -> Estimate:
+    """What answering and judging all of it would call and cost; what is stored costs nothing."""
+    by_id, evidence = {one.episode.id: one for one in loaded}, evidence_for(loaded, episodes)
+
+    def judge(results: EpisodeResults, roster: ModelRoles) -> None:
+        _Pair(results.arm, results, by_id[results.episode]).judged(roster.judge)
+
+    return estimate_episodes(episodes, arms, parameters, evidence=evidence, variant=variant, quiet=True, after=judge)
 
 
 def _recording_command(order: RunOptions) -> str:
     """The command line that has the judge asked what a replay misses."""
     given = {
         "--data": order.data, "--variant": order.variant, "--name": order.folder.name,
-        "--memories": ",".join(order.memories), "--models": order.models, "--prompts": order.prompts or "",
+        "--memories": ",".join(order.memories), "--models": order.models, "--backbone": order.backbone,
+        "--prompts": order.prompts or "",
     }  # fmt: skip
     return shell_command("beamlib meme score", given, order.settings, ["--calls", "record", "--yes"])
 
@@ -103,16 +218,19 @@ def _chosen(held: Mapping[MemeMemory, ArmResults], order: RunOptions) -> dict[Me
     return {arm: held[arm] for arm in wanted}
 
 
-def _pairs(held: Mapping[MemeMemory, ArmResults], data: Mapping[str, LoadedEpisode]) -> Iterator[_Pair]:
+def _pairs(held: Mapping[MemeMemory, ArmResults], loaded: Sequence[LoadedEpisode]) -> list[_Pair]:
+    data = {one.episode.id: one for one in loaded}
+    pairs = []
     for arm, results in held.items():
         for episode, found in results.episodes.items():
-            loaded = data.get(episode)
-            if loaded is None or loaded.episode.sha256 != found.sha256:
+            one = data.get(episode)
+            if one is None or one.episode.sha256 != found.sha256:
                 raise UserError(
                     f"--data: {arm} was asked about another {episode} than it holds; name the data of the run, or run "
                     "again."
                 )
-            yield _Pair(arm, found, loaded)
+            pairs.append(_Pair(arm, found, one))
+    return pairs
 
 
 def _confirmed(pairs: Sequence[_Pair], parameters: RunParameters, *, quiet: bool) -> RunParameters:
@@ -156,37 +274,23 @@ def _row(one: JudgedEpisode, verdict: Verdict) -> dict[str, object]:
     return {**placed, "entity": gold.entity, **verdict.model_dump(mode="json")}
 
 
-def _tables(
-    pairs: Sequence[_Pair],
-    judged: Sequence[JudgedEpisode],
-    held: Mapping[MemeMemory, ArmResults],
-    parameters: ResolvedParameters,
-    order: RunOptions,
-) -> dict[str, Table]:
-    """The tables by the name of their files."""
-    scores = score_episodes(judged)
-    manifests = {arm: one.manifest for arm, one in held.items()}
-    episodes: dict[str, int] = {arm: len(one.episodes) for arm, one in held.items()}
+def _basis(
+    judged: Sequence[JudgedEpisode], held: Mapping[MemeMemory, ArmResults], parameters: ResolvedParameters, data: str
+) -> Footer:
+    """What the tables rest on."""
+    manifests = [one.manifest for one in held.values()]
     reasons = Counter(verdict.unscored for one in judged for verdict in one.verdicts.values() if verdict.unscored)
-    first = next(iter(manifests.values()))
-    basis = meme_basis(
-        scores,
+    return meme_basis(
+        score_episodes(judged),
         judge=str(identities(parameters)["judge"]["model"]),
-        reader=_readers(manifests.values()),
-        data=f"{order.data.name}, {first.data_sha256[:12]}",
-        treatment=first.variant or "unknown variant",
-        token_counter=str(first.settings["token_counter"]),
-        episodes=max(episodes.values()),
+        reader=_readers(manifests),
+        data=f"{data}, {manifests[0].data_sha256[:12]}",
+        treatment=manifests[0].variant or "unknown variant",
+        token_counter=str(manifests[0].settings["token_counter"]),
+        episodes=max(len(one.episodes) for one in held.values()),
         reasons=reasons,
-        gaps=sum(one.gaps for one in manifests.values()),
+        gaps=sum(one.gaps for one in manifests),
     )
-    used: dict[str, Mapping[str, Usage]] = {arm: _usage(one) for arm, one in manifests.items()}
-    return {
-        "results": results_table(scores, basis),
-        "kinds": kinds_table(scores, basis),
-        "stages": stage_table(_stages(pairs, judged), basis),
-        "tokens": cost_table(used, episodes, basis),
-    }
 
 
 def _readers(manifests: Iterable[MemeManifest]) -> str:
@@ -202,14 +306,15 @@ def _usage(manifest: MemeManifest) -> dict[str, Usage]:
 def _stages(pairs: Sequence[_Pair], judged: Sequence[JudgedEpisode]) -> Iterator[tuple[str, Task, Stage]]:
     """Of every judged answer after the change, where it went wrong."""
     for pair, one in zip(pairs, judged, strict=True):
-        episode = pair.loaded.episode
-        places = places_of(episode, episode.after.sessions)
-        snapshots = tuple("\n\n".join(files.values()) for files in pair.results.kept)
-        contexts = pair.results.contexts
         for kept in pair.results.answers:
-            gold, verdict = one.gold.get(kept.answer.probe_id), one.verdicts.get(kept.answer.probe_id)
-            if kept.phase != "after" or gold is None or verdict is None or verdict.passed is None:
-                continue
-            ids, context = frozenset(kept.answer.message_ids), contexts[kept.answer.probe_id]
-            evidence = StageEvidence(verdict.passed, context, ids, places, snapshots)
-            yield pair.arm, gold.task, stage_of(gold, pair.loaded.gold, evidence)
+            if stage := _stage_of(pair, one, kept.answer):
+                yield pair.arm, one.gold[kept.answer.probe_id].task, stage
+
+
+def _stage_of(pair: _Pair, judged: JudgedEpisode, answer: Answer) -> Stage | None:
+    """Where an answer went wrong; None before the change, and where there is no verdict."""
+    gold, verdict = judged.gold.get(answer.probe_id), judged.verdicts.get(answer.probe_id)
+    if gold is None or gold.phase != "after" or verdict is None or verdict.passed is None:
+        return None
+    context, ids = pair.results.contexts[answer.probe_id], frozenset(answer.message_ids)
+    return stage_of(gold, pair.loaded.gold, StageEvidence(verdict.passed, context, ids, pair.places, pair.snapshots))

@@ -55,7 +55,7 @@ _NAMED = 20
 _CALLS = "calls/"
 _PLAIN = r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*"
 _NAME = re.compile(
-    rf"{_CALLS}(100k|500k|1m|10m|memorycode)/{_PLAIN}\.jsonl|"
+    rf"{_CALLS}(100k|500k|1m|10m|memorycode|meme)/{_PLAIN}\.jsonl|"
     rf"(100k|500k|1m|10m)(-{_PLAIN})?/"
     rf"(parameters\.json|models\.yaml|prompts/[a-z0-9_]+\.md|{_PLAIN}/(answers\.jsonl|judgements\.jsonl|manifest\.json))"
 )

@@ -55,7 +55,7 @@ def test_every_memory_of_ours_runs_offline(data: Path, tmp_path: Path) -> None:
     assert tuple(ran.manifests) == tuple(memory for memory in MEMORIES if memory != "own")
     assert {one.answers for one in ran.manifests.values()} == {8}
     assert not any(one.unscored for one in ran.manifests.values())
-    kept = read_results(tmp_path)
+    kept = read_results(tmp_path / "meme/nofiller")
     assert [len(kept[memory].episodes["sw_001"].snapshots) for memory in ("md-flat", "wiki", "dependencies")] == [4] * 3
 
 
@@ -71,7 +71,7 @@ def test_a_memory_of_ones_own_has_its_place(data: Path, tmp_path: Path) -> None:
         settings=SETTINGS, quiet=True,
     )  # fmt: skip
     run_memories(order)
-    contexts = read_results(tmp_path / "run")["own"].episodes["sw_001"].contexts
+    contexts = read_results(tmp_path / "run/meme/nofiller")["own"].episodes["sw_001"].contexts
     assert "error log" in contexts["sw_001-before-q01"]
     assert "Synth" in contexts["sw_001-after-q01"]
 
@@ -79,14 +79,15 @@ def test_a_memory_of_ones_own_has_its_place(data: Path, tmp_path: Path) -> None:
 def test_a_run_is_scored_and_its_tables_say_what_they_rest_on(scored: tuple[Path, dict[str, Any]]) -> None:
     folder, tables = scored
     assert list(tables) == [
-        "MEME: results", "MEME: kinds of pass", "MEME: where answers go wrong", "MEME: tokens per episode",
+        "MEME: results", "MEME: results before the filter", "MEME: kinds of pass", "MEME: where answers go wrong",
+        "MEME: tokens per episode",
     ]  # fmt: skip
     assert all(OFFLINE_NAME in table.footer[0] for table in tables.values())
     real = {(row["memory"], row["task"]): row["real"] for row in tables["MEME: results"].records()}
     assert real["none", "deletion"] == real["none", "absence"] == 0  # what passes there is trivial
     assert (real["bm25", "exact_recall"], real["bm25", "tracking"], real["bm25", "cascade"]) == (1, 1, 0)
-    assert {path.name for path in (folder / "meme" / "scores").iterdir()} >= {"verdicts.jsonl", "results.csv"}
-    rows = [json.loads(line) for line in (folder / "meme" / "scores" / "verdicts.jsonl").read_text().splitlines()]
+    assert {path.name for path in (folder / "meme/nofiller/scores").iterdir()} >= {"verdicts.jsonl", "results.csv"}
+    rows = [json.loads(line) for line in (folder / "meme/nofiller/scores" / "verdicts.jsonl").read_text().splitlines()]
     assert len(rows) == 3 * 2 * 8
     assert {row["phase"] for row in rows} == {"before", "after"}
 
@@ -196,7 +197,7 @@ def test_the_commands_generate_run_score_and_count(tmp_path: Path, monkeypatch: 
     assert "MEME: results" in beamlib("score", "--data", out, "--name", "t")
     found = json.loads(beamlib("score", "--data", out, "--name", "t", "--json"))
     assert {row["memory"] for row in found["MEME: results"]} == {"bm25", "dependencies"}
-    assert (tmp_path / "runs" / "t" / "meme" / "bm25" / "run.json").exists()
+    assert (tmp_path / "runs" / "t" / "meme" / "nofiller" / "bm25" / "run.json").exists()
 
 
 def test_the_gold_of_no_episode_is_handed_to_running(data: Path, tmp_path: Path, monkeypatch: Any) -> None:

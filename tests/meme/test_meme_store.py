@@ -25,7 +25,7 @@ from beam_meme.episode_running import EpisodeRun, RoundAnswer
 from beam_meme.gold_evidence import evidence_of
 from beam_meme.meme_asking import Ran, estimate_episodes, plan_episodes, run_episodes
 from beam_meme.meme_memories import MEMORIES, MemeMemory
-from beam_meme.meme_store import MemeFolder, MemeManifest, read_results
+from beam_meme.meme_store import MemeFolder, MemeManifest, read_results, results_folder
 from beam_meme.stage_tokens import Meter
 from beamlib.errors import UserError
 from beamlib.evaluate import run_store
@@ -70,12 +70,10 @@ def offline(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 def test_results_lie_by_memory_and_episode_and_read_back(offline: tuple[RunParameters, Ran]) -> None:
     given, _ = offline
     assert set(files(Path(given.run))) == {
-        f"{arm}/{name}" for arm in ARMS for name in ("episode_sw_001.json", "episode_sw_002.json", "run.json")
+        f"nofiller/{arm}/{name}" for arm in ARMS for name in ("episode_sw_001.json", "episode_sw_002.json", "run.json")
     }
-    found = read_results(Path(given.run))
+    found = read_results(results_folder(Path(given.run), "nofiller"))
     assert tuple(found) == ARMS
-    assert found.keys() == read_results(Path(given.run) / "meme").keys()
-    assert list(read_results(Path(given.run) / "meme" / "rag")) == ["rag"]
     rag = found["rag"].episodes["sw_002"]
     assert (rag.sha256, len(rag.answers)) == (EPISODES[1].sha256, 8)
     assert "Olof Brandt" in rag.contexts["sw_002-after-q01"]
@@ -106,11 +104,11 @@ def test_nothing_is_made_again_and_what_was_touched_is(offline: tuple[RunParamet
     assert again() == {}
     path = ran.folders["rag"] / "episode_sw_002.json"
     path.write_text(path.read_text().replace("The weekly report", "A weekly report"))
+    with pytest.raises(UserError, match=r"episode_sw_002\.json: not what run\.json vouches for"):
+        read_results(Path(given.run) / "meme" / "nofiller")
     (ran.folders["none"] / "episode_sw_001.json").unlink()
     (ran.folders["bm25"] / "episode_sw_001.json").write_text("{")
     assert again() == {"sw_001": {"none", "bm25"}, "sw_002": {"rag"}}
-    with pytest.raises(UserError, match=r"episode_sw_002\.json: not what run\.json vouches for"):
-        read_results(Path(given.run) / "meme" / "rag")
     ask(given, variant="nofiller")
     assert files(Path(given.run)) == before
     other = replace(EPISODES[1], sessions=EPISODES[1].sessions[:-1] * 2)
@@ -161,16 +159,16 @@ def test_a_smaller_run_leaves_what_is_known_and_drops_what_is_not(repo_root: Pat
 
 def test_what_is_someone_elses_is_not_touched(repo_root: Path, tmp_path: Path) -> None:
     given = parameters(repo_root, tmp_path)
-    folder = tmp_path / "meme" / "none"
+    folder = tmp_path / "meme" / "episodes" / "none"
     folder.mkdir(parents=True)
     (folder / "episode_sw_001.json").write_text("{}")
     with pytest.raises(UserError, match=r"none: holds results that no run\.json speaks of"):
         ask(given, ("none",))
     assert (folder / "episode_sw_001.json").read_text() == "{}"
     (folder / "episode_sw_001.json").unlink()
-    ask(given, ("none",), variant="nofiller")
-    with pytest.raises(UserError, match="its variant is 'nofiller' where this run's is 'filler32k'; give this run"):
-        ask(given, ("none",), variant="filler32k")
+    ask(given, ("none",), variant="mine")
+    with pytest.raises(UserError, match="its variant is 'mine' where this run's is 'another'; give this run"):
+        ask(given, ("none",), variant="another")
 
 
 def test_a_run_killed_after_its_first_file_knows_the_folder_for_its_own(
@@ -260,7 +258,7 @@ def test_names_that_a_memory_gives_its_files_are_no_paths_and_halves_of_characte
     folder.take("results", "sw_001", meme_store.made(results_of(EPISODES[0], "wiki", hostile)))
     folder.close()
     assert {path.name for path in folder.folder.iterdir()} == {"episode_sw_001.json", "run.json"}
-    assert read_results(tmp_path)["wiki"].episodes["sw_001"].kept == [{"../../x": "a�b", "�": "c"}]
+    assert read_results(results_folder(tmp_path, ""))["wiki"].episodes["sw_001"].kept == [{"../../x": "a�b", "�": "c"}]
 
 
 @pytest.mark.parametrize(
@@ -292,7 +290,7 @@ def test_a_file_beyond_all_measure_is_not_read(tmp_path: Path, monkeypatch: pyte
 
 def test_a_folder_without_results_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no results on MEME"):
-        read_results(tmp_path)
+        read_results(results_folder(tmp_path, ""))
 
 
 def test_a_gap_and_a_failure_that_may_pass_are_in_the_manifest(repo_root: Path, tmp_path: Path) -> None:
