@@ -13,7 +13,8 @@ from beam_offline.read_facts import stems
 _SUPPOSED = re.compile(
     r"\b(?:if|unless|once|whenever|when|should|were|had|in case|in the event|provided|assuming|suppos(?:e|ing)|say|"
     r"given|upon|after|as soon as|the (?:moment|minute|day)|without|come|another|"
-    r"(?:an?|any|some) (?:new|different|other)|any other|(?:a )?(?:change|switch) of|(?:changing|switching|swapping|replacing|leaving|moving)|swap|replace|"
+    r"(?:an?|any|some) (?:new|different|other)|any other|(?:a )?(?:change|switch) of|"
+    r"(?:changing|switching|swapping|replacing|leaving|moving)|swap|replace|"
     r"not \w+ing)\b",
     re.IGNORECASE,
 )
