@@ -21,7 +21,7 @@ _SUPPOSED = re.compile(
 _WOULD = re.compile(
     r"(?:\b(?:will|would|shall|(?:am|are|is) going to)|['’](?:ll|d))\s+(?:then |instead |have to |need to )*"
     r"(?:(?:be|become|mean|make|put|take|use|run|go|switch|pick|move|change|turn|lower|raise|serve|get|have|set|shift)\b"
-    r"(?:\s+(?:it|me|us|up|over|back))*(?:\s+(?:to|into|as|on|with)\b)?)?\s*"
+    r"(?:\s+(?:it|me|us|up|over|back))*(?:\s+(?:to|into|as(?! well)|on|with)\b)?)?\s*"
     r"|\b(?:becomes?|means?|makes? (?:it|me)|puts? (?:it|me) on|replaces?|(?:changes?|turns?|shifts?|moves?|drops?|"
     r"rises?|goes|switch(?:es)?)(?:\s+(?:the|my|our)\s+[\w -]{2,40}?)?\s+(?:to|into))\s+",
     re.IGNORECASE,
@@ -34,6 +34,7 @@ _OPEN = re.compile(
     r"(?:(?:an?|some|the)\s+)?(?:(?:new|other|different|another|changed?)\b)?\s*(?:one|ones|too)?", re.IGNORECASE
 )
 """Says that something will follow, and not what."""
+_CHANGES = re.compile(r"\b(?:change|move|shift|switch|turn)\s*\Z", re.IGNORECASE)  # and does not say to what
 _LEAST_VALUE = 4  # characters of a value that is told by its wording alone
 
 
@@ -74,7 +75,7 @@ def supposed(sentence: str, last: str, source: str, known: Mapping[str, str]) ->
     if not cause or not dependent or cause == dependent:
         return None
     value = _consequence(sentence, verb, cue, dependent)
-    if _OPEN.fullmatch(value):
+    if _OPEN.fullmatch(value) or _CHANGES.search(verb[0]):
         value = ""
     return Supposed(dependent, cause, value)
 

@@ -12,6 +12,7 @@ from typing import Literal
 from beam_offline.context import sentences_of
 from beam_offline.read_facts import stems
 from beam_offline.told_dependencies import mentioned, mentioned_beside, supposed
+from beamlib.text import whole_sentences
 
 Kind = Literal["fact", "change", "dependency", "deletion"]
 
@@ -159,7 +160,6 @@ _VERBATIM = re.compile(
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:\n?```|\Z)", re.DOTALL)
-_SHORT = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|No|vs|approx|Sgt|Rev)\.\Z")
 _LEAST_QUOTED = 8  # characters: a shorter quotation is a name
 
 
@@ -170,13 +170,7 @@ def without_date(text: str) -> str:
 
 def told_sentences(message: str) -> list[str]:
     """The sentences of a message; none ends with the stop of "Dr." and the like."""
-    found: list[str] = []
-    for sentence in sentences_of(message):
-        if found and _SHORT.search(found[-1]):
-            found[-1] = f"{found[-1]} {sentence}"
-        else:
-            found.append(sentence)
-    return found
+    return whole_sentences(sentences_of(message))
 
 
 def is_question(sentence: str) -> bool:
