@@ -52,6 +52,10 @@ MOST_TOKENS = 2**53
 OWN_MEMORY = r".+\.py:[^\W\d]\w{0,99}"
 """A memory of one's own, `file.py:Class`; the class names a folder."""
 
+EvolvingName = Literal["md-flat", "wiki", "dependencies"]
+EVOLVING: tuple[EvolvingName, ...] = get_args(EvolvingName)
+"""Memories for facts that change (`beam_evolving`), which a run takes in by their names as it does one's own."""
+
 SETTINGS = "settings"
 """What a size's file and a notebook's cell call the values that no cell discusses, as a mapping."""
 
@@ -101,8 +105,8 @@ class RunParameters(BaseModel):
     chunk_percentile: float = Field(ge=0, le=100, description="distances above it cut the scratchpad into chunks")
     chunk_buffer: int = Field(ge=0, description="sentences on either side that a distance is measured over")
     own_memory: str = Field(
-        pattern=f"^({OWN_MEMORY})?$",
-        description="a memory of one's own, as file.py:Class, beside the main table's; or empty",
+        pattern=f"^({OWN_MEMORY}|{'|'.join(EVOLVING)})?$",
+        description=f"a memory beside the main table's: one's own, as file.py:Class, {', '.join(EVOLVING)}; or empty",
     )
     memory_timeout: int = Field(ge=1, le=1_000_000, description="seconds that it may take to read, and to recall")
     models: str = Field(description="models file with the roles' endpoints; empty for the offline stand-in")

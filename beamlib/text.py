@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -146,6 +146,20 @@ def _loaded() -> TokenCounter:
 def split_sentences(text: str) -> list[str]:
     """Sentences of `text` in order, stripped, none empty. Line breaks end a sentence."""
     return [part for piece in _SENTENCE_END.split(text) if (part := piece.strip())]
+
+
+_SHORT = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|No|vs|approx|Sgt|Rev)\.\Z")
+
+
+def whole_sentences(sentences: Iterable[str]) -> list[str]:
+    """Sentences of one text as `split_sentences` cuts them, put together again after the stop of "Dr." and the like."""
+    found: list[str] = []
+    for sentence in sentences:
+        if found and _SHORT.search(found[-1]):
+            found[-1] = f"{found[-1]} {sentence}"
+        else:
+            found.append(sentence)
+    return found
 
 
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*")

@@ -22,7 +22,7 @@ from beamlib.memory.light import Light, LightSettings
 from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.memory.rag import Rag
 from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
-from beamlib.params import RunParameters
+from beamlib.params import EVOLVING, RunParameters
 from beamlib.processes import tell
 from beamlib.text import WORDS, TokenCounter
 
@@ -124,6 +124,9 @@ def ingested(
             with beside("own", "own_memory").OwnMemory(arm.target or "", seconds, window, parameters.counter) as own:
                 yield arm, _read(own, conversation)
             continue
+        if arm.memory in EVOLVING:
+            yield arm, _read(_evolving(arm, parameters, roster), conversation)
+            continue
         if arm.memory != "light":
             yield arm, _read(_plain_memory(arm, parameters, evidence), conversation)
             continue
@@ -147,6 +150,15 @@ def _read(memory: AnyMemory, conversation: Conversation) -> AnyMemory | ModelErr
     except ModelError as error:
         return error
     return memory
+
+
+def _evolving(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Memory:
+    """A memory for facts that change (`beam_evolving`); the role `memory` works inside it, its calls stored as such."""
+    made: Memory = beside("evolving", "by_name").make(
+        arm.memory, roster.memory, parameters.reader_window, parameters.counter,
+        k=arm.k or parameters.k, retriever=arm.retriever or parameters.retriever,
+    )  # fmt: skip
+    return made
 
 
 def _plain_memory(arm: Arm, parameters: ResolvedParameters, evidence: Mapping[str, tuple[int, ...]]) -> Memory | Oracle:

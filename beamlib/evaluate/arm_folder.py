@@ -31,7 +31,7 @@ from beamlib.evaluate.run_store import (
     settings_of,
 )
 from beamlib.files import code_hash, read_jsonl, sha256, to_json, write_text
-from beamlib.params import RunParameters
+from beamlib.params import EVOLVING, RunParameters
 from beamlib.scoring.records import Judgement
 
 ANSWERS, JUDGEMENTS = "answers", "judgements"
@@ -48,6 +48,9 @@ _JUDGE_CODE = (
 _ANSWER_PROMPTS = (
     "answer", "answer_full", "answer_full_released", "episodic_keys", "scratchpad_compress", "scratchpad_filter",
     "scratchpad_notes",
+)  # fmt: skip
+_EVOLVING_PROMPTS = (
+    "dependency_notes", "file_memory_ingest", "file_memory_recall", "wiki_choose", "wiki_compile",
 )  # fmt: skip
 _JUDGE_PROMPTS = ("align_batch", "align_events", "judge_nugget")
 _ANSWER_PARAMETERS = (
@@ -196,12 +199,13 @@ def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
     """What an answer depends on, besides its conversation and question."""
     models = identities(parameters, arm.memory)
     own_hash = beside("own", "own_memory").own_memory_hash
+    changing = arm.memory in EVOLVING
     values = {
         "arm": arm.model_dump(),
         "parameters": {**settings_of(parameters, _ANSWER_PARAMETERS), "released": sorted(parameters.flags)},
         "models": {role: models[role] for role in ("reader", "memory", "compressor")},
-        "prompts": prompt_hashes(parameters, _ANSWER_PROMPTS),
-        "code": code_hash(ANSWER_CODE),
+        "prompts": prompt_hashes(parameters, (*_ANSWER_PROMPTS, *(_EVOLVING_PROMPTS if changing else ()))),
+        "code": code_hash((*ANSWER_CODE, *(("beam_evolving",) if changing else ()))),
         "own": [own_hash(arm.target), parameters.memory_timeout] if arm.target else None,
     }
     return sha256(to_json(values))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from beamlib.params import OWN_MEMORY, RetrieverName, RunParameters
+from beamlib.params import EVOLVING, OWN_MEMORY, EvolvingName, RetrieverName, RunParameters
 
-MemoryName = Literal["none", "oracle", "full-context", "rag", "light", "own"]
+MemoryName = Literal["none", "oracle", "full-context", "rag", "light", "own"] | EvolvingName
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
 COMPONENTS: tuple[Component, ...] = ("retrieval", "scratchpad", "working-memory", "noise-filter")
 
@@ -25,6 +25,7 @@ _INDEXES = {
 _SEARCHED = {
     "rag": "RAG searches pairs",
     "light": "LIGHT searches the keys of pairs, and has working memory, scratchpad and noise filter of its own",
+    "dependencies": "dependencies searches pairs beside its ledger",
 }
 
 
@@ -64,6 +65,18 @@ def _light(parameters: RunParameters, **changes: object) -> Arm:
     return Arm.model_validate({**settings, **changes})
 
 
+def _chosen(parameters: RunParameters) -> Iterator[Arm]:
+    """The memory that the user takes in beside the others, if any."""
+    given = parameters.own_memory
+    named = next((name for name in EVOLVING if name == given), None)
+    if named == "dependencies":
+        yield Arm(memory=named, retriever=parameters.retriever, k=parameters.k)
+    elif named:
+        yield Arm(memory=named)
+    elif given:
+        yield Arm(memory="own", target=given)
+
+
 def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
     """The arms of each experiment: `main` (Table 1 with floor and ceiling), `budget`, `retriever`, `ablation`.
 
@@ -76,7 +89,7 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
             Arm(memory="full-context"),
             Arm(memory="rag", retriever=parameters.retriever, k=parameters.k),
             _light(parameters),
-            *((Arm(memory="own", target=parameters.own_memory),) if parameters.own_memory else ()),
+            *_chosen(parameters),
             Arm(memory="oracle"),
         ),
         "budget": tuple(_light(parameters, k=k) for k in parameters.budgets),

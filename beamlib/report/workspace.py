@@ -34,7 +34,16 @@ from beamlib.llm.endpoints import key_variables
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.light import Light
-from beamlib.params import BASE, OF_GENERATION, SETTINGS, RunParameters, check_names, load_parameters, usual_parameters
+from beamlib.params import (
+    BASE,
+    EVOLVING,
+    OF_GENERATION,
+    SETTINGS,
+    RunParameters,
+    check_names,
+    load_parameters,
+    usual_parameters,
+)
 from beamlib.places import PARAMS, ROOT
 from beamlib.report.figures import save_figure
 from beamlib.report.long_frame import published_long
@@ -260,6 +269,8 @@ def _rooted(parameters: RunParameters) -> RunParameters:
     """With relative paths, which count from the repository's top folder, as seen from where this process is."""
     names = ("run", "data", "models", "authors", "prompts", "own_memory", "memorycode", "meme")
     given = {name: value for name in names if (value := getattr(parameters, name)) and not Path(value).is_absolute()}
+    if parameters.own_memory in EVOLVING:  # a name, no file
+        del given["own_memory"]
     return parameters.model_copy(
         update={name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in given.items()}
     )

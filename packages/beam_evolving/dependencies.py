@@ -24,7 +24,7 @@ from beamlib.llm.retrying import Found, ask
 from beamlib.memory.budget import passage_tokens, shorten, shortened
 from beamlib.memory.protocol import Passage, RetrievedContext, passage
 from beamlib.retrieval import Document, Index, build_index
-from beamlib.text import split_sentences
+from beamlib.text import split_sentences, whole_sentences
 
 MASK = "[removed at the user's request]"
 _COMPLAINT = "A first reply to this was no JSON object. Reply with the JSON object alone."
@@ -99,7 +99,7 @@ class Dependencies(Evolving):
         documents = [
             Document(
                 (f"{kept.pair.user.content}\n{kept.pair.assistant.content}",),
-                split_sentences(kept.pair.user.content),
+                whole_sentences(split_sentences(kept.pair.user.content)),
                 kept.pair.assistant.content,
                 kept.session,
             )
@@ -168,13 +168,14 @@ def _masked(text: str, values: Sequence[str]) -> str:
     return text
 
 
-def _pattern(value: str) -> re.Pattern[str]:
-    """The value in any case and spacing, as a word of its own."""
-    return re.compile(r"(?<!\w)" + r"\s+".join(map(re.escape, value.split())) + r"(?!\w)", re.IGNORECASE)
+def _pattern(value: str, *, whole: bool = True) -> re.Pattern[str]:
+    """The value in any case and spacing, as a word of its own unless it is no word (not `whole`)."""
+    before, after = (r"(?<!\w)", r"(?!\w)") if whole else ("", "")
+    return re.compile(before + r"\s+".join(map(re.escape, value.split())) + after, re.IGNORECASE)
 
 
 def _without_sentences(text: str, name: frozenset[str]) -> str:
-    for sentence in split_sentences(text):
+    for sentence in whole_sentences(split_sentences(text)):
         if name and name <= frozenset(stems(sentence)):
-            text = text.replace(sentence, MASK)
+            text = _pattern(sentence, whole=False).sub(MASK, text)
     return text

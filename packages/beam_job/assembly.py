@@ -24,7 +24,7 @@ from beamlib.evaluate.calling import run_subdir
 from beamlib.evaluate.run_store import combined_hash
 from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import RunParameters
+from beamlib.params import EVOLVING, RunParameters
 from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure, save_figure
 from beamlib.report.footer import model_shown
 from beamlib.report.results import changes_of, footer_of, long_frame, of_arm
@@ -36,11 +36,12 @@ from beamlib.scoring.scores import present_sizes, score_run
 ALL = "all"
 """The part of a run's tables and figures that what is put together goes to."""
 
-_METHODS = {
+_METHODS: dict[str, str] = {
     "none": "none",
     "full-context": "full context",
     "rag": "RAG",
     "light": "LIGHT",
+    **{name: name for name in EVOLVING},
     "own": "",
     "oracle": "oracle",
 }

@@ -35,7 +35,7 @@ def run_all(
     conversations: Annotated[int, typer.Option(min=0, help="At most this many per tier; 0 for all.")] = 0,
     protocol: Annotated[str, typer.Option(help="Scoring protocol of the tables.")] = "paper",
     authors: Annotated[Path | None, typer.Option(help="Models file whose authors write conversations.")] = None,
-    memory: Annotated[str, typer.Option(help="A memory of your own beside the others, as file.py:Class.")] = "",
+    memory: Annotated[str, typer.Option(help="One more: file.py:Class, or md-flat, wiki, dependencies.")] = "",
     memory_timeout: MemoryTimeout = None,
     memorycode: Annotated[
         Path | None, typer.Option(envvar="MEMORYCODE_DATA", help="Folder of MemoryCode dialogues (notebook 10).")

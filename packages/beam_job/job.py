@@ -17,7 +17,7 @@ from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import ensure_keys, models_file
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.prompts import check_overrides
-from beamlib.params import GENERATED, RunParameters, load_parameters, preset_values
+from beamlib.params import EVOLVING, GENERATED, RunParameters, load_parameters, preset_values
 from beamlib.places import PARAMS, ROOT, RUNS, in_root
 from beamlib.retrieval import Encoders
 from beamlib.text import count
@@ -135,7 +135,7 @@ def plan(job: Job, place: Path) -> RunPlan:
     data = _data(job, wanted)
     found = _found(data, wanted) if data else dict.fromkeys(wanted or SIZES, job.conversations or 1)
     runs = [one for size in found for one in _parameters(job, size, data or job.folder / GENERATED, places)]
-    if places["own_memory"]:  # a mistake in it shows before anything runs
+    if places["own_memory"] not in ("", *EVOLVING):  # a mistake in it shows before anything runs
         beside("own", "own_memory").check_own_memory(places["own_memory"], runs[0].memory_timeout)
     if data is None:  # others may lie there from an earlier run with more of them
         runs = [one.model_copy(update={"conversations": found[one.size]}) for one in runs]
@@ -145,7 +145,7 @@ def plan(job: Job, place: Path) -> RunPlan:
             folder,
             ask=name in job.suites,
             backbones=job.backbones,
-            places=places,
+            places=places | ({"own_memory": ""} if job.memory in EVOLVING else {}),  # of BEAM's tables alone
             settings=job.settings,
             shared=shared,
         )
@@ -169,7 +169,7 @@ def _places(job: Job, place: Path) -> dict[str, str]:
         raise UserError("--backbones: name the models file that holds them with --models.")
     usual = models if "authors" in preset else ""  # who else serves the models serves the authors
     return {
-        "own_memory": str(Path(job.memory).absolute()) if job.memory else "",
+        "own_memory": str(Path(job.memory).absolute()) if job.memory not in ("", *EVOLVING) else job.memory,
         "prompts": str(job.prompts.absolute()) if job.prompts else "",
         "preset": job.preset,
         "models": in_root(models),

@@ -25,7 +25,7 @@ from beamlib.evaluate.run import evaluate
 from beamlib.files import temporary_folder
 from beamlib.llm.endpoints import keys_kept_out, load_models
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import RunParameters, load_parameters
+from beamlib.params import EVOLVING, RunParameters, load_parameters
 from beamlib.places import PARAMS, from_root
 from beamlib.text import count
 
@@ -70,7 +70,7 @@ def _announce(job: Job, planned: RunPlan) -> None:
     if planned.runs[0].authors and not planned.generated:
         where = planned.runs[0].data
         console.print(f"     conversations are those of {where}: none is written, and authors are not asked")
-    if planned.runs[0].own_memory:
+    if planned.runs[0].own_memory not in ("", *EVOLVING):
         console.print("     what the code of your own memory may call by itself is in no estimate")
     for line in preflight(PARAMS):
         console.print(f"     parameters {line}", style="dim")

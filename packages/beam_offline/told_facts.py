@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from beam_offline.context import sentences_of
 from beam_offline.read_facts import stems
+from beam_offline.told_dependencies import mentioned, mentioned_beside, supposed
+from beamlib.text import whole_sentences
 
 Kind = Literal["fact", "change", "dependency", "deletion"]
 
@@ -158,7 +160,6 @@ _VERBATIM = re.compile(
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:\n?```|\Z)", re.DOTALL)
-_SHORT = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|No|vs|approx|Sgt|Rev)\.\Z")
 _LEAST_QUOTED = 8  # characters: a shorter quotation is a name
 
 
@@ -169,13 +170,7 @@ def without_date(text: str) -> str:
 
 def told_sentences(message: str) -> list[str]:
     """The sentences of a message; none ends with the stop of "Dr." and the like."""
-    found: list[str] = []
-    for sentence in sentences_of(message):
-        if found and _SHORT.search(found[-1]):
-            found[-1] = f"{found[-1]} {sentence}"
-        else:
-            found.append(sentence)
-    return found
+    return whole_sentences(sentences_of(message))
 
 
 def is_question(sentence: str) -> bool:
@@ -196,22 +191,52 @@ def statements_of(message: str, known: Mapping[str, str]) -> list[Statement]:
         if forgotten := _forgotten(sentence, last, {**known, **{one.subject: one.value for one in found}}):
             found.append(forgotten)
         elif not is_question(sentence):
-            found += _of_sentence(sentence, last, {**known, **{one.subject: one.value for one in found}})
+            told = {one.subject: one.value for one in found if one.kind in ("fact", "change")}
+            source = next((one.source for one in reversed(found) if one.source and one.subject == last), "")
+            found += _of_sentence(sentence, last, source, {**known, **told})
     return found
 
 
-def _of_sentence(sentence: str, last: str, known: Mapping[str, str]) -> Iterator[Statement]:
+def _of_sentence(sentence: str, last: str, source: str, known: Mapping[str, str]) -> Iterator[Statement]:
     rule = _rule_in(sentence, last)
-    if rule is not None:
+    if rule is not None and rule.value:
+        yield rule
+        sentence = _main_part(sentence)
+    elif other := _supposed_in(sentence, last, source, known):
+        yield from other
+        return
+    elif rule is not None:
         yield rule
         sentence = _main_part(sentence)
     fact = _fact(sentence)
     if fact is not None:
-        yield fact
+        yield replace(fact, value=_value_alone(fact, known))
     subject = fact.subject if fact else last
-    for source in _sources(sentence, known):
-        if subject and not _alike(subject, source):
-            yield Statement("dependency", subject, source=source)
+    sources = [one for one in _sources(sentence, known) if any(_alike(one, name) for name in known)]
+    if fact and fact.kind == "fact" and not sources:
+        sources = [*mentioned_beside(sentence, fact.subject, known)] or [*_sources(sentence, known)]
+    for one in sources or _sources(sentence, known):
+        if subject and not _alike(subject, one):
+            yield Statement("dependency", subject, source=one)
+
+
+def _supposed_in(sentence: str, last: str, source: str, known: Mapping[str, str]) -> list[Statement]:
+    """What a sentence says before it supposes a change, and what is to follow from that."""
+    before, _, rest = sentence.partition(";")
+    first = _fact(before) if rest else None
+    known = {**known, first.subject: first.value} if first else known
+    found = supposed(rest if first else sentence, first.subject if first else last, source, known)
+    if found is None:
+        return []
+    rule = Statement("dependency", found.dependent, _value(found.value), found.source)
+    return [*([first] if first else []), rule]
+
+
+def _value_alone(fact: Statement, known: Mapping[str, str]) -> str:
+    """A value without the clause after it that speaks of another subject."""
+    head, comma, rest = fact.value.partition(", ")
+    others = {name: value for name, value in known.items() if name != fact.subject}
+    return head if comma and mentioned(rest, others) else fact.value
 
 
 def _main_part(sentence: str) -> str:

@@ -154,3 +154,12 @@ def test_a_note_on_an_unknown_message_rests_on_its_whole_part() -> None:
     memory = make("dependencies", in_turn(notes(facts=[{"subject": "boat", "value": "Gull", "message": "x"}])))
     memory.read_session(sessions_told()[0])
     assert memory.recall("Which boat?").parts["state"] == (0, 1, 2, 3, 4, 5)
+
+
+def test_a_sentence_without_a_known_value_goes_whole_though_a_title_stands_in_it() -> None:
+    asked = notes(deletions=[{"subject": "dentist", "value": "", "message": 2}])
+    told = (("a day", ("My dentist is Dr. Amsel on Elm Road. I like tea.",)), ("later", ("Forget my dentist.",)))
+    memory = make("dependencies", in_turn(notes(), asked))
+    memory.ingest(conversation_told(told))
+    kept = memory.snapshot()["pairs.md"]
+    assert "Amsel" not in kept and "I like tea." in kept

@@ -66,6 +66,9 @@ def test_changes(message: str, subject: str, value: str) -> None:
         " as long as my employer stays the same.", ". That's linked to my employer.", ", since I work at Brix & Co.",
         ". It depends directly on my employer, as these things do.", ". If my employer changes, this would change too.",
         ", based on my employer.", ". It was decided by my employer.", ". If I change my employer, it may change.",
+        ". It depends on my employer: if my employer changes, this would change as well.",
+        ", arranged for me by my employer.",
+        "; a new employer means a new one.",
     ],
 )  # fmt: skip
 def test_what_a_fact_hangs_on(clause: str) -> None:
@@ -181,3 +184,26 @@ def test_the_file_is_read_before_it_is_changed_and_only_once() -> None:
         "- [messages 4-5] 2 May: My desk is now C9. (before: 2023/05/01: My desk"
     )
     assert json.loads(file_memory_ingest({**asked, "done": f"{read}\nreplace {{}}\nReplaced."}))["calls"] == []
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "Should my employer ever be another one, my insurance turns into Fennfold.", "A new employer means Fennfold.",
+        "With another employer it would be Fennfold.", "It becomes Fennfold the moment I get a new employer.",
+        "Without Brix & Co it'd be Fennfold.", "Upon leaving my employer, Fennfold will be my insurance.",
+    ],
+)  # fmt: skip
+def test_a_supposed_change_is_told_by_what_it_mentions(clause: str) -> None:
+    assert ("dependency", "insurance", "Fennfold", "employer") in told(
+        f"My employer is Brix & Co. My insurance is Novacare. {clause}"
+    )
+
+
+def test_what_mentions_no_other_subject_hangs_on_nothing() -> None:
+    for remark in (
+        "My tea is Assam, and it tastes best if hot.",
+        "If it rains, I will stay in.",
+        "My tea will be cold.",
+    ):
+        assert not any(one[0] == "dependency" for one in told(f"My employer is Brix & Co. {remark}"))
