@@ -28,7 +28,8 @@ SUITES = ("memorycode", "meme")
 _OPTIONS = {
     "size": "--sizes", "data": "--data", "run": "--name", "conversations": "--conversations", "protocol": "--protocol",
     "own_memory": "--memory", "models": "--models", "backbone": "--backbones", "calls": "--calls",
-    "confirm_cost": "--yes", "prompts": "--prompts", "memorycode": "--memorycode", "meme": "--meme", "preset": "--preset",
+    "confirm_cost": "--yes", "prompts": "--prompts", "memorycode": "--memorycode", "meme": "--meme",
+    "preset": "--preset",
 }  # fmt: skip
 """Parameters that options of their own set: `--set` would be overruled by these without a word."""
 

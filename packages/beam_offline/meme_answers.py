@@ -2,7 +2,8 @@
 
 A question asks for what holds now, for all that held over time, for everything about some things, or for a text word
 for word. Of several statements about the same thing the newest counts, by the dates that stand in the context. What is
-only supposed ("if X changes, Y will be Z") is no state, and what the user asked to forget is not told.
+only supposed ("if X changes, Y will be Z") is no state until X was told anew, and what the user asked to forget is not
+told.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from beam_offline.answer_wording import MISSING, cut, plain, to_user
 from beam_offline.context import USER, Block, ContextHit, ReadContext, Search, Unit, sentences_of
 from beam_offline.dated_context import Piece, State, read_pieces
 from beam_offline.question import read_question
 from beam_offline.read_facts import stem, stems
+from beam_offline.told_facts import Statement, statements_of
 
 _WORD_FOR_WORD = re.compile(
     r"\b(?:word for word|verbatim|recite|quote|letter (?:by|for) letter|"
@@ -123,7 +125,44 @@ class _Recalled:
         newest = max(said, key=lambda hit: (hit.block.first, hit.score), default=None)
         if newest is not None and _forgotten(self._piece(newest)):
             return ""
-        return _stated(states[0]) if states else _said(newest) if newest else ""
+        if states:
+            return _stated(states[0])
+        return self._supposed(topic, newest.block.first) or _said(newest) if newest else ""
+
+    def _supposed(self, topic: Sequence[str], told: int) -> str:
+        """What follows where the thing was said to hang on another, and that changed after it was `told`; else ""."""
+        ties = [one for _, one in self._ties if _share(topic, one.subject) >= _SAME_THING]
+        if not any(self._changed_since(one.source, told) for one in ties):
+            return ""
+        tie = next((one for one in reversed(ties) if one.value), ties[-1])
+        if tie.value:
+            return f"{tie.subject[:1].upper()}{tie.subject[1:]}: {cut(tie.value, _WORDS)}"
+        return f"I'm not sure about {tie.subject}: it depended on {tie.source}, and that has changed."
+
+    def _changed_since(self, name: str, place: int, depth: int = 3) -> bool:
+        """Whether a thing was told anew after a piece, or what it hangs on was."""
+        same = frozenset(stems(name))
+        anew = (n > place and one.kind in ("fact", "change") and _named(one) == same for n, one in self._told)
+        if any(anew):
+            return True
+        above = dict.fromkeys(one.source for _, one in self._ties if _named(one) == same) if depth else ()
+        return any(self._changed_since(source, place, depth - 1) for source in above)
+
+    @cached_property
+    def _told(self) -> list[tuple[int, Statement]]:
+        """What was told of things of the user's, by the place of its piece."""
+        found: list[tuple[int, Statement]] = []
+        known: dict[str, str] = {}
+        for place, piece in enumerate(self.pieces):
+            for one in statements_of(piece.text, known) if piece.state is None else ():
+                found.append((place, one))
+                known |= {one.subject: one.value} if one.kind in ("fact", "change") else {}
+        return found
+
+    @property
+    def _ties(self) -> list[tuple[int, Statement]]:
+        """What was said to hang on what."""
+        return [(place, one) for place, one in self._told if one.kind == "dependency"]
 
     def history(self, topic: Sequence[str]) -> str:
         """All that held, in order of time."""
@@ -175,6 +214,16 @@ class _Recalled:
 
     def _piece(self, hit: ContextHit) -> Piece:
         return self.pieces[hit.block.first]
+
+
+def _named(statement: Statement) -> frozenset[str]:
+    return frozenset(stems(statement.subject))
+
+
+def _share(topic: Sequence[str], subject: str) -> float:
+    """How many of the words of either name the other has."""
+    own, asked = frozenset(stems(subject)), frozenset(topic)
+    return len(own & asked) / max(len(own), len(asked), 1)
 
 
 def _block(number: int, piece: Piece) -> Block:
