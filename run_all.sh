@@ -2,12 +2,13 @@
 # The main job: every table, figure and claim of the paper, and with data the whole evaluation.
 #
 #   ./run_all.sh                                  generates one conversation per size, evaluates all memories on them, runs
-#                                                 notebooks 00 to 10; published tables, Figures 3 to 5, the claims audit
+#                                                 notebooks 00 to 11; published tables, Figures 3 to 5, the claims audit
 #   ./run_all.sh --sizes 100k --conversations 5   five short conversations instead
 #   ./run_all.sh --data FOLDER                    the same on the conversations in FOLDER, without generating any
 #   ./run_all.sh --data FOLDER --sizes 100k,1m    only these tiers
 #   ./run_all.sh --download --sizes 100k          fetch the released data first (pinned revision)
 #   ./run_all.sh --memorycode FOLDER              MemoryCode's dialogues and outputs in FOLDER (default: data/memorycode, if there)
+#   ./run_all.sh --meme FOLDER                    MEME's episodes in FOLDER (default: data/meme, if there)
 #   ./run_all.sh --figures 3,4                    draws these figures of the paper and of the run, and does nothing else
 #   ./run_all.sh --help                           all options
 #

@@ -12,7 +12,7 @@ import pytest
 
 from beamlib.cli.__main__ import main
 
-DATA = ("BEAM_DATA", "MEMORYCODE_DATA")
+DATA = ("BEAM_DATA", "MEMORYCODE_DATA", "MEME_DATA")
 SETTINGS = {"HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
 ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k not in DATA}, **SETTINGS}
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
+import pandas as pd
+
 from beam_claims.engine import ClaimResult, PaperClaims
 from beam_claims.values import (
     ClaimOutcome,
@@ -43,13 +45,12 @@ class Evidence:
     """The published table, and the released episodes by variant where they are at hand."""
 
     episodes: Mapping[str, Sequence[LoadedEpisode]] = field(default_factory=dict)
+    table: pd.DataFrame = field(default_factory=published)
 
     @cached_property
     def rows(self) -> dict[str, dict[str, str]]:
         """The published rows by system."""
-        return {
-            str(row["system"]): {str(name): str(cell) for name, cell in row.items()} for row in records(published())
-        }
+        return {str(row["system"]): {str(name): str(cell) for name, cell in row.items()} for row in records(self.table)}
 
     def share(self, system: str, task: str) -> Decimal:
         """A printed cell."""
@@ -168,6 +169,11 @@ def not_checkable(data: Evidence, printed: str, reason: str) -> ClaimOutcome:
 MEME = PaperClaims("meme_claims.json", "source", {"printed": sys.modules[__name__]})
 
 
-def audit_meme(released: Mapping[str, Sequence[LoadedEpisode]] | None = None) -> list[ClaimResult]:
-    """Recompute every claim; `released` are the authors' episodes by variant, never ours."""
-    return MEME.audit(Evidence(released or {}))
+def audit_meme(
+    released: Mapping[str, Sequence[LoadedEpisode]] | None = None, replaced: pd.DataFrame | None = None
+) -> list[ClaimResult]:
+    """Recompute every claim; `released` are the authors' episodes by variant, never ours.
+
+    `replaced` takes the place of the published table, which shows what another value would change.
+    """
+    return MEME.audit(Evidence(released or {}, published() if replaced is None else replaced))

@@ -40,7 +40,7 @@ def run(repo_root: Path) -> Path:
 def test_the_main_job_writes_what_it_promises(run: Path, repo_root: Path) -> None:
     page = (run / "index.html").read_text()
     pages = [("100k", name) for name in (*GENERATION, *EVALUATION)] + [("published", name) for name in PAPER]
-    pages += [("memorycode", name) for name in SUITES]
+    pages += [(name.partition("_")[2], name) for name in SUITES]
     for part, name in pages:
         assert (run / f"notebooks/{part}/{name}.html").is_file()
         assert f"notebooks/{part}/{name}.html" in page
@@ -161,6 +161,9 @@ WRONG = (
     (["run-all", "--set", "domain=Astrology"], "'Astrology'"),
     (["run-all", "--memorycode", "nowhere"], "nowhere"),
     (["run-all", "--memorycode", "EXAMPLE"], "dialogue_<id>.json"),
+    (["run-all", "--meme", "nowhere"], "nowhere"),
+    (["run-all", "--meme", "EXAMPLE"], "a file of episodes"),
+    (["run-all", "--set", "meme=x"], "--meme"),
     (["run-all", "--set", "memorycode=x"], "--memorycode"),
     (["run-all", "--data", "nowhere"], "nowhere"),
     (["tables", "nowhere"], "nowhere: no finished results in it"),

@@ -134,6 +134,7 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     "run-all": [
         (lambda p: ["--download", "--data", p.data, "--name", p.run.name], 2, REFUSED),
         (lambda p: ["--data", p.data, "--memorycode", "."], 2, "dialogue_<id>.json"),
+        (lambda p: ["--data", p.data, "--meme", p.data], 2, "a file of episodes"),
     ],
     "memorycode score": [(lambda p: ["--dialogues", p.dialogues], 2, "output")],
     "memorycode generate": [
@@ -174,7 +175,18 @@ def test_every_command_is_tried() -> None:
 def main_job(places: Places, before: State) -> None:
     """The whole of `run-all`, whose run folder other commands then read."""
     few = ("--set", "retrievers=[bm25]", "--set", "budgets=[5]")  # what is compared bears on nothing here
-    done = beamlib("run-all", "--data", places.data, "--memorycode", places.dialogues, "--name", places.run.name, *few)
+    done = beamlib(
+        "run-all",
+        "--data",
+        places.data,
+        "--memorycode",
+        places.dialogues,
+        "--meme",
+        places.episodes,
+        "--name",
+        places.run.name,
+        *few,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -236,7 +248,7 @@ def test_real_conversations_are_left_alone(beam_data: Path, tmp_path: Path, call
     freed(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["data", "memorycode"])
+@pytest.mark.parametrize("name", ["data", "memorycode", "meme"])
 def test_a_run_folder_among_the_data_is_refused(name: str, tmp_path: Path, repo_root: Path) -> None:
     data, other = tmp_path / "data", tmp_path / "other"
     (data / "100K/1").mkdir(parents=True)
@@ -261,7 +273,7 @@ def test_a_run_folder_among_the_data_is_refused(name: str, tmp_path: Path, repo_
             load(read, written)
     load(data, tmp_path / "run")
     load(data / "100K", data / "run")
-    load(tmp_path / "run" / ("generated" if name == "data" else "memorycode/data"), tmp_path / "run")
+    load(tmp_path / "run" / ("generated" if name == "data" else f"{name}/data"), tmp_path / "run")
 
 
 def test_generation_goes_on_with_its_own_conversations_alone(tmp_path: Path) -> None:

@@ -1,0 +1,181 @@
+"""What notebook 11 shows and the main job asks: which episodes, what is made again, who answers, where it lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_episodes import LOADED
+
+from beam_meme import meme_study
+from beam_meme.episode_files import write_episodes
+from beam_meme.meme_ordering import RunOptions, run_memories
+from beam_meme.meme_store import results_folder
+from beam_meme.meme_tally import score_run
+from beam_meme.suite import find_data, of_run
+from beamlib.errors import UserError
+from beamlib.llm.model import OFFLINE_NAME
+from beamlib.params import RunParameters, usual_parameters
+from scripted_server import ScriptedServer
+from steady_replies import steady_reply
+
+FEW = ("none", "bm25")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two variants of two small episodes."""
+    (tmp_path / "episodes").mkdir()
+    for variant in ("nofiller", "filler32k"):
+        write_episodes(tmp_path / "episodes" / f"{variant}.json", LOADED)
+    return tmp_path / "episodes"
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two memories alone."""
+    monkeypatch.setattr(meme_study, "shown_memories", lambda *_: FEW)
+
+
+def given(tmp_path: Path, **changes: Any) -> RunParameters:
+    """Parameters of a notebook."""
+    fixed = {"workers": 1, "retriever": "bm25"}
+    return usual_parameters("100K", run=str(tmp_path / "run"), **{**fixed, **changes})
+
+
+def test_a_small_set_is_generated_once_and_anew_for_another_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meme_study, "GENERATED", {"nofiller": 2})
+    file = tmp_path / "run/meme/data/nofiller/nofiller.json"
+    first = meme_study.open_study(given(tmp_path))
+    text, made = file.read_text(), file.stat().st_mtime_ns
+    assert meme_study.open_study(given(tmp_path)).revision == first.revision
+    assert file.stat().st_mtime_ns == made
+    assert first.generated and OFFLINE_NAME in first.revision and len(first.sets["nofiller"]) == 2
+    assert meme_study.open_study(given(tmp_path, generation_seed=8)).revision != first.revision
+    assert file.read_text() != text
+
+
+def test_what_is_somebodys_own_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meme_study, "GENERATED", {"nofiller": 2})
+    (tmp_path / "run/meme/data/nofiller").mkdir(parents=True)
+    (tmp_path / "run/meme/data/nofiller/nofiller.json").write_text("mine")
+    with pytest.raises(UserError):
+        meme_study.open_study(given(tmp_path))
+    assert (tmp_path / "run/meme/data/nofiller/nofiller.json").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("few")
+def test_each_variant_is_run_scored_and_kept_apart(folder: Path, tmp_path: Path) -> None:
+    parameters = given(tmp_path, meme=str(folder))
+    study = meme_study.open_study(parameters)
+    assert not study.generated and [*study.sets] == ["nofiller", "filler32k"]
+    results = meme_study.own_results(study, parameters)
+    assert {path.relative_to(tmp_path / "run/meme").as_posix() for path in tmp_path.glob("run/meme/*/*")} == {
+        f"{variant}/{memory}" for variant in ("nofiller", "filler32k") for memory in FEW
+    }
+    frame = meme_study.filler_frame(results)
+    assert frame[["memory", "variant"]].to_numpy().tolist() == [
+        [memory, variant] for variant in ("nofiller", "filler32k") for memory in FEW
+    ]
+
+
+@pytest.mark.usefixtures("few")
+def test_frames_agree_with_the_tables(folder: Path, tmp_path: Path) -> None:
+    parameters = given(tmp_path, meme=str(folder))
+    one = meme_study.own_results(meme_study.open_study(parameters), parameters)["nofiller"]
+    stages = meme_study.stages_frame(one).set_index("memory")
+    assert list(stages.index) == list(FEW)
+    assert stages.loc["none", "encoded"] + stages.loc["none", "right"] == stages.loc["none"].sum()
+    assert stages.loc["bm25", "encoded"] == 0
+    kinds = meme_study.kinds_frame(one).set_index(["memory", "task"])
+    assert kinds.loc[("none", "deletion"), "trivial"] > 0 == kinds.loc[("none", "deletion"), "real"]
+    raw = {row[1]: row[2:] for row in one.tables["results_unfiltered"].rows()}
+    real = {row["memory"]: row["real"] for row in one.tables["results"].records() if row["task"] == "deletion"}
+    assert raw["none"][3] == "1.00" and real["none"] == 0
+    gold, asked = meme_study.example(one)
+    assert gold.task == "cascade" and [answer.memory for answer in asked] == list(FEW)
+    assert all(answer.stage for answer in asked)
+
+
+def test_answers_of_several_readers_are_told_apart(folder: Path, tmp_path: Path) -> None:
+    with ScriptedServer(steady_reply) as server:
+        endpoint = f'{{model: scripted, base_url: "{server.base_url}", context_window: 32000}}'
+        roles = "".join(f"{role}: {endpoint}\n" for role in ("memory", "compressor", "judge", "aligner"))
+        models = tmp_path / "models.yaml"
+        models.write_text(f"readers: {{one: {endpoint}, two: {endpoint}}}\n{roles}")
+        order = {"data": folder, "folder": tmp_path / "run", "variant": "nofiller", "memories": ["none"], "quiet": True}
+        for reader in ("one", "two"):
+            run_memories(RunOptions(**order, models=str(models), backbone=reader, yes=True))
+    run_memories(RunOptions(**order))
+    assert {path.name for path in (tmp_path / "run/meme").iterdir()} == {
+        "models.yaml", "nofiller", "nofiller-one", "nofiller-two",
+    }  # fmt: skip
+    with pytest.raises(UserError, match=r"several readers \(nofiller, nofiller-one, nofiller-two\); name one with"):
+        score_run(RunOptions(**order))
+    score_run(RunOptions(**order, backbone="two"))
+    assert (results_folder(tmp_path / "run", "nofiller", "two") / "scores/verdicts.jsonl").exists()
+
+
+def test_the_folder_given_else_the_usual_one_else_none(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beam_meme.suite.DEFAULT", tmp_path / "usual")
+    assert find_data(None) == ""
+    assert find_data(folder) == str(folder)
+    (tmp_path / "usual").mkdir()
+    with pytest.raises(UserError, match="usual"):
+        find_data(None)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(("ask", "served"), [(True, True), (False, True), (True, False)])
+def test_models_are_asked_only_about_episodes_that_were_named(
+    ask: bool, served: bool, folder: Path, repo_root: Path, tmp_path: Path
+) -> None:
+    models = str(repo_root / "params/models.yaml") if served else ""
+    shared = {"run": str(tmp_path / "run"), "conversations": 1, "calls": "record"}
+    settings = {"k": 2, "workers": 1}
+    found = of_run(str(folder), ask=ask, backbones=(), places={"models": models}, settings=settings, shared=shared)
+    assert (found.shown.meme, found.shown.data, found.shown.k) == (str(folder), "", 2)
+    assert bool(found.shown.models) is (ask and served)
+    assert (OFFLINE_NAME in found.announcement) is not (ask and served)
+    assert found.agreed({"confirm_cost": True}).shown.confirm_cost is (ask and served)
+    counted = {row.role: row.calls for one in found.estimates().values() for row in one.rows}
+    assert bool(counted.get("reader") and counted.get("judge")) is (ask and served)  # verdicts are announced as well
+    if not (ask and served):
+        found.ask()
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("few")
+def test_what_was_announced_is_what_is_called(folder: Path, tmp_path: Path) -> None:
+    def reply(body: dict[str, Any]) -> str:
+        asks = "<context>" in str(body["messages"][-1]["content"])
+        return steady_reply(body) if asks else '{"pass": true, "present": [true, true, true], "reason": "scripted"}'
+
+    with ScriptedServer(reply) as server:
+        endpoint = f'{{model: scripted, base_url: "{server.base_url}", context_window: 32000}}'
+        roles = "".join(f"{role}: {endpoint}\n" for role in ("memory", "compressor", "judge", "aligner"))
+        (tmp_path / "models.yaml").write_text(f"readers: {{one: {endpoint}}}\n{roles}")
+        parameters = given(tmp_path, meme=str(folder), models=str(tmp_path / "models.yaml"), backbone="one")
+        announced = sum(row.calls for one in meme_study.estimates(parameters).values() for row in one.rows)
+        assert not server.requests
+        study = meme_study.open_study(parameters)
+        meme_study.own_results(study, parameters.model_copy(update={"confirm_cost": True}))
+        # Both variants hold the same episodes here, so their calls are the same and made once.
+        assert announced == 2 * len(server.requests) > 0
+        again = meme_study.estimates(parameters)
+        assert sum(row.calls for one in again.values() for row in one.rows) == 0
+
+
+def test_a_generated_set_asks_no_model_and_leaves_the_slow_out_of_filler(tmp_path: Path) -> None:
+    parameters = given(tmp_path, models="models.yaml", backbone="one")
+    assert meme_study.asked(True, parameters).models == meme_study.asked(True, parameters).backbone == ""
+    assert meme_study.asked(False, parameters).models == "models.yaml"
+    plain = meme_study.shown_memories(parameters, "nofiller")
+    assert set(plain) - set(meme_study.shown_memories(parameters, "filler32k")) == {"light"}
+    named = given(tmp_path, meme="episodes")
+    assert meme_study.shown_memories(named, "filler32k") == plain and "own" not in plain
