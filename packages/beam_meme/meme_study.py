@@ -40,9 +40,6 @@ GENERATED: Mapping[Variant, int] = {"nofiller": 8, "filler32k": 4}
 ENOUGH = 4
 """Episodes of each domain that the stand-in answers about where nothing else is asked for."""
 
-_SLOW: frozenset[MemeMemory] = frozenset({"light"})
-"""Not asked about generated episodes with filler: it would take as long as all others together."""
-
 
 @dataclass(frozen=True)
 class Study:
@@ -88,11 +85,9 @@ def _generate(order: EpisodeOptions) -> None:
         generate_episodes(order)
 
 
-def shown_memories(parameters: RunParameters, variant: str) -> tuple[MemeMemory, ...]:
-    """All of them; one of one's own only where there is one, and fewer where the stand-in reads filler it generated."""
-    small = not parameters.meme and variant != "nofiller"
-    own = bool(parameters.own_memory)
-    return tuple(memory for memory in MEMORIES if (own or memory != "own") and not (small and memory in _SLOW))
+def shown_memories(parameters: RunParameters) -> tuple[MemeMemory, ...]:
+    """All of them; one of one's own only where there is one."""
+    return tuple(memory for memory in MEMORIES if memory != "own" or parameters.own_memory)
 
 
 def shown_episodes(loaded: Sequence[LoadedEpisode], parameters: RunParameters) -> list[Episode]:
@@ -109,7 +104,7 @@ def own_results(study: Study, parameters: RunParameters) -> dict[str, Scored]:
     parameters = asked(study.generated, parameters)
     found = {}
     for variant, loaded in study.sets.items():
-        arms, episodes = shown_memories(parameters, variant), shown_episodes(loaded, parameters)
+        arms, episodes = shown_memories(parameters), shown_episodes(loaded, parameters)
         evidence, known = evidence_for(loaded, episodes), [one.episode for one in loaded]
         command = _command(parameters, variant, arms)
         run_episodes(
@@ -157,7 +152,7 @@ def estimates(parameters: RunParameters) -> dict[str, Estimate]:
     """By variant, what `own_results` would call of given episodes: answers, and verdicts on them."""
     study, found = open_study(parameters), {}
     for variant, loaded in study.sets.items():
-        arms, episodes = shown_memories(parameters, variant), shown_episodes(loaded, parameters)
+        arms, episodes = shown_memories(parameters), shown_episodes(loaded, parameters)
         found[variant] = estimate_scored(loaded, episodes, arms, parameters, variant)
     return found
 
@@ -177,14 +172,12 @@ def announce(work: Workspace) -> None:
 
 
 def filler_frame(results: Mapping[str, Scored]) -> pd.DataFrame:
-    """The overall share of every memory that all variants have: `memory`, `variant`, `mean`, `low`, `high`, `n`."""
-    shared = set.intersection(*(set(one.held) for one in results.values()))
+    """The overall share of every memory: `memory`, `variant`, `mean`, `low`, `high`, `n` (questions)."""
     rows = [
         {"memory": row["memory"], "variant": variant, "mean": row["real"], "low": row["low"], "high": row["high"],
          "n": row["n"]}
         for variant, one in results.items()
         for row in one.scores[one.scores["task"] == OVERALL].to_dict("records")
-        if row["memory"] in shared
     ]  # fmt: skip
     return pd.DataFrame(rows)
 

@@ -151,10 +151,11 @@ def test_models_are_asked_only_about_episodes_that_were_named(
 
 
 @pytest.mark.usefixtures("few")
-def test_what_was_announced_is_what_is_called(folder: Path, tmp_path: Path) -> None:
+def test_what_was_announced_is_nearly_what_is_called(folder: Path, tmp_path: Path) -> None:
     def reply(body: dict[str, Any]) -> str:
-        asks = "<context>" in str(body["messages"][-1]["content"])
-        return steady_reply(body) if asks else '{"pass": true, "present": [true, true, true], "reason": "scripted"}'
+        text = str(body["messages"][-1]["content"])
+        verdict = '"present": [true, true, true]' if '{"present"' in text else '"pass": true'
+        return steady_reply(body) if "<context>" in text else f'{{{verdict}, "reason": "scripted"}}'
 
     with ScriptedServer(reply) as server:
         endpoint = f'{{model: scripted, base_url: "{server.base_url}", context_window: 32000}}'
@@ -165,17 +166,15 @@ def test_what_was_announced_is_what_is_called(folder: Path, tmp_path: Path) -> N
         assert not server.requests
         study = meme_study.open_study(parameters)
         meme_study.own_results(study, parameters.model_copy(update={"confirm_cost": True}))
-        # Both variants hold the same episodes here, so their calls are the same and made once.
-        assert announced == 2 * len(server.requests) > 0
+        # Both variants hold the same episodes here, so their calls are the same and made once. Verdicts on answers that
+        # a rehearsal cannot tell apart count once, so there may be a few more than announced.
+        assert 0.9 < announced / (2 * len(server.requests)) <= 1
         again = meme_study.estimates(parameters)
         assert sum(row.calls for one in again.values() for row in one.rows) == 0
 
 
-def test_a_generated_set_asks_no_model_and_leaves_the_slow_out_of_filler(tmp_path: Path) -> None:
+def test_a_generated_set_asks_no_model(tmp_path: Path) -> None:
     parameters = given(tmp_path, models="models.yaml", backbone="one")
     assert meme_study.asked(True, parameters).models == meme_study.asked(True, parameters).backbone == ""
     assert meme_study.asked(False, parameters).models == "models.yaml"
-    plain = meme_study.shown_memories(parameters, "nofiller")
-    assert set(plain) - set(meme_study.shown_memories(parameters, "filler32k")) == {"light"}
-    named = given(tmp_path, meme="episodes")
-    assert meme_study.shown_memories(named, "filler32k") == plain and "own" not in plain
+    assert "own" not in meme_study.shown_memories(parameters)
