@@ -10,7 +10,7 @@ from beamlib.beside import beside
 from beamlib.errors import UserError
 from beamlib.retrieval.base import Document, Hit, Index
 from beamlib.retrieval.dense import DenseIndex
-from beamlib.retrieval.encoder import Encoder, embedded_encoder
+from beamlib.retrieval.encoder import EMBEDDED_NAME, Encoder, embedded_encoder
 from beamlib.retrieval.hybrid import HybridIndex
 from beamlib.retrieval.sparse import SparseIndex
 
@@ -52,7 +52,7 @@ class Encoders:
             return str(_neural().encoder_name(self.splade, "splade"))
         if retriever == "dense" and self.dense != "embedded":
             return str(_neural().encoder_name(self.dense, "encoder"))
-        return embedded_encoder().name if retriever in ("dense", "hybrid", "hybrid-beam") else None
+        return EMBEDDED_NAME if retriever in ("dense", "hybrid", "hybrid-beam") else None
 
 
 _DEFAULT = Encoders()

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from model2vec import StaticModel
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
+if TYPE_CHECKING:
+    from model2vec import StaticModel
+
+EMBEDDED_NAME = "embedded-minilm-256"
 EMBEDDED = Path(__file__).with_name("embedded")
 """Folder of the shipped table; its PROVENANCE.md says how it was made."""
 
@@ -51,6 +53,8 @@ class StaticEncoder:
     """
 
     def __init__(self, folder: Path, name: str) -> None:
+        from model2vec import StaticModel  # here and below: most processes that know the encoder by name encode nothing
+
         self.name = name
         self._model = StaticModel.from_pretrained(folder)
         table = np.asarray(self._model.embedding, dtype=np.float32)
@@ -73,6 +77,8 @@ class StaticEncoder:
         return vectors
 
     def _sums(self, ends: NDArray[np.int64], pieces: NDArray[np.int32]) -> NDArray[np.float32]:
+        from scipy.sparse import csr_matrix
+
         ones = np.ones(len(pieces), dtype=np.float32)
         counts = csr_matrix((ones, pieces, ends), shape=(len(ends) - 1, len(self._table)))
         counts.sum_duplicates()
@@ -119,4 +125,4 @@ class _Words(dict[str, int]):
 @cache
 def embedded_encoder() -> StaticEncoder:
     """The encoder shipped with the package, loaded once per process (about 0.1 s)."""
-    return StaticEncoder(EMBEDDED, "embedded-minilm-256")
+    return StaticEncoder(EMBEDDED, EMBEDDED_NAME)
