@@ -17,8 +17,8 @@ from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec, unfinished
 from beam_job.executing import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITES
 from beam_job.job import Job, confirm, plan
-from beam_memorycode.generating import GenerateOptions
-from beam_memorycode.generating import generate_dialogues as generate_dialogues
+from beam_meme.episode_generating import EpisodeOptions, generate_episodes
+from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beamlib.cli.arguments import Endpoints
 from beamlib.errors import UserError
 from beamlib.files import read_json
@@ -47,11 +47,12 @@ def server() -> Iterator[ScriptedServer]:
 
 @pytest.fixture(scope="module")
 def place(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a models file, a memory of one's own and dialogues, from which commands are given."""
+    """A folder with a models file, a memory of one's own, dialogues and episodes, from which commands are given."""
     folder = tmp_path_factory.mktemp("consent")
     models_file(folder / "models.json", server.base_url)
     (folder / "mine.py").write_text(MEMORY)
     generate_dialogues(GenerateOptions(folder / "dialogues", counts=(1,)))
+    generate_episodes(EpisodeOptions(folder / "episodes", count=2, variants=("nofiller",)))
     return folder
 
 
@@ -71,6 +72,8 @@ SILENT: dict[str, tuple[list[str], list[str]]] = {
     "own memory": ([*ON_DATA, "--models", "models.json", "--memory", "mine.py:Mine"], ["is in no estimate"]),
     "one endpoint": ([*ON_DATA, "--base-url", "BASE_URL", "--model", "scripted"], ["Estimate, 100K"]),
     "memorycode": ([*ON_DATA, "--models", "models.json", "--memorycode", "dialogues"], ["Estimate, MemoryCode"]),
+    "meme": ([*ON_DATA, "--models", "models.json", "--meme", "episodes"], ["Estimate, MEME · nofiller", "meme_judge"]),
+    "meme run": (["meme", "run", "--data", "episodes", "--name", NAME, "--models", "models.json"], ["meme_answer"]),
     "memorycode run": (["memorycode", "run", "--data", "dialogues", "--name", NAME, "--models", "models.json"], []),
     "memorycode run at one endpoint": (
         ["memorycode", "run", "--data", "dialogues", "--name", NAME, "--base-url", "BASE_URL", "--model", "scripted"],
@@ -127,6 +130,7 @@ def test_a_notebook_calls_nothing_without_a_yes(
 ) -> None:
     monkeypatch.chdir(place)  # a notebook changes it
     changes = {"data": str(EXAMPLE), "memorycode": str(place / "dialogues"), "run": str(place / "run"), "workers": 1}
+    changes |= {"meme": str(place / "episodes")}
     changes |= {"models": str(place / "models.json"), "authors": str(place / "models.json")}
     parameters = load_parameters(ROOT / "params/100k.yaml", **changes)
     assert not parameters.confirm_cost
