@@ -122,12 +122,17 @@ class Forms(Part):
 
 
 class Bank(Part):
-    """A domain: its roots, its graph, and how things are said."""
+    """A domain: its roots, its graph, and how things are said.
+
+    Of fillers: `blocked` are phrases and `heads` single words that no user may say, because an entity is told in them
+    in other words ("the reviewer", "the insomnia").
+    """
 
     owner: Text
     roots: Annotated[list[Text], Field(min_length=1)]
     tracking: Annotated[list[Text], Field(min_length=1)]
     blocked: list[Text]
+    heads: list[Text]
     forms: Forms
     patterns: dict[str, Templates]
     edges: list[Dependency]

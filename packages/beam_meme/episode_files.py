@@ -19,6 +19,7 @@ from beamlib.data.conversations import Role
 from beamlib.errors import UserError
 from beamlib.evaluate.run_store import checked
 from beamlib.files import read_json, to_json, write_text
+from beamlib.text import count_tokens
 
 LARGEST = 1 << 30
 """Bytes of a file of episodes. The longest released one has about 27 million; a thousand of ours with 128K tokens each
@@ -27,6 +28,8 @@ have about 600 million."""
 _FIXED = "generation.json", "manifest.json"
 _ROLES: Mapping[str, Role] = {"user": "user", "human": "user", "assistant": "assistant", "gpt": "assistant"}
 _FACT_KINDS = get_args(FactKind)
+_EVIDENCE = "1a", "1b", "1c", "2", "change"
+"""What the five sessions of evidence are, in their order (section 2.4 of the fact sheet; the names are ours)."""
 
 
 def load_episodes(place: Path, variant: str = "") -> list[LoadedEpisode]:
@@ -286,6 +289,8 @@ def write_episodes(path: Path, loaded: Sequence[LoadedEpisode]) -> Path:
 
 def _plain(loaded: LoadedEpisode) -> dict[str, Any]:
     episode, gold = loaded.episode, loaded.gold
+    tokens = [sum(count_tokens(line.content) for line in session.lines) for session in episode.sessions]
+    evidence = sum(tokens[number] for number in gold.evidence)
     dependants = {edge.target: edge for edge in gold.edges}
     asked = [one for one in gold.questions.values() if one.phase == "after"]
     needed = {name for one in asked for name in one.entity.split("+")}
@@ -329,14 +334,20 @@ def _plain(loaded: LoadedEpisode) -> dict[str, Any]:
         "evidence_sessions": len(gold.evidence),
         "filler_sessions": len(episode.sessions) - len(gold.evidence),
         "evidence_session_indices": list(gold.evidence),
+        "total_tokens": sum(tokens),
+        "evidence_tokens": evidence,
+        "filler_tokens": sum(tokens) - evidence,
     }
 
 
 def _plain_session(loaded: LoadedEpisode, number: int, session: Session) -> dict[str, Any]:
-    told = [fact for fact in loaded.gold.facts if fact.session == number]
+    gold = loaded.gold
+    told = [fact for fact in gold.facts if fact.session == number]
+    parts = dict(zip(gold.evidence, _EVIDENCE, strict=True)) if len(gold.evidence) == len(_EVIDENCE) else {}
     return {
         "session_id": session.id,
-        "type": "evidence" if number in loaded.gold.evidence else "filler",
+        "type": "evidence" if number in gold.evidence else "filler",
+        "evidence_type": parts.get(number),
         "timestamp": session.timestamp,
         "conversation": [{"role": line.role, "content": line.content} for line in session.lines],
         "gold_facts": [

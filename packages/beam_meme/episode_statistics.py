@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from beam_meme.episode_gold import TASKS, LoadedEpisode
+from beam_meme.episode_gold import TASKS, EpisodeGold, LoadedEpisode, MemeGold
 from beam_meme.episodes import DOMAINS, Session
 from beamlib.report.table import Table
 from beamlib.text import token_counter
@@ -55,12 +55,21 @@ def _counts(loaded: Sequence[LoadedEpisode]) -> Iterator[tuple[str, float]]:
     yield "questions after the change", sum(map(len, after))
     tasks = Counter(gold.task for questions in after for gold in questions)
     yield from ((f"questions, {task}", tasks[task]) for task in TASKS)
+    changed = [
+        one for questions, of in zip(after, loaded, strict=True) for one in questions if _over_a_middle(one, of.gold)
+    ]
+    yield "questions, aggregation with a value that follows from a rule", len(changed)
     yield "questions after the change per episode, fewest", min(map(len, after), default=0)
     yield "questions after the change per episode, most", max(map(len, after), default=0)
     yield "questions before the change", sum(len(one.gold.questions) for one in loaded) - sum(map(len, after))
     yield "sessions per episode", _mean(len(one.episode.sessions) for one in loaded)
     yield "evidence sessions per episode", _mean(len(one.gold.evidence) for one in loaded)
     yield "facts per episode", _mean(len(one.gold.facts) for one in loaded)
+
+
+def _over_a_middle(asked: MemeGold, gold: EpisodeGold) -> bool:
+    """Whether an aggregation asks for a value that a rule has changed, so that it is a cascade in part."""
+    return asked.task == "aggregation" and any(edge.target in asked.entity.split("+") for edge in gold.edges)
 
 
 def _texts(loaded: LoadedEpisode) -> Iterator[str]:

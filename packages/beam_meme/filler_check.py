@@ -55,7 +55,9 @@ class Rules:
         self._values: dict[str, list[list[str]]] = {}
         self._keywords: list[list[str]] = []
         self._stems: dict[str, str] = {}
-        for one in bank_of(domain).entities.values():
+        bank = bank_of(domain)
+        self._heads = frozenset(self._stemmed(bank.heads))
+        for one in bank.entities.values():
             self._keywords.append(self._stemmed(_words(one.keyword)))
             for words in map(_words, one.pool):
                 self._values.setdefault(words[0], []).append(words)
@@ -76,10 +78,14 @@ class Rules:
         return any(words[place : place + len(one)] == one for place in places for one in self._values[words[place]])
 
     def _own(self, words: Sequence[str]) -> Conflict | None:
-        """What the user says of a thing of their own: under its whole keyword A, under the head of it alone C."""
-        if not _FIRST_PERSON.intersection(words):
-            return None
+        """What the user says of a thing of their own: under its whole keyword A, under a head of it alone C.
+
+        A head that names it in other words is C whoever's it is: a user seldom says "my" of an insomnia.
+        """
         stems = self._stemmed(words)
+        spoken_of: Conflict | None = "confusion" if self._heads.intersection(stems) else None
+        if not _FIRST_PERSON.intersection(words):
+            return spoken_of
         near = {
             stem
             for place, word in enumerate(words)
@@ -91,7 +97,7 @@ class Rules:
                 return "contradiction"
             if keyword[-1] in near:
                 return "confusion"
-        return None
+        return spoken_of
 
     def _stemmed(self, words: Sequence[str]) -> list[str]:
         for word, found in zip(new := [word for word in words if word not in self._stems], tokenize(new), strict=True):

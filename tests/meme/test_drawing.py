@@ -149,7 +149,7 @@ def test_no_sentence_of_an_entity_names_another(domain: Domain) -> None:
         ("{thing} will be {value}.", "{thing} would be {value}.", "will be"),
         ("simply because it's close by, so if {source} changes", "because it's close by", "does not say"),
         ('pattern = "curriculum"', 'pattern = "lessons"', "lessons"),
-        ('["freshly dating", "officially engaged", "reg', '["dating", "officially engaged", "reg', "no values"),
+        ('["officially engaged", "reg', '["engaged", "reg', "no values"),
     ],
 )  # fmt: skip
 def test_a_spoilt_bank_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:

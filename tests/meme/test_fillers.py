@@ -93,6 +93,14 @@ def test_sessions_are_as_long_as_they_should_be_and_the_pool_is_large(
         assert sum(one.tokens for one in left) > 200_000, drawn.id
 
 
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_nobody_introduces_themselves_in_a_filler(domain: Domain, pools: dict[Domain, Checked]) -> None:
+    said = "\n".join(one.said for one in pools[domain].free)
+    assert said and not re.search(r"\bI'm [A-Z]\w+ [A-Z]\w+, \d\d\b", said)
+    known = [word.casefold() for word in bank_of(domain).heads]
+    assert not re.search(rf"\b(?:{'|'.join(known)})\b", said.casefold())
+
+
 def test_the_rules_find_the_three_conflicts() -> None:
     rules = Rules("personal_life")
     bank = bank_of("personal_life")
@@ -103,6 +111,7 @@ def test_the_rules_find_the_three_conflicts() -> None:
         "Honestly, my usual silly method is to wait.": "confusion",
         "Their method is to wait.": None,
         f"A {one.keyword} is a way to get to work.": None,
+        "The insomnia again: what helps at three in the morning?": "confusion",
     }
     assert {text: rules.conflict([Line("user", text)]) for text in found} == found
     assert rules.conflict([Line("assistant", f"My {one.keyword} is a joke.")]) is None
