@@ -9,10 +9,7 @@ from typing import Any
 from beamlib.beside import beside
 from beamlib.errors import UserError
 from beamlib.retrieval.base import Document, Hit, Index
-from beamlib.retrieval.dense import DenseIndex
 from beamlib.retrieval.encoder import EMBEDDED_NAME, Encoder, embedded_encoder
-from beamlib.retrieval.hybrid import HybridIndex
-from beamlib.retrieval.sparse import SparseIndex
 
 __all__ = [
     "RETRIEVERS",
@@ -59,16 +56,25 @@ _DEFAULT = Encoders()
 
 
 def build_index(documents: Sequence[Document], retriever: str = "hybrid", encoders: Encoders = _DEFAULT) -> Index:
-    """An index of the named kind, the same for every memory; an unknown retriever is a `UserError`."""
+    """An index of the named kind, the same for every memory; an unknown retriever is a `UserError`.
+
+    The libraries of each are imported here: what only names retrievers or encoders does without them.
+    """
     if retriever == "hybrid":
+        from beamlib.retrieval.hybrid import HybridIndex
+
         return HybridIndex(documents, embedded_encoder())
     if retriever == "hybrid-beam":
         tuned: Index = beside("tuned", "hybrid_beam").TunedIndex(documents, embedded_encoder())
         return tuned
     keys = [document.keys for document in documents]
     if retriever == "bm25":
+        from beamlib.retrieval.sparse import SparseIndex
+
         return SparseIndex(keys)
     if retriever == "dense":
+        from beamlib.retrieval.dense import DenseIndex
+
         return DenseIndex(keys, dense_encoder(encoders.dense))
     if retriever == "splade":
         learned: Index = _neural().sparse_vector_index(keys, encoders.splade)

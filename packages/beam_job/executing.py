@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
-from beam_job.kernels import end_kernels, fork_kernels
 from beamlib.errors import UserError
 from beamlib.files import make_folder, read_json, temporary_folder, write_text
 from beamlib.llm.endpoints import MODELS, load_models
@@ -122,6 +121,8 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
 
 def execute_all(work: Sequence[Work], max_concurrency: int) -> Iterator[Path]:
     """`execute` each of `work`, so many at a time; their pages as they are done. An error ends all."""
+    from beam_job.kernels import end_kernels, fork_kernels  # with Jupyter's client, which other steps do without
+
     fork_kernels(sorted({NOTEBOOKS / f"{name}.ipynb" for name, _, _ in work}))
     with ThreadPoolExecutor(max_concurrency) as pool:
         futures = [pool.submit(execute, *one) for one in work]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any
 
+from beam_job.suites import SUITES, Suite, find_data, suite_of_run
 from beamlib.beside import Generation, Priced, beside
 from beamlib.cli.arguments import Endpoints, check_run_name
 from beamlib.cli.spending import agreed
@@ -21,9 +22,6 @@ from beamlib.params import EVOLVING, GENERATED, RunParameters, load_parameters, 
 from beamlib.places import PARAMS, ROOT, RUNS, in_root
 from beamlib.retrieval import Encoders
 from beamlib.text import count
-
-SUITES = ("memorycode", "meme")
-"""The other benchmarks of a run, by package."""
 
 _OPTIONS = {
     "size": "--sizes", "data": "--data", "run": "--name", "conversations": "--conversations", "protocol": "--protocol",
@@ -63,32 +61,6 @@ class Job:
     def folder(self) -> Path:
         """The run folder."""
         return RUNS / self.name
-
-
-class Suite(Protocol):
-    """Another benchmark in a run of the main job (`beam_memorycode.suite`): `part` of the run folder is its own."""
-
-    part: str
-    title: str
-    notebook: str
-    parameters: Sequence[RunParameters]
-
-    @property
-    def shown(self) -> RunParameters:
-        """The parameters of its notebook."""
-
-    @property
-    def announcement(self) -> str:
-        """What is going to be done."""
-
-    def estimates(self) -> Mapping[str, Priced]:
-        """What each backbone would be asked, under a title; nothing is called."""
-
-    def agreed(self, changes: Mapping[str, Any]) -> Self:
-        """With `changes` of the parameters, once there is a yes."""
-
-    def ask(self) -> None:
-        """Ask what its notebook shows; what is on file is not asked again."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +104,7 @@ def plan(job: Job, place: Path) -> RunPlan:
     refuse_data(job.folder)
     wanted = [parse_size(size) for size in job.sizes]
     places = _places(job, place)
-    folders = {name: beside(name, "suite").find_data(job.suites.get(name)) for name in SUITES}
+    folders = {name: find_data(name, job.suites.get(name)) for name in SUITES}
     data = _data(job, wanted)
     found = _found(data, wanted) if data else dict.fromkeys(wanted or SIZES, job.conversations or 1)
     runs = [one for size in found for one in _parameters(job, size, data or job.folder / GENERATED, places)]
@@ -141,8 +113,9 @@ def plan(job: Job, place: Path) -> RunPlan:
     if data is None:  # others may lie there from an earlier run with more of them
         runs = [one.model_copy(update={"conversations": found[one.size]}) for one in runs]
     shared = {"run": str(job.folder), "conversations": job.conversations, "calls": job.calls}
-    suites: list[Suite] = [
-        beside(name, "suite").of_run(
+    suites = [
+        suite_of_run(
+            name,
             folder,
             ask=name in job.suites,
             backbones=job.backbones,

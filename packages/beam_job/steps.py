@@ -128,7 +128,7 @@ def _notebooks_of(planned: RunPlan) -> list[Work]:
     names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
     work: list[Work] = [(name, _shown(published), folder / PUBLISHED) for name in PAPER]
     work += [(name, _shown(one), folder / run_subdir(one)) for one in planned.runs for name in names]
-    return [*work, *((suite.notebook, _shown(suite.shown), folder / suite.part) for suite in planned.suites)]
+    return [*work, *((suite.notebook, _shown(suite.shown), folder / suite.name) for suite in planned.suites)]
 
 
 def _shown(parameters: RunParameters) -> RunParameters:

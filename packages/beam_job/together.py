@@ -51,7 +51,7 @@ def _sections(planned: RunPlan, notebooks: Sequence[Work]) -> list[Section]:
         pages.setdefault(folder, []).extend([made] if made.exists() else [])
     titles: dict[str, tuple[str, RunParameters | None]] = {PUBLISHED: ("Published values", None)}
     titles |= {run_subdir(one): (label(one), one) for one in planned.runs}
-    titles |= {suite.part: (suite.title, suite.shown) for suite in planned.suites}
+    titles |= {suite.name: (suite.title, suite.shown) for suite in planned.suites}
     found = []
     for part, (title, parameters) in titles.items():
         missed = left_out(parameters) if parameters in planned.runs and parameters else {}

@@ -58,7 +58,8 @@ _GROUNDS = re.compile(
     r"(?:and |so |but |then )*(?:if|once|when(?:ever)?|unless|in case|as soon as|should)\b"
     r"(?= (?:I|we|it|that|this|the|my|our|"
     r"he|she|they|you|[\w' -]{1,60}? (?:chang|mov|switch|leav|get|becom)))"
-    r"|(?:which |that |it |this |and |all of that |so )*(?:depend\w*|hing\w*|rel(?:y|ies)|rests?) (?:up)?on\b"
+    r"|(?:which |that |it |this |and |all of that |so )*(?:depend\w*|hing\w*|(?<!\bI )(?<!\bwe )rel(?:y|ies)|rests?) "
+    r"(?:up)?on\b"
     r"|(?:which |that |it |this |and )*(?:is|are|was|'s) (?:tied|linked|bound|coupled|due) to\b"
     r"|because|since (?=I|we|my|our|the)|as long as|so long as|thanks to|due to|based on)",
     re.IGNORECASE,

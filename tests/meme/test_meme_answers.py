@@ -75,6 +75,7 @@ def answer(context: str, question: str) -> str:
         ("", "What is our CI runner?", [MISSING], []),
         ("- 2023-03-01: The pet is Mo.\n- 2023-03-09: The pet is Zu.", "What is the pet?", ["Zu"], ["Mo"]),
         ("- [2023-03-09] The pet is Zu. (before: [2023-03-01] The pet is Mo.)", "What is the pet?", ["Zu"], ["Mo"]),
+        ("- 2023-03-01: As a pet I rely on Mo. It relies on luck.", "What is the pet?", ["Mo"], ["luck"]),
         ("pets.md\n# pet\n\n---\n- shoes: red", "What is the pet?", [MISSING], []),
         (
             '- 2023-03-01: motto: "Never row\nbackwards, twice"',

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from small_episodes import LOADED
 
+from beam_job.suites import find_data, suite_of_run
 from beam_meme import meme_study
 from beam_meme.episode_files import write_episodes
 from beam_meme.meme_ordering import RunOptions, run_memories
 from beam_meme.meme_store import results_folder
 from beam_meme.meme_tally import score_run
-from beam_meme.suite import find_data, of_run
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, usual_parameters
@@ -122,12 +122,12 @@ def test_answers_of_several_readers_are_told_apart(folder: Path, tmp_path: Path)
 def test_the_folder_given_else_the_usual_one_else_none(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_meme.suite.DEFAULT", tmp_path / "usual")
-    assert find_data(None) == ""
-    assert find_data(folder) == str(folder)
-    (tmp_path / "usual").mkdir()
+    monkeypatch.setattr("beam_job.suites.USUAL", tmp_path / "usual")
+    assert find_data("meme", None) == ""
+    assert find_data("meme", folder) == str(folder)
+    (tmp_path / "usual/meme").mkdir(parents=True)
     with pytest.raises(UserError, match="usual"):
-        find_data(None)
+        find_data("meme", None)
 
 
 @pytest.mark.usefixtures("few")
@@ -138,7 +138,9 @@ def test_models_are_asked_only_about_episodes_that_were_named(
     models = str(repo_root / "params/models.yaml") if served else ""
     shared = {"run": str(tmp_path / "run"), "conversations": 1, "calls": "record"}
     settings = {"k": 2, "workers": 1}
-    found = of_run(str(folder), ask=ask, backbones=(), places={"models": models}, settings=settings, shared=shared)
+    found = suite_of_run(
+        "meme", str(folder), ask=ask, backbones=(), places={"models": models}, settings=settings, shared=shared
+    )
     assert (found.shown.meme, found.shown.data, found.shown.k) == (str(folder), "", 2)
     assert bool(found.shown.models) is (ask and served)
     assert (OFFLINE_NAME in found.announcement) is not (ask and served)

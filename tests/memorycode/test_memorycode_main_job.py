@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from beam_job.suites import Suite, find_data, suite_of_run
 from beam_memorycode.notebook_runs import announce
-from beam_memorycode.suite import MemoryCode, find_data, of_run
 from beam_memorycode.tally import tally
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import answers_key, judgements_key
@@ -55,32 +55,31 @@ def sidecar(work: Workspace, name: str) -> dict[str, object]:
 def test_the_folder_given_else_the_usual_one_else_none(
     dialogues: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_memorycode.suite.DEFAULT", tmp_path / "usual")
-    assert find_data(None) == ""
-    assert find_data(dialogues) == str(dialogues)
+    monkeypatch.setattr("beam_job.suites.USUAL", tmp_path / "usual")
+    assert find_data("memorycode", None) == ""
+    assert find_data("memorycode", dialogues) == str(dialogues)
     monkeypatch.chdir(tmp_path)
-    assert find_data(Path("dialogues")) == str(dialogues)
-    (tmp_path / "usual").mkdir()
+    assert find_data("memorycode", Path("dialogues")) == str(dialogues)
+    (tmp_path / "usual/memorycode").mkdir(parents=True)
     with pytest.raises(UserError, match="usual"):  # there, but without dialogues
-        find_data(None)
-    (tmp_path / "usual/dialogue_1.json").write_text(json.dumps({"sessions": [{**SESSION, "text": None}]}))
+        find_data("memorycode", None)
+    (tmp_path / "usual/memorycode/dialogue_1.json").write_text(json.dumps({"sessions": [{**SESSION, "text": None}]}))
     with pytest.raises(UserError, match="texts"):
-        find_data(None)
+        find_data("memorycode", None)
     (dialogues / "dialogue_2.json").write_text(json.dumps({"sessions": [{**SESSION, "session_eval_query": []}]}))
     with pytest.raises(UserError, match=r"dialogue_2\.json"):
-        find_data(dialogues)
+        find_data("memorycode", dialogues)
 
 
 def test_a_real_bundle_is_found(memorycode_data: Path) -> None:
-    assert find_data(memorycode_data) == str(memorycode_data.absolute())
+    assert find_data("memorycode", memorycode_data) == str(memorycode_data.absolute())
 
 
-def suite(
-    folder: Path, models: str, tmp_path: Path, *, ask: bool = True, backbones: tuple[str, ...] = ()
-) -> MemoryCode:
+def suite(folder: Path, models: str, tmp_path: Path, *, ask: bool = True, backbones: tuple[str, ...] = ()) -> Suite:
     """MemoryCode as the main job has it, on the dialogues in `folder`."""
     shared = {"run": str(tmp_path / "run"), "conversations": 3, "calls": "record"}
-    return of_run(
+    return suite_of_run(
+        "memorycode",
         str(folder),
         ask=ask,
         backbones=backbones,
