@@ -28,7 +28,13 @@ _NAME = "beamlib-forked"
 _GROUP = "jupyter_client.kernel_provisioners"
 _LAUNCHER = "ipykernel_launcher"
 _FORKS = sys.platform == "linux"
-_LATER = ("fontTools.varLib", "matplotlib.backends.backend_pdf", "scipy.stats", "seaborn")
+_LATER = (
+    "beamlib.retrieval.dense",
+    "beamlib.retrieval.hybrid",
+    "fontTools.varLib",
+    "matplotlib.backends.backend_pdf",
+    "seaborn",
+)
 """What `beamlib` imports only where it is used, and every notebook uses."""
 _running: WeakSet[Provisioner] = WeakSet()
 _IMPORT = re.compile(r"^(?:from|import) ([\w.]+)", re.MULTILINE)
