@@ -16,7 +16,7 @@ from beamlib.errors import UserError
 
 PACKAGES = (
     "claims", "costs", "evolving", "generate", "job", "meme", "memorycode", "neural", "offline", "own", "publish",
-    "tuned",
+    "suite", "tuned",
 )  # fmt: skip
 
 

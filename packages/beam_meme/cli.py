@@ -112,7 +112,7 @@ def run(
                 calls=calls,
                 memory=memory,
                 prompts=prompts,
-                episodes=episodes,
+                most=episodes,
                 settings=named_settings(settings) | ({"memory_timeout": memory_timeout} if memory_timeout else {}),
                 yes=yes,
             )

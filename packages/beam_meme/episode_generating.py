@@ -28,10 +28,11 @@ from beam_meme.filler_check import CONFLICT, CONFLICTS, Checked, by_model, pool_
 from beam_meme.fillers import read_fillers
 from beam_meme.haystack import GAP_TOKENS, haystack
 from beam_meme.telling import ASSISTANT, USER, ToldSession, prompts_of, tell
+from beam_suite.generation_record import GenerationRecord
 from beamlib.cli.spending import Quote, agreed
-from beamlib.data.sources import RECORD, refuse_data
+from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
-from beamlib.files import code_hash, read_json, sha256, sha256_of_file, to_json, write_json
+from beamlib.files import code_hash, sha256, to_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Author, Endpoint, keys_kept_out, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, Prompt, run
@@ -83,8 +84,10 @@ def generate_episodes(order: EpisodeOptions) -> Path:
     endpoints = _check(order)
     refuse_data(order.out)
     drawn = draw_all(order.count, order.seed)
-    record = _Record.open(order, _made_by(order, endpoints))
-    pending = [name for name in VARIANTS if name in order.variants and not record.holds(order.out, name)]
+    told = {"seed": order.seed, "count": order.count, "filler_judge": order.filler_judge, **_made_by(order, endpoints)}
+    record = GenerationRecord.open(order.out, "variants", "variant", told)
+    places = {name: order.out / f"{name}.json" for name in VARIANTS if name in order.variants}
+    pending = [name for name, path in places.items() if not record.holds(name, path)]
     if not pending:
         print(f"{order.out}: everything was there before")
         return order.out
@@ -96,12 +99,13 @@ def generate_episodes(order: EpisodeOptions) -> Path:
         order = replace(order, yes=agreed({"": quote}, lambda: _ready(endpoints), order.yes))
     writer = _Writer(order, endpoints)
     print(f"author: {writer.name}")
-    record.write(order.out)
+    record.write()
     with keys_kept_out(order.out, str(order.models or "")):
-        told = writer.tell_all(drawn)
+        sessions = writer.tell_all(drawn)
         pools = {domain: writer.judged(domain, pool) for domain, pool in pools.items()}
         for variant in pending:
-            record.add(order.out, variant, _write(order, drawn, told, pools, variant))
+            row = _write(order, drawn, sessions, pools, variant)
+            record.add(variant, places[variant], {"variant": variant, **row})
     print(f"{order.out}: {order.count} episodes each of {', '.join(pending)}, in {time.monotonic() - started:.0f} s")
     return order.out
 
@@ -184,55 +188,6 @@ def _made_by(order: EpisodeOptions, endpoints: Mapping[Author, Endpoint]) -> dic
         prompts = (USER, ASSISTANT, CONFLICT) if "detector" in endpoints else (USER, ASSISTANT)
         made["prompts"] = {name: prompt_file(name, order.prompts).sha256 for name in prompts}
     return made
-
-
-@dataclass
-class _Record:
-    """`generation.json`: the order and, by variant, what has been written of it."""
-
-    order: dict[str, Any]
-    variants: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    @classmethod
-    def open(cls, order: EpisodeOptions, made_by: Mapping[str, Any]) -> _Record:
-        """The record in `order.out`, or a new one; that of another order is a `UserError`."""
-        told = {"seed": order.seed, "count": order.count, "filler_judge": order.filler_judge, **made_by}
-        path = order.out / RECORD
-        if not path.exists():
-            return cls(told)
-        value = read_json(path)
-        try:
-            held = value["order"]
-            variants = {str(row["variant"]): {**row, "sha256": str(row["sha256"])} for row in value["variants"]}
-            differs = [name for name in sorted({*told, *held}) if told.get(name) != held.get(name)]
-        except (KeyError, TypeError, ValueError):
-            raise UserError(f"{path}: not the record of a generation; choose another folder, or delete it.") from None
-        if differs:
-            was, now_is = (f"{values.get(differs[0])!r:.80}" for values in (held, told))
-            raise UserError(
-                f"{path}: the folder holds another order ({differs[0]} is {was} there and {now_is} now); choose "
-                "another folder, or delete this one."
-            )
-        return cls(told, variants)
-
-    def holds(self, out: Path, variant: str) -> bool:
-        """Whether a variant is finished and as it was written; one that was changed since is a `UserError`."""
-        path, row = out / f"{variant}.json", self.variants.get(variant)
-        if row is None or not path.exists():
-            return False
-        if row["sha256"] != sha256_of_file(path):
-            raise UserError(f"{path}: changed since it was generated; delete it to have it written again.")
-        return True
-
-    def add(self, out: Path, variant: str, row: Mapping[str, Any]) -> None:
-        """Count a variant as finished; `row` says what came of it."""
-        self.variants[variant] = {"variant": variant, "sha256": sha256_of_file(out / f"{variant}.json"), **row}
-        self.write(out)
-
-    def write(self, out: Path) -> None:
-        """Write the record, atomically."""
-        rows = [self.variants[name] for name in sorted(self.variants)]
-        write_json(out / RECORD, {"order": self.order, "variants": rows})
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from beam_meme.episodes import VARIANTS
 from beam_meme.meme_memories import EVOLVING, MEMORIES, OVER_SESSIONS, TOP_SESSIONS, MemeMemory, arm_of
 from beam_meme.stage_tokens import STAGES, Spent, Stage
 from beam_own.own_memory import own_memory_hash
+from beam_suite.orders import STAND_IN, counted, reader_name
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ResolvedParameters, identities
 from beamlib.evaluate.run_store import (
@@ -38,12 +39,10 @@ from beamlib.evaluate.run_store import (
 )
 from beamlib.files import code_hash, inside, sha256, to_json, write_text
 from beamlib.llm.prompts import prompt_ids
-from beamlib.params import RunParameters
 
 PART = "meme"
 """The part of a run folder, and of its call stores, that belongs to this benchmark."""
 
-STAND_IN = "offline"
 UNKNOWN = "episodes"
 """In place of a variant's name, where that is not known."""
 
@@ -159,13 +158,6 @@ def _part(variant: str) -> str:
     return variant if variant in VARIANTS else UNKNOWN
 
 
-def reader_name(parameters: RunParameters) -> str:
-    """The backbone's name in the models file, or `offline` of the stand-in."""
-    if parameters.models and parameters.backbone == STAND_IN:
-        raise UserError(f"{parameters.models}: a reader is called 'offline', as the stand-in is; give it another name.")
-    return parameters.backbone if parameters.models else STAND_IN
-
-
 def arm_basis(arm: MemeMemory, parameters: ResolvedParameters) -> dict[str, Any]:
     """What an answer depends on besides its episode: `models`, `settings`, `prompts`, `code_sha256`, `key` of all."""
     settings = settings_of(parameters, (*_SETTINGS.get(arm, ()), "token_counter"))
@@ -270,7 +262,7 @@ class MemeFolder(RunStore[MemeManifest, EpisodeResults]):
         return MemeManifest(
             n=len(records),
             answers=sum(one.answers for one in records.values()),
-            unscored=_counted(why for one in records.values() for why in Counter(one.unscored).elements()),
+            unscored=counted(why for one in records.values() for why in Counter(one.unscored).elements()),
             gaps=sum(one.gaps for one in records.values()),
             spent=total(one.spent for one in records.values()),
             data_sha256=combined_hash({episode: one.sha256 for episode, one in records.items()}),
@@ -296,15 +288,11 @@ def _record(one: Made[EpisodeResults]) -> EpisodeRecord:
         sha256=one.data,
         results_sha256=one.sha256,
         answers=len(answers),
-        unscored=_counted(answer.unscored for answer in answers if answer.unscored is not None),
+        unscored=counted(answer.unscored for answer in answers if answer.unscored is not None),
         gaps=sum(answer.gaps > 0 for answer in answers),
         transient=one.transient,
         spent=one.value.spent,
     )
-
-
-def _counted(reasons: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(reasons).items()))
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from beam_meme.meme_asking import run_episodes
 from beam_meme.meme_memories import MEMORIES, MemeMemory
 from beam_meme.meme_ordering import RunOptions, chosen, evidence_for, recording_command
 from beam_meme.meme_scoring import FILTERED, KINDS, OVERALL
-from beam_meme.meme_store import PART, ArmResults, read_results, reader_name, variant_folder
+from beam_meme.meme_store import PART, ArmResults, read_results, variant_folder
 from beam_meme.meme_tally import AnsweredQuestion, Scored, estimate_scored, score
+from beam_suite.orders import reader_name
 from beamlib.data.sources import RECORD
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import resolved
@@ -143,7 +144,7 @@ def _command(parameters: RunParameters, variant: str, arms: Sequence[MemeMemory]
         backbone=parameters.backbone,
         memory=parameters.own_memory,
         prompts=Path(parameters.prompts) if parameters.prompts else None,
-        episodes=parameters.conversations,
+        most=parameters.conversations,
     )
     return recording_command(order)
 

@@ -8,7 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
-from beamlib.cli.arguments import MemoryTimeout, listed, listed_numbers, named_settings
+from beamlib.cli.arguments import (
+    BaseUrl,
+    Json,
+    KeyVariable,
+    MemoryTimeout,
+    Model,
+    Models,
+    Prompts,
+    Settings,
+    Window,
+    listed,
+    listed_numbers,
+    named_settings,
+)
 from beamlib.files import temporary_folder, to_json
 
 memorycode_app = typer.Typer(no_args_is_help=True, help="MemoryCode: coding instructions over many sessions.")
@@ -28,7 +41,7 @@ def score(
         str, typer.Option(help="dialogue-mean (the paper's Table 4), position-mean (released script) or rule-mean.")
     ] = "dialogue-mean",
     variant: Annotated[str, typer.Option(help="A departure from the released rules, by name.")] = "released",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Score the code that models wrote, as the paper's Table 4 does: in percent, with standard errors over dialogues.
 
@@ -49,9 +62,7 @@ def score(
         print("\n\n".join(tally_text(name, one) for name, one in tallies.items()))
 
 
-Models = Annotated[Path | None, typer.Option("--models", help="Models file, for example params/models.yaml.")]
 Calls = Annotated[str, typer.Option("--calls", help="With models: replay, record or refresh.")]
-Prompts = Annotated[Path | None, typer.Option("--prompts", help="Folder whose prompt files override ours.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")]
 
 
@@ -100,14 +111,10 @@ def run(
     ] = "",
     models: Models = None,
     backbone: Annotated[str, typer.Option(help="Which reader of the models file; by default its first.")] = "",
-    base_url: Annotated[str, typer.Option("--base-url", help="One endpoint instead of a models file.")] = "",
-    model: Annotated[str, typer.Option("--model", help="With --base-url: the model's name there.")] = "",
-    key_variable: Annotated[
-        str, typer.Option("--key-variable", help="With --base-url: environment variable of the key.")
-    ] = "",
-    context_window: Annotated[
-        int, typer.Option("--context-window", min=1000, help="With --base-url: tokens the model accepts.")
-    ] = 131_072,
+    base_url: BaseUrl = "",
+    model: Model = "",
+    key_variable: KeyVariable = "",
+    context_window: Window = 131_072,
     calls: Calls = "record",
     memory: Annotated[str, typer.Option(help="A memory of your own for the setup own, as file.py:Class.")] = "",
     memory_timeout: MemoryTimeout = None,
@@ -115,9 +122,7 @@ def run(
     conversations: Annotated[
         int, typer.Option(min=0, help="At most this many dialogues of each number of sessions; 0 for all.")
     ] = 0,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A parameter, as name=value; may be repeated.")
-    ] = None,
+    settings: Settings = None,
     yes: Yes = False,
 ) -> None:
     """Ask a reader, over the whole history or over what a memory recalls; without models the offline stand-in."""
@@ -138,7 +143,7 @@ def run(
                 calls=calls,
                 memory=memory,
                 prompts=prompts,
-                conversations=conversations,
+                most=conversations,
                 settings=named_settings(settings) | ({"memory_timeout": memory_timeout} if memory_timeout else {}),
                 yes=yes,
             )

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,10 +22,11 @@ from beam_memorycode.dialogue_files import DATASET, LoadedDialogue, write_dialog
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
 from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, with_texts
+from beam_suite.generation_record import GenerationRecord
 from beamlib.cli.spending import Quote, agreed
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
-from beamlib.files import code_hash, read_json, sha256_of_file, write_json
+from beamlib.files import code_hash, write_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint, keys_kept_out, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, run
@@ -97,14 +98,14 @@ def generate_dialogues(order: GenerateOptions) -> Generated:
     endpoint = _check(order)
     refuse_data(order.out)
     wanted = wanted_dialogues(order)
-    record = _Record.open(order, _made_by(order, endpoint))
-    pending = [one for one in wanted if not record.holds(order.out, one)]
+    record = _record(order, endpoint)
+    pending = [one for one in wanted if not record.holds(one.id, _path(order.out, one))]
     if endpoint is not None and order.calls != "replay" and pending:
         quote = estimate([_template(order, one).dialogue for one in pending], endpoint, order.prompts)
         order = replace(order, yes=agreed({"": quote}, EndpointModel("speaker", endpoint).ready, order.yes))
     started, run_id = time.monotonic(), uuid.uuid4().hex
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
-    record.write(order.out)
+    record.write()
     write_json(order.out / TOPICS, topics_json())
     with keys_kept_out(order.out, str(order.models or "")):
         done, failed = _write_all(order, endpoint, pending, record, run_id)
@@ -155,75 +156,25 @@ def _check(order: GenerateOptions) -> Endpoint | None:
     return load_models(order.models).author("speaker")
 
 
+def _record(order: GenerateOptions, endpoint: Endpoint | None) -> GenerationRecord:
+    told = {
+        "seed": order.seed,
+        "recipe": order.recipe,
+        "counts": sorted(set(order.counts)),
+        "per_count": order.per_count,
+        **_made_by(order, endpoint),
+    }
+    if (order.out / TOPICS).exists() and not (order.out / RECORD).exists():
+        raise UserError(f"{order.out / TOPICS}: was not generated here; choose another folder.")
+    return GenerationRecord.open(order.out, "dialogues", "id", told)
+
+
 def _made_by(order: GenerateOptions, endpoint: Endpoint | None) -> dict[str, Any]:
     """What the dialogues rest on beside the order."""
     if endpoint is None:
         return {"author": OFFLINE_NAME, "rules": code_hash((*_TEMPLATE_CODE, "beam_memorycode.offline_writer"))}
     prompt = prompt_file(PROMPT, order.prompts).sha256
     return {"author": endpoint.settings, "rules": code_hash(_TEMPLATE_CODE), "prompt": prompt}
-
-
-@dataclass
-class _Record:
-    """`generation.json`: the order and, by id, what has been written of it."""
-
-    order: dict[str, Any]
-    dialogues: dict[int, dict[str, Any]] = field(default_factory=dict)
-
-    @classmethod
-    def open(cls, order: GenerateOptions, made_by: dict[str, Any]) -> _Record:
-        """The record in `order.out`, or a new one; that of another order is a `UserError`."""
-        told = {
-            "seed": order.seed,
-            "recipe": order.recipe,
-            "counts": sorted(set(order.counts)),
-            "per_count": order.per_count,
-            **made_by,
-        }
-        path = order.out / RECORD
-        if not path.exists():
-            if (order.out / TOPICS).exists():
-                raise UserError(f"{order.out / TOPICS}: was not generated here; choose another folder.")
-            return cls(told)
-        value = read_json(path)
-        try:
-            held = value["order"]
-            dialogues = {int(row["id"]): {**row, "sha256": str(row["sha256"])} for row in value["dialogues"]}
-            differs = [name for name in sorted({*told, *held}) if told.get(name) != held.get(name)]
-        except (KeyError, TypeError, ValueError):
-            raise UserError(f"{path}: not the record of a generation; choose another folder, or delete it.") from None
-        if differs:
-            was, now_is = (f"{values.get(differs[0])!r:.80}" for values in (held, told))
-            raise UserError(
-                f"{path}: the folder holds another order ({differs[0]} is {was} there and {now_is} now); choose "
-                "another folder, or delete this one."
-            )
-        return cls(told, dialogues)
-
-    def holds(self, out: Path, one: Wanted) -> bool:
-        """Whether the dialogue is finished and as it was written; one that was changed since is a `UserError`."""
-        path = _path(out, one)
-        row = self.dialogues.get(one.id)
-        if row is None or not path.exists():
-            return False
-        if row["sha256"] != sha256_of_file(path):
-            raise UserError(f"{path}: changed since it was generated; delete it to have it written again.")
-        return True
-
-    def add(self, out: Path, one: Wanted) -> None:
-        """Count a dialogue as finished."""
-        self.dialogues[one.id] = {
-            "id": one.id,
-            "sessions": one.sessions,
-            "number": one.number,
-            "sha256": sha256_of_file(_path(out, one)),
-        }
-        self.write(out)
-
-    def write(self, out: Path) -> None:
-        """Write the record, atomically."""
-        rows = [self.dialogues[number] for number in sorted(self.dialogues)]
-        write_json(out / RECORD, {"order": self.order, "dialogues": rows})
 
 
 def _path(out: Path, one: Wanted) -> Path:
@@ -235,7 +186,7 @@ def _template(order: GenerateOptions, one: Wanted) -> LoadedDialogue:
 
 
 def _write_all(
-    order: GenerateOptions, endpoint: Endpoint | None, pending: Sequence[Wanted], record: _Record, run_id: str
+    order: GenerateOptions, endpoint: Endpoint | None, pending: Sequence[Wanted], record: GenerationRecord, run_id: str
 ) -> tuple[list[int], list[str]]:
     """Write what is pending; the ids written and the reasons of the rest."""
     done: list[int] = []
@@ -248,7 +199,7 @@ def _write_all(
             if reason:
                 failed.append(reason)
                 continue
-            record.add(order.out, one)
+            record.add(one.id, _path(order.out, one), {"id": one.id, "sessions": one.sessions, "number": one.number})
             done.append(one.id)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # who interrupts need not wait for dialogues to be finished

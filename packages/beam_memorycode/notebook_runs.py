@@ -81,7 +81,7 @@ def ask_shown(parameters: RunParameters, settings: Mapping[str, Any]) -> Ran:
         backbone=parameters.backbone,
         memory=parameters.own_memory,
         prompts=Path(parameters.prompts) if parameters.prompts else None,
-        conversations=parameters.conversations,
+        most=parameters.conversations,
         settings=settings,
     )
     command = recording_command(order)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -21,6 +21,7 @@ from beam_memorycode.outputs import Outputs, read_output, write_outputs
 from beam_memorycode.running import PART, arm_of, method_of
 from beam_memorycode.setups import PROMPT, PUBLISHED, Place, Setup, places_of
 from beam_own.own_memory import own_memory_hash
+from beam_suite.orders import counted, reader_name
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.calling import ResolvedParameters, identities
@@ -45,7 +46,6 @@ MANIFEST = "run.json"
 NO_TEXTS = "no texts"
 """Why a setup was not asked about a dialogue."""
 
-_STAND_IN = "offline"
 _OUTPUT = re.compile(r"output_(\d{1,9})\.json")
 _CODE = (
     *ANSWER_CODE,
@@ -122,13 +122,6 @@ class RunManifest(BaseModel):
     commit: str
 
 
-def reader_name(parameters: RunParameters) -> str:
-    """Begins a folder's name: the backbone's name in the models file, or `offline` of the stand-in."""
-    if parameters.models and parameters.backbone == _STAND_IN:
-        raise UserError(f"{parameters.models}: a reader is called 'offline', as the stand-in is; give it another name.")
-    return parameters.backbone if parameters.models else _STAND_IN
-
-
 def arm_of_setup(setup: Setup) -> Arm:
     """The arm whose folder holds a setup's answers."""
     return "" if setup in PUBLISHED else setup
@@ -174,7 +167,7 @@ def answered(dialogue: Dialogue, setup: Setup, answers: Sequence[Answer]) -> Mad
         sha256=dialogue_hash(dialogue),
         answers_sha256=sha256(to_json(texts).encode("utf-8", "surrogatepass")),
         answers=len(answers),
-        unscored=_counted(answer.unscored for answer in answers if answer.unscored is not None),
+        unscored=counted(answer.unscored for answer in answers if answer.unscored is not None),
         gaps=sum(answer.gaps > 0 for answer in answers),  # its reading's gaps are behind every answer
         transient=any(answer.transient for answer in answers),
     )
@@ -284,7 +277,7 @@ class OutputFolder(RunStore[RunManifest, SetupAnswers]):
             prompts=prompts,
             n=len(records),
             answers=sum(record.answers for record in records.values()),
-            unscored=_counted(why for record in records.values() for why in Counter(record.unscored).elements()),
+            unscored=counted(why for record in records.values() for why in Counter(record.unscored).elements()),
             gaps=sum(record.gaps for record in records.values()),
             left_out=tuple(map(int, self.left_out[setup])),
             data_sha256=combined_hash({name: record.sha256 for name, record in records.items()}),
@@ -299,10 +292,6 @@ def _models(arm: Arm, parameters: RunParameters) -> dict[str, dict[str, Any]]:
     histories = identities(parameters, method_of("history"))["reader"]
     apart = {"reader of histories": histories} if not arm and histories != models["reader"] else {}
     return {role: models[role] for role in roles} | apart
-
-
-def _counted(reasons: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(reasons).items()))
 
 
 def _name(setup: str) -> str:

@@ -1,4 +1,4 @@
-"""The main job's part on MemoryCode (`beam_job.suites`); what it needs is imported where it is asked for."""
+"""The main job's part on MemoryCode (`beam_suite.part_of_run`); what it needs is imported where it is asked for."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def scored(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
 
 
 def test_an_order_is_fulfilled_by_the_stand_in(data: Path, tmp_path: Path, capsys: Any) -> None:
-    order = RunOptions(data, tmp_path, memories=["none", "rag"], episodes=1, settings=SETTINGS, quiet=True)
+    order = RunOptions(data, tmp_path, memories=["none", "rag"], most=1, settings=SETTINGS, quiet=True)
     ran = run_memories(order)
     said = capsys.readouterr().out
     assert f"MEME: 1 of 2 episodes; reader: {OFFLINE_NAME}; memories: none, rag" in said
@@ -51,7 +51,7 @@ def test_an_order_is_fulfilled_by_the_stand_in(data: Path, tmp_path: Path, capsy
 
 
 def test_every_memory_of_ours_runs_offline(data: Path, tmp_path: Path) -> None:
-    ran = run_memories(RunOptions(data, tmp_path, episodes=1, settings=SETTINGS, quiet=True))
+    ran = run_memories(RunOptions(data, tmp_path, most=1, settings=SETTINGS, quiet=True))
     assert tuple(ran.manifests) == tuple(memory for memory in MEMORIES if memory != "own")
     assert {one.answers for one in ran.manifests.values()} == {8}
     assert not any(one.unscored for one in ran.manifests.values())
@@ -67,7 +67,7 @@ def test_a_memory_of_ones_own_has_its_place(data: Path, tmp_path: Path) -> None:
         "    def recall(self, question): return Recollection.of([passage(self.last)])\n"
     )
     order = RunOptions(
-        data, tmp_path / "run", memories=["own"], memory=f"{tmp_path / 'mine.py'}:Newest", episodes=1,
+        data, tmp_path / "run", memories=["own"], memory=f"{tmp_path / 'mine.py'}:Newest", most=1,
         settings=SETTINGS, quiet=True,
     )  # fmt: skip
     run_memories(order)
@@ -122,7 +122,7 @@ def test_a_model_judges_once_it_may(data: Path, tmp_path: Path, capsys: Any) -> 
     with ScriptedServer(reply) as server:
         models = str(one_endpoint(server, tmp_path / "models.yaml"))
         order = RunOptions(
-            data, tmp_path / "run", memories=["bm25"], episodes=1, models=models, settings=SETTINGS, quiet=True
+            data, tmp_path / "run", memories=["bm25"], most=1, models=models, settings=SETTINGS, quiet=True
         )
         with pytest.raises(UserError, match="holds no results on MEME"):
             score_run(order)
@@ -140,17 +140,17 @@ def test_a_model_judges_once_it_may(data: Path, tmp_path: Path, capsys: Any) -> 
 
 
 def fields(order: RunOptions) -> dict[str, Any]:
-    return {name: getattr(order, name) for name in RunOptions.__slots__}
+    return {name: getattr(order, name) for name in RunOptions.__dataclass_fields__}
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"memories": ["oracle"]}, "--memories: 'oracle' does not exist"),
-        ({"memories": ["own"]}, "--memory: the memory own and a class of yours"),
+        ({"memories": ["own"]}, "--memory: the memory own and a memory of your own"),
         ({"memory": "gone.py:Mine"}, "gone.py does not exist"),
         ({"calls": "maybe"}, "--calls: 'maybe' does not exist"),
-        ({"episodes": -1}, "--episodes: -1 is less than 0"),
+        ({"most": -1}, "--episodes: -1 is less than 0"),
         ({"settings": {"size": "100k"}}, "--set size: it bears on nothing in MEME"),
         ({"settings": {"run": "x"}}, "--set run: this parameter has an option of its own; give --name"),
         ({"settings": {"k": 0}}, "parameter 'k'"),
@@ -169,7 +169,9 @@ def test_an_order_that_cannot_be_meant_is_one_sentence(
 
 
 def test_the_command_that_records_says_all_that_was_ordered() -> None:
-    order = RunOptions(Path("my data"), Path("runs/x"), "filler32k", ["rag"], "m.yaml", episodes=2, settings={"k": 3})
+    order = RunOptions(
+        Path("my data"), Path("runs/x"), "m.yaml", most=2, settings={"k": 3}, variant="filler32k", memories=["rag"]
+    )
     assert recording_command(order) == (
         "beamlib meme run --data 'my data' --variant filler32k --name x --memories rag --models m.yaml --episodes 2 "
         "--set k=3 --calls record --yes"

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from small_episodes import LOADED
 
-from beam_job.suites import find_data, suite_of_run
 from beam_meme import meme_study
 from beam_meme.episode_files import write_episodes
 from beam_meme.meme_ordering import RunOptions, run_memories
 from beam_meme.meme_store import results_folder
 from beam_meme.meme_tally import score_run
+from beam_suite.part_of_run import find_data, suite_of_run
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, usual_parameters
@@ -122,7 +122,7 @@ def test_answers_of_several_readers_are_told_apart(folder: Path, tmp_path: Path)
 def test_the_folder_given_else_the_usual_one_else_none(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_job.suites.USUAL", tmp_path / "usual")
+    monkeypatch.setattr("beam_suite.part_of_run.USUAL", tmp_path / "usual")
     assert find_data("meme", None) == ""
     assert find_data("meme", folder) == str(folder)
     (tmp_path / "usual/meme").mkdir(parents=True)

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from beam_job.suites import Suite, find_data, suite_of_run
 from beam_memorycode.notebook_runs import announce
 from beam_memorycode.tally import tally
+from beam_suite.part_of_run import Suite, find_data, suite_of_run
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import answers_key, judgements_key
 from beamlib.evaluate.arms import arms_of
@@ -55,7 +55,7 @@ def sidecar(work: Workspace, name: str) -> dict[str, object]:
 def test_the_folder_given_else_the_usual_one_else_none(
     dialogues: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_job.suites.USUAL", tmp_path / "usual")
+    monkeypatch.setattr("beam_suite.part_of_run.USUAL", tmp_path / "usual")
     assert find_data("memorycode", None) == ""
     assert find_data("memorycode", dialogues) == str(dialogues)
     monkeypatch.chdir(tmp_path)

@@ -349,7 +349,7 @@ def test_nothing_is_called_without_a_yes(repo_root: Path, memorycode_data: Path,
         with pytest.raises(UserError, match="nothing is called before confirm_cost"):
             run_all(DIALOGUES, ["chain"], given, quiet=True)
         order = RunOptions(
-            memorycode_data, tmp_path / "other", ["alone"], models=str(models), conversations=1, quiet=True
+            memorycode_data, tmp_path / "other", setups=["alone"], models=str(models), most=1, quiet=True
         )
         with pytest.raises(UserError, match="nothing was called: add --yes"):
             run_setups(order)
@@ -422,9 +422,7 @@ def test_threads_that_come_at_once_share_one_event_loop() -> None:
 
 
 def test_an_order_is_fulfilled_by_the_stand_in(memorycode_data: Path, tmp_path: Path, capsys: Any) -> None:
-    order = RunOptions(
-        memorycode_data, tmp_path, ["chain", "none"], conversations=1, settings={"workers": 1}, quiet=True
-    )
+    order = RunOptions(memorycode_data, tmp_path, setups=["chain", "none"], most=1, settings={"workers": 1}, quiet=True)
     ran = run_setups(order)
     said = capsys.readouterr().out
     assert OFFLINE_NAME in said
@@ -439,8 +437,8 @@ def test_an_order_is_fulfilled_by_the_stand_in(memorycode_data: Path, tmp_path: 
         ({"setups": ["own"]}, "--memory: the setup own and a memory of your own"),
         ({"memory": "gone.py:Mine"}, "gone.py does not exist"),
         ({"calls": "maybe"}, "--calls: 'maybe' does not exist"),
-        ({"conversations": -1}, "--conversations: -1 is less than 0"),
-        ({"settings": {"size": "100k"}}, "--set size: MemoryCode has no tiers"),
+        ({"most": -1}, "--conversations: -1 is less than 0"),
+        ({"settings": {"size": "100k"}}, "--set size: it bears on nothing in MemoryCode"),
         ({"settings": {"run": "x"}}, "--set run: this parameter has an option of its own; give --name"),
         ({"settings": {"k": 0}}, "parameter 'k'"),
         ({"backbone": "one"}, "--backbone: name the models file"),
