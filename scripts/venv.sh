@@ -14,7 +14,8 @@ ensure_venv() {
     venv_is_ready "$extras" || locked "$python" make_venv "$extras" "$python"
 }
 
-stamp() { echo ".venv/beamlib-$(cat pyproject.toml scripts/venv.sh | cksum | cut -d' ' -f1)"; }
+# Another list of packages is another install: an editable one finds those that were there.
+stamp() { echo ".venv/beamlib-$({ cat pyproject.toml scripts/venv.sh && ls packages; } | cksum | cut -d' ' -f1)"; }
 
 # The tests' set holds everything of the main job's, so either stamp will do for the main job.
 venv_is_ready() { [ -e "$(stamp)-dev" ] || { [ -z "$1" ] && [ -e "$(stamp)-main" ]; }; }
