@@ -27,6 +27,7 @@ esac
 @pytest.fixture
 def place(tmp_path: Path, repo_root: Path) -> Path:
     (tmp_path / "scripts").mkdir()
+    (tmp_path / "packages/beam_one").mkdir(parents=True)
     shutil.copy(repo_root / "scripts" / "venv.sh", tmp_path / "scripts")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
     (tmp_path / "python").write_text(PYTHON)
@@ -89,3 +90,10 @@ def test_a_python_that_is_too_old_is_told(place: Path) -> None:
     (place / "python").write_text("#!/bin/bash\nexit 1\n")
     one = run(place)
     assert "needs Python 3.11" in one.communicate(timeout=60)[0] and one.returncode == 2
+
+
+def test_another_package_is_installed_by_the_next_run(place: Path) -> None:
+    assert run(place).wait(timeout=60) == 0
+    (place / "packages/beam_two").mkdir()
+    assert "Installing" in run(place).communicate(timeout=60)[0]
+    assert log(place) == ["makes", "begins", "ends", "begins", "ends"]
