@@ -17,6 +17,14 @@
   the paper has no such number. Harder for long rubrics; order as in `nugget-mean`.
 
 Prompts of all: listing 20 with the question filled in, and listing 21.
+
+Two more are for what others published (`REPORTED`), and only there computable:
+
+- `as-published`: the question's score as its source has it, whatever it means there.
+- `majority-vote`: 1 if most of the judges' votes say that the answer is correct. They saw no rubric.
+
+A published judgement may hold less than verdicts per nugget and alignments: a protocol that needs what is missing says
+"not computable from this source" (`question_score.NOT_COMPUTABLE`) and fills nothing in.
 """
 
 from __future__ import annotations
@@ -27,10 +35,12 @@ from collections.abc import Callable
 from beamlib.errors import UserError
 from beamlib.scoring.event_ordering import OrderScores
 from beamlib.scoring.question_score import (
+    NOT_COMPUTABLE,
     UNDEFINED_TAU,
     Protocol,
     QuestionScore,
     item_order,
+    lacking,
     nugget_scores,
     rubric_mean,
 )
@@ -64,6 +74,21 @@ def _binary(judgement: Judgement) -> QuestionScore:
     return scores if isinstance(scores, QuestionScore) else QuestionScore(float(all(score == 1.0 for score in scores)))
 
 
+def _reported(judgement: Judgement, what: str) -> QuestionScore:
+    found = lacking(judgement, what)
+    return found if judgement.reported or judgement.unscored else QuestionScore(None, f"{NOT_COMPUTABLE}: no {what}")
+
+
+def _as_published(judgement: Judgement) -> QuestionScore:
+    score = judgement.reported.score if judgement.reported else None
+    return _reported(judgement, "score of the question") if score is None else QuestionScore(score)
+
+
+def _majority_vote(judgement: Judgement) -> QuestionScore:
+    votes = judgement.reported.votes if judgement.reported else ()
+    return QuestionScore(float(2 * sum(votes) > len(votes))) if votes else _reported(judgement, "votes")
+
+
 PROTOCOLS: dict[str, Protocol] = {
     one.name: one
     for one in (
@@ -74,11 +99,20 @@ PROTOCOLS: dict[str, Protocol] = {
         Protocol("binary", "share of questions with every nugget fully satisfied", _binary),
     )
 }
+REPORTED: dict[str, Protocol] = {
+    one.name: one
+    for one in (
+        Protocol("as-published", "the question's score as its source has it", _as_published),
+        Protocol("majority-vote", "share of questions that most votes call correct", _majority_vote),
+    )
+}
+"""For what others published; `PROTOCOLS` are those of this project's own verdicts."""
 
 
 def find_protocol(name: str) -> Protocol:
     """The protocol called `name`; `UserError` with the known names otherwise."""
+    known = PROTOCOLS | REPORTED
     try:
-        return PROTOCOLS[name]
+        return known[name]
     except KeyError:
-        raise UserError(f"protocol: {name!r} is not one of {', '.join(PROTOCOLS)}; choose one of these.") from None
+        raise UserError(f"protocol: {name!r} is not one of {', '.join(known)}; choose one of these.") from None

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from beamlib.scoring.event_ordering import OrderScores, is_order_nugget, order_scores
 from beamlib.scoring.records import Alignment, Judgement
 
+NOT_COMPUTABLE = "not computable from this source"
+"""How the reason begins where what was published lacks something that a protocol needs: nothing failed there."""
+
 
 @dataclass(frozen=True, slots=True)
 class QuestionScore:
@@ -33,9 +36,14 @@ class Protocol:
 
 
 def nugget_scores(judgement: Judgement) -> list[float] | QuestionScore:
-    """The scores of all nuggets, or an unscored question if there is none or one of them has no score."""
-    if not judgement.verdicts:
-        return QuestionScore(None, judgement.unscored or "the judgement holds no verdicts")
+    """The scores of all nuggets, or an unscored question if there is none or one of them has no score.
+
+    Of a published judgement without verdicts they are its counts, in any order.
+    """
+    if reported := judgement.reported.nugget_scores if judgement.reported else ():
+        return list(reported)
+    if not judgement.verdicts or (judgement.reported and all(one.score is None for one in judgement.verdicts)):
+        return lacking(judgement, "verdicts")
     scores = [verdict.score for verdict in judgement.verdicts if verdict.score is not None]
     missing = [verdict.reason for verdict in judgement.verdicts if verdict.score is None]
     if missing:
@@ -44,7 +52,7 @@ def nugget_scores(judgement: Judgement) -> list[float] | QuestionScore:
 
 
 def rubric_mean(judgement: Judgement) -> QuestionScore:
-    """Mean of the nugget scores, half credit kept (paper section 2.4)."""
+    """Mean of the nugget scores, half credit kept (paper section 2.4); of counts as of nuggets."""
     scores = nugget_scores(judgement)
     return scores if isinstance(scores, QuestionScore) else QuestionScore(sum(scores) / len(scores))
 
@@ -54,7 +62,18 @@ def find_alignment(judgement: Judgement, parser: str) -> Alignment | QuestionSco
     for alignment in judgement.alignments:
         if alignment.parser == parser:
             return alignment
-    return QuestionScore(None, judgement.unscored or f"the judgement holds no {parser!r} alignment")
+    return lacking(judgement, f"{parser!r} alignment")
+
+
+def lacking(judgement: Judgement, what: str) -> QuestionScore:
+    """A question without a score because `what` is missing: it failed, or the source that it is from never had it."""
+    absent = f"the judgement holds no {what}" if judgement.reported is None else f"{NOT_COMPUTABLE}: it holds no {what}"
+    return QuestionScore(None, judgement.unscored or absent)
+
+
+def not_computable(score: QuestionScore) -> bool:
+    """Whether the source lacks what the protocol needs, so that no other try could give it."""
+    return (score.unscored or "").startswith(NOT_COMPUTABLE)
 
 
 def item_order(judgement: Judgement) -> OrderScores | QuestionScore:

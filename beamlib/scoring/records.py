@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -68,6 +68,44 @@ class RepeatJudgement(BaseModel):
     unscored: str | None = None
 
 
+class Reported(BaseModel):
+    """What a published source says of an answer where it has less, or more, than a verdict of 0, 0.5 or 1 per nugget.
+
+    `score` is the question's own score as the source has it. `full`, `partial` and `none` count its nuggets and do not
+    tell which they are. `nuggets` are scores per nugget that are not on the scale of 0, 0.5, 1. `votes` are those of
+    judges who saw no rubric: whether the answer is correct. `order` is the source's own figure of event ordering.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    score: Annotated[float, Field(ge=0, le=1)] | None = None
+    full: Annotated[int, Field(ge=0)] | None = None
+    partial: Annotated[int, Field(ge=0)] | None = None
+    none: Annotated[int, Field(ge=0)] | None = None
+    nuggets: tuple[Annotated[float, Field(ge=0, le=1)], ...] = ()
+    votes: tuple[bool, ...] = ()
+    order: Annotated[float, Field(ge=-1, le=1)] | None = None
+
+    @model_validator(mode="after")
+    def _all_counts_or_none(self) -> Reported:
+        counts = [count for count in (self.full, self.partial, self.none) if count is not None]
+        if len(counts) not in (0, 3) or (counts and not sum(counts)):
+            raise ValueError("full, partial and none go together and count at least one nugget")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _what_is_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        return {key: value for key, value in fields.items() if value not in (None, [], ())}
+
+    @property
+    def nugget_scores(self) -> tuple[float, ...]:
+        """The scores of all nuggets, in any order, as far as the source tells them."""
+        if self.full is None or self.partial is None or self.none is None:
+            return self.nuggets
+        return (1.0,) * self.full + (0.5,) * self.partial + (0.0,) * self.none
+
+
 class Judgement(BaseModel):
     """All verdicts on one answer.
 
@@ -76,7 +114,8 @@ class Judgement(BaseModel):
     need no alignment.
 
     `verdicts`, `alignments` and `unscored` are those of the first time of asking, `repeats` of the second and later.
-    `transient` says that something is missing, in any of them, that another try may give.
+    `transient` says that something is missing, in any of them, that another try may give. `reported` is only there
+    where the judgement is another's and was published.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -90,6 +129,7 @@ class Judgement(BaseModel):
     unscored: str | None = None
     transient: bool = False
     repeats: tuple[RepeatJudgement, ...] = ()
+    reported: Reported | None = None
 
     @property
     def rounds(self) -> tuple[Judgement, ...]:
@@ -106,6 +146,6 @@ class Judgement(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Records without repeats keep the bytes they had before there were any, and manifests that hash them hold.
+        # Records without these keep the bytes they had before there were any, and manifests that hash them hold.
         fields: dict[str, Any] = handler(self)
-        return {key: value for key, value in fields.items() if value or key not in ("transient", "repeats")}
+        return {key: value for key, value in fields.items() if value or key not in ("transient", "repeats", "reported")}

@@ -25,7 +25,15 @@ from typing import Any
 
 from beamlib.files import MOST_MENDED, mend_json
 from beamlib.scoring.event_ordering import released_order
-from beamlib.scoring.question_score import UNDEFINED_TAU, Protocol, QuestionScore, find_alignment
+from beamlib.scoring.question_score import (
+    UNDEFINED_TAU,
+    Protocol,
+    QuestionScore,
+    find_alignment,
+    lacking,
+    not_computable,
+    nugget_scores,
+)
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.replies import first_bracketed
 
@@ -68,11 +76,17 @@ def released_score(reply: str) -> int:
 
 
 def score_question(judgement: Judgement) -> QuestionScore:
-    """Value as the released code reports it; not bounded, because a judge's 5 counts as 5."""
-    if not judgement.verdicts:
-        return QuestionScore(None, judgement.unscored or "the judgement holds no verdicts")
+    """Value as the released code reports it; not bounded, because a judge's 5 counts as 5.
+
+    What others published has scores and not the replies they were read from: there a score counts by its integer.
+    """
+    if not judgement.verdicts and judgement.reported is None:
+        return lacking(judgement, "verdicts")
     if judgement.ability == "event_ordering":
         return _event_ordering(judgement)
+    if judgement.reported is not None:
+        scores = nugget_scores(judgement)
+        return scores if isinstance(scores, QuestionScore) else QuestionScore(sum(map(int, scores)) / len(scores))
     total = 0
     for number, verdict in enumerate(judgement.verdicts, start=1):
         try:
@@ -85,8 +99,8 @@ def score_question(judgement: Judgement) -> QuestionScore:
 def _event_ordering(judgement: Judgement) -> QuestionScore:
     alignment = find_alignment(judgement, "newline")
     if isinstance(alignment, QuestionScore):
-        return QuestionScore(None, alignment.unscored, aborts_conversation=True)
-    for number, verdict in enumerate(judgement.verdicts, start=1):
+        return QuestionScore(None, alignment.unscored, aborts_conversation=not not_computable(alignment))
+    for number, verdict in enumerate(judgement.verdicts if judgement.reported is None else (), start=1):
         # The score of the verdicts is stored and not reported, but reading it can stop the scorer all the same.
         try:
             float(released_reply(verdict.reply)["score"])

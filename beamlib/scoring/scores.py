@@ -9,7 +9,6 @@ from textwrap import shorten
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beamlib.data.conversations import SIZES
 from beamlib.data.gold import ABILITIES
@@ -17,14 +16,24 @@ from beamlib.errors import UserError
 from beamlib.llm.model import Outcome
 from beamlib.scoring.intervals import Array, conversation_values, mean_interval
 from beamlib.scoring.protocols import find_protocol
-from beamlib.scoring.question_score import QuestionScore
+from beamlib.scoring.question_score import NOT_COMPUTABLE, QuestionScore
 from beamlib.scoring.records import Judgement
 
 if TYPE_CHECKING:
     import pandas as pd  # where it is used: a process that only asks a judge needs no tables, and it takes 0.4 s
 
 SCORE_COLUMNS = ("probe_id", "conversation_id", "size", "ability", "score", "unscored")
-SUMMARY_COLUMNS = ("size", "ability", "mean", "low", "high", "n_questions", "n_conversations", "unscored")
+SUMMARY_COLUMNS = (
+    "size",
+    "ability",
+    "mean",
+    "low",
+    "high",
+    "n_questions",
+    "n_conversations",
+    "unscored",
+    "not_computable",
+)
 AVERAGE = "average"
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
@@ -94,14 +103,19 @@ def _abort(judgements: Sequence[Judgement], scores: dict[str, QuestionScore]) ->
 
 
 def unscored_reasons(scores: pd.DataFrame) -> dict[str, int]:
-    """How many questions of `score_run`'s table have no score, by reason, the most frequent first.
+    """How many questions of `score_run`'s table failed to get a score, by reason, the most frequent first.
 
     A reason counts under the named outcome of a call (`truncated`, `content filter`, ...) if it holds one between
     colons, else under its first words.
     """
-    reasons = scores.loc[scores["score"].isna(), "unscored"]
+    reasons = scores.loc[scores["score"].isna() & ~not_computable(scores), "unscored"]
     counts = Counter(_named(str(reason)) for reason in reasons)
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def not_computable(scores: pd.DataFrame) -> pd.Series[bool]:
+    """Which rows of `score_run`'s table have no score because their source lacks what the protocol needs."""
+    return scores["unscored"].str.startswith(NOT_COMPUTABLE).astype(bool)
 
 
 def _named(reason: str) -> str:
@@ -118,7 +132,8 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
     As in the paper, a conversation's questions of one ability are averaged first, then the conversations; the average
     is the plain mean of the ability means, NaN where an ability has no score at all. Intervals are those of
     `mean_interval` over conversations; with fewer than two conversations they are NaN, because one conversation says
-    nothing about the spread. `n_questions` entered the mean, `unscored` did not.
+    nothing about the spread. `n_questions` entered the mean, `unscored` did not. An ability with a question that is
+    `not_computable` from its source has no mean, nor has the average over it: the rest would not be the ability.
     """
     import pandas as pd
 
@@ -156,20 +171,24 @@ def _summarise_size(scores: pd.DataFrame, size: str) -> pd.DataFrame:
     present = set(scores["ability"])
     abilities = [ability for ability in ABILITIES if ability in present]
     cells = ability_cells(scores, abilities)
+    never = not_computable(scores).to_numpy()
+    computable = [not (never & (scores["ability"] == ability).to_numpy()).any() for ability in abilities]
+    cells = np.where(computable, cells, np.nan)
     cells = cells[~np.isnan(cells).all(axis=1)]
     held = ~np.isnan(cells)
     values: dict[str, Array] = {ability: cells[held[:, column], column] for column, ability in enumerate(abilities)}
     fewest = min(map(len, values.values()))
     values[AVERAGE] = average_values(cells) if fewest else cells[:0, 0]
     asked, gone = scores["ability"].to_numpy(), scores["score"].isna().to_numpy()
-    unscored: dict[str, NDArray[np.bool_]] = {ability: gone[asked == ability] for ability in abilities}
-    unscored[AVERAGE] = np.concatenate(list(unscored.values()))
-    rows: list[tuple[str, str, float, float, float, int, int, int]] = []
+    rows: list[tuple[str, str, float, float, float, int, int, int, int]] = []
     for ability, own in values.items():
-        missing = unscored[ability]
+        chosen = (asked == ability) | (ability == AVERAGE)
+        scored, lacking = ~gone[chosen], int(never[chosen].sum())
         mean, low, high = (float(own.mean()), *mean_interval(own)) if own.size else (np.nan, np.nan, np.nan)
         if ability == AVERAGE and fewest < 2:  # one of its parts has no spread to be seen
             low, high = np.nan, np.nan
         n = len(cells) if ability == AVERAGE else own.size
-        rows.append((size, ability, mean, float(low), float(high), int((~missing).sum()), n, int(missing.sum())))
+        entered = int(scored.sum()) if own.size or ability == AVERAGE else 0
+        counts = (entered, n, int((~scored).sum()) - lacking, lacking)
+        rows.append((size, ability, mean, float(low), float(high), *counts))
     return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
