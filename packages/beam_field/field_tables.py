@@ -1,0 +1,214 @@
+"""What notebook 12 and the page show of the field: tables, one figure, and sentences that are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from beam_field.comparing import (
+    HEADLINE,
+    FieldSystem,
+    Pair,
+    ability_frame,
+    average_of,
+    errata_effect,
+    only_printed,
+    pairs,
+    reproduced,
+)
+from beamlib.data.conversations import SIZES
+from beamlib.data.gold import ABILITIES
+from beamlib.report.long_frame import ability_label
+from beamlib.report.table import Table
+from beamlib.report.tables import NOTHING, with_interval
+from beamlib.scoring.scores import AVERAGE
+
+INTERVAL = "Interval: 95 %, t over conversations on the logit scale; one conversation has none."
+RESTS_ON = (
+    "Verdicts as their sources published them, matched to the released questions by tier and exact text; scored here. "
+    "Reader and judge are those of the source. Runs that repeat a system count a question with the mean over them."
+)
+_GOLD = {"yes": "in the prompt", "no": "not shown", "unknown": "nobody says"}
+
+
+def scores_table(frame: pd.DataFrame) -> Table:
+    """Every system with verdicts under every protocol; `frame` as from `comparing.field_frame`."""
+    shown = frame.dropna(subset=["mean"])
+    protocols = [name for name in dict.fromkeys(frame["protocol"]) if name in set(shown["protocol"])]
+    cells = []
+    facts = ["tier", "system", "judge", "reader", "kind", "gold", "runs", "conversations"]
+    for key, own in frame.groupby(facts, sort=False):
+        tier, system, judge, reader, kind, gold, runs, conversations = key
+        by = own.set_index("protocol").to_dict("index")
+        told = (
+            tier,
+            system,
+            f"{judge}: {kind}",
+            reader,
+            _GOLD[str(gold)],
+            f"{runs}",
+            f"{conversations} / {own['n'].max()}",
+        )
+        cells.append((*told, *(_cell(by[name]) for name in protocols)))
+    header = ["tier", "system", "judge: verdicts", "reader", "gold", "runs", "conversations / questions", *protocols]
+    unscored = int(frame.groupby(["tier", "system"])["unscored"].max().sum())
+    footer = (
+        RESTS_ON,
+        f"{INTERVAL} Average over the ten abilities. Unscored: {unscored}.",
+        f"A dash, or no column: not computable from this source, so there is no average. {_gaps(frame)}.",
+    )
+    table = pd.DataFrame(cells, columns=header)
+    return Table("BEAM scores of the field, from published verdicts", table, footer, kind="costs", csv=frame)
+
+
+def _gaps(frame: pd.DataFrame) -> str:
+    """Which abilities a protocol cannot have from which kind of verdict."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for kind, own in frame[frame["missing"] != ""].groupby("kind", sort=False):
+        for missing, rows in own.groupby("missing", sort=False):
+            found.setdefault(str(missing), {}).setdefault(", ".join(dict.fromkeys(rows["protocol"])), []).append(
+                str(kind)
+            )
+    return "; ".join(
+        f"{_abilities(missing)}: " + ", and ".join(f"{names} of {' and '.join(kinds)}" for names, kinds in own.items())
+        for missing, own in found.items()
+    )
+
+
+def _abilities(names: str) -> str:
+    own = names.split(", ")
+    return "All ten abilities" if len(own) == len(ABILITIES) else ", ".join(ability_label(name) for name in own)
+
+
+def _cell(row: Mapping[Any, Any]) -> str:
+    if np.isnan(row["mean"]):
+        return NOTHING
+    return with_interval(f"{row['mean']:.3f}", row["low"], row["high"], row["conversations"])
+
+
+def reproduced_table(systems: Sequence[FieldSystem]) -> Table:
+    """The averages that sources state beside those of their verdicts."""
+    frame = reproduced(systems)
+    cells = frame.assign(reproduced=frame["reproduced"].map({True: "yes", False: "no"}))
+    footer = (RESTS_ON, "In percent, over questions, as sources average; the protocol is the one nearest to theirs.")
+    return Table("Published averages, reproduced", cells.astype(str), footer, kind="costs", csv=frame)
+
+
+def abilities_table(systems: Sequence[FieldSystem]) -> Table:
+    """Every system by ability."""
+    frame = ability_frame(systems)
+    rows = []
+    for system in systems:
+        found = frame[(frame["system"] == system.name) & (frame["tier"] == system.source.tier)]
+        own = found.set_index("ability").to_dict("index")
+        row = [system.source.tier, system.name, HEADLINE[system.source.kind]]
+        rows.append([*row, *(_cell(own[name]) if name in own else NOTHING for name in (*ABILITIES, AVERAGE))])
+    header = ["tier", "system", "protocol", *(ability_label(name) for name in (*ABILITIES, AVERAGE))]
+    footer = (RESTS_ON, f"{INTERVAL} Rows of another judge or kind of verdict are not comparable.")
+    return Table("The field by ability", pd.DataFrame(rows, columns=header), footer, kind="costs", csv=frame)
+
+
+def errata_table(systems: Sequence[FieldSystem]) -> Table:
+    """What leaving out the questions with known defects changes."""
+    frame = errata_effect(systems)
+    cells = frame.assign(**{name: frame[name].map("{:.3f}".format) for name in ("all", "drop")})
+    cells["change"] = frame["change"].map("{:+.3f}".format)
+    footer = (RESTS_ON, "drop: without the questions whose score a known defect can spoil (docs/errata.md).")
+    return Table("What errata change", cells.astype(str), footer, kind="costs", csv=frame)
+
+
+def pairs_table(systems: Sequence[FieldSystem]) -> Table:
+    """The differences that may be computed: same tier, judge, kind of verdict and questions."""
+    rows = []
+    for one in pairs(systems):
+        found, source = one.found, one.first.source
+        shown = NOTHING if np.isnan(found.low) else f"[{found.low:+.3f}, {found.high:+.3f}]"
+        p = NOTHING if np.isnan(found.p_value) else f"{found.p_value:.3f}"
+        told = (source.tier, one.first.name, one.second.name, f"{found.difference:+.3f}", shown, p)
+        rows.append((*told, str(one.questions), str(found.n), source.judge))
+    header = ["tier", "system", "minus", "difference", "95 % interval", "p", "questions", "conversations", "judge"]
+    footer = (
+        RESTS_ON,
+        "Paired over conversations, t-interval; p: sign-flip test. Other pairs differ in judge, verdicts or questions.",
+    )
+    return Table("Pairs that may be compared", pd.DataFrame(rows, columns=header), footer, kind="costs")
+
+
+def printed_table() -> Table:
+    """Published averages that nobody can check."""
+    frame = only_printed()
+    cells = frame.rename(columns={"gold_in_answer_prompt": "gold in the answer prompt", "score_percent": "percent"})
+    footer = (
+        "Printed by their authors; no verdict is at hand, so nothing of it was computed here and no interval is known.",
+    )
+    return Table("Published without verdicts", cells.astype(str), footer, kind="costs", csv=frame)
+
+
+def answer(systems: Sequence[FieldSystem], tier: str) -> list[str]:
+    """Who is better on BEAM at this tier, and how sure that is: on each group, each pair, and what is only printed."""
+    lines = []
+    own = [one for one in systems if one.source.tier == tier]
+    for group in dict.fromkeys(one.group for one in own):
+        members = [one for one in own if one.group == group]
+        ranked = sorted(members, key=lambda one: -average_of(one, HEADLINE[one.source.kind])[0])
+        lines.append(_group_sentence(ranked))
+    found = pairs(systems, tier)
+    lines += [_pair_sentence(one) for one in found]
+    if len(lines) - len(found) > 1:
+        lines.append("Between these groups nothing can be said: another judge decided by another measure.")
+    if printed := _printed_sentence(tier):
+        lines.append(printed)
+    return lines
+
+
+def _group_sentence(ranked: Sequence[FieldSystem]) -> str:
+    source = ranked[0].source
+    protocol = HEADLINE[source.kind]
+    counts = [one.scores(protocol)["conversation_id"].nunique() for one in ranked]
+    shown = [
+        f"{one.name} {_shown(average_of(one, protocol))}{' (one conversation)' if count == 1 else ''}"
+        for one, count in zip(ranked, counts, strict=True)
+    ]
+    head = f"Judged by {source.judge} ({protocol}, up to {max(counts)} conversations; answered by {source.reader})"
+    return f"{head}: {', '.join(shown)}."
+
+
+def _shown(value: tuple[float, float, float]) -> str:
+    mean, low, high = value
+    return f"{mean:.3f}" if np.isnan(low) else f"{mean:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _pair_sentence(one: Pair) -> str:
+    found = one.found
+    if found.n < 2:
+        return f"{one.first.name} against {one.second.name}: one conversation, no test."
+    shown = f"{found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+    head = f"{one.first.name} minus {one.second.name}, paired: {shown}"
+    sure = "better" if found.low > 0 and found.p_value < 0.05 else "not told apart"
+    return f"{head}, p = {found.p_value:.3f} over {found.n} conversations: {sure}."
+
+
+def _printed_sentence(tier: str) -> str:
+    frame = only_printed()
+    own = frame[frame["tier"] == tier]
+    if own.empty:
+        return ""
+    parts = []
+    for gold, words in (("no", "gold not in the answer prompt"), ("yes", "gold in the answer prompt")):
+        rows = own[own["gold_in_answer_prompt"] == gold]
+        if len(rows):
+            parts.append(
+                f"{words}: " + ", ".join(f"{row['system']} {row['score_percent']}" for _, row in rows.iterrows())
+            )
+    rest = own[~own["gold_in_answer_prompt"].isin(["yes", "no"])]
+    if len(rest):
+        parts.append("in part: " + ", ".join(f"{row['system']} {row['score_percent']}" for _, row in rest.iterrows()))
+    return f"Printed only, so not checked and not comparable with the above ({'; '.join(parts)})."
+
+
+def tiers(systems: Sequence[FieldSystem]) -> list[str]:
+    """The tiers that any system has."""
+    return [size for size in SIZES if any(one.source.tier == size for one in systems)]

@@ -1,0 +1,98 @@
+"""The field on one scale: what is compared, what is not, and that published averages come out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from beam_field import comparing, field_tables, score_moves
+from beam_field.comparing import FieldSystem, field_systems
+from beamlib.scoring.protocols import PROTOCOLS, REPORTED
+
+
+@pytest.fixture(scope="module")
+def systems() -> list[FieldSystem]:
+    return field_systems()
+
+
+def test_every_published_average_that_has_verdicts_is_reproduced(systems: list[FieldSystem]) -> None:
+    frame = comparing.reproduced(systems)
+    assert len(frame) == 6
+    assert frame["reproduced"].all()
+
+
+def test_runs_of_a_system_are_runs_and_not_more_questions(systems: list[FieldSystem]) -> None:
+    runs = {(one.name, one.source.tier): (len(one.runs), len(one.scores("as-published"))) for one in systems}
+    assert runs["TrueMemory Pro", "1M"] == (3, 700)
+    assert runs["cognee", "10M"] == (5, 20)
+    assert sum(number for number, _ in runs.values()) == 17
+
+
+def test_a_question_counts_with_the_mean_over_the_runs_that_have_it(systems: list[FieldSystem]) -> None:
+    one = next(one for one in systems if len(one.runs) > 1)
+    probe = one.runs[0][1][0].probe_id
+    own = [j.reported.score for _, run in one.runs for j in run if j.probe_id == probe and j.reported]
+    score = one.scores("as-published").set_index("probe_id").loc[probe, "score"]
+    assert score == pytest.approx(np.mean([value for value in own if value is not None]))
+
+
+def test_what_a_source_lacks_is_a_gap_that_is_named_and_not_filled(systems: list[FieldSystem]) -> None:
+    whole = comparing.field_frame(systems)
+    frame = whole.set_index(["system", "tier", "protocol"]).sort_index()
+    assert set(frame.index.get_level_values("protocol")) == {*PROTOCOLS, *REPORTED}
+    graded = frame.loc["Mem0 (platform), top 200", "1M"]
+    assert graded.loc["paper", "missing"] == "event_ordering"
+    assert np.isnan(graded.loc["paper", "mean"])
+    assert graded.loc["nugget-mean", "mean"] == pytest.approx(0.6409, abs=1e-4)
+    voted = frame.loc["TrueMemory Pro", "1M"]
+    assert np.isnan(voted.loc["nugget-mean", "mean"])
+    assert voted.loc["nugget-mean", "missing"].count(",") == 9
+    assert (frame["unscored"] == 0).all()
+    footer = " ".join(field_tables.scores_table(whole).footer)
+    assert "Event Ordering: paper, released-code, f1-weighted of counts and nuggets" in footer
+
+
+def test_only_what_shares_judge_verdicts_tier_and_questions_is_paired(systems: list[FieldSystem]) -> None:
+    found = comparing.pairs(systems)
+    for one in found:
+        assert one.first.group == one.second.group
+        assert one.found.difference >= 0
+        assert one.questions == len(
+            set(one.first.scores("as-published")["probe_id"]) & set(one.second.scores("as-published")["probe_id"])
+        )
+    judges = {(one.first.name, one.second.name) for one in found}
+    assert not any("TrueMemory" in name for pair in judges for name in pair)  # alone with its votes
+
+
+def test_one_conversation_has_no_interval_and_no_winner(systems: list[FieldSystem]) -> None:
+    text = "\n".join(field_tables.answer(systems, "10M"))
+    assert "cognee against Mem0 (platform), top 200: one conversation, no test." in text
+    assert "cognee 0.667 (one conversation)" in text
+    assert "Mem0 (platform), top 200 minus Mem0 (platform), top 50, paired: +0.073" in text
+
+
+def test_gold_in_the_prompt_stands_apart(systems: list[FieldSystem]) -> None:
+    frame = comparing.only_printed()
+    assert set(frame["gold_in_answer_prompt"]) > {"yes", "no"}
+    moves = score_moves.moves(systems)
+    shown = set(moves.loc[moves["what"] == "systems, gold shown", "system"])
+    hidden = set(moves.loc[moves["what"] == "systems, gold not shown", "system"])
+    assert "past.dev" in shown
+    assert not shown & hidden
+
+
+def test_the_figure_and_its_sentences_rest_on_the_same_numbers(systems: list[FieldSystem]) -> None:
+    moves = score_moves.moves(systems)
+    own = moves[moves["what"] == "protocol"]["value"]
+    line = next(line for line in score_moves.span_sentences(moves) if line.startswith("Protocol"))
+    assert f"{100 * own.min():.1f} to {100 * own.max():.1f}, {100 * (own.max() - own.min()):.1f} points" in line
+    figure = score_moves.moves_figure(moves, "1M")
+    drawn = sum(len(line.get_xdata()) for line in figure.axes[0].lines if line.get_marker() == "o")
+    assert drawn == len(moves)
+
+
+def test_errata_take_away_the_questions_that_a_defect_spoils(systems: list[FieldSystem]) -> None:
+    frame = comparing.errata_effect(systems).set_index(["system", "tier"])
+    assert (frame["dropped"] <= frame["n"]).all()
+    assert frame.loc[("cognee", "100K"), "dropped"] == 2
+    assert frame.loc[("cognee", "100K"), "change"] > 0
