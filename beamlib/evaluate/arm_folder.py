@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, create_model, model_serializer
 
 from beamlib.beside import beside
 from beamlib.data.conversations import NUMBER, SIZES, Size
@@ -17,6 +17,7 @@ from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import ResolvedParameters, identities, resolved, run_path
 from beamlib.evaluate.configuration import Configuration, configuration, stated
 from beamlib.evaluate.conversation_record import ConversationRecord, data_revision
+from beamlib.evaluate.imported import Imported
 from beamlib.evaluate.run_store import (
     ANSWER_CODE,
     MODEL_CODE,
@@ -68,6 +69,8 @@ _Settings = create_model(
 )
 """What `settings` of a manifest holds: the arm, and parameters of the types that a run has."""
 
+_OnlyArm = create_model("_OnlyArm", __config__=ConfigDict(extra="forbid", strict=True), arm=(Arm, ...))
+
 ConversationId = Annotated[str, Field(pattern=rf"^({'|'.join(SIZES)})-{NUMBER.pattern}$")]
 
 
@@ -76,7 +79,7 @@ class Manifest(BaseModel):
 
     `answers_sha256` and `judgements_sha256` hash the records of each conversation: records that do not agree (a line
     lost or edited, a file of another moment) are not this run's. `left_out` are conversations of the run that cannot be
-    read, with the reason.
+    read, with the reason. `imported` is only there where others made the results; `settings` then hold the arm alone.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -102,6 +105,12 @@ class Manifest(BaseModel):
     answers_sha256: dict[ConversationId, str]
     judgements_sha256: dict[ConversationId, str]
     left_out: dict[ConversationId, str] = Field(default_factory=dict)
+    imported: Imported | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        return {key: value for key, value in fields.items() if value is not None or key != "imported"}
 
 
 def made(data: ConversationRecord, records: Sequence[Answer] | Sequence[Judgement]) -> Made[list[Any]]:
@@ -192,7 +201,7 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
         """The manifest over the conversations that have been answered."""
         hashes = {part: {key: one.sha256 for key, one in units.items()} for part, units in self.made.items()}
         conversations = {key: one.data for key, one in self.made[ANSWERS].items()}
-        return _over(self._begun, conversations, self.left_out[ANSWERS], hashes[ANSWERS], hashes[JUDGEMENTS])
+        return manifest_over(self._begun, conversations, self.left_out[ANSWERS], hashes[ANSWERS], hashes[JUDGEMENTS])
 
 
 def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
@@ -237,23 +246,25 @@ def configuration_of_run(parameters: RunParameters) -> str:
 
 def recorded_parameters(manifest: Manifest) -> dict[str, Any]:
     """The parameters that a run's calls rested on, as far as a manifest says: all but data, models and prompts."""
+    if manifest.imported is not None:
+        raise UserError(f"{manifest.arm}: it was imported, and no parameters of its calls are known; leave it out.")
     return {name: manifest.settings[name] for name in _RECORDED}
 
 
 def restrict(manifest: Manifest, ids: Collection[str], left_out: Mapping[str, str]) -> Manifest:
     """The manifest of a part of a run: the hashes cover only the conversations named. `left_out` is the part's own."""
     kept = {key: record for key, record in manifest.conversations.items() if key in ids}
-    return _over(dict(manifest), kept, left_out, manifest.answers_sha256, manifest.judgements_sha256)
+    return manifest_over(dict(manifest), kept, left_out, manifest.answers_sha256, manifest.judgements_sha256)
 
 
-def _over(
+def manifest_over(
     fields: Mapping[str, Any],
     conversations: Mapping[str, ConversationRecord],
     left_out: Mapping[str, str],
     answers: Mapping[str, str],
     judgements: Mapping[str, str],
 ) -> Manifest:
-    """The manifest with these `fields` over these conversations."""
+    """The manifest with these `fields` over these conversations, with the hashes that concern them."""
     ordered = dict(sorted(conversations.items()))
     return Manifest.model_validate(
         {
@@ -273,7 +284,10 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of an arm's folder."""
     path = folder / MANIFEST
     found = run_store.read_manifest(path, Manifest, sealed=True)
-    arm = checked(_Settings, found.settings, f"{path}: ", within="settings.").arm
+    settings = checked(
+        _Settings if found.imported is None else _OnlyArm, found.settings, f"{path}: ", within="settings."
+    )
+    arm: Arm = settings.arm
     if found.arm != arm.name:
         raise UserError(
             f"{path}: field 'arm' is {found.arm!r} where its settings are those of {arm.name!r}; run again."

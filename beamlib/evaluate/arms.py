@@ -10,10 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from beamlib.params import EVOLVING, OWN_MEMORY, EvolvingName, RetrieverName, RunParameters
 
-MemoryName = Literal["none", "oracle", "full-context", "rag", "light", "own"] | EvolvingName
+MemoryName = Literal["none", "oracle", "full-context", "rag", "light", "own", "imported"] | EvolvingName
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
 COMPONENTS: tuple[Component, ...] = ("retrieval", "scratchpad", "working-memory", "noise-filter")
 
+IMPORTED = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
+"""The name of an imported run, which names a folder."""
 
 _INDEXES = {
     "hybrid": "hybrid is words and the shipped vectors",
@@ -33,7 +35,8 @@ class Arm(BaseModel):
     """One memory with its settings. `retriever` and `k` are None where the memory retrieves nothing.
 
     `other_budget` is the context budget of LIGHT where it is not the run's. `target` is the `file.py:Class` of a memory
-    that is not part of this package. All that `name` is made of is of a closed set or a plain name: it names a folder.
+    that is not part of this package, or the plain name of an imported run. All that `name` is made of
+    is of a closed set or a plain name: it names a folder.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -43,7 +46,7 @@ class Arm(BaseModel):
     k: Annotated[int, Field(ge=1)] | None = None
     without: Component | None = None
     other_budget: Literal["fixed", "flowing"] | None = None
-    target: Annotated[str, Field(pattern=f"^{OWN_MEMORY}$")] | None = None
+    target: Annotated[str, Field(pattern=f"^({OWN_MEMORY}|{IMPORTED})$")] | None = None
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import searches
 from beamlib.evaluate.configuration import stated, windows_stated
+from beamlib.evaluate.imported import Imported
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.markdown import counted
 
@@ -28,6 +29,7 @@ _DIFFERENCES = {
     "data_sha256": "conversations",
     "treatment": "data treatments",
     "judge": "judges",
+    "gold": "answer prompts (gold in some)",
 }
 
 
@@ -71,6 +73,7 @@ class Footer:
     nothing usable; `departures` are settings that change what is asked, where they are not the paper's;
     `left_out` are conversations that cannot be read, with the reason. `configuration` is the preset with what differs
     from it, `windows` the tokens that memories may fill, `retrieval` the indexes, and what each memory searches there.
+    `imported` says of results that others made who did, and what is known of them.
     """
 
     protocol: str
@@ -90,6 +93,7 @@ class Footer:
     configuration: str = ""
     windows: str = ""
     retrieval: str = ""
+    imported: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The footer as sentences, one per line, the warning about the stand-in first."""
@@ -107,6 +111,7 @@ class Footer:
             *([f"Retrieval: {self.retrieval}."] if self.retrieval else []),
             *([f"Departing from the paper: {'; '.join(self.departures)}."] if self.departures else []),
             *([left_out_line(self.left_out)] if self.left_out else []),
+            *self.imported,
             *([f"{counted(self.gaps, 'answer')} from a memory that lacks a reply of its model."] if self.gaps else []),
         ]
 
@@ -156,7 +161,12 @@ def footer(
         configuration=stated(manifest["configuration"] for manifest in manifests if manifest.get("configuration")),
         windows=windows_stated(manifests),
         retrieval="; ".join(searches([{**one, **one.get("arm", {})} for one in settings])),
+        imported=tuple(dict.fromkeys(line for one in _imports(manifests) for line in one.lines())),
     )
+
+
+def _imports(manifests: Sequence[Mapping[str, Any]]) -> list[Imported]:
+    return [Imported.model_validate(found) for manifest in manifests if (found := manifest.get("imported"))]
 
 
 def _departures(manifest: Mapping[str, Any]) -> list[str]:
@@ -180,11 +190,21 @@ def _entry(manifest: Mapping[str, Any], key: str) -> Any:
 
 def _treatment(manifest: Mapping[str, Any]) -> str:
     settings = _entry(manifest, "settings")
+    if manifest.get("imported"):
+        return "that of the source, not known"
     return ", ".join(f"{name}={_plain(_entry(settings, name))}" for name in _TREATMENT)
 
 
 def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _compared(manifest: Mapping[str, Any], key: str) -> str:
+    if key == "treatment":
+        return _treatment(manifest)
+    if key == "gold":
+        return str((manifest.get("imported") or {}).get("gold_in_prompt", "no"))
+    return str(_entry(manifest, key))
 
 
 def ensure_comparable(manifests: Sequence[Mapping[str, Any]], *, allow_mixed: bool = False) -> list[str]:
@@ -198,7 +218,7 @@ def ensure_comparable(manifests: Sequence[Mapping[str, Any]], *, allow_mixed: bo
     for key, noun in _DIFFERENCES.items():
         groups: dict[str, dict[str, str]] = {}
         for manifest in manifests:
-            value = _treatment(manifest) if key == "treatment" else str(_entry(manifest, key))
+            value = _compared(manifest, key)
             own = f"{manifest.get('size', '')} {sorted(_entry(manifest, 'conversations'))}" if "sha256" in key else ""
             groups.setdefault(own, {}).setdefault(value, str(manifest.get("arm", "unnamed run")))
         if apart := [values for values in groups.values() if len(values) > 1]:

@@ -20,7 +20,14 @@ from beamlib.report.footer import Footer, ensure_comparable, footer
 from beamlib.report.long_frame import AVERAGE, COLUMNS, SERIES_FIELDS
 from beamlib.scoring.evidence import evidence_recall
 from beamlib.scoring.intervals import compare, interval_note
-from beamlib.scoring.scores import SCORE_COLUMNS, present_sizes, score_run, summarise, unscored_reasons
+from beamlib.scoring.scores import (
+    SCORE_COLUMNS,
+    not_computable,
+    present_sizes,
+    score_run,
+    summarise,
+    unscored_reasons,
+)
 
 RECALL = "evidence recall: share of the cited messages shown in the context (no model, no judge)"
 NOTES = "scratchpad"
@@ -143,7 +150,7 @@ def footer_of(found: Sequence[Manifest], scores: Mapping[str, pd.DataFrame], pro
         [one.model_dump(mode="json") for one in found],
         protocol=protocol,
         n_questions=everything["probe_id"].nunique(),
-        unscored=sum(int(frame["score"].isna().sum()) for frame in scores.values()),
+        unscored=int((everything["score"].isna() & ~not_computable(everything)).sum()),
         reasons=unscored_reasons(everything),
         gaps=gaps,
         interval="; ".join(f"{size} {note}" if len(intervals) > 1 else note for size, note in intervals.items()),

@@ -35,7 +35,8 @@ ORDERING = (
 )
 """What the footer of a table with event ordering says under the protocol `paper`."""
 NOTHING = "–"
-"""Shown where a cell has no value: nothing was asked, or nothing could be scored (the footer counts the latter)."""
+"""Shown where a cell has no value: nothing was asked, nothing could be scored (the footer counts that), or the source
+lacks what the protocol needs (a note above the table names these cells)."""
 _CSV_PARTS = ("", " low", " high", " n", " conversations")
 
 _Row = Mapping[Any, Any]
@@ -78,7 +79,7 @@ def result_table(
         title,
         pd.DataFrame([row[lead:] for row in cells], columns=["Size", "Ability", *names][lead:]),
         (*footer.lines(), *([ORDERING] if ordering else [])),
-        (*mixed, *notes),
+        (*mixed, *notes, *_not_computable(frame)),
         names=2 - lead,
         groups=("", "", *groups)[lead:] if groups else (),
         strong=[number for number, (_, ability) in enumerate(places) if ability == AVERAGE],
@@ -86,6 +87,18 @@ def result_table(
         frame=frame[[*COLUMNS, *(name for name in SERIES_FIELDS if name in frame)]],
         basis=footer,
     )
+
+
+def _not_computable(frame: pd.DataFrame) -> list[str]:
+    """A note per series on what its source lacks, by size and ability."""
+    if "not_computable" not in frame:
+        return []
+    notes = []
+    for name, own in frame[frame["not_computable"] > 0].groupby("series", sort=False):
+        by_size = own.groupby("size", sort=False)["ability"].agg(lambda found: ", ".join(map(ability_label, found)))
+        places = "; ".join(f"{size} {abilities}" for size, abilities in by_size.items())
+        notes.append(f"Not computable from its source under this protocol: {series_label(str(name))}: {places}.")
+    return notes
 
 
 def _columns(frame: pd.DataFrame) -> tuple[list[str], list[str]]:

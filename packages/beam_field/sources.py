@@ -12,11 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from beam_field.questions import Question, by_probe
 from beamlib.data.conversations import Size
 from beamlib.errors import UserError
+from beamlib.evaluate.imported import Provenance
 from beamlib.files import read_text
 from beamlib.scoring.records import Judgement, NuggetVerdict, Reported
 
@@ -32,40 +33,21 @@ COLUMNS = (
 )  # fmt: skip
 """The long form of `verdicts`: a row per nugget, or per question where a source has no more."""
 
-Kind = Literal["nuggets", "counts", "votes", "score"]
-Known = Literal["yes", "no", "unknown"]
+Kind = Literal["nuggets", "counts", "votes"]
 
 
-class Source(BaseModel):
-    """One published run: who made it, how it was judged, and where it stands.
+class Source(Provenance):
+    """One published run: who made it and how it was judged (`Provenance`), what is at hand, and where it stands.
 
-    `judge_sees_*` say what the judge was shown beside the answer. `gold_in_prompt`: whether parts of the gold stood in
-    the prompt that asked for the answer; `prompt`, what else is known of that prompt. `context` is the budget of the
-    context and `cut` how answers were cut, empty where nobody says. `n` counts questions. `published` is the average
-    that the source itself states for the run, from 0 to 1, None where it states none.
+    `kind` is the granularity of the verdicts, `n` counts questions, `number` tells runs of one system apart.
+    `published` is the average that the source itself states for the run, from 0 to 1, None where it states none.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     source: str = Field(pattern=r"^[a-z0-9]+$")
     run: str = Field(pattern=r"^[a-z0-9-]+$")
     number: int = Field(default=0, ge=0)
-    system: str
     tier: Size
-    reader: str
-    judge: str
     kind: Kind
-    judge_sees_question: Known = "unknown"
-    judge_sees_rubric: Known = "unknown"
-    judge_sees_reference: Known = "unknown"
-    gold_in_prompt: Known = "unknown"
-    prompt: str = ""
-    context: str = ""
-    cut: str = ""
-    licence: str
-    where: str
-    commit: str = ""
-    date: str = ""
     n: int = Field(gt=0)
     published: float | None = Field(default=None, ge=0, le=1)
 

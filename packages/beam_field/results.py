@@ -1,0 +1,130 @@
+"""The neutral form of published results, `beam-results/1`: a header and a row per question (docs/publishing-results.md).
+
+Every other format is read into it (`beam_field.readers`), so that there is one path from here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from beamlib.evaluate.imported import Known, Provenance
+
+FORMAT = "beam-results/1"
+Score = Annotated[float, Field(strict=True, ge=0, le=1)]
+"""From 0 to 1. A score off that scale is refused: nothing is rounded or cut."""
+
+Text = Annotated[str, Field(strict=True, max_length=10_000_000)]
+Line = Annotated[str, Field(strict=True, max_length=500)]
+Count = Annotated[int, Field(strict=True, ge=0, le=2**53)]
+Flag = Annotated[bool, Field(strict=True)]
+
+
+class Strict(BaseModel):
+    """Unknown fields are refused: a misspelt one would be lost."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Nugget(Strict):
+    """A verdict on one item of the rubric, in the rubric's order; `score` None where the judge failed, `reason` why."""
+
+    text: Text = ""
+    score: Score | None
+    reason: Text = ""
+    reply: Text = ""
+
+
+class Counts(Strict):
+    """How many nuggets are fully, partly and not satisfied, where it is not told which."""
+
+    full: Count
+    partial: Count
+    none: Count
+
+
+class Event(Strict):
+    """An item of an answer's list of events, in its order: the 0-based nugget that it denotes, None for none."""
+
+    text: Text
+    nugget: Count | None
+
+
+class Row(Strict):
+    """One question: what was answered, and every verdict that there is. All but the question may be missing.
+
+    `failed` says why there is no answer (or none that could be judged). `score` is the question's own score, `order`
+    the source's figure of event ordering. `votes` are of judges who saw no rubric: is it correct? `tier` is needed
+    where the header has none.
+    """
+
+    question: Text = Field(min_length=1)
+    tier: Line = ""
+    answer: Text | None = None
+    failed: Text = ""
+    nuggets: tuple[Nugget, ...] = ()
+    counts: Counts | None = None
+    votes: tuple[Flag, ...] = ()
+    score: Score | None = None
+    order: Annotated[float, Field(strict=True, ge=-1, le=1)] | None = None
+    events: tuple[Event, ...] | None = None
+    rubric: tuple[Text, ...] = ()
+    reference: Text = ""
+    context_chars: Count | None = None
+    context_tokens: Count | None = None
+    memories: Count | None = None
+    cut: Flag | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_scores(cls, value: Any) -> Any:
+        """Nuggets may be given as bare numbers, or null."""
+        if isinstance(value, dict) and isinstance(value.get("nuggets"), list):
+            told = [one if isinstance(one, dict | Nugget) else {"score": one} for one in value["nuggets"]]
+            return {**value, "nuggets": told}
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Row:
+        if self.nuggets and self.counts:
+            raise ValueError("give nuggets or counts, not both")
+        if self.counts and not sum(self.counts.model_dump().values()):
+            raise ValueError("counts must count at least one nugget")
+        used = [event.nugget for event in self.events or () if event.nugget is not None]
+        if len(used) != len(set(used)):
+            raise ValueError("events must name each nugget at most once")
+        return self
+
+
+class Header(Provenance):
+    """The first line of a file in the neutral form: who made the results, and how they were judged."""
+
+    format: str = Field(pattern=f"^{FORMAT}$")
+    system: Line = Field(min_length=1)
+    reader: Line = ""
+    judge: Line = ""
+    prompt: Line = ""
+    context: Line = ""
+    cut: Line = ""
+    licence: Line = ""
+    where: Line = ""
+    commit: Line = ""
+    date: Line = ""
+    gold_in_prompt: Known
+    tier: Line = ""
+    run: Count | None = None
+
+
+class Read(BaseModel):
+    """One run as a reader gives it: a `label` that names its arm, and what its format says of it.
+
+    `number` tells runs of one system apart. Rows without a tier are of the one tier that knows most of their texts.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    label: str
+    provenance: Provenance
+    number: int | None = None
+    rows: tuple[Row, ...]
