@@ -53,14 +53,14 @@ _ANSWER_PROMPTS = (
 _EVOLVING_PROMPTS = (
     "dependency_notes", "file_memory_ingest", "file_memory_recall", "wiki_choose", "wiki_compile",
 )  # fmt: skip
-_JUDGE_PROMPTS = ("align_batch", "align_events", "judge_nugget")
+JUDGE_PROMPTS = ("align_batch", "align_events", "judge_nugget")
 _ANSWER_PARAMETERS = (
     "chat_variant", "strip_markers", "errata", "reader_window", "full_context_window", "working_pairs",
     "context_budget", "episodic_share", "working_share", "chunk_percentile", "chunk_buffer", "scratchpad_threshold",
     "scratchpad_target", "token_counter", "encoder", "splade",
 )  # fmt: skip
-_JUDGE_PARAMETERS = ("question_in_prompt", "judge_repeats", "alignment")
-_RECORDED = (*_ANSWER_PARAMETERS, *_JUDGE_PARAMETERS, "variant", "released")
+JUDGE_PARAMETERS = ("question_in_prompt", "judge_repeats", "alignment")
+_RECORDED = (*_ANSWER_PARAMETERS, *JUDGE_PARAMETERS, "variant", "released")
 _Settings = create_model(
     "_Settings",
     __config__=ConfigDict(extra="forbid", strict=True),
@@ -138,13 +138,13 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
             "configuration": self.configuration,
             "settings": {
                 "arm": arm.model_dump(),  # apart: the arm of the other context_budget differs from the run's
-                **settings_of(parameters, (*_ANSWER_PARAMETERS, *_JUDGE_PARAMETERS, "variant")),
+                **settings_of(parameters, (*_ANSWER_PARAMETERS, *JUDGE_PARAMETERS, "variant")),
                 "released": sorted(parameters.flags),
             },
             "reader": models["reader"]["model"],
             "judge": models["judge"]["model"],
             "models": models,
-            "prompts": prompt_hashes(parameters, (*_ANSWER_PROMPTS, *_JUDGE_PROMPTS)),
+            "prompts": prompt_hashes(parameters, (*_ANSWER_PROMPTS, *JUDGE_PROMPTS)),
             "token_counter": parameters.token_counter,
             "answers_key": answers,
             "judgements_key": keys[JUDGEMENTS],
@@ -225,9 +225,9 @@ def judgements_key(answers: str, parameters: RunParameters) -> str:
     models = identities(parameters)
     values = {
         "answers": answers,
-        "parameters": settings_of(parameters, _JUDGE_PARAMETERS),
+        "parameters": settings_of(parameters, JUDGE_PARAMETERS),
         "models": {role: models[role] for role in ("judge", "aligner")},
-        "prompts": prompt_hashes(parameters, _JUDGE_PROMPTS),
+        "prompts": prompt_hashes(parameters, JUDGE_PROMPTS),
         "code": code_hash(_JUDGE_CODE),
     }
     return sha256(to_json(values))
@@ -235,7 +235,7 @@ def judgements_key(answers: str, parameters: RunParameters) -> str:
 
 def configuration_of(arm: Arm, parameters: ResolvedParameters) -> Configuration:
     """The preset that `arm` was run by, and what was otherwise."""
-    return configuration(arm, parameters, (*_ANSWER_PARAMETERS, *_JUDGE_PARAMETERS))
+    return configuration(arm, parameters, (*_ANSWER_PARAMETERS, *JUDGE_PARAMETERS))
 
 
 def configuration_of_run(parameters: RunParameters) -> str:
@@ -317,17 +317,27 @@ def _records(path: Path, kind: type[Model]) -> list[Model]:
     return [checked(kind, row, f"{path}: record {n}, ", "delete the file and run again.") for n, row in rows]
 
 
+def stored_answers(folder: Path) -> dict[str, list[Answer]]:
+    """The answers of an arm's folder that its manifest vouches for, by conversation; as `stored_judgements`."""
+    return _stored(folder, ANSWERS)
+
+
 def stored_judgements(folder: Path) -> list[Judgement]:
     """The judgements of an arm's folder that its manifest vouches for; `UserError` where one is gone or changed."""
+    return [judgement for own in _stored(folder, JUDGEMENTS).values() for judgement in own]
+
+
+def _stored(folder: Path, part: str) -> dict[str, list[Any]]:
     found = read_manifest(folder)
-    held = _filed(folder, found, JUDGEMENTS)
-    for key, said in found.judgements_sha256.items():
+    held = _filed(folder, found, part)
+    vouched = found.judgements_sha256 if part == JUDGEMENTS else found.answers_sha256
+    for key, said in vouched.items():
         if key not in held or held[key].sha256 != said:
             raise UserError(
-                f"{folder / 'judgements.jsonl'}: the records of {key} are not those that manifest.json vouches for; "
+                f"{folder / part}.jsonl: the records of {key} are not those that manifest.json vouches for; "
                 "run the evaluation again, which computes them anew, or score them as they stand with --as-is."
             )
-    return [judgement for key in sorted(found.judgements_sha256) for judgement in held[key].value]
+    return {key: held[key].value for key in sorted(vouched)}
 
 
 def _filed(folder: Path, manifest: Manifest, part: str) -> dict[str, Made[list[Any]]]:

@@ -28,6 +28,7 @@ class JudgeTask:
     parameters: ResolvedParameters
     processes: int = 1
     run_id: str = THIS_RUN  # the parent's: a worker is of the same run
+    command: str = ""  # what records a call that a replay misses; empty for that of a run
 
     @property
     def answers(self) -> int:
@@ -38,8 +39,9 @@ class JudgeTask:
 def judge_task(task: JudgeTask) -> dict[str, list[Judgement]]:
     """The verdicts on a task's answers by arm, in a process of its own."""
     tell(task.conversation_id)
-    with open_models(task.parameters, task.conversation_id, task.processes, task.run_id) as roster:
-        return _judgements(task.asked, task.parameters, roster)
+    opened = open_models(task.parameters, task.conversation_id, task.processes, task.run_id, command=task.command)
+    with opened as roster:
+        return judged(task.asked, task.parameters, roster)
 
 
 def to_judge(answers: Sequence[Answer], loaded: Loaded) -> list[ToJudge]:
@@ -51,9 +53,10 @@ def to_judge(answers: Sequence[Answer], loaded: Loaded) -> list[ToJudge]:
     ]
 
 
-def _judgements(
+def judged(
     asked: Mapping[str, Sequence[ToJudge]], parameters: ResolvedParameters, roster: ModelRoles
 ) -> dict[str, list[Judgement]]:
+    """The verdicts on some answers by arm, in this process and by `roster`."""
     judgements = iter(
         judge_answers(
             [one for of_arm in asked.values() for one in of_arm],
@@ -86,5 +89,5 @@ def work(
     unanswered = [arm for arm in arms if arm.name not in answered]
     made = answer_arms(unanswered, loaded.conversation, loaded.probes, parameters, roster, evidence_of(loaded))
     answers = {arm.name: made.get(arm.name) or answered[arm.name] for arm in arms}
-    judgements = _judgements({name: to_judge(of_arm, loaded) for name, of_arm in answers.items()}, parameters, roster)
+    judgements = judged({name: to_judge(of_arm, loaded) for name, of_arm in answers.items()}, parameters, roster)
     return {name: (list(of_arm), judgements[name]) for name, of_arm in answers.items()}

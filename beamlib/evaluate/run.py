@@ -160,19 +160,19 @@ def _compute(plan: MissingWork, *, quiet: bool) -> None:
     tasks = _answer_tasks(plan)
     answers = [[task for task in tasks if task.evidence == {}], [task for task in tasks if task.evidence != {}]]
     # closing: where a file cannot be written, the processes end as well.
-    with closing(_worked(answer_task, answers, "answering", plan.parameters, quiet=quiet)) as done:
+    with closing(worked(answer_task, answers, "answering", plan.parameters, quiet=quiet)) as done:
         for task, answered in done:
             key = task.conversation.id
             for name, answers_of_arm in answered.items():
                 plan.folders[name].take(ANSWERS, key, made(plan.data[key], answers_of_arm))
-    with closing(_worked(judge_task, [_judge_tasks(plan)], "judging", plan.parameters, quiet=quiet)) as judged:
+    with closing(worked(judge_task, [_judge_tasks(plan)], "judging", plan.parameters, quiet=quiet)) as judged:
         for one, judgements in judged:
             for name, judgements_of_arm in judgements.items():
                 key = one.conversation_id
                 plan.folders[name].take(JUDGEMENTS, key, made(plan.data[key], judgements_of_arm))
 
 
-def _worked(
+def worked(
     work: Callable[[Part], Value],
     rounds: Sequence[Sequence[Part]],
     title: str,
@@ -180,7 +180,7 @@ def _worked(
     *,
     quiet: bool,
 ) -> Generator[tuple[Part, Value], None, None]:
-    """Each part with what `work` makes of it, as they end; a round begins when the one before has ended."""
+    """Each part with what `work` makes of it, as processes end it; a round begins when the one before has ended."""
     processes = min(parameters.workers, max(map(len, rounds)))
     if not processes:
         return

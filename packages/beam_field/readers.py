@@ -275,7 +275,7 @@ class _PastJudge(_Lenient):
 class _PastLine(_Lenient):
     question: Text = ""
     answer: Text | None = None
-    goldAnswers: Texts | None = ()  # noqa: N815, the name in the file
+    goldAnswers: Texts | None = ()
     evidence_tokens: Count | None = None
     recall: dict[str, Any] | None = None
     error: Text | None = ""

@@ -1,0 +1,236 @@
+"""Answers on file judged again, by another judge under this project's prompts (`beamlib judge`).
+
+The new verdicts lie beside the old ones, in a part of their own (`1m-by-offline` beside `1m`): the same arms and
+answers, another judge. Estimate, store of calls, resume and the search for keys are those of every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from beam_field.questions import by_probe
+from beam_field.results import plain
+from beamlib.beside import Priced, beside
+from beamlib.cli.spending import agreed
+from beamlib.data.gold import Gold
+from beamlib.data.loading import load_questions
+from beamlib.data.sources import find_conversations
+from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.arm_folder import (
+    ANSWERS,
+    JUDGE_PARAMETERS,
+    JUDGE_PROMPTS,
+    JUDGEMENTS,
+    MANIFEST,
+    ArmFolder,
+    judgements_key,
+    made,
+    read_manifest,
+    stored_answers,
+)
+from beamlib.evaluate.calling import ResolvedParameters, ensure_keys, identities, resolved
+from beamlib.evaluate.imported import DETAILS, ImportedQuestion
+from beamlib.evaluate.judging import JudgeTask, judge_task, judged
+from beamlib.evaluate.run import worked
+from beamlib.evaluate.run_store import RunStore, checked, made_by, prompt_hashes, settings_of
+from beamlib.files import read_jsonl, read_text, sha256, write_text
+from beamlib.llm.endpoints import keys_kept_out, load_models
+from beamlib.params import usual_parameters
+from beamlib.scoring.judge import ToJudge
+from beamlib.text import shell_command
+
+BY = "-by-"
+"""Stands in the name of a part between that of the part that was judged again and the judge's."""
+
+
+@dataclass(frozen=True)
+class JudgeOptions:
+    """What `beamlib judge` was asked for: `run` is a run folder or a part of one, `models` empty for the offline judge.
+
+    `data` is a folder with the released questions, for answers whose rubric is not on file.
+    """
+
+    run: Path
+    models: str = ""
+    data: Path | None = None
+    calls: str = "record"
+    prompts: Path | None = None
+    settings: Mapping[str, Any] | None = None
+    yes: bool = False
+
+
+class JudgedAgain(ArmFolder):
+    """The folder of an arm that is judged again: its answers as they are, and what another judge says of them."""
+
+    def __init__(self, source: Path, parameters: ResolvedParameters) -> None:
+        found, judge = read_manifest(source), identities(parameters)["judge"]["model"]
+        keys = {ANSWERS: found.answers_key, JUDGEMENTS: judgements_key(found.answers_key, parameters)}
+        part = f"{source.parent.name}{BY}{plain('offline' if not parameters.models else judge)}"
+        RunStore.__init__(self, source.parent.with_name(part) / source.name, keys)
+        self.source, self.found, self.held = source, found, stored_answers(source)
+        seen = {"judge": judge, "judge_sees_rubric": "yes", "judge_sees_reference": "no", "shipped": ""}
+        seen["judge_sees_question"] = "yes" if parameters.question_in_prompt else "no"
+        self._begun = {
+            **dict(found),
+            "judge": judge,
+            "settings": found.settings | ({} if found.imported else settings_of(parameters, JUDGE_PARAMETERS)),
+            "models": found.models | {role: identities(parameters)[role] for role in ("judge", "aligner")},
+            "prompts": found.prompts | prompt_hashes(parameters, JUDGE_PROMPTS),
+            "judgements_key": keys[JUDGEMENTS],
+            "imported": found.imported.model_copy(update=seen) if found.imported else None,
+            **made_by(),
+        }
+
+    def take_over(self) -> None:
+        """Put the answers here, and what their source said of the questions."""
+        self.begin()
+        if self.found.imported:
+            write_text(self.folder / DETAILS, read_text(self.source / DETAILS))
+        self.made[ANSWERS] = {key: made(self.found.conversations[key], own) for key, own in self.held.items()}
+        self.left_out[ANSWERS] = dict(self.found.left_out)
+        self.write()
+        self.write_manifest()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of a run: its arms, and the answers that have no verdict of this judge, by conversation and arm."""
+
+    name: str
+    parameters: ResolvedParameters
+    arms: Sequence[JudgedAgain]
+    asked: Mapping[str, Mapping[str, Sequence[ToJudge]]]
+    command: str
+
+    def estimate(self) -> Priced:
+        """What judging would call: the code that judges, with models that call nobody."""
+        costs = beside("costs", "estimate")
+        expected, tally = costs.stored_means(self.parameters), beside("costs", "dry_run").CallTally()
+        for key, asked in self.asked.items():
+            with costs.rehearsed_roster(self.parameters, key, expected) as (roster, one):
+                judged(asked, self.parameters, roster)
+            tally.add(one)
+        names = tuple(arm.found.arm for arm in self.arms)
+        found: Priced = costs.summary(self.parameters, names, tally, expected, conversations=len(self.asked))
+        return found
+
+    def judge(self, confirmed: bool) -> list[str]:
+        """Judge what is missing; the verdicts are written as they come."""
+        for arm in self.arms:
+            arm.take_over()
+        if self.parameters.models:
+            load_models(Path(self.parameters.models)).keep(self.arms[0].folder.parent)
+        parameters = self.parameters.model_copy(update={"confirm_cost": confirmed})
+        by_name = {arm.found.arm: arm for arm in self.arms}
+        tasks = [JudgeTask(key, asked, parameters, command=self.command) for key, asked in self.asked.items()]
+        with closing(worked(judge_task, [tasks], f"judging {self.name}", parameters, quiet=False)) as done:
+            for task, judgements in done:
+                for name, own in judgements.items():
+                    arm = by_name[name]
+                    arm.take(JUDGEMENTS, task.conversation_id, made(arm.found.conversations[task.conversation_id], own))
+        return [_line(arm) for arm in self.arms]
+
+
+def _line(arm: JudgedAgain) -> str:
+    judgements = [one for own in arm.made[JUDGEMENTS].values() for one in own.value]
+    missing = sum(any(v.score is None for v in one.verdicts) or bool(one.unscored) for one in judgements)
+    shown = f", {missing} of them not in full" if missing else ""
+    return f"{arm.folder}: {len(judgements)} answers judged by {arm._begun['judge']}{shown}"
+
+
+def judge_again(options: JudgeOptions) -> list[str]:
+    """Judge every arm of a run again; a line per arm that says where its verdicts are.
+
+    Nothing is called without a yes to what it would cost. What is on file by the same judge is kept, so a run that was
+    killed goes on. A `UserError` where there is nothing to judge, or a rubric is at hand nowhere.
+    """
+    groups: dict[Path, list[Path]] = {}
+    for folder in _sources(options.run):
+        groups.setdefault(folder.parent, []).append(folder)
+    parts = [_part(own, options) for own in groups.values()]
+    confirmed = options.yes
+    if options.models and options.calls != "replay":
+        roles = ("judge", "aligner")
+        confirmed = agreed(
+            {one.name: one.estimate() for one in parts}, lambda: ensure_keys(parts[0].parameters, roles), options.yes
+        )
+    with keys_kept_out(Path(parts[0].parameters.run), options.models):
+        return [line for one in parts for line in one.judge(confirmed)]
+
+
+def _sources(run: Path) -> list[Path]:
+    """The arms' folders below a run folder or a part of one, but for those that were judged again."""
+    folders = sorted(path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in run.glob(pattern))
+    names = {path.name for path in run.iterdir() if path.is_dir()} if run.is_dir() else set()
+    names |= {path.name for path in run.parent.iterdir() if path.is_dir()} if folders else set()
+    kept = [one for one in folders if not any(one.parent.name.startswith(f"{name}{BY}") for name in names)]
+    if not kept:
+        raise UserError(f"{run}: no answers to judge in it; name a run folder of `beamlib import` or run_all.sh.")
+    return kept
+
+
+def _part(folders: Sequence[Path], options: JudgeOptions) -> _Part:
+    """Read the answers of a part, and what is on file of their verdicts."""
+    run = folders[0].parent.parent
+    given: dict[str, Any] = {"run": str(run), "models": options.models, "calls": options.calls}
+    given |= {"prompts": str(options.prompts.absolute())} if options.prompts else {}
+    parameters = resolved(usual_parameters(read_manifest(folders[0]).size, **{**(options.settings or {}), **given}))
+    arms = [JudgedAgain(folder, parameters) for folder in folders]
+    asked: dict[str, dict[str, Sequence[ToJudge]]] = {}
+    for arm in arms:
+        if options.calls != "refresh":
+            arm.open(arm.found.conversations, again=options.calls == "record")
+        questions = _questions(arm, options.data)
+        for key, answers in arm.held.items():
+            if key not in arm.made[JUDGEMENTS]:
+                asked.setdefault(key, {})[arm.found.arm] = [questions(answer) for answer in answers]
+    places = {"--data": options.data or "", "--models": options.models}
+    command = shell_command(f"beamlib judge {folders[0].parent}", places, options.settings, ["--yes"])
+    return _Part(folders[0].parent.name, parameters, arms, dict(sorted(asked.items())), command)
+
+
+def _questions(arm: JudgedAgain, data: Path | None) -> Callable[[Answer], ToJudge]:
+    """What hands an answer to the judge: the question and rubric of its source, else those of the released data."""
+    told = _told(arm)
+    known: dict[str, tuple[str, Gold]] = {}
+    if data is not None:
+        for source in find_conversations(data, [arm.found.size]):
+            if source.id in arm.found.conversations:
+                probes, gold, _ = load_questions(source)
+                known |= {probe.id: (probe.question, gold[probe.id]) for probe in probes}
+
+    def to_judge(answer: Answer) -> ToJudge:
+        own = told.get(answer.probe_id)
+        if answer.probe_id in known:
+            question, gold = known[answer.probe_id]
+            if own is not None and own.question != question:
+                raise UserError(f"{data}: {answer.probe_id} is another question there than in {arm.source}.")
+        elif own is not None and own.rubric:
+            ability = by_probe()[answer.probe_id].ability
+            question, gold = (
+                own.question,
+                Gold(answer.probe_id, answer.conversation_id, ability, own.rubric, "", (), ""),
+            )
+        else:
+            raise UserError(
+                f"{arm.source}: the rubric of {answer.probe_id} is not there; name the released questions with --data."
+            )
+        return ToJudge(question, answer.text, answer.unscored, gold, transient=answer.transient)
+
+    return to_judge
+
+
+def _told(arm: JudgedAgain) -> dict[str, ImportedQuestion]:
+    """What an imported arm's source said of its questions; a file that is not the import's is a `UserError`."""
+    if arm.found.imported is None:
+        return {}
+    path = arm.source / DETAILS
+    if sha256(read_text(path)) != arm.found.imported.details_sha256:
+        raise UserError(f"{path}: it was changed after the import; import the file again.")
+    rows = (checked(ImportedQuestion, row, f"{path}: ") for row in read_jsonl(path))
+    return {one.probe_id: one for one in rows}
