@@ -1,15 +1,19 @@
-"""The neutral form of published results, `beam-results/1`: a header and a row per question (docs/publishing-results.md).
+"""The neutral form of published results, `beam-results/1`, a header and a row per question.
 
-Every other format is read into it (`beam_field.readers`), so that there is one path from here.
+docs/publishing-results.md describes it. Every other format is read into it, so that there is one path from here.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from beamlib.errors import UserError
 from beamlib.evaluate.imported import Known, Provenance
+from beamlib.evaluate.run_store import checked
 
 FORMAT = "beam-results/1"
 Score = Annotated[float, Field(strict=True, ge=0, le=1)]
@@ -19,6 +23,34 @@ Text = Annotated[str, Field(strict=True, max_length=10_000_000)]
 Line = Annotated[str, Field(strict=True, max_length=500)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 Flag = Annotated[bool, Field(strict=True)]
+
+
+Texts = Annotated[tuple[Text, ...], Field(max_length=1_000)]
+
+ADVICE = "correct the file, or name its format with --format if it is of another one."
+_REPLACED = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The content of one file: its name, and the JSON value or the list of a JSON-lines file's values."""
+
+    name: str
+    value: Any
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The values of a JSON-lines file; one that is no object is a `UserError`."""
+        values = self.value if isinstance(self.value, list) else [self.value]
+        for number, line in enumerate(values, start=1):
+            if not isinstance(line, dict):
+                raise UserError(f"{self.name}: line {number} is no JSON object; {ADVICE}")
+        return values
+
+
+class Lenient(BaseModel):
+    """A part of somebody's format: what it holds beyond the fields is passed over."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class Strict(BaseModel):
@@ -69,7 +101,7 @@ class Row(Strict):
     score: Score | None = None
     order: Annotated[float, Field(strict=True, ge=-1, le=1)] | None = None
     events: tuple[Event, ...] | None = None
-    rubric: tuple[Text, ...] = ()
+    rubric: Texts = ()
     reference: Text = ""
     context_chars: Count | None = None
     context_tokens: Count | None = None
@@ -128,3 +160,13 @@ class Read(BaseModel):
     provenance: Provenance
     number: int | None = None
     rows: tuple[Row, ...]
+
+
+def make_row(place: str, **fields: Any) -> Row:
+    """The row of these fields; a `UserError` that begins with `place` where they cannot stand together."""
+    return checked(Row, fields, f"{place}: ", ADVICE)
+
+
+def plain(label: str) -> str:
+    """A label as it can name a folder."""
+    return _REPLACED.sub("-", label)[:60].strip("-._") or "run"

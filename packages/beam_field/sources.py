@@ -7,7 +7,7 @@ that it runs over judgements of one's own.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -147,6 +147,28 @@ def _judgement(kind: Kind, question: Question, said: str, order: float | None, s
 def placeholder(number: int) -> str:
     """What stands for the text of a nugget that is not at hand: its place in the rubric, from 0."""
     return f"nugget {number}"
+
+
+def fingerprint(judged: Iterable[Judgement], answer_chars: Mapping[str, int]) -> dict[str, tuple[str, int]]:
+    """What a run is recognised by: each question's verdicts, packed, and the length of its answer."""
+    return {one.probe_id: (_said(one), answer_chars[one.probe_id]) for one in judged}
+
+
+def _said(judgement: Judgement) -> str:
+    reported = judgement.reported
+    if judgement.verdicts and all(verdict.score is not None for verdict in judgement.verdicts):
+        return "".join(str(int(2 * (verdict.score or 0))) for verdict in judgement.verdicts)
+    if reported is None or reported.full is None:
+        return "".join(str(int(vote)) for vote in reported.votes) if reported else ""
+    return f"{reported.full}-{reported.partial}-{reported.none}"
+
+
+def shipped_as(found: Mapping[str, tuple[str, int]]) -> Source | None:
+    """The shipped run with exactly these verdicts and lengths of answers, or None."""
+    for one in sources():
+        if {question.probe_id: (said, length) for question, said, _, _, length in _lines(one.name)} == found:
+            return one
+    return None
 
 
 @cache
