@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from beam_field import judging_cli
 from beamlib.cli.arguments import Json, check_run_name
 from beamlib.files import to_json
 
@@ -49,5 +50,6 @@ def import_results(
 
 
 def add_to(app: typer.Typer, data_app: typer.Typer) -> None:
-    """Put the command into the project's `app`."""
+    """Put the commands into the project's `app`."""
     app.command("import")(import_results)
+    judging_cli.add_to(app)
