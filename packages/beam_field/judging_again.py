@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beam_field.questions import by_probe
 from beam_field.results import plain
 from beamlib.beside import Priced, beside
 from beamlib.cli.spending import agreed
@@ -32,6 +31,7 @@ from beamlib.evaluate.arm_folder import (
     made,
     read_manifest,
     stored_answers,
+    stored_judgements,
 )
 from beamlib.evaluate.calling import ResolvedParameters, ensure_keys, identities, resolved
 from beamlib.evaluate.imported import DETAILS, ImportedQuestion
@@ -197,6 +197,7 @@ def _part(folders: Sequence[Path], options: JudgeOptions) -> _Part:
 def _questions(arm: JudgedAgain, data: Path | None) -> Callable[[Answer], ToJudge]:
     """What hands an answer to the judge: the question and rubric of its source, else those of the released data."""
     told = _told(arm)
+    abilities = {one.probe_id: one.ability for one in stored_judgements(arm.source)}
     known: dict[str, tuple[str, Gold]] = {}
     if data is not None:
         for source in find_conversations(data, [arm.found.size]):
@@ -211,11 +212,8 @@ def _questions(arm: JudgedAgain, data: Path | None) -> Callable[[Answer], ToJudg
             if own is not None and own.question != question:
                 raise UserError(f"{data}: {answer.probe_id} is another question there than in {arm.source}.")
         elif own is not None and own.rubric:
-            ability = by_probe()[answer.probe_id].ability
-            question, gold = (
-                own.question,
-                Gold(answer.probe_id, answer.conversation_id, ability, own.rubric, "", (), ""),
-            )
+            known_by = (answer.probe_id, answer.conversation_id, abilities[answer.probe_id])
+            question, gold = own.question, Gold(*known_by, own.rubric, "", (), "")
         else:
             raise UserError(
                 f"{arm.source}: the rubric of {answer.probe_id} is not there; name the released questions with --data."

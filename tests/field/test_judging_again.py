@@ -1,0 +1,139 @@
+"""Imported answers judged again: a second judge is a part beside the first, asked, stored and resumed as everywhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from published_results import cognee, mem0, truememory
+
+from beam_field.card_of_runs import card_of_runs, record
+from beam_field.importing import read_runs, write_runs
+from beam_field.judging_again import JudgeOptions, judge_again
+from beamlib.errors import UserError
+from beamlib.evaluate.arm_folder import read_manifest, stored_answers, stored_judgements
+from beamlib.evaluate.imported import DETAILS
+from beamlib.llm.model import OFFLINE_NAME
+from beamlib.scoring.scores import score_run
+from scripted_server import ScriptedServer
+from steady_replies import one_endpoint, steady_reply
+
+ARM = "imported-mem0-top_200"
+
+
+def imported(value: Any, run: Path, table: Path) -> Path:
+    """A run of one made-up file; its only part."""
+    file = run.with_name(f"{run.name}.json")
+    file.write_text(json.dumps(value))
+    (folder, *_) = write_runs(read_runs([file], table=table), run)
+    return folder.parent
+
+
+def bytes_below(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_the_old_verdicts_stay_and_the_new_ones_stand_beside_them(tmp_path: Path, table: Path) -> None:
+    part = imported(mem0(), tmp_path / "run", table)
+    before = bytes_below(part)
+    lines = judge_again(JudgeOptions(tmp_path / "run"))
+    assert len(lines) == 2
+    assert bytes_below(part) == before
+    again = part.with_name(f"{part.name}-by-offline")
+    found = read_manifest(again / ARM)
+    assert (found.judge, found.reader) == (OFFLINE_NAME, "reader-9")
+    assert found.imported
+    assert (found.imported.judge, found.imported.gold_in_prompt) == (OFFLINE_NAME, "no")
+    assert stored_answers(again / ARM) == stored_answers(part / ARM)
+    judgements = stored_judgements(again / ARM)
+    assert len(judgements) == 20
+    assert all([v.nugget for v in one.verdicts] == ["names a colour", "names blue", "says when"] for one in judgements)
+    assert score_run(judgements, "paper")["score"].notna().all()  # the alignment that the source lacks is made here
+    kept = bytes_below(again)
+    judge_again(JudgeOptions(tmp_path / "run"))  # neither judged anew nor judged again itself
+    assert bytes_below(again) == kept
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [part.name, again.name]
+
+
+def test_counts_and_votes_get_verdicts_by_nugget(tmp_path: Path, table: Path) -> None:
+    part = imported(cognee(), tmp_path / "run", table)
+    judge_again(JudgeOptions(part))
+    (arm,) = part.with_name(f"{part.name}-by-offline").iterdir()
+    assert [len(one.verdicts) for one in stored_judgements(arm)] == [3] * 20
+
+
+def test_a_rubric_that_is_nowhere_is_asked_for(tmp_path: Path, table: Path, shared: Path) -> None:
+    imported(truememory(), tmp_path / "run", table)
+    with pytest.raises(UserError, match=r"rubric of 10M-1-q00 is not there; name .* with --data"):
+        judge_again(JudgeOptions(tmp_path / "run"))
+    with pytest.raises(UserError, match="10M-1-q00 is another question there"):  # the made-up one has the id of a real
+        judge_again(JudgeOptions(tmp_path / "run", data=shared / "data/beam_questions"))
+    assert len(list((tmp_path / "run").iterdir())) == 1
+
+
+def test_votes_are_judged_by_the_rubric_of_the_released_questions(
+    tmp_path: Path, field_data: Path, shared: Path
+) -> None:
+    questions = shared / "data/beam_questions/10M/1/probing_questions/probing_questions.json"
+    asked = [one["question"] for own in json.loads(questions.read_text()).values() for one in own]
+    voted = {"category": "", "generated_answer": "On March 3.", "correct": True, "judge_votes": [True] * 3}
+    details = [{"question": one, **voted} for one in asked]
+    file = tmp_path / "votes.json"
+    file.write_text(json.dumps({"system": "x", "judge_model": "j", "details": details}))
+    write_runs(read_runs([file]), tmp_path / "run")
+    (line,) = judge_again(JudgeOptions(tmp_path / "run", data=shared / "data/beam_questions"))
+    assert "20 answers judged" in line
+
+
+def test_what_was_changed_after_the_import_is_refused(tmp_path: Path, table: Path) -> None:
+    part = imported(mem0(), tmp_path / "run", table)
+    details = part / ARM / DETAILS
+    details.write_text(details.read_text().replace("names a colour", "names any colour"))
+    with pytest.raises(UserError, match="changed after the import"):
+        judge_again(JudgeOptions(tmp_path / "run"))
+    with pytest.raises(UserError, match="no answers to judge"):
+        judge_again(JudgeOptions(tmp_path / "nothing"))
+
+
+def test_models_are_asked_after_a_yes_and_never_twice(tmp_path: Path, table: Path) -> None:
+    part = imported(mem0(), tmp_path / "run", table)
+    with ScriptedServer(reply=steady_reply) as server:
+        models = str(one_endpoint(server, tmp_path / "models.yaml"))
+        with pytest.raises(UserError, match="add --yes"):
+            judge_again(JudgeOptions(tmp_path / "run", models))
+        assert not server.requests
+        assert len(list((tmp_path / "run").iterdir())) == 1
+        judge_again(JudgeOptions(tmp_path / "run", models, yes=True))
+        asked = len(server.requests)
+        again = part.with_name(f"{part.name}-by-scripted")
+        kept = bytes_below(again)
+        judge_again(JudgeOptions(tmp_path / "run", models, yes=True))
+        assert len(server.requests) == asked
+    for arm in again.iterdir():  # what a kill would have cost: the verdicts, not the calls
+        if arm.is_dir():
+            (arm / "judgements.jsonl").unlink()
+    judge_again(JudgeOptions(tmp_path / "run", models, calls="replay"))  # the server is gone
+    assert bytes_below(again) == kept
+    assert read_manifest(again / ARM).judge == "scripted"
+
+
+def test_a_card_of_two_runs_and_what_it_refuses(tmp_path: Path, table: Path) -> None:
+    part = imported(mem0(), tmp_path / "run", table)
+    judge_again(JudgeOptions(part))
+    again = part.with_name(f"{part.name}-by-offline")
+    found = card_of_runs(again, part, "nugget-mean")
+    assert (found.card.first, found.card.second) == (read_manifest(part / ARM).judge, OFFLINE_NAME)
+    assert found.card.agreement.set_index("ability").loc["all", "n"] == 120
+    assert "Cohen's kappa" in found.render()
+    json.dumps(record(found), allow_nan=False)
+    with pytest.raises(UserError, match="several judges"):
+        card_of_runs(tmp_path / "run", part, "nugget-mean")
+    with pytest.raises(UserError, match="not computable under the protocol 'paper'"):
+        card_of_runs(again, part, "paper")
+    with pytest.raises(UserError, match="no results"):
+        card_of_runs(again, tmp_path, "nugget-mean")
+    other = imported(mem0(conversation="1M-2"), tmp_path / "other", table)
+    with pytest.raises(UserError, match="judged no answer alike"):
+        card_of_runs(again, other, "nugget-mean")
