@@ -42,10 +42,12 @@ def nugget_scores(judgement: Judgement) -> list[float] | QuestionScore:
     """
     if reported := judgement.reported.nugget_scores if judgement.reported else ():
         return list(reported)
-    if not judgement.verdicts or (judgement.reported and all(one.score is None for one in judgement.verdicts)):
+    if not judgement.verdicts:
         return lacking(judgement, "verdicts")
     scores = [verdict.score for verdict in judgement.verdicts if verdict.score is not None]
     missing = [verdict.reason for verdict in judgement.verdicts if verdict.score is None]
+    if missing and missing[0].startswith(NOT_COMPUTABLE):
+        return QuestionScore(None, missing[0])
     if missing:
         return QuestionScore(None, f"{len(missing)} of {len(judgement.verdicts)} nuggets unscored: {missing[0]}")
     return scores

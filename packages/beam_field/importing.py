@@ -20,7 +20,7 @@ from beamlib.evaluate.arm_folder import ANSWERS, JUDGEMENTS, MANIFEST, Manifest,
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.conversation_record import ConversationRecord
 from beamlib.evaluate.imported import DETAILS, Imported, ImportedQuestion, Provenance, question_set
-from beamlib.evaluate.run_store import made_by, write_manifest
+from beamlib.evaluate.run_store import checked, made_by, write_manifest
 from beamlib.files import inside, parse_json, sha256, to_json, write_text
 from beamlib.scoring.records import Judgement
 
@@ -120,6 +120,8 @@ def read_runs(
     """
     if form and form not in READERS:
         raise UserError(f"--format: {form!r} is not one of {', '.join(READERS)}; choose one of these.")
+    said = checked(Provenance, stated or {}, "what is stated of the runs: ", "state it otherwise.").model_dump()
+    said = {name: said[name] for name in stated or {}}
     groups: dict[str, list[tuple[Source, str]]] = {}
     for path in files:
         source, digest = read_source(path)
@@ -136,9 +138,7 @@ def read_runs(
     if not found:
         raise UserError(f"{files[0]}: it holds no results; name a file that does.")
     arms = [
-        _arm(name, read, hashes, part, stated or {})
-        for name, read, hashes in found
-        for part in matched(read, hashes, table)
+        _arm(name, read, hashes, part, said) for name, read, hashes in found for part in matched(read, hashes, table)
     ]
     return _named_apart(arms)
 
@@ -215,10 +215,12 @@ def _named_apart(arms: Sequence[ImportedArm]) -> list[ImportedArm]:
     for number, one in enumerate(arms):
         if places.count(places[number]) > 1:
             nth = places[: number + 1].count(places[number])
-            arm = Arm(memory="imported", target=f"{one.arm.target}-file{nth}")
+            arm = Arm(memory="imported", target=f"{one.arm.target}-run{nth}")
             fields = {**dict(one.manifest), "arm": arm.name, "settings": {"arm": arm.model_dump()}}
             one = ImportedArm(one.part, arm, Manifest.model_validate(fields), one.answers, one.judgements, one.details)
         named.append(one)
+    if len({(one.part, one.arm.name.casefold()) for one in named}) < len(named):
+        raise UserError(f"{named[0].part}: two of these runs have one name; import them one by one, by another --name.")
     return named
 
 

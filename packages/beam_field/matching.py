@@ -16,10 +16,13 @@ from beamlib.data.conversations import SIZES
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.imported import ImportedQuestion
+from beamlib.scoring.question_score import NOT_COMPUTABLE
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, Reported
 
 _NAMED = 50
 """Questions that match none are named up to here; all are counted."""
+
+_ONLY_ORDER = f"{NOT_COMPUTABLE}: of a nugget only its place in the order was judged"
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ def _verdicts(row: Row, between: bool) -> tuple[NuggetVerdict, ...]:
         )
     events = row.events if not row.nuggets else None
     named = row.rubric if events is not None else ()
-    return (*found, *(NuggetVerdict(nugget=text, score=None, reason="only its place was judged") for text in named))
+    return (*found, *(NuggetVerdict(nugget=text, score=None, reason=_ONLY_ORDER) for text in named))
 
 
 def _alignments(question: Question, row: Row) -> tuple[Alignment, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from beam_field.importing import ImportedArm
 from beamlib.report.markdown import counted
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
+from beamlib.scoring.question_score import NOT_COMPUTABLE
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
 
 _SHOWN = 10
@@ -16,25 +18,27 @@ _SHOWN = 10
 def protocol_rows(one: ImportedArm) -> list[dict[str, Any]]:
     """A row per protocol: the average over abilities and the mean over questions, None where not computable.
 
-    `lacking` names the abilities that are not computable, `unscored` counts questions that failed.
+    `lacking` names the abilities that are not computable, or "all"; `unscored` counts questions that failed.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for protocol in PROTOCOLS | REPORTED:
         scores = score_run(one.judgements, protocol)
-        summed = summarise(scores).set_index("ability")
-        lacking = [name for name in summed.index[summed["not_computable"] > 0] if name != AVERAGE]
-        average = summed.loc[AVERAGE, "mean"]
-        questions = float("nan") if lacking else scores["score"].mean()
+        summed: dict[str, Any] = {str(row["ability"]): row for row in summarise(scores).to_dict("records")}
+        lacking = [name for name, row in summed.items() if row["not_computable"] and name != AVERAGE]
         rows.append(
             {
                 "protocol": protocol,
-                "average": None if average != average else float(average),
-                "over_questions": None if questions != questions else float(questions),
-                "lacking": lacking,
-                "unscored": int(summed.loc[AVERAGE, "unscored"]),
+                "average": _value(summed[AVERAGE]["mean"]),
+                "over_questions": None if lacking else _value(scores["score"].mean()),
+                "lacking": ["all"] if len(lacking) == len(summed) - 1 else lacking,
+                "unscored": int(summed[AVERAGE]["unscored"]),
             }
         )
     return rows
+
+
+def _value(mean: float) -> float | None:
+    return None if math.isnan(mean) else float(mean)
 
 
 def records(arms: Sequence[ImportedArm]) -> list[dict[str, Any]]:
@@ -71,11 +75,10 @@ def summary(one: ImportedArm) -> str:
     ):
         lines += _named(what, names, len(names))
     for row in protocol_rows(one):
-        value = "not computable" if row["average"] is None else f"{row['average']:.4f} over abilities"
-        value += "" if row["over_questions"] is None else f", {row['over_questions']:.4f} over questions"
-        lacking = row["lacking"]
-        why = "of any ability" if len(lacking) == 10 else f"of {', '.join(lacking)}"
-        value = f"not computable from this source {why}" if lacking else value
+        means = {"abilities": row["average"], "questions": row["over_questions"]}
+        told = [f"{mean:.4f} over {what}" for what, mean in means.items() if mean is not None]
+        lacking = f"{NOT_COMPUTABLE}: {', '.join(row['lacking'])}"
+        value = lacking if row["lacking"] else ", ".join(told) or "no score"
         value += f"; {row['unscored']} unscored" if row["unscored"] else ""
         lines.append(f"  {row['protocol']}: {value}")
     return "\n".join(lines)
