@@ -10,7 +10,7 @@ import pandas as pd
 from beam_field.judge_card import ALL, JudgeCard
 from beamlib.errors import UserError
 from beamlib.files import read_text
-from beamlib.report.footer import OFFLINE, is_offline, model_shown
+from beamlib.report.footer import OFFLINE, model_shown
 from beamlib.report.long_frame import ability_label
 from beamlib.report.markdown import counted
 from beamlib.report.table import Table
@@ -27,14 +27,13 @@ def card_tables(card: JudgeCard, protocol: str) -> dict[str, Table]:
         f"First judge: {first}. Second judge: {second}. Protocol of averages: {protocol}. "
         f"Judged by only one of the two, and left out: {card.alone} answers."
     )
-    warning = (f"Of these, {OFFLINE}.",) if any(map(is_offline, (card.first, card.second))) else ()
     tables = {
-        "agreement": _agreement(card, (basis, *warning)),
-        "confusion": _confusion(card, (basis, *warning)),
-        "bias": _bias(card, (basis, *warning)),
+        "agreement": _agreement(card, (basis,)),
+        "confusion": _confusion(card, (basis,)),
+        "bias": _bias(card, (basis,)),
     }
     if len(card.order):
-        tables["order"] = _order(card, (basis, *warning))
+        tables["order"] = _order(card, (basis,))
     return {name: table for name, table in tables.items() if len(table.cells)}
 
 

@@ -22,6 +22,7 @@ from beam_field.comparing import (
 from beamlib.data.conversations import SIZES
 from beamlib.data.gold import ABILITIES
 from beamlib.report.long_frame import ability_label
+from beamlib.report.markdown import counted
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING, with_interval
 from beamlib.scoring.scores import AVERAGE
@@ -149,19 +150,37 @@ def printed_table() -> Table:
 
 def answer(systems: Sequence[FieldSystem], tier: str) -> list[str]:
     """Who is better on BEAM at this tier, and how sure that is: on each group, each pair, and what is only printed."""
-    lines = []
     own = [one for one in systems if one.source.tier == tier]
+    lines = [_headline(own, tier)]
     for group in dict.fromkeys(one.group for one in own):
         members = [one for one in own if one.group == group]
         ranked = sorted(members, key=lambda one: -average_of(one, HEADLINE[one.source.kind])[0])
         lines.append(_group_sentence(ranked))
     found = pairs(systems, tier)
     lines += [_pair_sentence(one) for one in found]
-    if len(lines) - len(found) > 1:
+    if len(lines) - len(found) > 2:
         lines.append("Between these groups nothing can be said: another judge decided by another measure.")
     if printed := _printed_sentence(tier):
         lines.append(printed)
     return lines
+
+
+def _headline(own: Sequence[FieldSystem], tier: str) -> str:
+    """How much of the ranking is known at all."""
+    printed = only_printed()
+    several = len(own) + int((printed["tier"] == tier).sum())
+    found = pairs(own)
+    told = [f"{one.first.name} above {one.second.name}" for one in found if _is_better(one)]
+    sure = f"told apart: {'; '.join(told)}" if told else "none is told apart"
+    return (
+        f"{several} systems have a score, {len(own)} of them verdicts that can be checked. Of "
+        f"{several * (several - 1) // 2} pairs {len(found)} may be compared (one judge, one kind of verdict, the same "
+        f"questions); {sure}. Which of all systems is best is not known."
+    )
+
+
+def _is_better(one: Pair) -> bool:
+    return one.found.n > 1 and one.found.low > 0 and one.found.p_value < 0.05
 
 
 def _group_sentence(ranked: Sequence[FieldSystem]) -> str:
@@ -172,7 +191,7 @@ def _group_sentence(ranked: Sequence[FieldSystem]) -> str:
         f"{one.name} {_shown(average_of(one, protocol))}{' (one conversation)' if count == 1 else ''}"
         for one, count in zip(ranked, counts, strict=True)
     ]
-    head = f"Judged by {source.judge} ({protocol}, up to {max(counts)} conversations; answered by {source.reader})"
+    head = f"Judged by {source.judge} ({protocol}, {counted(max(counts), 'conversation')}; answered by {source.reader})"
     return f"{head}: {', '.join(shown)}."
 
 
@@ -187,7 +206,7 @@ def _pair_sentence(one: Pair) -> str:
         return f"{one.first.name} against {one.second.name}: one conversation, no test."
     shown = f"{found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
     head = f"{one.first.name} minus {one.second.name}, paired: {shown}"
-    sure = "better" if found.low > 0 and found.p_value < 0.05 else "not told apart"
+    sure = "better" if _is_better(one) else "not told apart"
     return f"{head}, p = {found.p_value:.3f} over {found.n} conversations: {sure}."
 
 

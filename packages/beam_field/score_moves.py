@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from beam_field.comparing import HEADLINE, FieldSystem, average_of, only_printed, run_averages
@@ -15,10 +18,8 @@ from beamlib.report.footer import OFFLINE
 from beamlib.scoring.records import Judgement
 
 _BY_GOLD = {True: "systems, gold shown", False: "systems, gold not shown"}
-_HALVES = {
-    "half points as 0 (as the released code floors them)": 0.0,
-    "half points as 1 (share of at least a half)": 1.0,
-}
+_HALVES = {"0.5 as 0": 0.0, "0.5 as 1": 1.0}
+"""The released code floors half points; some sources count a nugget from a half on."""
 
 
 def moves(systems: Sequence[FieldSystem], tier: str = "1M") -> pd.DataFrame:
@@ -72,32 +73,37 @@ def _with_halves(system: FieldSystem, worth: float) -> FieldSystem:
 
 def moves_figure(frame: pd.DataFrame, tier: str) -> Figure:
     """One line per choice: every score that it leads to, and the span from the lowest to the highest."""
-    kinds = list(dict.fromkeys(frame["what"]))[::-1]
+    choices = list(dict.fromkeys(frame["what"]))[::-1]
+    basis = (
+        f"{tier}, but gold in the prompt: 100K. Filled: computed from verdicts; open: printed by its author. The rows "
+        "above the last two vary one choice on one set of answers, repeat a system, or are as its author says."
+    )
     with style():
-        figure = Figure(figsize=(PAGE_WIDTH, 0.55 * len(kinds) + 1.0))
+        figure = Figure(figsize=(PAGE_WIDTH, 0.55 * len(choices) + 1.2))
         axes = figure.add_subplot()
-        for place, what in enumerate(kinds):
-            own = frame[frame["what"] == what]
-            low, high = own["value"].min(), own["value"].max()
-            systems = what.startswith("systems")
-            colour = "C1" if systems else "C0"
-            axes.plot([low, high], [place, place], color=colour, linewidth=5, alpha=0.3, solid_capstyle="round")
-            for basis, filled in (("verdicts", colour), ("printed", "white")):
-                values = own.loc[own["basis"] == basis, "value"]
-                axes.plot(values, [place] * len(values), "o", color=colour, markerfacecolor=filled, markersize=5)
-            axes.annotate(
-                f"{100 * (high - low):.0f} points",
-                (high, place),
-                (8, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=7,
-            )
-        axes.set_yticks(range(len(kinds)), kinds)
-        axes.set(xlim=(0, 1.08), ylim=(-0.6, len(kinds) - 0.4), xlabel="score")
-        basis = f"{tier}, but gold in the prompt: 100K. Filled: computed from verdicts; open: printed by its author."
+        for place, what in enumerate(choices):
+            _draw(axes, place, frame[frame["what"] == what])
+        axes.set_yticks(range(len(choices)), choices)
+        axes.set(xlim=(0, 1.08), ylim=(-0.6, len(choices) - 0.4), xlabel="score")
         figure.set_label(basis)
+        figure.supxlabel(textwrap.fill(basis, 150), fontsize=6, color="0.3")
     return figure
+
+
+def _draw(axes: Axes, place: int, own: pd.DataFrame) -> None:
+    """One choice: its span, its scores, and above them what was chosen."""
+    low, high = own["value"].min(), own["value"].max()
+    colour = "C1" if str(own["what"].iloc[0]).startswith("systems") else "C0"
+    axes.plot([low, high], [place, place], color=colour, linewidth=5, alpha=0.3, solid_capstyle="round")
+    for basis, filled in (("verdicts", colour), ("printed", "white")):
+        values = own.loc[own["basis"] == basis, "value"]
+        axes.plot(values, [place] * len(values), "o", color=colour, markerfacecolor=filled, markersize=5)
+    told: dict[str, Any] = {"textcoords": "offset points", "fontsize": 5.5}
+    names = own.sort_values("value")["setting"].map(lambda name: str(name).partition(",")[0].partition(" (")[0])
+    for number, (value, name) in enumerate(zip(own["value"].sort_values(), names, strict=True)):
+        offset = (5, -5, 12, -12)[number % 4]  # neighbours stand apart
+        axes.annotate(name, (value, place), (0, offset), ha="center", va="bottom" if offset > 0 else "top", **told)
+    axes.annotate(f"{100 * (high - low):.0f} points", (high, place), (16, 0), va="center", **{**told, "fontsize": 7})
 
 
 def span_sentences(frame: pd.DataFrame) -> list[str]:

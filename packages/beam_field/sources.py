@@ -33,7 +33,8 @@ COLUMNS = (
 )  # fmt: skip
 """The long form of `verdicts`: a row per nugget, or per question where a source has no more."""
 
-Kind = Literal["nuggets", "counts", "votes"]
+Kind = Literal["nuggets", "counts", "votes", "score"]
+"""What a source tells of an answer, from the finest on; no shipped run has a score alone."""
 
 
 class Source(Provenance):

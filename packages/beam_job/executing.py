@@ -25,6 +25,12 @@ EVALUATION = ("05_memory", MAIN, "07_retrieval_budget", "08_dense_vs_sparse", "0
 SUITES = ("10_memorycode", "11_meme")
 """Notebooks on other benchmarks: once per run, whatever the tiers."""
 
+FIELD = ("12_field", "13_judges")
+"""Notebooks on what others published: once per run, whatever the tiers, from shipped numbers."""
+
+FIELD_PART = "field"
+"""The part of a run folder that these write to."""
+
 Work = tuple[str, RunParameters, Path]
 """A notebook, its parameters, and the folder that it is executed into."""
 
@@ -53,7 +59,7 @@ def preflight(folder: Path) -> list[str]:
         raise UserError(
             f"{folder}: no parameter files (*.yaml) in it; expected 100k.yaml, 500k.yaml, 1m.yaml, 10m.yaml."
         )
-    notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in (*PAPER, *GENERATION, *EVALUATION, *SUITES)]
+    notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in (*PAPER, *GENERATION, *EVALUATION, *SUITES, *FIELD)]
     base = load_parameters(PARAMS / BASE).model_dump() | {SETTINGS: {}}
     for notebook in notebooks:
         for name, value in _cell(notebook).items():

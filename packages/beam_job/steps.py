@@ -12,7 +12,18 @@ from pathlib import Path
 from rich.text import Text
 from tqdm import tqdm
 
-from beam_job.executing import EVALUATION, GENERATION, MAIN, PAPER, SUITES, Work, execute_all, preflight
+from beam_job.executing import (
+    EVALUATION,
+    FIELD,
+    FIELD_PART,
+    GENERATION,
+    MAIN,
+    PAPER,
+    SUITES,
+    Work,
+    execute_all,
+    preflight,
+)
 from beam_job.job import Job, RunPlan, confirm, label, plan
 from beamlib.beside import beside
 from beamlib.cli.spending import console
@@ -127,6 +138,7 @@ def _notebooks_of(planned: RunPlan) -> list[Work]:
     published = load_parameters(PARAMS / "100k.yaml", run=str(planned.folder), protocol=planned.runs[0].protocol)
     names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
     work: list[Work] = [(name, _shown(published), folder / PUBLISHED) for name in PAPER]
+    work += [(name, _shown(published), folder / FIELD_PART) for name in FIELD]
     work += [(name, _shown(one), folder / run_subdir(one)) for one in planned.runs for name in names]
     return [*work, *((suite.notebook, _shown(suite.shown), folder / suite.name) for suite in planned.suites)]
 

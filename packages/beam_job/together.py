@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.text import Text
 
 from beam_job.assembly import ALL, assemble_job
-from beam_job.executing import Work
+from beam_job.executing import FIELD_PART, Work
 from beam_job.job import RunPlan, label
 from beam_job.page import Section, summary_rows, write_page
 from beam_job.paper import Paper
@@ -52,6 +52,7 @@ def _sections(planned: RunPlan, notebooks: Sequence[Work]) -> list[Section]:
     titles: dict[str, tuple[str, RunParameters | None]] = {PUBLISHED: ("Published values", None)}
     titles |= {run_subdir(one): (label(one), one) for one in planned.runs}
     titles |= {suite.name: (suite.title, suite.shown) for suite in planned.suites}
+    titles |= {FIELD_PART: ("What others published", None)}
     found = []
     for part, (title, parameters) in titles.items():
         missed = left_out(parameters) if parameters in planned.runs and parameters else {}
