@@ -148,5 +148,5 @@ class Judgement(BaseModel):
     def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Records without these keep the bytes they had before there were any, and manifests that hash them hold.
         fields: dict[str, Any] = handler(self)
-        absent = {"transient": (False,), "repeats": ([], ()), "reported": (None,)}
+        absent: dict[str, tuple[Any, ...]] = {"transient": (False,), "repeats": ([], ()), "reported": (None,)}
         return {key: value for key, value in fields.items() if value not in absent.get(key, ())}
