@@ -26,6 +26,8 @@ from beamlib.scoring.records import Judgement
 
 MOST = 1 << 29
 """Bytes of a file that are read, unpacked: half a gigabyte. The largest known (contexts and all) has a tenth."""
+_MOST_SIGNS = 1 << 24
+"""Commas and opening brackets: what a JSON value takes in memory goes by these, up to 24 times its bytes."""
 _MOST_RUNS = 100
 _PIECE = 1 << 20
 ORIGIN = "questions of the released data, matched by tier and exact text; conversations not at hand"
@@ -62,6 +64,8 @@ def read_source(path: Path) -> tuple[Source, str]:
     digest = sha256(data)
     if data.startswith(b"\x1f\x8b"):
         data = _unpacked(path)
+    if sum(data.count(sign) for sign in (b",", b"[", b"{")) > _MOST_SIGNS:
+        raise UserError(f"{path}: it holds too many values; split it by run, or leave its contexts out.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -111,6 +111,7 @@ def test_a_changed_file_is_a_run_or_one_sentence(
         (b"\x1f\x8b\x08\x00broken", "a damaged gzip file"),
         (gzip.compress(b"x" * 4_000_000), "unpacks to more than"),
         (b"x" * 2_000_000, "more than 1,000,000 bytes"),
+        (b"[" + b"{}," * 20_000 + b"{}]", "too many values"),
         (b"\xff\xfe{}", "not UTF-8"),
         (b"[" * 200_000, "nested too deeply"),
         (b'{"evaluations": [' + b"[" * 100_000 + b"]" * 100_000 + b"]}", "nested too deeply"),
@@ -131,6 +132,7 @@ def test_a_broken_file_gets_one_sentence(
     content: bytes, said: str, tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importing, "MOST", 1_000_000)
+    monkeypatch.setattr(importing, "_MOST_SIGNS", 30_000 if b"{}," in content else 1_000_000)
     path = tmp_path / "theirs.json"
     path.write_bytes(content)
     with pytest.raises(UserError, match=said) as raised:
