@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_job.executing import EVALUATION, GENERATION, PAPER, SUITES, execute_all
+from beam_job.executing import EVALUATION, FIELD, GENERATION, PAPER, SUITES, execute_all
 from beamlib.files import sha256_of_file
 from beamlib.params import usual_parameters
 from commands import Call, beamlib
@@ -40,7 +40,7 @@ def run(repo_root: Path) -> Path:
 def test_the_main_job_writes_what_it_promises(run: Path, repo_root: Path) -> None:
     page = (run / "index.html").read_text()
     pages = [("100k", name) for name in (*GENERATION, *EVALUATION)] + [("published", name) for name in PAPER]
-    pages += [(name.partition("_")[2], name) for name in SUITES]
+    pages += [(name.partition("_")[2], name) for name in SUITES] + [("field", name) for name in FIELD]
     for part, name in pages:
         assert (run / f"notebooks/{part}/{name}.html").is_file()
         assert f"notebooks/{part}/{name}.html" in page

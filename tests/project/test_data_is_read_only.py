@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from beam_job.executing import EVALUATION, GENERATION, PAPER, SUITES, execute_all
+from beam_job.executing import EVALUATION, FIELD, GENERATION, PAPER, SUITES, execute_all
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
 from beam_publish.publish import publish
@@ -116,6 +116,12 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     "evidence": [(lambda p: ["--data", p.data, "--memory", "light,rag", "--k", "1"], 0, "recall")],
     "score": [(lambda p: [p.run / "100k/none"], 0, "average"), (lambda p: [p.data], 2, "manifest.json")],
     "tables": [(lambda p: [p.run], 0, "wrote"), (lambda p: [p.data], 2, REFUSED)],
+    "import": [(lambda p: ["--check", p.data / "100K/1/chat.json"], 2, "none of the formats")],
+    "judge": [
+        (lambda p: [p.data, "--judge", "offline"], 2, REFUSED),
+        (lambda p: [p.run / "100k", "--judge", "offline", "--data", p.data], 0, "answers judged by"),
+    ],
+    "judge-card": [(lambda p: [p.run / "100k-by-offline", "--against", p.run / "100k"], 0, "Cohen's kappa")],
     "claims": [(lambda p: [], 0, "claims")],
     "preflight": [(lambda p: [], 0, "agrees")],
     "estimate": [
@@ -193,7 +199,7 @@ def main_job(places: Places, before: State) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("main_job")
 def test_the_main_job_and_its_notebooks_leave_the_data_alone(places: Places, before: State) -> None:
-    assert {page.stem for page in places.run.glob("notebooks/*/*.html")} == {*PAPER, *EVALUATION, *SUITES}
+    assert {page.stem for page in places.run.glob("notebooks/*/*.html")} == {*PAPER, *EVALUATION, *SUITES, *FIELD}
     assert untouched(places, before)
 
 
