@@ -116,6 +116,7 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     "evidence": [(lambda p: ["--data", p.data, "--memory", "light,rag", "--k", "1"], 0, "recall")],
     "score": [(lambda p: [p.run / "100k/none"], 0, "average"), (lambda p: [p.data], 2, "manifest.json")],
     "tables": [(lambda p: [p.run], 0, "wrote"), (lambda p: [p.data], 2, REFUSED)],
+    "import": [(lambda p: [p.data / "100K/1/probing_questions/probing_questions.json"], 2, "none of the formats")],
     "claims": [(lambda p: [], 0, "claims")],
     "preflight": [(lambda p: [], 0, "agrees")],
     "estimate": [
