@@ -116,7 +116,7 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     "evidence": [(lambda p: ["--data", p.data, "--memory", "light,rag", "--k", "1"], 0, "recall")],
     "score": [(lambda p: [p.run / "100k/none"], 0, "average"), (lambda p: [p.data], 2, "manifest.json")],
     "tables": [(lambda p: [p.run], 0, "wrote"), (lambda p: [p.data], 2, REFUSED)],
-    "import": [(lambda p: ["--check", p.data / "100K/1/chat.json"], 2, "none of the formats")],
+    "import": [(lambda p: [p.data / "100K/1/probing_questions/probing_questions.json"], 2, "none of the formats")],
     "judge": [
         (lambda p: [p.data, "--judge", "offline"], 2, REFUSED),
         (lambda p: [p.run / "100k", "--judge", "offline", "--data", p.data], 0, "answers judged by"),
