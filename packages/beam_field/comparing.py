@@ -138,7 +138,9 @@ def ability_frame(systems: Sequence[FieldSystem]) -> pd.DataFrame:
     parts = []
     for system in systems:
         protocol = HEADLINE[system.source.kind]
-        frame = summarise(system.scores(protocol)).assign(system=system.name, protocol=protocol)
+        frame = summarise(system.scores(protocol)).assign(
+            system=system.name, judge=system.source.judge, protocol=protocol
+        )
         parts.append(frame.rename(columns={"size": "tier", "n_questions": "n", "n_conversations": "conversations"}))
     return pd.concat(parts, ignore_index=True)
 
@@ -152,6 +154,8 @@ def reproduced(systems: Sequence[FieldSystem]) -> pd.DataFrame:
     averages = printed[(printed["ability"] == AVERAGE) & (printed["verdicts_at_hand"] != "no")]
     rows = []
     for system in systems:
+        if system.source not in sources():  # another judge's verdicts on the same answers are no reproduction
+            continue
         stated = averages[(averages["system"] == system.name) & (averages["tier"] == system.source.tier)]
         for _, row in stated.iterrows():
             protocol = HEADLINE[system.source.kind]
@@ -188,8 +192,9 @@ def errata_effect(systems: Sequence[FieldSystem]) -> pd.DataFrame:
         means = [summarise(frame).set_index("ability").loc[AVERAGE] for frame in (scores, dropped)]
         change = means[1]["mean"] - means[0]["mean"]
         counts = (len(scores) - len(dropped), len(scores))
-        rows.append((system.source.tier, system.name, protocol, means[0]["mean"], means[1]["mean"], change, *counts))
-    return pd.DataFrame(rows, columns=["tier", "system", "protocol", "all", "drop", "change", "dropped", "n"])
+        told = (system.source.tier, system.name, system.source.judge, protocol)
+        rows.append((*told, means[0]["mean"], means[1]["mean"], change, *counts))
+    return pd.DataFrame(rows, columns=["tier", "system", "judge", "protocol", "all", "drop", "change", "dropped", "n"])
 
 
 @dataclass(frozen=True)

@@ -102,12 +102,11 @@ def abilities_table(systems: Sequence[FieldSystem]) -> Table:
     """Every system by ability."""
     frame = ability_frame(systems)
     rows = []
-    for system in systems:
-        found = frame[(frame["system"] == system.name) & (frame["tier"] == system.source.tier)]
-        own = found.set_index("ability").to_dict("index")
-        row = [system.source.tier, system.name, HEADLINE[system.source.kind]]
-        rows.append([*row, *(_cell(own[name]) if name in own else NOTHING for name in (*ABILITIES, AVERAGE))])
-    header = ["tier", "system", "protocol", *(ability_label(name) for name in (*ABILITIES, AVERAGE))]
+    for (tier, system, judge, protocol), own in frame.groupby(["tier", "system", "judge", "protocol"], sort=False):
+        found = own.set_index("ability").to_dict("index")
+        cells = (_cell(found[name]) if name in found else NOTHING for name in (*ABILITIES, AVERAGE))
+        rows.append([tier, system, f"{judge}: {protocol}", *cells])
+    header = ["tier", "system", "judge: protocol", *(ability_label(name) for name in (*ABILITIES, AVERAGE))]
     footer = (RESTS_ON, f"{INTERVAL} Rows of another judge or kind of verdict are not comparable.")
     return Table("The field by ability", pd.DataFrame(rows, columns=header), footer, kind="costs", csv=frame)
 
@@ -127,7 +126,7 @@ def pairs_table(systems: Sequence[FieldSystem]) -> Table:
     for one in pairs(systems):
         found, source = one.found, one.first.source
         shown = NOTHING if np.isnan(found.low) else f"[{found.low:+.3f}, {found.high:+.3f}]"
-        p = NOTHING if np.isnan(found.p_value) else f"{found.p_value:.3f}"
+        p = NOTHING if np.isnan(found.p_value) else _p(found.p_value).removeprefix("p = ").removeprefix("p ")
         told = (source.tier, one.first.name, one.second.name, f"{found.difference:+.3f}", shown, p)
         rows.append((*told, str(one.questions), str(found.n), source.judge))
     header = ["tier", "system", "minus", "difference", "95 % interval", "p", "questions", "conversations", "judge"]
@@ -159,7 +158,7 @@ def answer(systems: Sequence[FieldSystem], tier: str) -> list[str]:
     found = pairs(systems, tier)
     lines += [_pair_sentence(one) for one in found]
     if len(lines) - len(found) > 2:
-        lines.append("Between these groups nothing can be said: another judge decided by another measure.")
+        lines.append("Between these groups nothing can be said: another judge decided, or by another measure.")
     if printed := _printed_sentence(tier):
         lines.append(printed)
     return lines
@@ -168,12 +167,13 @@ def answer(systems: Sequence[FieldSystem], tier: str) -> list[str]:
 def _headline(own: Sequence[FieldSystem], tier: str) -> str:
     """How much of the ranking is known at all."""
     printed = only_printed()
-    several = len(own) + int((printed["tier"] == tier).sum())
-    found = pairs(own)
-    told = [f"{one.first.name} above {one.second.name}" for one in found if _is_better(one)]
+    judged = {one.name for one in own}  # several judges of one system's answers make it one system
+    several = len(judged) + int((printed["tier"] == tier).sum())
+    found = {frozenset((one.first.name, one.second.name)): one for one in pairs(own)}
+    told = [f"{one.first.name} above {one.second.name}" for one in found.values() if _is_better(one)]
     sure = f"told apart: {'; '.join(told)}" if told else "none is told apart"
     return (
-        f"{several} systems have a score, {len(own)} of them verdicts that can be checked. Of "
+        f"{several} systems have a score, {len(judged)} of them verdicts that can be checked. Of "
         f"{several * (several - 1) // 2} pairs {len(found)} may be compared (one judge, one kind of verdict, the same "
         f"questions); {sure}. Which of all systems is best is not known."
     )
@@ -207,7 +207,11 @@ def _pair_sentence(one: Pair) -> str:
     shown = f"{found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
     head = f"{one.first.name} minus {one.second.name}, paired: {shown}"
     sure = "better" if _is_better(one) else "not told apart"
-    return f"{head}, p = {found.p_value:.3f} over {found.n} conversations: {sure}."
+    return f"{head}, {_p(found.p_value)} over {found.n} conversations: {sure}."
+
+
+def _p(value: float) -> str:
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def _printed_sentence(tier: str) -> str:

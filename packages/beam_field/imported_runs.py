@@ -25,7 +25,9 @@ def imported_in(run: Path) -> Iterator[tuple[Source, list[Judgement]]]:
 
 def _source(found: Manifest, imported: Imported, judgements: list[Judgement]) -> Source:
     told: dict[str, Any] = {name: getattr(imported, name) for name in Provenance.model_fields}
-    told |= {"system": imported.system or found.arm, "reader": found.reader, "judge": found.judge}
+    # Runs of one system are repeats of it; with another context it is another system.
+    system = ", ".join(filter(None, (imported.system or found.arm, imported.context)))
+    told |= {"system": system, "reader": found.reader, "judge": found.judge}
     names: dict[str, Any] = {"source": _plain(imported.format, ""), "run": _plain(found.arm, "-")}
     kind = Counter(map(_kind, judgements)).most_common(1)[0][0]
     return Source(**told, **names, number=imported.number or 0, tier=found.size, kind=kind, n=len(judgements))

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from beam_field.comparing import HEADLINE, FieldSystem, average_of, only_printed, run_averages
 from beam_field.judged_offline import judged_by_offline
 from beamlib.report.figures import PAGE_WIDTH, style
-from beamlib.report.footer import OFFLINE
+from beamlib.report.footer import OFFLINE, is_offline
 from beamlib.scoring.records import Judgement
 
 _BY_GOLD = {True: "systems, gold shown", False: "systems, gold not shown"}
@@ -28,8 +28,9 @@ def moves(systems: Sequence[FieldSystem], tier: str = "1M") -> pd.DataFrame:
     A row per value: `what` is varied, `setting`, `value`, `low`, `high` (NaN where not known), `system`, `basis`
     (verdicts or printed). Averages over questions, as sources print them, but for the printed ones.
     """
-    own = [one for one in systems if one.source.tier == tier]
+    own = [one for one in systems if one.source.tier == tier and not is_offline(one.source.judge)]
     graded = [one for one in own if one.source.kind == "nuggets"]
+    graded = [one for one in graded if one.group == graded[0].group]
     rows: list[tuple[object, ...]] = []
     if graded:
         best = graded[0]

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
+from published_results import mem0
 
 from beam_field import comparing, field_tables, score_moves
 from beam_field.comparing import FieldSystem, field_systems
+from beam_field.imported_runs import imported_in
+from beam_field.importing import read_runs, write_runs
+from beam_field.judging_again import JudgeOptions, judge_again
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 
 
@@ -96,3 +104,27 @@ def test_errata_take_away_the_questions_that_a_defect_spoils(systems: list[Field
     assert (frame["dropped"] <= frame["n"]).all()
     assert frame.loc[("cognee", "100K"), "dropped"] == 2
     assert frame.loc[("cognee", "100K"), "change"] > 0
+
+
+def test_an_imported_run_and_a_second_judge_stand_beside_the_shipped_ones(tmp_path: Path, table: Path) -> None:
+    file = tmp_path / "votes.json"
+    file.write_text(json.dumps(mem0()))
+    write_runs(read_runs([file], table=table), tmp_path / "run")
+    judge_again(JudgeOptions(tmp_path / "run"))
+    systems = field_systems(imported_in(tmp_path / "run"))
+    own = [one for one in systems if one.source.reader == "reader-9"]
+    assert [one.source.judge for one in own] == [own[0].source.judge] * 2 + [OFFLINE_NAME] * 2
+    assert [one.name for one in own] == [own[0].name, own[1].name] * 2  # two budgets of context are two systems
+    assert own[0].name != own[1].name
+    assert comparing.reproduced(systems).equals(comparing.reproduced(field_systems()))
+    for made in (field_tables.abilities_table, field_tables.errata_table, field_tables.pairs_table):
+        made(systems)  # two judges of one system are two rows
+    assert len(field_tables.scores_table(comparing.field_frame(systems)).cells) == len(systems)
+    text = "\n".join(field_tables.answer(systems, "1M"))
+    assert text.count("Judged by") == 4
+    score_moves.moves(systems)
+
+
+def test_what_is_shipped_is_not_taken_twice(tmp_path: Path, field_data: Path) -> None:
+    write_runs(read_runs([field_data / "mem0_1m_top50.json.gz"]), tmp_path / "run")
+    assert list(imported_in(tmp_path / "run")) == []
