@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit, stdtrit
 
 from beamlib.errors import UserError
+from beamlib.scoring.question_score import NOT_COMPUTABLE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,9 +138,13 @@ def compare(scores_a: pd.DataFrame, scores_b: pd.DataFrame, seed: int = 0) -> Co
 
     A conversation counts with the mean of its ability means, over the questions that both methods have a score for.
     `seed` draws the signs of the test. Raises `UserError` if the two question sets differ. Select an ability before
-    calling to compare on it alone.
+    calling to compare on it alone. Where a question is not computable from its source there is no comparison (NaN, no
+    conversation): what is left would not be the average.
     """
     both = _paired(scores_a, scores_b)
+    if any(_lacks(scores) for scores in (scores_a, scores_b)):
+        nothing = float("nan")
+        return Comparison(nothing, nothing, nothing, nothing, 0, len(both))
     scored = both.dropna(subset=["score_a", "score_b"])
     differences = (
         (scored["score_a"] - scored["score_b"])
@@ -155,6 +160,10 @@ def compare(scores_a: pd.DataFrame, scores_b: pd.DataFrame, seed: int = 0) -> Co
         low, high = map(float, difference_interval(differences))
     p_value = sign_flip_test(differences, seed)
     return Comparison(mean, low, high, p_value, len(differences), len(both) - len(scored))
+
+
+def _lacks(scores: pd.DataFrame) -> bool:
+    return "unscored" in scores and bool(scores["unscored"].str.startswith(NOT_COMPUTABLE).any())
 
 
 def _paired(scores_a: pd.DataFrame, scores_b: pd.DataFrame) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -126,14 +127,20 @@ def read_runs(
         raise UserError(f"--format: {form!r} is not one of {', '.join(READERS)}; choose one of these.")
     said = checked(Provenance, stated or {}, "what is stated of the runs: ", "state it otherwise.").model_dump()
     said = {name: said[name] for name in stated or {}}
+    digests: dict[str, Path] = {}
     groups: dict[str, list[tuple[Source, str]]] = {}
     for path in files:
         source, digest = read_source(path)
+        if (same := digests.setdefault(digest, path)) is not path:
+            raise UserError(f"{path}: it is the same file as {same}; give each file once.")
         groups.setdefault(form or recognised(source), []).append((source, digest))
     found: list[tuple[str, Read, dict[str, str]]] = []
     for name, own in groups.items():
         for part in _runs_of(name, own):
-            hashes = {Path(source.name).name: digest for source, digest in part}
+            hashes: dict[str, str] = {}
+            for source, digest in part:
+                named = _shown_name(source)
+                hashes[f"{named} ({len(hashes) + 1})" if named in hashes else named] = digest
             found += [(name, read, hashes) for read in READERS[name]([source for source, _ in part])]
     if len(found) > _MOST_RUNS:
         raise UserError(
@@ -145,6 +152,11 @@ def read_runs(
         _arm(name, read, hashes, part, said) for name, read, hashes in found for part in matched(read, hashes, table)
     ]
     return _named_apart(arms)
+
+
+def _shown_name(source: Source) -> str:
+    """A file's name without its folder, as it can be written: names of files need not be text."""
+    return os.fsencode(Path(source.name).name).decode("utf-8", "replace")
 
 
 def _runs_of(form: str, files: Sequence[tuple[Source, str]]) -> list[list[tuple[Source, str]]]:

@@ -104,11 +104,11 @@ def _records(tier: str, own: _Tier, known: Mapping[str, Question], unmatched: Se
     asked.sort(key=lambda one: one.conversation_id)  # as folders have them; questions keep their order
     conversations = {question.conversation_id for question in asked}
     pairs = [(question, own.rows[question.probe_id]) for question in asked]
-    judgements = tuple(_judgement(question, row) for question, row in pairs)
+    judgements = [_judgement(question, row) for question, row in pairs]
     return Matched(
         tier=tier,
         answers=tuple(_answer(question, row) for question, row in pairs),
-        judgements=judgements,
+        judgements=tuple(_gaps_are_failures(judgements)),
         details=tuple(_details(question, row) for question, row in pairs),
         kinds=dict(Counter(_kind(judgement) for judgement in judgements)),
         unmatched_count=len(unmatched),
@@ -193,6 +193,26 @@ def _details(question: Question, row: Row) -> ImportedQuestion:
         include={"question", "rubric", "reference", "context_chars", "context_tokens", "memories", "cut"}
     )
     return ImportedQuestion(probe_id=question.probe_id, **told)
+
+
+def _gaps_are_failures(judgements: Sequence[Judgement]) -> list[Judgement]:
+    """What a source has of other questions on an ability and not of this one is missing, and not beyond the source."""
+    there: dict[str, set[str]] = {}
+    for one in judgements:
+        there.setdefault(one.ability, set()).update(_held(one))
+    found = []
+    for one in judgements:
+        gone = sorted(there[one.ability] - _held(one))
+        why = f"the source has no {' and no '.join(gone)} of this question, as it has of others"
+        found.append(one.model_copy(update={"unscored": why}) if gone and one.unscored is None else one)
+    return found
+
+
+def _held(judgement: Judgement) -> set[str]:
+    reported = judgement.reported or Reported()
+    scored = bool(reported.nugget_scores) or any(verdict.score is not None for verdict in judgement.verdicts)
+    held = {"verdicts": scored, "votes": bool(reported.votes), "score": reported.score is not None}
+    return {what for what, has in {**held, "alignment": bool(judgement.alignments)}.items() if has}
 
 
 def _kind(judgement: Judgement) -> str:

@@ -172,6 +172,14 @@ def test_names_are_plain(tmp_path: Path, table: Path) -> None:
     assert folder.relative_to(tmp_path / "run").parts == ("1m-2J-script-imported", "imported-mem0-..-..-..-etc")
 
 
+def test_a_file_may_be_called_anything(tmp_path: Path, table: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9 \x1b[2J.json")
+    path.write_text(json.dumps(mem0()))
+    arms = read_runs([path], table=table)
+    write_runs(arms, tmp_path / "run")
+    assert list(arms[0].imported.files) == ["caf\ufffd \x1b[2J.json"]
+
+
 @pytest.mark.parametrize("kind", ["missing", "folder", "pipe"])
 def test_what_is_no_file_is_refused(kind: str, tmp_path: Path, called: Call) -> None:
     path = tmp_path / "theirs.json"

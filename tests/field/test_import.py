@@ -19,6 +19,7 @@ from beamlib.evaluate.arm_folder import read_answers, read_manifest, stored_judg
 from beamlib.evaluate.imported import DETAILS
 from beamlib.files import read_jsonl, sha256_of_file
 from beamlib.report.results import score_folders
+from beamlib.scoring.intervals import compare
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.scores import score_run, summarise
 from commands import Call
@@ -162,15 +163,43 @@ def test_what_does_not_match_is_counted_and_named(tmp_path: Path, table: Path) -
 
 
 def test_runs_of_one_system_are_runs(tmp_path: Path, table: Path) -> None:
-    arms = imported("truememory", tmp_path, table, [truememory(), truememory()])
+    arms = imported("truememory", tmp_path, table, [truememory(), truememory(benchmark="BEAM-10M")])
     assert [one.arm.name for one in arms] == ["imported-truememory_pro-run1", "imported-truememory_pro-run2"]
     write_runs(arms[:1], tmp_path / "run")
     changed = truememory()
     changed["details"][0]["correct"] = False
-    others = imported("truememory", tmp_path, table, [changed, changed])
+    others = imported("truememory", tmp_path, table, [changed, truememory()])
     with pytest.raises(UserError, match="holds other results already"):
         write_runs(others, tmp_path / "run")
     assert len(list((tmp_path / "run").rglob("manifest.json"))) == 1  # nor is the second written
+
+
+def test_a_file_is_given_once(tmp_path: Path, table: Path) -> None:
+    with pytest.raises(UserError, match=r"mem01\.json: it is the same file as .*mem00\.json"):
+        imported("mem0", tmp_path, table, [mem0(), mem0()])
+
+
+def test_a_gap_in_a_source_is_unscored_and_spoils_no_ability(tmp_path: Path, table: Path) -> None:
+    value = mem0()
+    del value["evaluations"][0]["cutoff_results"]["top_10"]["nugget_scores"]
+    (_, one) = imported("mem0", tmp_path, table, [value])
+    scores = score_run(one.judgements, "nugget-mean")
+    assert scores["unscored"][0].startswith("the source has no verdicts of this question")
+    assert not lacking(one, "nugget-mean") and summarise(scores)["unscored"].iloc[-1] == 1
+    assert score_run(one.judgements, "as-published")["score"].notna().all()
+    order = past_results()
+    order[5]["judge"] = {**order[5]["judge"], "reference": ["1st: hail", "2nd: frost"]}  # another list than the rubric
+    (other,) = imported("past", tmp_path, table, [order])
+    assert "alignment" in score_run(other.judgements, "paper")["unscored"][5]
+    assert lacking(other, "paper") == set()
+
+
+def test_what_is_not_computable_is_not_compared(tmp_path: Path, table: Path) -> None:
+    first, second = imported("mem0", tmp_path, table)
+    found = compare(*(score_run(one.judgements, "paper") for one in (first, second)))
+    assert pd.isna(found.difference) and pd.isna(found.p_value) and found.n == 0
+    found = compare(*(score_run(one.judgements, "nugget-mean") for one in (first, second)))
+    assert found.difference == 0.5
 
 
 def test_tiers_of_one_file_are_parts(tmp_path: Path, table: Path) -> None:
