@@ -16,8 +16,11 @@ from beam_field.sources import judgements as shipped
 from beam_field.sources import verdicts
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import read_answers, read_manifest, stored_judgements
+from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.imported import DETAILS
+from beamlib.evaluate.run import evaluate
 from beamlib.files import read_jsonl, sha256_of_file
+from beamlib.params import usual_parameters
 from beamlib.report.results import score_folders
 from beamlib.scoring.intervals import compare
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
@@ -241,6 +244,27 @@ def test_imported_and_own_arms_share_a_table_only_when_told(called: Call, tmp_pa
     assert "cannot share a table" in called("tables", tmp_path / "run").stderr
     done = called("tables", tmp_path / "run", "--mixed", "--protocol", "nugget-mean")
     assert "Mixed runs: their judges differ" in done.stdout, done.stderr
+
+
+def test_what_is_imported_stays_out_of_a_run_s_own_tables(
+    called: Call, tmp_path: Path, table: Path, repo_root: Path
+) -> None:
+    run = tmp_path / "run"
+    example = str(repo_root / "beamlib/data/example")
+    parameters = usual_parameters("100K", data=example, run=str(run), token_counter="regex-words")
+    evaluate(parameters, [Arm(memory="none")], quiet=True)
+    own = called("tables", run, "--protocol", "nugget-mean").stdout
+    write_runs(imported("mem0", tmp_path, table), run)
+    beside = called("tables", run, "--protocol", "nugget-mean").stdout
+    assert "Left out, imported: 1m-reader-9-imported" in beside and "mem0-top" not in beside
+    assert [line for line in beside.splitlines() if line.startswith("|")] == [
+        line for line in own.splitlines() if line.startswith("|")
+    ]
+    mixed = called("tables", run, "--protocol", "nugget-mean", "--mixed").stdout
+    assert "mem0-top" in mixed and "offline stand-in" in mixed and "Mixed runs" in mixed
+    assert (
+        "mem0-top_200" in called("tables", run, "--protocol", "nugget-mean", "--parts", "1m-reader-9-imported").stdout
+    )
 
 
 @pytest.mark.parametrize("run", ["top200", "top50"])
