@@ -147,7 +147,7 @@ def _judgement(question: Question, row: Row) -> Judgement:
         probe_id=question.probe_id,
         conversation_id=question.conversation_id,
         ability=question.ability,
-        verdicts=() if row.failed else _verdicts(row, between),
+        verdicts=() if row.failed else _verdicts(row),
         alignments=() if row.failed else _alignments(question, row),
         unscored=f"the source says: {row.failed}" if row.failed else None,
         reported=Reported(
@@ -160,7 +160,7 @@ def _judgement(question: Question, row: Row) -> Judgement:
     )
 
 
-def _verdicts(row: Row, between: bool) -> tuple[NuggetVerdict, ...]:
+def _verdicts(row: Row) -> tuple[NuggetVerdict, ...]:
     """A verdict per nugget. One between the steps of 0, 0.5 and 1 has no score here: `Reported.nuggets` keeps it."""
     found = []
     for number, nugget in enumerate(row.nuggets):
