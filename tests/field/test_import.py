@@ -91,7 +91,7 @@ def test_cutoffs_are_arms(tmp_path: Path, table: Path) -> None:
 def test_counts_have_no_order_and_no_votes(tmp_path: Path, table: Path) -> None:
     (one,) = imported("cognee", tmp_path, table)
     assert one.arm.name == "imported-cognee-run3" and one.imported.number == 3
-    assert one.manifest.judge == "unknown judge by the prompt of cognee (rubric)"
+    assert one.manifest.judge == "unknown judge by the prompt of cognee (question, rubric)"
     assert one.details[0].context_chars == 40
     assert (value(one, "nugget-mean", 0), value(one, "binary", 0), value(one, "as-published", 0)) == (0.5, 0.0, 0.5)
     assert one.judgements[4].reported and one.judgements[4].reported.order == 0.25
@@ -133,6 +133,11 @@ def test_failures_of_a_source_are_no_zeros(tmp_path: Path, table: Path) -> None:
     scores = score_run(one.judgements, "paper")
     assert list(scores["unscored"][:2]) == ["the source says: timed out", "1 of 3 nuggets unscored: no reply"]
     assert list(score_run(one.judgements, "as-published")["score"][:2]) == [0.0, 0.5]  # as they count it
+    votes = truememory()
+    votes["details"][0] |= {"generated_answer": "ERROR: timed out", "correct": False, "judge_votes": [False] * 3}
+    (third,) = imported("truememory", tmp_path, table, [votes])
+    assert third.answers[0].text is None and third.imported.kinds == {"failed": 1, "votes": 19}
+    assert value(third, "majority-vote", 0) == 0.0  # as they count it: these are their votes
     (other,) = imported("honcho", tmp_path, table)
     assert score_run(other.judgements, "nugget-mean")["score"].isna()[0]
     assert value(other, "nugget-mean", 1) == 0.5 and [v.score for v in other.judgements[1].verdicts] == [1.0, 0.5, 0.0]
