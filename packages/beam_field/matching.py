@@ -34,6 +34,7 @@ class Matched:
     judgements: tuple[Judgement, ...]
     details: tuple[ImportedQuestion, ...]
     kinds: Mapping[str, int]
+    answer_chars: Mapping[str, int]
     unmatched_count: int = 0
     unmatched: tuple[str, ...] = ()
     twice: tuple[str, ...] = ()
@@ -43,8 +44,7 @@ class Matched:
     @cached_property
     def shipped(self) -> Source | None:
         """The shipped run that these verdicts are, if any."""
-        lengths = {answer.probe_id: len(answer.text or "") for answer in self.answers}
-        return shipped_as(fingerprint(self.judgements, lengths))
+        return shipped_as(fingerprint(self.judgements, self.answer_chars))
 
     def by_conversation(self) -> dict[str, tuple[list[Answer], list[Judgement]]]:
         """The records of each conversation."""
@@ -110,6 +110,7 @@ def _records(tier: str, own: _Tier, known: Mapping[str, Question], unmatched: Se
         answers=tuple(_answer(question, row) for question, row in pairs),
         judgements=tuple(_gaps_are_failures(judgements)),
         details=tuple(_details(question, row) for question, row in pairs),
+        answer_chars={question.probe_id: len(row.answer or "") for question, row in pairs},
         kinds=dict(Counter(_kind(judgement) for judgement in judgements)),
         unmatched_count=len(unmatched),
         unmatched=tuple(shorten(text, 100, placeholder=" ...") for text in unmatched[:_NAMED]),
@@ -147,7 +148,7 @@ def _judgement(question: Question, row: Row) -> Judgement:
         probe_id=question.probe_id,
         conversation_id=question.conversation_id,
         ability=question.ability,
-        verdicts=() if row.failed else _verdicts(row, between),
+        verdicts=() if row.failed else _verdicts(row),
         alignments=() if row.failed else _alignments(question, row),
         unscored=f"the source says: {row.failed}" if row.failed else None,
         reported=Reported(
@@ -160,7 +161,7 @@ def _judgement(question: Question, row: Row) -> Judgement:
     )
 
 
-def _verdicts(row: Row, between: bool) -> tuple[NuggetVerdict, ...]:
+def _verdicts(row: Row) -> tuple[NuggetVerdict, ...]:
     """A verdict per nugget. One between the steps of 0, 0.5 and 1 has no score here: `Reported.nuggets` keeps it."""
     found = []
     for number, nugget in enumerate(row.nuggets):

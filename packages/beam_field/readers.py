@@ -123,7 +123,8 @@ def cognee(sources: Sequence[Source]) -> list[Read]:
             runs.setdefault(one.run_idx, []).append(_cognee_row(one, source.name))
         for number, rows in runs.items():
             label = "cognee" if number is None else f"cognee-run{number}"
-            provenance = Provenance(system="cognee", judge_sees_rubric="yes", gold_in_prompt="no")
+            shown = {"judge_sees_question": "yes", "judge_sees_rubric": "yes", "judge_sees_reference": "no"}
+            provenance = Provenance.model_validate({"system": "cognee", "gold_in_prompt": "no", **shown})
             reads.append(Read(label=label, provenance=provenance, number=number, rows=tuple(rows)))
     return reads
 
@@ -173,6 +174,7 @@ def truememory(sources: Sequence[Source]) -> list[Read]:
                 source.name,
                 question=one.question,
                 answer=one.generated_answer,
+                failed=(one.generated_answer or "") if (one.generated_answer or "").startswith("ERROR: ") else "",
                 votes=one.judge_votes,
                 score=float(one.correct),
                 reference=one.ideal_answer or "",
@@ -184,6 +186,7 @@ def truememory(sources: Sequence[Source]) -> list[Read]:
             system=file.system,
             reader=file.answer_model,
             judge=file.judge_model,
+            judge_sees_question="yes",
             judge_sees_rubric="no",
             judge_sees_reference="yes",
             gold_in_prompt="no",

@@ -235,6 +235,8 @@ def _found(run: Path, options: AssemblyOptions) -> tuple[list[Stored], list[str]
             unread.append(f"{path.parent.parent.name}/{path.parent.name}")
     if not arms:
         raise UserError(f"{run}: no finished results in it; name a run folder that run_all.sh wrote.")
+    apart = _imported_beside(arms, options)
+    arms = [one for one in arms if one.part not in apart]
     known = {one.part for one in arms}
     if unknown := sorted(set(options.parts) - known):
         raise UserError(f"{run}: it has no part {unknown[0]!r} with results; it has {', '.join(sorted(known))}.")
@@ -242,8 +244,16 @@ def _found(run: Path, options: AssemblyOptions) -> tuple[list[Stored], list[str]
     kept = [one for one in arms if one.kind in kinds and (not options.parts or one.part in options.parts)]
     others = sorted(known - {one.part for one in kept})
     notes = [f"Left out, with another judge or other data: {', '.join(others)}."] if others and options.bases else []
+    notes += [f"Left out, imported: {', '.join(apart)}; `beamlib tables --mixed` has them."] if apart else []
     notes += [f"Left out, damaged or of another version: {', '.join(unread)}."] if unread else []
     return sorted(kept, key=lambda one: one.order), notes
+
+
+def _imported_beside(arms: Sequence[Stored], options: AssemblyOptions) -> list[str]:
+    """The imported parts that stand beside a run's own and were not asked for: a run's tables stay its own."""
+    imported = {one.part for one in arms if one.manifest.imported is not None}
+    asked_for = options.allow_mixed or bool(options.parts) or len(imported) == len({one.part for one in arms})
+    return [] if asked_for else sorted(imported)
 
 
 def _stored(folder: Path, protocol: str) -> Stored:
@@ -339,11 +349,13 @@ def _missing(frame: pd.DataFrame, sizes: Sequence[str]) -> list[str]:
     """What the caption says of empty cells: a backbone that a size lacks altogether, or single columns."""
     present = set(zip(frame["size"], frame["series"], strict=True))
     backbones = {name: f"{name} / " for name in dict.fromkeys(frame.get("backbone", ()))} or {"": ""}
-    methods = list(dict.fromkeys(frame.get("method", frame["series"])))
+    theirs = set(frame.loc[frame["memory"] == "imported", "series"])  # no other reader is missing from these
+    methods = list(dict.fromkeys(frame.get("method", frame["series"])[~frame["series"].isin(theirs)]))
     missing = []
     for size in sizes:
         for backbone, head in backbones.items():
-            own = [head + name for name in methods]  # a method that this backbone was never asked by is missed as well
+            own = [one for one in theirs if head and one.startswith(head)]
+            own = own or [head + name for name in methods]  # one that this backbone was never asked by is missed too
             gone = [name for name in own if (size, name) not in present]
             missing += [f"{name} at {size}" for name in ([backbone] if backbone and gone == own else gone)]
     return [f"Not run, or not finished: {', '.join(missing)}."] if missing else []

@@ -16,8 +16,11 @@ from beam_field.sources import judgements as shipped
 from beam_field.sources import verdicts
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import read_answers, read_manifest, stored_judgements
+from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.imported import DETAILS
+from beamlib.evaluate.run import evaluate
 from beamlib.files import read_jsonl, sha256_of_file
+from beamlib.params import usual_parameters
 from beamlib.report.results import score_folders
 from beamlib.scoring.intervals import compare
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
@@ -88,7 +91,7 @@ def test_cutoffs_are_arms(tmp_path: Path, table: Path) -> None:
 def test_counts_have_no_order_and_no_votes(tmp_path: Path, table: Path) -> None:
     (one,) = imported("cognee", tmp_path, table)
     assert one.arm.name == "imported-cognee-run3" and one.imported.number == 3
-    assert one.manifest.judge == "unknown judge by the prompt of cognee (rubric)"
+    assert one.manifest.judge == "unknown judge by the prompt of cognee (question, rubric)"
     assert one.details[0].context_chars == 40
     assert (value(one, "nugget-mean", 0), value(one, "binary", 0), value(one, "as-published", 0)) == (0.5, 0.0, 0.5)
     assert one.judgements[4].reported and one.judgements[4].reported.order == 0.25
@@ -130,6 +133,11 @@ def test_failures_of_a_source_are_no_zeros(tmp_path: Path, table: Path) -> None:
     scores = score_run(one.judgements, "paper")
     assert list(scores["unscored"][:2]) == ["the source says: timed out", "1 of 3 nuggets unscored: no reply"]
     assert list(score_run(one.judgements, "as-published")["score"][:2]) == [0.0, 0.5]  # as they count it
+    votes = truememory()
+    votes["details"][0] |= {"generated_answer": "ERROR: timed out", "correct": False, "judge_votes": [False] * 3}
+    (third,) = imported("truememory", tmp_path, table, [votes])
+    assert third.answers[0].text is None and third.imported.kinds == {"failed": 1, "votes": 19}
+    assert value(third, "majority-vote", 0) == 0.0  # as they count it: these are their votes
     (other,) = imported("honcho", tmp_path, table)
     assert score_run(other.judgements, "nugget-mean")["score"].isna()[0]
     assert value(other, "nugget-mean", 1) == 0.5 and [v.score for v in other.judgements[1].verdicts] == [1.0, 0.5, 0.0]
@@ -241,6 +249,26 @@ def test_imported_and_own_arms_share_a_table_only_when_told(called: Call, tmp_pa
     assert "cannot share a table" in called("tables", tmp_path / "run").stderr
     done = called("tables", tmp_path / "run", "--mixed", "--protocol", "nugget-mean")
     assert "Mixed runs: their judges differ" in done.stdout, done.stderr
+
+
+def test_what_is_imported_stays_out_of_a_run_s_own_tables(
+    called: Call, tmp_path: Path, table: Path, repo_root: Path
+) -> None:
+    run = tmp_path / "run"
+    example = str(repo_root / "beamlib/data/example")
+    parameters = usual_parameters("100K", data=example, run=str(run), token_counter="regex-words")
+    evaluate(parameters, [Arm(memory="none")], quiet=True)
+    own = called("tables", run, "--protocol", "nugget-mean").stdout
+    write_runs(imported("mem0", tmp_path, table), run)
+    beside = called("tables", run, "--protocol", "nugget-mean").stdout
+    assert "Left out, imported: 1m-reader-9-imported" in beside and "mem0-top" not in beside
+    assert [line for line in beside.splitlines() if line.startswith("|")] == [
+        line for line in own.splitlines() if line.startswith("|")
+    ]
+    mixed = called("tables", run, "--protocol", "nugget-mean", "--mixed").stdout
+    assert "mem0-top" in mixed and "offline stand-in" in mixed and "Mixed runs" in mixed
+    alone = called("tables", run, "--protocol", "nugget-mean", "--parts", "1m-reader-9-imported").stdout
+    assert "mem0-top" in alone and "Mixed runs" not in alone
 
 
 @pytest.mark.parametrize("run", ["top200", "top50"])
