@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from beamlib.beside import beside
 from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import searches
@@ -105,6 +106,7 @@ class Footer:
             f"Data: {self.data_revision}; {counted(self.n_conversations, 'conversation')}, "
             f"{counted(self.n_questions, 'question')}, {counted(self.unscored, 'unscored', plural='unscored')}"
             f"{self._why()}.{fitness(self.data_revision)}",
+            *([beside("offline", "judge_error").stated()] if any(map(is_offline, self.judge.split(" | "))) else []),
             *([f"Configuration: {self.configuration}."] if self.configuration else []),
             *([f"Context windows in tokens: {self.windows}."] if self.windows else []),
             f"Treatment: {self.treatment}. Tokens counted by: {self.token_counter}. Interval: {self.interval}.",
