@@ -76,7 +76,7 @@ class Manifest(BaseModel):
 
     `answers_sha256` and `judgements_sha256` hash the records of each conversation: records that do not agree (a line
     lost or edited, a file of another moment) are not this run's. `left_out` are conversations of the run that cannot be
-    read, with the reason.
+    read, with the reason; `notes` is what tables say of a memory that is adapted.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -102,6 +102,7 @@ class Manifest(BaseModel):
     answers_sha256: dict[ConversationId, str]
     judgements_sha256: dict[ConversationId, str]
     left_out: dict[ConversationId, str] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def made(data: ConversationRecord, records: Sequence[Answer] | Sequence[Judgement]) -> Made[list[Any]]:
@@ -139,6 +140,7 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
             "token_counter": parameters.token_counter,
             "answers_key": answers,
             "judgements_key": keys[JUDGEMENTS],
+            "notes": beside("own", "programs").notes_of(arm.target) if arm.target else (),
             **made_by(),
         }
 
@@ -198,7 +200,7 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
 def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
     """What an answer depends on, besides its conversation and question."""
     models = identities(parameters, arm.memory)
-    own_hash = beside("own", "own_memory").own_memory_hash
+    own_hash = beside("own", "programs").own_memory_hash
     changing = arm.memory in EVOLVING
     values = {
         "arm": arm.model_dump(),

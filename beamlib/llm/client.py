@@ -151,6 +151,8 @@ class EndpointModel:
     refused key, an unknown model, no credit, an endpoint that is down. Neither ever holds the key.
     """
 
+    route = "/chat/completions"
+
     def __init__(
         self, role: str, endpoint: Endpoint, *, prompts: Path | None = None, max_concurrency: int | None = None
     ) -> None:
@@ -255,7 +257,7 @@ class EndpointModel:
             async with asyncio.timeout(endpoint.timeout):
                 # The typed method would build pydantic objects of the whole reply: a third of a call's cost.
                 response = await service.client(self._key).post(
-                    "/chat/completions",
+                    self.route,
                     cast_to=httpx2.Response,
                     body=body,
                     options={"timeout": httpx2.Timeout(endpoint.timeout, connect=min(endpoint.timeout, 15.0))},

@@ -179,6 +179,14 @@ class Endpoint(BaseModel):
         )  # fmt: skip
 
 
+class Embedding(Endpoint):
+    """Who turns texts into vectors of `dimensions` numbers, for memories that ask (`beam_own.loopback`)."""
+
+    context_window: int = Field(default=8_192, ge=1)
+    max_reply_bytes: int | None = Field(default=MOST_REPLY_BYTES, ge=1_000, le=MOST_REPLY_BYTES)
+    dimensions: int = Field(ge=1, le=65_536)
+
+
 class Reader(Endpoint):
     """A backbone, with what is otherwise where it is asked for one method: each entry overrides fields of the rest."""
 
@@ -200,7 +208,10 @@ class Reader(Endpoint):
 
 
 class ModelsFile(BaseModel):
-    """The roles of a run. `authors` are only needed where conversations are generated."""
+    """The roles of a run. `authors` are only needed where conversations are generated.
+
+    `embedding` serves memories that ask for vectors; without it they get those of the shipped table.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -209,6 +220,7 @@ class ModelsFile(BaseModel):
     compressor: Endpoint
     judge: Endpoint
     aligner: Endpoint
+    embedding: Embedding | None = None
     authors: dict[Author, Endpoint] = Field(default_factory=dict)
     _origin: str = PrivateAttr(default="the models file")
 
@@ -225,6 +237,7 @@ class ModelsFile(BaseModel):
         """The environment variables that hold the keys of all roles."""
         readers = [one for reader in self.readers.values() for one in (reader, *reader.methods.values())]
         roles = [*readers, self.memory, self.compressor, self.judge, self.aligner, *self.authors.values()]
+        roles += [self.embedding] if self.embedding else []
         return frozenset(role.key_variable for role in roles if role.key_variable)
 
     def keep(self, folder: Path) -> Path:
@@ -324,7 +337,7 @@ def _problem(error: ValidationError) -> str:
                 "key_variable, for example key_variable: OPENAI_API_KEY."
             )
         nested = Reader if first["loc"][0] == "readers" and len(first["loc"]) == 3 else Endpoint
-        kind = nested if "." in name else ModelsFile
+        kind = Embedding if first["loc"][0] == "embedding" else nested if "." in name else ModelsFile
         return f"unknown field '{name}'; the known ones are {', '.join(kind.model_fields)}."
     message, value = first["msg"].removeprefix("Value error, "), str(first["input"])
     doubtful = looks_like_key(value, strict=True) or (field == "base_url" and set(value) & set("@?#%;="))

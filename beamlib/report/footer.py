@@ -70,7 +70,8 @@ class Footer:
     `reasons` counts the unscored questions by named outcome, `gaps` the answers behind which a call of the memory gave
     nothing usable; `departures` are settings that change what is asked, where they are not the paper's;
     `left_out` are conversations that cannot be read, with the reason. `configuration` is the preset with what differs
-    from it, `windows` the tokens that memories may fill, `retrieval` the indexes, and what each memory searches there.
+    from it, `windows` the tokens that memories may fill, `retrieval` the indexes, and what each memory searches there;
+    `memories` says of those of others what was run, and how it differs from the vendor's product.
     """
 
     protocol: str
@@ -90,6 +91,7 @@ class Footer:
     configuration: str = ""
     windows: str = ""
     retrieval: str = ""
+    memories: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The footer as sentences, one per line, the warning about the stand-in first."""
@@ -105,6 +107,7 @@ class Footer:
             *([f"Context windows in tokens: {self.windows}."] if self.windows else []),
             f"Treatment: {self.treatment}. Tokens counted by: {self.token_counter}. Interval: {self.interval}.",
             *([f"Retrieval: {self.retrieval}."] if self.retrieval else []),
+            *self.memories,
             *([f"Departing from the paper: {'; '.join(self.departures)}."] if self.departures else []),
             *([left_out_line(self.left_out)] if self.left_out else []),
             *([f"{counted(self.gaps, 'answer')} from a memory that lacks a reply of its model."] if self.gaps else []),
@@ -156,6 +159,7 @@ def footer(
         configuration=stated(manifest["configuration"] for manifest in manifests if manifest.get("configuration")),
         windows=windows_stated(manifests),
         retrieval="; ".join(searches([{**one, **one.get("arm", {})} for one in settings])),
+        memories=tuple(dict.fromkeys(note for manifest in manifests for note in manifest.get("notes", ()))),
     )
 
 
