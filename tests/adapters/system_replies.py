@@ -58,9 +58,28 @@ def _langmem(body: dict[str, Any], text: str) -> Answer:
 
 
 def _graphiti(body: dict[str, Any], text: str) -> str:
-    schema = body["response_format"].get("json_schema", {}).get("schema", {})
-    return json.dumps(_instance(schema, schema.get("$defs", {}), text))
+    name = body["response_format"].get("json_schema", {}).get("name", "")
+    said = text.partition("<CURRENT MESSAGE>")[2] or text.partition("<CURRENT_MESSAGE>")[2] or text
+    words = list(dict.fromkeys(re.findall(r"\b[A-Z][a-z]{3,}\b", said.partition("</CURRENT")[0])))
+    entities = [word for word in words if word not in ("ENTITY", "Entity")][:3] or ["User"]
+    fact = (_sentences(said, 1) or ["The user said something."])[0]
+    replies: dict[str, Any] = {
+        "ExtractedEntities": {"extracted_entities": [{"name": one, "entity_type_id": 0} for one in entities]},
+        "NodeResolutions": {"entity_resolutions": []},
+        "ExtractedEdges": {"edges": _edges(text, fact)},
+        "EdgeDuplicate": {"duplicate_facts": [], "contradicted_facts": []},
+        "EdgeTimestamps": {"valid_at": None, "invalid_at": None},
+        "BatchEdgeTimestamps": {"timestamps": []},
+        "SummarizedEntities": {"summaries": []},
+        "EntitySummary": {"summary": fact[:80]},
+    }
+    return json.dumps(replies.get(name, {}))
 
 
-def _instance(schema: dict[str, Any], defs: dict[str, Any], text: str) -> Any:
-    return {name: [] for name in schema.get("properties", {})}
+def _edges(text: str, fact: str) -> list[dict[str, Any]]:
+    listed = text.partition("<ENTITIES>")[2].partition("</ENTITIES>")[0]
+    names = re.findall(r"""['"]name['"]: ['"]([^'"]+)['"]""", listed)
+    if len(names) < 2:
+        return []
+    ends = {"source_entity_name": names[0], "target_entity_name": names[1]}
+    return [{**ends, "relation_type": "SPEAKS_OF", "fact": fact, "valid_at": None, "invalid_at": None}]
