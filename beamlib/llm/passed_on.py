@@ -10,7 +10,7 @@ import json
 from typing import Any, Literal, get_args
 
 from beamlib.files import parse_json, to_json
-from beamlib.llm.client import EndpointModel
+from beamlib.llm.client import LIMITS, EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.faults import TryAgain, brief, error_text
 from beamlib.llm.keys import without_key
@@ -22,7 +22,6 @@ ROUTES: tuple[Route, ...] = get_args(Route)
 
 _HOLDS = {"chat/completions": "choices", "responses": "output", "embeddings": "data"}
 _STREAMED = ("stream", "stream_options")
-_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 def step_of(arm: str, route: Route) -> str:
@@ -45,7 +44,7 @@ class PassedOn(EndpointModel):
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """The JSON body that is sent for `prompt`."""
         given = json.loads(prompt.variables["body"])
-        body = {name: value for name, value in given.items() if name not in (*_STREAMED, *_LIMITS)}
+        body = {name: value for name, value in given.items() if name not in (*_STREAMED, *LIMITS)}
         settings = self.endpoint
         body["model"] = settings.model
         if self._kind == "embeddings":
@@ -55,7 +54,7 @@ class PassedOn(EndpointModel):
             body["temperature"] = settings.temperature
         if settings.seed is not None and self._kind == "chat/completions":
             body["seed"] = settings.seed + prompt.repeat
-        limits = [given[name] for name in _LIMITS if isinstance(given.get(name), int)]
+        limits = [given[name] for name in LIMITS if isinstance(given.get(name), int)]
         limits += [settings.max_output_tokens] if settings.max_output_tokens else []
         if limits:
             body[settings.limit_field if self._kind == "chat/completions" else "max_output_tokens"] = min(limits)

@@ -21,7 +21,6 @@ from beam_costs.costs import (
     PendingRow,
     RoleFacts,
     place,
-    price,
     realised,
     stage_of,
     stored_totals,
@@ -215,7 +214,7 @@ def _pending_row(step: Step, endpoint: Endpoint, counts: Counts, counted: bool) 
         input_tokens=tokens,
         cached_tokens=cached,
         output_tokens=output,
-        dollars=price(endpoint, tokens, cached, output),
+        dollars=endpoint.dollars(tokens, cached, output),
     )
 
 

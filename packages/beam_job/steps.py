@@ -23,8 +23,9 @@ from beamlib.evaluate.calling import PUBLISHED, endpoints, resolved, run_subdir
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.files import temporary_folder
-from beamlib.llm.endpoints import keys_kept_out, load_models
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.spending import keys_kept_out
 from beamlib.params import EVOLVING, RunParameters, load_parameters
 from beamlib.places import PARAMS, from_root
 from beamlib.text import count
