@@ -101,19 +101,21 @@ def _stored(folder: Path, prices: dict[tuple[str, str], Endpoint]) -> float:
     return spent
 
 
+def is_limited() -> bool:
+    """Whether this process works for a command with a limit."""
+    return LEDGER in os.environ
+
+
 @asynccontextmanager
 async def room(who: str, most: float) -> AsyncIterator[Callable[[float], None]]:
     """Wait until a call that costs `most` US dollars at most fits, then hold that much until it has ended.
 
     The value takes what it did cost. `SpendingLimit` where it cannot fit, whatever the calls under way come to.
     """
-    ledger = os.environ.get(LEDGER)
-    if not ledger:
-        yield lambda cost: None
-        return
+    ledger = Path(os.environ[LEDGER])
     mine, costs = str(os.getpid()), list[float]()
     while True:
-        with _open(Path(ledger)) as book:
+        with _open(ledger) as book:
             held = sum(book["held"].values())
             fits = book["spent"] + held + most <= book["limit"]
             if fits:
@@ -132,7 +134,7 @@ async def room(who: str, most: float) -> AsyncIterator[Callable[[float], None]]:
     try:
         yield costs.append
     finally:
-        with _open(Path(ledger)) as book:
+        with _open(ledger) as book:
             book["held"][mine] = book["held"].get(mine, most) - most
             book["spent"] += sum(costs)
 
