@@ -8,11 +8,14 @@ set -euo pipefail
 cd "$(dirname "$0")"
 source scripts/venv.sh
 ensure_venv "[dev]"
+# --adapters adds those of real Mem0, LangMem and Graphiti; scripts/adapters_env.sh makes their environments (1 GB, five minutes).
 processes=3
 for argument in "$@"; do
     if [ "$argument" = --vllm ]; then
         bash scripts/vllm_env.sh
         processes=0 # one server at a time: it takes both cores
+    elif [ "$argument" = --adapters ]; then
+        bash scripts/adapters_env.sh
     fi
 done
 export HF_HUB_OFFLINE=1 # a test must never wait for a network

@@ -23,7 +23,7 @@ def system_reply(body: dict[str, Any]) -> str | Answer:
         return _langmem(body, text)
     if "response_format" in body:
         return _graphiti(body, text)
-    return steady_reply(body)
+    return steady_reply(body) if "</" in text else f"Of that, {text[:40]}"
 
 
 def _sentences(said: str, most: int) -> list[str]:
