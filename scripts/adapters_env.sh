@@ -14,10 +14,9 @@ refuse() {
     exit 2
 }
 
-for name in "${@:-mem0 langmem graphiti}"; do
-    for one in $name; do
-        case "$one" in mem0 | langmem | graphiti) ;; *) refuse "'$one' is none of mem0, langmem, graphiti." ;; esac
-    done
+names="${*:-mem0 langmem graphiti}"
+for name in $names; do
+    case "$name" in mem0 | langmem | graphiti) ;; *) refuse "'$name' is none of mem0, langmem, graphiti." ;; esac
 done
 
 newest() { # the newest Python from 3.12 on that answers, else the usual one
@@ -30,7 +29,7 @@ newest() { # the newest Python from 3.12 on that answers, else the usual one
     echo python3
 }
 
-for name in ${@:-mem0 langmem graphiti}; do
+for name in $names; do
     environment=".venv-$name"
     stamp="$environment/made-$(cat scripts/adapters_env.sh pyproject.toml | cksum | cut -d' ' -f1)"
     if [ -e "$stamp" ]; then

@@ -202,7 +202,8 @@ def stage_of(role: str, step: str) -> Stage:
     """The stage a call belongs to; the noise filter belongs to answering, since every question asks anew."""
     if role in _JUDGING_ROLES:
         return "judging"
-    return "memory reading" if step in _READING else "answering"
+    # A memory from outside reads by most of its calls, and asks for what is alike by few (beamlib.llm.passed_on).
+    return "memory reading" if step in _READING or "/" in step else "answering"
 
 
 def stored_totals(folders: Sequence[Path]) -> list[Totals]:

@@ -26,7 +26,7 @@ from beamlib.files import temporary_folder
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import keys_kept_out
-from beamlib.params import EVOLVING, RunParameters, load_parameters
+from beamlib.params import ADAPTERS, EVOLVING, RunParameters, load_parameters
 from beamlib.places import PARAMS, from_root
 from beamlib.text import count
 
@@ -71,8 +71,10 @@ def _announce(job: Job, planned: RunPlan) -> None:
     if planned.runs[0].authors and not planned.generated:
         where = planned.runs[0].data
         console.print(f"     conversations are those of {where}: none is written, and authors are not asked")
-    if planned.runs[0].own_memory not in ("", *EVOLVING):
-        console.print("     what the code of your own memory may call by itself is in no estimate")
+    if planned.runs[0].own_memory not in ("", *EVOLVING, *ADAPTERS):
+        console.print(
+            "     what your own memory may call by itself is in no estimate; --max-cost bounds it"
+        )
     for line in preflight(PARAMS):
         console.print(f"     parameters {line}", style="dim")
 
