@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -38,13 +39,18 @@ def spend_at_most(dollars: float | None) -> None:
     """Take the command's `--max-cost`; None leaves it without a limit."""
     os.environ.pop(LIMIT, None)
     if dollars is not None:
+        if not math.isfinite(dollars):
+            raise UserError(f"--max-cost: {dollars} is no number of US dollars; leave it out where there is no limit.")
         os.environ[LIMIT] = repr(dollars)
 
 
 @contextmanager
 def limited(folder: Path, *files: str | Path) -> Iterator[None]:
-    """The command's limit in force for a run in `folder` by these models files, with what its stores hold as spent."""
-    if not (given := os.environ.get(LIMIT)):
+    """The command's limit in force for a run in `folder` by these models files, with what its stores hold as spent.
+
+    Where it is in force already, for a part of the same run, it stays as it is.
+    """
+    if not (given := os.environ.get(LIMIT)) or is_limited():
         yield
         return
     prices = _prices(*files)
