@@ -4,8 +4,8 @@
 #   scripts/adapters_env.sh mem0 langmem    only these; without names all three
 #
 # They could share the project's .venv (pip install -e ".[mem0]"); apart, nothing that they bring can change it. Versions are
-# those of the extras in pyproject.toml. Graphiti gets Python 3.12 or 3.13 where one is found: its embedded FalkorDB Lite needs
-# that, and takes three minutes to build; else it stores in Kuzu. PYTHON=/path/to/python names another interpreter.
+# those of the extras in pyproject.toml. Graphiti needs Python 3.12 or 3.13, for its embedded FalkorDB Lite, which takes
+# three minutes to build. PYTHON=/path/to/python names another interpreter.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 """Graphiti (graphiti-core 0.31): a graph of entities and facts with times, an episode per pair.
 
-The graph lies in FalkorDB Lite where that is installed (Python 3.12 and later), else in Kuzu, which Graphiti has
-deprecated; both without a server. A request at a time: what would come back in another order would change prompts.
+The graph lies in FalkorDB Lite, which is part of this process's folder and needs Python 3.12. A request at a time: what
+would come back in another order would change prompts.
 """
 
 from __future__ import annotations
@@ -10,56 +10,33 @@ import asyncio
 import os
 from collections.abc import Coroutine
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-NEEDS = ("graphiti-core", "httpx")
-_STORES = {"falkordblite": "FalkorDB Lite", "kuzu": "Kuzu"}
+NEEDS = ("graphiti-core", "httpx", "falkordblite")
 _GROUP = "chat"
 _TOP = 20
 
 
-def _store() -> str:
-    for name in _STORES:
-        try:
-            version(name)
-        except PackageNotFoundError:
-            continue
-        return name
-    return ""
-
-
-def missing() -> list[str]:
-    """What is not installed besides `NEEDS`."""
-    return [] if _store() else ["falkordblite (Python 3.12 and later) or kuzu"]
-
-
 def notes(versions: dict[str, str]) -> list[str]:
     """What a table says of it."""
-    store = _store()
     return [
-        f"graphiti: graphiti-core {versions['graphiti-core']}, an episode per pair in {_STORES[store]} "
-        f"{version(store)}, hybrid search of edges by reciprocal ranks without stop words, top {_TOP}, no communities, "
-        "no cross-encoder; the hosted product "
-        "(Zep) puts contexts together otherwise; its evidence recall counts the messages that recalled facts were "
-        "drawn from."
+        f"graphiti: graphiti-core {versions['graphiti-core']}, an episode per pair in FalkorDB Lite "
+        f"{versions['falkordblite']} without stop words, hybrid search of edges by reciprocal ranks, top {_TOP}, no "
+        "communities, no cross-encoder; the hosted product (Zep) puts contexts together otherwise; its evidence recall "
+        "counts the messages that recalled facts were drawn from."
     ]
 
 
-def _driver(store: str, folder: str) -> Any:
-    if store == "falkordblite":
-        from graphiti_core.driver.falkordb import STOPWORDS
-        from graphiti_core.driver.falkordb_driver import FalkorDriver
-        from redislite.async_falkordb_client import AsyncFalkorDB
+def _driver(folder: str) -> Any:
+    from graphiti_core.driver.falkordb import STOPWORDS
+    from graphiti_core.driver.falkordb_driver import FalkorDriver
+    from redislite.async_falkordb_client import AsyncFalkorDB
 
-        # An entity called by a stop word ("Will") kills FalkorDB Lite 0.11 where it is looked up by its name.
-        STOPWORDS.clear()
-        # The database is called as the group: else Graphiti makes another driver for each episode, which builds indexes
-        # while the graph is asked, and FalkorDB Lite 0.11 dies of that.
-        return FalkorDriver(falkor_db=AsyncFalkorDB(dbfilename=f"{folder}/graph.db"), database=_GROUP)
-    from graphiti_core.driver.kuzu_driver import KuzuDriver
-
-    return KuzuDriver(db=f"{folder}/graph.kuzu")
+    # An entity called by a stop word ("Will") kills FalkorDB Lite 0.11 where it is looked up by its name.
+    STOPWORDS.clear()
+    # The database is called as the group: else Graphiti makes another driver for each episode, which builds indexes
+    # while the graph is asked.
+    return FalkorDriver(falkor_db=AsyncFalkorDB(dbfilename=f"{folder}/graph.db"), database=_GROUP)
 
 
 class Adapter:
@@ -83,7 +60,7 @@ class Adapter:
         self._kind = EpisodeType.message
         self._loop = asyncio.new_event_loop()
         self._graph = Graphiti(
-            graph_driver=_driver(_store(), folder),
+            graph_driver=_driver(folder),
             llm_client=OpenAIGenericClient(config),
             embedder=OpenAIEmbedder(vectors),
             cross_encoder=OpenAIRerankerClient(config),  # never asked; without it one would look for OpenAI's key

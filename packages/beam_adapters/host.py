@@ -99,7 +99,7 @@ def _describe(name: str) -> dict[str, Any]:
     """Versions, notes and what is missing, with nothing of the system imported."""
     here = Path(__file__).parent
     module = importlib.import_module(f"{name}_memory")
-    found, missing = {}, list[str](module.missing() if hasattr(module, "missing") else [])
+    found, missing = dict[str, str](), list[str]()
     for distribution in (*module.NEEDS, "time-machine"):
         try:
             found[distribution] = version(distribution)

@@ -32,7 +32,7 @@ class Rule:
 RULES: Mapping[str, Rule] = {
     "mem0": Rule(calls=1, tokens=5_400, output=200, vectors=2),
     "langmem": Rule(calls=1, tokens=400, output=200, vectors=2),
-    "graphiti": Rule(calls=5, tokens=900, output=120, vectors=8),
+    "graphiti": Rule(calls=5, tokens=900, output=120, vectors=4),
 }
 WHY = "a rule for this system, see packages/beam_costs/adapter_calls.py"
 
