@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 
 from beamlib.errors import UserError
 from beamlib.files import parse_json, to_json
-from beamlib.llm.endpoints import Embedding
 from beamlib.llm.model import Model, ModelError, Outcome, Prompt, run
 from beamlib.llm.passed_on import ROUTES, Route, step_of
-from beamlib.llm.stored_model import StoredModel
 from beamlib.retrieval.encoder import EMBEDDED_NAME, embedded_encoder
 from beamlib.text import WORDS
 
@@ -45,13 +43,15 @@ class _Refused(Exception):
 class Loopback:
     """`with Loopback(models, "mem0") as endpoint:` serves at `endpoint.base_url`, for whoever shows `endpoint.token`.
 
-    `models` answer by route; where none answers `embeddings`, the shipped table does, which costs nothing. `fatal` is
+    `models` answer by route, their vectors of `dimensions` numbers; where none answers `embeddings`, the shipped table
+    does, which costs nothing. `fatal` is
     the `UserError` that a call met (nothing can be called, or a replay lacks it): `ended` is then set, and whoever
     listens to the memory raises it. `passing` is a failure that may pass, `failed` counts those that will not.
     """
 
-    def __init__(self, models: Mapping[str, Model], arm: str) -> None:
+    def __init__(self, models: Mapping[str, Model], arm: str, dimensions: int = 0) -> None:
         self.models, self.arm = models, arm
+        self.dimensions = dimensions or embedded_encoder().dim
         self.token = f"beam-{secrets.token_hex(16)}"
         self.base_url = ""
         self.fatal: UserError | None = None
@@ -69,13 +69,6 @@ class Loopback:
     def embedding(self) -> str:
         """The name of what turns texts into vectors."""
         return self.models["embeddings"].name if "embeddings" in self.models else EMBEDDED_NAME
-
-    @property
-    def dimensions(self) -> int:
-        """How many numbers a vector has."""
-        served = self.models.get("embeddings")
-        endpoint = served.model.endpoint if isinstance(served, StoredModel) else None
-        return endpoint.dimensions if isinstance(endpoint, Embedding) else embedded_encoder().dim
 
     def __enter__(self) -> Self:
         run(self._begin())

@@ -30,6 +30,7 @@ from beamlib.text import WORDS, TokenCounter
 
 LARGEST_REPLY = 16 * 2**20
 """Bytes of one recollection: four million tokens, more than any reader accepts."""
+_ELSEWHERE = ("OPENAI_", "OPENROUTER_")
 _START = 60.0
 _PARTS = 100
 _SHOWN = 300  # characters of what a memory says, in a reason
@@ -68,8 +69,9 @@ def opened(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iter
     with ExitStack() as stack:
         loopback, hidden = None, frozenset[str]()
         if roster.outside:
-            loopback = stack.enter_context(Loopback(roster.outside, arm.name))
             models = models_file(parameters)
+            vectors = models.embedding.dimensions if models and models.embedding else 0
+            loopback = stack.enter_context(Loopback(roster.outside, arm.name, vectors))
             hidden = models.key_variables if models else hidden
         elif program(target).adapter:
             raise _no_models(target)
@@ -169,7 +171,10 @@ class OwnMemory:
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in self._hidden}
         if self._loopback:
+            # Whatever else would lead a client past the endpoint, a proxy too, is taken out.
+            kept = {name: value for name, value in kept.items() if not name.startswith(_ELSEWHERE)}
             kept |= {"OPENAI_BASE_URL": self._loopback.base_url, "OPENAI_API_KEY": self._loopback.token}
+            kept |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
         # The order of a set can reach a prompt, and with it the key that a call is stored under.
         return kept | {"PYTHONHASHSEED": "0"}
 

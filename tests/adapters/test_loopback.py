@@ -53,7 +53,7 @@ def opened(
     )
     with ExitStack() as stack:
         roster = stack.enter_context(open_models(parameters, "100K-1"))
-        yield stack.enter_context(Loopback(roster.outside, "mem0"))
+        yield stack.enter_context(Loopback(roster.outside, "mem0", (embedding or {}).get("dimensions", 0)))
 
 
 def stored(folder: Path) -> list[Any]:

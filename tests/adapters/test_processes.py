@@ -174,6 +174,8 @@ def test_a_daemon_of_its_own_ends_with_it(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("in_this_process")
 def test_its_own_calls_are_seen_and_replayed(tmp_path: Path, repo_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_KEY", "sk-" + "q" * 30)
+    for elsewhere in ("HTTP_PROXY", "http_proxy", "OPENAI_API_BASE"):
+        monkeypatch.setenv(elsewhere, "http://127.0.0.1:9")
     target = script(tmp_path, ASKS)
     with ScriptedServer(system_reply) as server:
         models = one_endpoint(server, tmp_path / "models.yaml")
