@@ -4,6 +4,7 @@
 # Tests that need real conversations look for BEAM_DATA, else ../shared/data/beam, else skip and say so; those that need real
 # MemoryCode dialogues for MEMORYCODE_DATA, else ../shared/data/memorycode.
 # --vllm adds the tests against a real vLLM server on this machine; scripts/vllm_env.sh makes its environment (2 GB).
+# --adapters adds those of real Mem0, LangMem and Graphiti; scripts/adapters_env.sh makes their environments (1 GB, 5 minutes).
 set -euo pipefail
 cd "$(dirname "$0")"
 source scripts/venv.sh
@@ -13,6 +14,8 @@ for argument in "$@"; do
     if [ "$argument" = --vllm ]; then
         bash scripts/vllm_env.sh
         processes=0 # one server at a time: it takes both cores
+    elif [ "$argument" = --adapters ]; then
+        bash scripts/adapters_env.sh
     fi
 done
 export HF_HUB_OFFLINE=1 # a test must never wait for a network

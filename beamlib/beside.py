@@ -15,8 +15,8 @@ from beamlib.data.conversations import Size
 from beamlib.errors import UserError
 
 PACKAGES = (
-    "claims", "costs", "evolving", "field", "generate", "job", "meme", "memorycode", "neural", "offline", "own",
-    "publish", "suite", "tuned",
+    "adapters", "claims", "costs", "evolving", "field", "generate", "job", "meme", "memorycode", "neural", "offline",
+    "own", "publish", "suite", "tuned",
 )  # fmt: skip
 
 

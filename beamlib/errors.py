@@ -16,6 +16,8 @@ class UserError(Exception):
     that raise it: by `shown`.
     """
 
+    exit_code = 2
+
     def __init__(self, message: str) -> None:
         super().__init__(shown(message))
 

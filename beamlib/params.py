@@ -49,8 +49,14 @@ _MADE_BY_THE_RUN = {"data": GENERATED, "memorycode": "memorycode/data", "meme": 
 MOST_TOKENS = 2**53
 """The largest window, which a float holds exactly."""
 
-OWN_MEMORY = r".+\.py:[^\W\d]\w{0,99}"
-"""A memory of one's own, `file.py:Class`; the class names a folder."""
+AdapterName = Literal["mem0", "graphiti", "langmem"]
+ADAPTERS: tuple[AdapterName, ...] = get_args(AdapterName)
+"""Memory systems of others that are taken in by their names (`beam_adapters`)."""
+
+PROCESS = "process:"
+OWN_MEMORY = rf".+\.py:[^\W\d]\w{{0,99}}|{'|'.join(ADAPTERS)}|{PROCESS}[A-Za-z][A-Za-z0-9_-]{{0,59}}:.+"
+"""A memory that is not part of this package: `file.py:Class`, an adapter, or `process:NAME:COMMAND`. The class, and the
+name, names a folder."""
 
 EvolvingName = Literal["md-flat", "wiki", "dependencies"]
 EVOLVING: tuple[EvolvingName, ...] = get_args(EvolvingName)
@@ -106,7 +112,10 @@ class RunParameters(BaseModel):
     chunk_buffer: int = Field(ge=0, description="sentences on either side that a distance is measured over")
     own_memory: str = Field(
         pattern=f"^({OWN_MEMORY}|{'|'.join(EVOLVING)})?$",
-        description=f"a memory beside the main table's: one's own, as file.py:Class, {', '.join(EVOLVING)}; or empty",
+        description=(
+            f"a memory beside the main table's: one's own, as file.py:Class or process:NAME:COMMAND, "
+            f"{', '.join((*EVOLVING, *ADAPTERS))}; or empty"
+        ),
     )
     memory_timeout: int = Field(ge=1, le=1_000_000, description="seconds that it may take to read, and to recall")
     models: str = Field(description="models file with the roles' endpoints; empty for the offline stand-in")

@@ -15,8 +15,9 @@ settings.load_profile("shared")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--vllm`, which `run_tests.sh` passes on."""
+    """`--vllm` and `--adapters`, which `run_tests.sh` passes on."""
     parser.addoption("--vllm", action="store_true", help="also run the tests against a real vLLM server")
+    parser.addoption("--adapters", action="store_true", help="memory systems of others must be there: no test skips")
 
 
 pytest_plugins = ["commands", "fixtures_release", "fixtures_workers"]
@@ -35,6 +36,7 @@ LONG = (
     "test_estimate.py",
     "test_latency_benchmark.py",
     "test_table4.py",
+    "test_systems.py",
 )
 """Files that take longest, first: begun late, one would keep a single process of the tests busy at the end."""
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import hashlib
 import json
 import re
 import signal
+import struct
 import sys
 import threading
 import time
@@ -22,6 +24,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+_ROUTES = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings")
 
 FINAL = frozenset({"answered", "delay", "truncate", "empty", "filtered"})
 """Outcomes after which a client has no reason to send the same bytes again."""
@@ -92,6 +96,7 @@ class Request:
     started: float = 0.0
     ended: float = 0.0
     authorization: str = ""
+    path: str = ""
 
 
 def error_body(message: str, code: str | None = None, kind: str = "invalid_request_error") -> dict[str, Any]:
@@ -248,8 +253,8 @@ class ScriptedServer:
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         method, path, _ = first.split(" ", 2)
         raw = await reader.readexactly(int(headers.get("content-length", 0)))
-        if (method, path) == ("POST", "/v1/chat/completions"):
-            return await self._chat(reader, writer, raw, headers.get("authorization", ""))
+        if method == "POST" and path in _ROUTES:
+            return await self._chat(reader, writer, raw, headers.get("authorization", ""), path)
         if (method, path) == ("GET", "/v1/models"):
             await self._send(writer, Answer({"object": "list", "data": [{"id": "scripted", "object": "model"}]}))
         elif (method, path) == ("POST", "/tokenize") and isinstance(self.tokenize, Answer):
@@ -264,9 +269,9 @@ class ScriptedServer:
         return True
 
     async def _chat(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, raw: bytes, authorization: str
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, raw: bytes, authorization: str, path: str
     ) -> bool:
-        request = Request(hashlib.sha256(raw).hexdigest(), json.loads(raw), authorization=authorization)
+        request = Request(hashlib.sha256(raw).hexdigest(), json.loads(raw), authorization=authorization, path=path)
         request.started = time.monotonic()
         self.requests.append(request)
         self.in_flight += 1
@@ -317,7 +322,11 @@ class ScriptedServer:
             return Answer({"object": "chat.completion", "id": "x"} if other else "<html>Bad gateway</html>")
         if outcome == "filtered" and other:
             return Answer(error_body("The prompt was filtered by a content policy.", "content_filter"), 400)
+        if request.path == "/v1/embeddings":
+            return Answer(vectors(request.body))
         reply = self.reply(request.body)
+        if request.path == "/v1/responses" and isinstance(reply, str):
+            return Answer(response(request.body, reply))
         if isinstance(reply, Answer):
             return reply
         if outcome == "truncate":
@@ -370,6 +379,36 @@ def completion(body: dict[str, Any], text: str | None, finish_reason: str = "sto
             "prompt_tokens_details": {"cached_tokens": prompt_tokens // 4},
         },
     }
+
+
+def vectors(body: dict[str, Any], dimensions: int = 32) -> dict[str, Any]:
+    """A reply to a request for vectors: numbers drawn from each text."""
+    texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+    drawn = [hashlib.sha256(text.encode()).digest()[:dimensions] for text in texts]
+    floats = [[(byte - 127.5) / 128 for byte in one] for one in drawn]
+    if body.get("encoding_format") == "base64":
+        coded: list[Any] = [base64.b64encode(struct.pack(f"<{dimensions}f", *one)).decode() for one in floats]
+    else:
+        coded = floats
+    data = [{"object": "embedding", "index": place, "embedding": one} for place, one in enumerate(coded)]
+    tokens = sum(len(text.split()) for text in texts)
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "model": body["model"], "data": data, "usage": usage}
+
+
+def response(body: dict[str, Any], text: str) -> dict[str, Any]:
+    """A reply of the responses interface as the API writes it."""
+    part = {"type": "output_text", "text": text, "annotations": []}
+    item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    asked, said = len(str(body["input"]).split()), len(text.split())
+    usage = {
+        "input_tokens": asked, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": said,
+        "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": asked + said,
+    }  # fmt: skip
+    return {
+        "id": "resp_1", "object": "response", "created_at": 0, "status": "completed", "model": body["model"],
+        "output": [item], "usage": usage, "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
+    }  # fmt: skip
 
 
 def main() -> None:

@@ -30,6 +30,10 @@ Prompts = Annotated[Path | None, typer.Option("--prompts", help="Folder whose pr
 PresetName = Annotated[
     str, typer.Option("--preset", help="paper: the paper's configuration (params/paper.yaml), by --models offline too.")
 ]
+MaxCost = Annotated[
+    float | None,
+    typer.Option("--max-cost", min=0, help="US dollars that the run may spend in all; reached, it ends with code 3."),
+]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, as name=value; may be repeated.")]
 
 

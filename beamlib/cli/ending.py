@@ -32,8 +32,9 @@ _WITH_THREADS = 2.0  # seconds that they get to close what they have open
 def conclude(command: Callable[[], object]) -> NoReturn:
     """Run `command`; what it raises becomes one line on stderr and the exit code.
 
-    2 where the user has something to mend, 128 and the number of a signal, 141 (that of a broken pipe) where whoever
-    read the output has gone. Streams that the caller closed are as /dev/null.
+    2 where the user has something to mend, 3 where the run has spent what it may (`--max-cost`), 128 and the number of
+    a signal, 141 (that of a broken pipe) where whoever read the output has gone. Streams that the caller closed are as
+    /dev/null.
     """
     _complete_streams()
     code: object
@@ -45,7 +46,7 @@ def conclude(command: Callable[[], object]) -> NoReturn:
             finally:
                 sys.stdout.flush()  # so that a reader who has gone shows now, not when Python has nearly ended
     except UserError as error:
-        code = _told(str(error), 2)
+        code = _told(str(error), error.exit_code)
     except BrokenPipeError:
         code = _unread()
     except OSError as error:  # a full disk, a path too long: the user's to mend, and a traceback shows nothing of it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from beamlib.beside import Priced
 from beamlib.errors import UserError
+from beamlib.llm.spending import LIMIT
 from beamlib.text import count, money
 
 console = Console(highlight=False, markup=False, emoji=False)  # names in brackets are no colours
@@ -46,6 +48,8 @@ def agreed(priced: Mapping[str, Priced], ready: Callable[[], None], yes: bool) -
         console.print(f"\nEverything together: {count(pending, 'call')} to make, about {money(dollars)}", style="bold")
     if not pending:
         return yes
+    if limit := os.environ.get(LIMIT):
+        console.print(f"The run stops before it has spent more than {money(float(limit))} in all (--max-cost).")
     if not yes and not sys.stdin.isatty():
         raise UserError("nothing was called: add --yes to spend what the estimate above says.")
     ready()

@@ -120,8 +120,7 @@ def ingested(
         tell(f"{conversation.id} {arm.name}")
         conversation = replace(conversation, removed=dict(conversation.removed))
         if arm.memory == "own":
-            seconds, window = parameters.memory_timeout, parameters.full_context_window
-            with beside("own", "own_memory").OwnMemory(arm.target or "", seconds, window, parameters.counter) as own:
+            with beside("own", "own_memory").opened(arm, parameters, roster) as own:
                 yield arm, _read(own, conversation)
             continue
         if arm.memory in EVOLVING:

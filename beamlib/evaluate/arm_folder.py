@@ -80,6 +80,7 @@ class Manifest(BaseModel):
     `answers_sha256` and `judgements_sha256` hash the records of each conversation: records that do not agree (a line
     lost or edited, a file of another moment) are not this run's. `left_out` are conversations of the run that cannot be
     read, with the reason. `imported` is only there where others made the results; `settings` then hold the arm alone.
+    `notes` is what tables say of a memory that is adapted.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -106,11 +107,12 @@ class Manifest(BaseModel):
     judgements_sha256: dict[ConversationId, str]
     left_out: dict[ConversationId, str] = Field(default_factory=dict)
     imported: Imported | None = None
+    notes: tuple[str, ...] = ()
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
-        return {key: value for key, value in fields.items() if value is not None or key != "imported"}
+        return {key: value for key, value in fields.items() if value or key not in ("imported", "notes")}
 
 
 def made(data: ConversationRecord, records: Sequence[Answer] | Sequence[Judgement]) -> Made[list[Any]]:
@@ -148,6 +150,7 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
             "token_counter": parameters.token_counter,
             "answers_key": answers,
             "judgements_key": keys[JUDGEMENTS],
+            "notes": beside("own", "programs").notes_of(arm.target) if arm.target else (),
             **made_by(),
         }
 
@@ -207,7 +210,7 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
 def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
     """What an answer depends on, besides its conversation and question."""
     models = identities(parameters, arm.memory)
-    own_hash = beside("own", "own_memory").own_memory_hash
+    own_hash = beside("own", "programs").own_memory_hash
     changing = arm.memory in EVOLVING
     values = {
         "arm": arm.model_dump(),

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from beamlib.params import EVOLVING, OWN_MEMORY, EvolvingName, RetrieverName, RunParameters
+from beamlib.params import ADAPTERS, EVOLVING, OWN_MEMORY, PROCESS, EvolvingName, RetrieverName, RunParameters
 
 MemoryName = Literal["none", "oracle", "full-context", "rag", "light", "own", "imported"] | EvolvingName
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
@@ -34,9 +34,9 @@ _SEARCHED = {
 class Arm(BaseModel):
     """One memory with its settings. `retriever` and `k` are None where the memory retrieves nothing.
 
-    `other_budget` is the context budget of LIGHT where it is not the run's. `target` is the `file.py:Class` of a memory
-    that is not part of this package, or the plain name of an imported run. All that `name` is made of
-    is of a closed set or a plain name: it names a folder.
+    `other_budget` is the context budget of LIGHT where it is not the run's. `target` is a memory that is not part of
+    this package, `file.py:Class`, an adapter's name or `process:NAME:COMMAND`, or the plain name of an imported run.
+    All that `name` is made of is of a closed set or a plain name: it names a folder.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -52,7 +52,11 @@ class Arm(BaseModel):
     def name(self) -> str:
         """Names the arm's folder and its column, for example `light-hybrid-k5-without-scratchpad`."""
         parts: list[str] = [self.memory]
-        if self.target is not None:
+        if self.target in ADAPTERS:
+            parts = [self.target]
+        elif self.target is not None and self.target.startswith(PROCESS):
+            parts = self.target.split(":")[:2]
+        elif self.target is not None:
             parts.append(self.target.rpartition(":")[2])
         if self.retriever is not None:
             parts += [self.retriever, f"k{self.k}"]

@@ -12,11 +12,12 @@ from beamlib.files import inside
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model
+from beamlib.llm.passed_on import ROUTES, PassedOn
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
-from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
+from beamlib.params import EVOLVING, OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import from_root
 from beamlib.text import TokenCounter, shell_command, token_counter
 
@@ -25,6 +26,8 @@ _LEAST_WINDOW = 4_000  # less than a memory can be packed into; a smaller reader
 _OFFLINE_WINDOW = 131_072  # tokens the stand-in reads of a whole conversation: as many as Qwen2.5-32B (section 4.1)
 
 ROLES = ("reader", "memory", "compressor", "judge", "aligner")
+EMBEDDING = "embedding"
+"""The role that turns texts into vectors for memories that are not part of this package."""
 READER_OF = "reader:"
 """Begins the role of a reader that is served otherwise for one method, whose name follows."""
 
@@ -43,7 +46,8 @@ def models_file(parameters: RunParameters) -> ModelsFile | None:
 
 
 def endpoints(parameters: RunParameters) -> dict[str, Endpoint]:
-    """The endpoint of each of `ROLES`, and of `reader:<method>` where the backbone is served otherwise for a method.
+    """The endpoint of each of `ROLES`, of `reader:<method>` where the backbone is served otherwise for a method, and of
+    `EMBEDDING` where the models file has one.
 
     Empty for the offline stand-in. A role without an output limit has the parameters'.
     """
@@ -57,13 +61,15 @@ def endpoints(parameters: RunParameters) -> dict[str, Endpoint]:
         "reader": usual, **{role: one for role, one in readers.items() if one != usual}, "memory": found.memory,
         "compressor": found.compressor, "judge": found.judge, "aligner": found.aligner,
     }  # fmt: skip
-    return {role: one.limited(parameters.output_tokens) for role, one in roles.items()}
+    limited = {role: one.limited(parameters.output_tokens) for role, one in roles.items()}
+    return limited | ({EMBEDDING: found.embedding} if found.embedding else {})
 
 
 def ensure_keys(parameters: RunParameters, roles: Collection[str] = ()) -> None:
     """A `UserError` where the key of an endpoint, of one of `roles` if any are named, is not there."""
+    unused = EMBEDDING if parameters.own_memory in ("", *EVOLVING) else ""
     for role, endpoint in endpoints(parameters).items():
-        if not roles or role in roles:
+        if role in roles or not (roles or role == unused):
             EndpointModel(role, endpoint).ready()
 
 
@@ -73,10 +79,10 @@ def reader_role(memory: str, roles: Mapping[str, Any]) -> str:
     return own if own in roles else "reader"
 
 
-def model_roles(models: Mapping[str, Model]) -> ModelRoles:
+def model_roles(models: Mapping[str, Model], outside: Mapping[str, Model] | None = None) -> ModelRoles:
     """The models of a run by the names that `endpoints` gives their roles."""
     methods = {role.removeprefix(READER_OF): one for role, one in models.items() if role.startswith(READER_OF)}
-    return ModelRoles(**{role: models[role] for role in ROLES}, methods=methods)
+    return ModelRoles(**{role: models[role] for role in ROLES}, methods=methods, outside=outside or {})
 
 
 def windows(parameters: RunParameters) -> dict[str, int]:
@@ -203,17 +209,26 @@ def open_models(
     path = inside(calls_folder(parameters, suite), f"{conversation}.sqlite")
     command = command or recording_command(parameters)
     with CallStore(path, read_only=parameters.calls == "replay", run_id=run_id) as store:
-        models: dict[str, Model] = {}
-        for role, endpoint in roles.items():
-            max_concurrency = max(1, endpoint.concurrency // processes)
-            stored = StoredModel(
-                EndpointModel(role, endpoint, prompts=prompts, max_concurrency=max_concurrency),
+
+        def stored(model: EndpointModel) -> StoredModel:
+            return StoredModel(
+                model,
                 store,
                 parameters.calls,
-                role=role,
+                role=model.role,
                 conversation=conversation,
                 command=command,
                 confirmed=parameters.confirm_cost,
             )
-            models[role] = RetryingModel(stored)
-        yield model_roles(models)
+
+        share = {role: max(1, endpoint.concurrency // processes) for role, endpoint in roles.items()}
+        models: dict[str, Model] = {
+            role: RetryingModel(stored(EndpointModel(role, endpoint, prompts=prompts, max_concurrency=share[role])))
+            for role, endpoint in roles.items()
+        }
+        outside: dict[str, Model] = {}
+        for route in ROUTES:
+            role = EMBEDDING if route == "embeddings" else "memory"
+            if role in roles:
+                outside[route] = stored(PassedOn(role, roles[role], route, max_concurrency=share[role]))
+        yield model_roles(models, outside)

@@ -9,11 +9,13 @@ from beamlib.evaluate.calling import run_path
 from beamlib.files import write_json, write_text
 from beamlib.llm.endpoints import MODELS, load_models
 from beamlib.llm.prompts import prompt_ids
-from beamlib.params import EVOLVING, RunParameters
+from beamlib.params import ADAPTERS, EVOLVING, RunParameters
 
 PARAMETERS = "parameters.json"
 ELSEWHERE = {"memorycode": "", "meme": ""}  # of other benchmarks: no answer that is published here rests on it
 NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "authors": "", "confirm_cost": False}
+
+_BY_NAME = (*EVOLVING, *ADAPTERS)
 
 
 def keep_settings(parameters: RunParameters) -> None:
@@ -30,7 +32,7 @@ def keep_settings(parameters: RunParameters) -> None:
             write_text(folder / "prompts" / f"{name}.md", (own / f"{name}.md").read_text(encoding="utf-8"))
     if parameters.models:
         load_models(Path(parameters.models)).keep(folder)
-    nobody_elses = {name: value for name, value in NOBODY_ELSES.items() if getattr(parameters, name) not in EVOLVING}
+    nobody_elses = {name: value for name, value in NOBODY_ELSES.items() if getattr(parameters, name) not in _BY_NAME}
     changes = {**nobody_elses, "models": MODELS if parameters.models else "", "prompts": "prompts" if own else ""}
     kept = parameters.model_copy(update=changes).model_dump(mode="json", exclude=set(ELSEWHERE))
     write_json(folder / PARAMETERS, kept)

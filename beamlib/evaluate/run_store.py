@@ -35,7 +35,7 @@ ANSWER_CODE = (
     "beamlib.retrieval",
     "beamlib.retrieval.embedded",
     *(f"beamlib.evaluate.{name}" for name in ("answering", "ingest_cache")),
-    *("beam_own.own_memory", "beam_own.own_process", "beam_neural", "beam_tuned"),
+    *("beam_own.own_memory", "beam_own.own_process", "beam_own.programs", "beam_neural", "beam_tuned"),
     "beamlib.text",
 )
 

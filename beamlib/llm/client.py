@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 import tenacity
 
 from beamlib.errors import UserError
-from beamlib.llm.endpoints import Endpoint
+from beamlib.llm.endpoints import UNLIMITED_TOKENS, Endpoint
 from beamlib.llm.faults import Breaker, TryAgain, bounded, brief, error_text, status_error
 from beamlib.llm.keys import without_key
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, drain, nap, run, stopping
@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # openai and httpx2 take half a second to import, and most co
     import httpx2
     import openai
 
+LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+"""Fields of a request that limit the tokens of its reply."""
 _NO_KEY = "none"  # openai insists on one; endpoints that need no key ignore it
 _MOST: ContextVar[int] = ContextVar("_MOST")  # bytes that the reply to the call at hand may have
 _MOST_OF_AN_ERROR = 1 << 16
@@ -151,6 +153,8 @@ class EndpointModel:
     refused key, an unknown model, no credit, an endpoint that is down. Neither ever holds the key.
     """
 
+    route = "/chat/completions"
+
     def __init__(
         self, role: str, endpoint: Endpoint, *, prompts: Path | None = None, max_concurrency: int | None = None
     ) -> None:
@@ -195,6 +199,15 @@ class EndpointModel:
         if settings.max_output_tokens is not None:
             body[settings.limit_field] = settings.max_output_tokens
         return body | settings.extra
+
+    def most(self, prompt: Prompt) -> float:
+        """US dollars that the call for `prompt` can cost at most, once; no text has more tokens than bytes."""
+        body, endpoint = self.request(prompt), self.endpoint
+        asked = len(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
+        limits = [body[name] for name in LIMITS if isinstance(body.get(name), int)]
+        reply = min(limits, default=min(endpoint.context_window, UNLIMITED_TOKENS))
+        times = body["n"] if isinstance(body.get("n"), int) else 1
+        return endpoint.dollars(min(asked, endpoint.context_window), 0, reply * times)
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Send `prompt`, trying again where that may help; `finish_reason` "length" is returned, not judged."""
@@ -255,7 +268,7 @@ class EndpointModel:
             async with asyncio.timeout(endpoint.timeout):
                 # The typed method would build pydantic objects of the whole reply: a third of a call's cost.
                 response = await service.client(self._key).post(
-                    "/chat/completions",
+                    self.route,
                     cast_to=httpx2.Response,
                     body=body,
                     options={"timeout": httpx2.Timeout(endpoint.timeout, connect=min(endpoint.timeout, 15.0))},

@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast, get_args
 from urllib.parse import unquote, urlsplit
 
 import yaml
@@ -28,7 +27,6 @@ from beamlib.llm.keys import (
     keys_in,
     looks_like_key,
     names_a_key,
-    refuse_keys,
     without_key,
 )
 from beamlib.llm.model import MOST_REPLY_BYTES
@@ -48,7 +46,8 @@ Method = Literal["full-context", "rag", "light"]
 """A method that a backbone may be served otherwise for (paper, section 4.1: Qwen with 128K and with 32K tokens)."""
 _BYTES_PER_TOKEN = 64
 _LEAST_REPLY_BYTES = 1 << 20
-_UNLIMITED_TOKENS = 65_536  # what a reply is taken to have at most where a request carries no limit
+UNLIMITED_TOKENS = 65_536
+"""What a reply is taken to have at most where a request carries no limit."""
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -163,8 +162,15 @@ class Endpoint(BaseModel):
 
         At least 1 MiB then and at most 32; without `max_output_tokens` as if 65,536 were requested, 4 MiB.
         """
-        usual = _BYTES_PER_TOKEN * (self.max_output_tokens or _UNLIMITED_TOKENS)
+        usual = _BYTES_PER_TOKEN * (self.max_output_tokens or UNLIMITED_TOKENS)
         return self.max_reply_bytes or min(max(usual, _LEAST_REPLY_BYTES), MOST_REPLY_BYTES)
+
+    def dollars(self, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
+        """US dollars; cached input costs as much as other input where no price for it is named."""
+        cached_price = self.input_price if self.cached_input_price is None else self.cached_input_price
+        fresh = max(0, input_tokens - cached_tokens)  # some endpoints count what was cached beside their input
+        parts = fresh * self.input_price, cached_tokens * cached_price, output_tokens * self.output_price
+        return sum(parts) / 1_000_000
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -177,6 +183,14 @@ class Endpoint(BaseModel):
                 "key_variable", "max_reply_bytes", *unsaid,
             }
         )  # fmt: skip
+
+
+class Embedding(Endpoint):
+    """Who turns texts into vectors of `dimensions` numbers, for memories that ask (`beam_own.loopback`)."""
+
+    context_window: int = Field(default=8_192, ge=1)
+    max_reply_bytes: int | None = Field(default=MOST_REPLY_BYTES, ge=1_000, le=MOST_REPLY_BYTES)
+    dimensions: int = Field(ge=1, le=65_536)
 
 
 class Reader(Endpoint):
@@ -200,7 +214,10 @@ class Reader(Endpoint):
 
 
 class ModelsFile(BaseModel):
-    """The roles of a run. `authors` are only needed where conversations are generated."""
+    """The roles of a run. `authors` are only needed where conversations are generated.
+
+    `embedding` serves memories that ask for vectors; without it they get those of the shipped table.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -209,6 +226,7 @@ class ModelsFile(BaseModel):
     compressor: Endpoint
     judge: Endpoint
     aligner: Endpoint
+    embedding: Embedding | None = None
     authors: dict[Author, Endpoint] = Field(default_factory=dict)
     _origin: str = PrivateAttr(default="the models file")
 
@@ -225,7 +243,24 @@ class ModelsFile(BaseModel):
         """The environment variables that hold the keys of all roles."""
         readers = [one for reader in self.readers.values() for one in (reader, *reader.methods.values())]
         roles = [*readers, self.memory, self.compressor, self.judge, self.aligner, *self.authors.values()]
+        roles += [self.embedding] if self.embedding else []
         return frozenset(role.key_variable for role in roles if role.key_variable)
+
+    def by_stored_role(self) -> Iterator[tuple[str, Endpoint]]:
+        """Every endpoint with the role that its calls are stored under; a role of several readers comes several times.
+
+        Whoever stands in for an author is under that author's role.
+        """
+        for reader in self.readers.values():
+            yield "reader", reader
+            yield from ((f"reader:{method}", one) for method, one in reader.methods.items())
+        yield from (("memory", self.memory), ("compressor", self.compressor), ("judge", self.judge))
+        yield "aligner", self.aligner
+        if self.embedding:
+            yield "embedding", self.embedding
+        for role in get_args(Author) if self.authors else ():
+            stands_in = role in self.authors or "planner" in self.authors
+            yield from ((role, self.author(role)),) if stands_in else ()
 
     def keep(self, folder: Path) -> Path:
         """Write the roles down as `folder/models.yaml`, without the comments of the file that they came from."""
@@ -294,21 +329,6 @@ def key_variables(*files: str | Path) -> frozenset[str]:
     return frozenset[str]().union(*(load_models(Path(file)).key_variables for file in files if file))
 
 
-@contextmanager
-def keys_kept_out(folder: Path, *files: str) -> Iterator[None]:
-    """A run in `folder` by these models files (empty: none): at its end all files are searched for the keys.
-
-    A run that ends by a `UserError` has written files too; one that is interrupted goes on later, and is searched then.
-    """
-    variables = key_variables(*files)
-    try:
-        yield
-    except UserError:
-        refuse_keys(folder.rglob("*"), variables)
-        raise
-    refuse_keys(folder.rglob("*"), variables)
-
-
 def _problem(error: ValidationError) -> str:
     """What is wrong with a models file, and where; a value that may hold a key is left out."""
     first = error.errors()[0]
@@ -324,7 +344,7 @@ def _problem(error: ValidationError) -> str:
                 "key_variable, for example key_variable: OPENAI_API_KEY."
             )
         nested = Reader if first["loc"][0] == "readers" and len(first["loc"]) == 3 else Endpoint
-        kind = nested if "." in name else ModelsFile
+        kind = Embedding if first["loc"][0] == "embedding" else nested if "." in name else ModelsFile
         return f"unknown field '{name}'; the known ones are {', '.join(kind.model_fields)}."
     message, value = first["msg"].removeprefix("Value error, "), str(first["input"])
     doubtful = looks_like_key(value, strict=True) or (field == "base_url" and set(value) & set("@?#%;="))

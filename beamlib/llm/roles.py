@@ -12,7 +12,8 @@ from beamlib.llm.model import Model
 class ModelRoles:
     """Who answers (paper section 4.1), reads for LIGHT and compresses its notes (3), judges and aligns (2.4).
 
-    `methods` holds the readers of methods that the backbone is served otherwise for, by the name of the memory.
+    `methods` holds the readers of methods that the backbone is served otherwise for, by the name of the memory, and
+    `outside` what passes on the calls of other programs, by route (`beamlib.llm.passed_on`).
     """
 
     reader: Model
@@ -21,6 +22,7 @@ class ModelRoles:
     judge: Model
     aligner: Model
     methods: Mapping[str, Model] = field(default_factory=dict)
+    outside: Mapping[str, Model] = field(default_factory=dict)
 
     def reader_of(self, memory: str) -> Model:
         """Who answers over what `memory` recalls."""

@@ -13,6 +13,7 @@ from beamlib.errors import UserError
 from beamlib.llm.call_store import THIS_RUN, CallStore
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, ModelError, Prompt, stopping, track
+from beamlib.llm.spending import is_limited, room
 from beamlib.llm.stored_call import MOST, StoredCall, Totals, call_key
 
 __all__ = ["THIS_RUN", "CallStore", "Mode", "StoredCall", "StoredModel", "Totals", "call_key"]
@@ -28,6 +29,7 @@ class _Endpointed(Protocol):
     @property
     def endpoint(self) -> Endpoint: ...
     def request(self, prompt: Prompt) -> dict[str, Any]: ...
+    def most(self, prompt: Prompt) -> float: ...
     async def complete(self, prompt: Prompt) -> Completion: ...
 
 
@@ -109,11 +111,21 @@ class StoredModel:
 
     async def _call(self, key: str, prompt: Prompt) -> StoredCall:
         self.made += 1
-        call = self._record(prompt, await self._ask(prompt))
+        reply = await (self._paid(prompt) if is_limited() else self._ask(prompt))
+        call = self._record(prompt, reply)
         held = self.store.get(key) if call.transient else None
         if held is None or held.transient:
             self.store.put(key, call)
         return call
+
+    async def _paid(self, prompt: Prompt) -> Completion | ModelError:
+        """Ask where there is money left for it (`beamlib.llm.spending`)."""
+        async with room(f"{self.role}, {prompt.id}", self.model.most(prompt)) as pay:
+            reply = await self._ask(prompt)
+            if isinstance(reply, Completion):
+                used = reply.usage
+                pay(self.model.endpoint.dollars(used.input_tokens, used.cached_tokens, used.output_tokens))
+        return reply
 
     async def _ask(self, prompt: Prompt) -> Completion | ModelError:
         try:

@@ -74,7 +74,8 @@ class Footer:
     nothing usable; `departures` are settings that change what is asked, where they are not the paper's;
     `left_out` are conversations that cannot be read, with the reason. `configuration` is the preset with what differs
     from it, `windows` the tokens that memories may fill, `retrieval` the indexes, and what each memory searches there.
-    `imported` says of results that others made who did, and what is known of them.
+    `memories` says of those of others what was run, and how it differs from the vendor's product, `imported` of results
+    that others made who did, and what is known of them.
     """
 
     protocol: str
@@ -95,6 +96,7 @@ class Footer:
     windows: str = ""
     retrieval: str = ""
     imported: tuple[str, ...] = ()
+    memories: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The footer as sentences, one per line, the warning about the stand-in first."""
@@ -111,6 +113,7 @@ class Footer:
             *([f"Context windows in tokens: {self.windows}."] if self.windows else []),
             f"Treatment: {self.treatment}. Tokens counted by: {self.token_counter}. Interval: {self.interval}.",
             *([f"Retrieval: {self.retrieval}."] if self.retrieval else []),
+            *self.memories,
             *([f"Departing from the paper: {'; '.join(self.departures)}."] if self.departures else []),
             *([left_out_line(self.left_out)] if self.left_out else []),
             *self.imported,
@@ -164,6 +167,7 @@ def footer(
         windows=windows_stated(manifests),
         retrieval="; ".join(searches([{**one, **one.get("arm", {})} for one in settings])),
         imported=tuple(dict.fromkeys(line for one in _imports(manifests) for line in one.lines())),
+        memories=tuple(dict.fromkeys(note for manifest in manifests for note in manifest.get("notes", ()))),
     )
 
 

@@ -35,9 +35,11 @@ from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.memory.light import Light
 from beamlib.params import (
+    ADAPTERS,
     BASE,
     EVOLVING,
     OF_GENERATION,
+    PROCESS,
     SETTINGS,
     RunParameters,
     check_names,
@@ -269,8 +271,8 @@ def _rooted(parameters: RunParameters) -> RunParameters:
     """With relative paths, which count from the repository's top folder, as seen from where this process is."""
     names = ("run", "data", "models", "authors", "prompts", "own_memory", "memorycode", "meme")
     given = {name: value for name in names if (value := getattr(parameters, name)) and not Path(value).is_absolute()}
-    if parameters.own_memory in EVOLVING:  # a name, no file
-        del given["own_memory"]
+    if parameters.own_memory in (*EVOLVING, *ADAPTERS) or parameters.own_memory.startswith(PROCESS):  # no file
+        given.pop("own_memory", None)
     return parameters.model_copy(
         update={name: Path(os.path.relpath(ROOT / value)).as_posix() for name, value in given.items()}
     )

@@ -13,13 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from beam_costs.endpoint_counter import ENDPOINT_COUNTER
-from beamlib.evaluate.calling import READER_OF, calls_folder, models_file
-from beamlib.llm.endpoints import Endpoint
+from beamlib.evaluate.calling import calls_folder, models_file
 from beamlib.llm.stored_model import CallStore, Totals
 from beamlib.params import RunParameters
 from beamlib.text import count, money
-
-MILLION = 1_000_000
 
 Stage = Literal["memory reading", "answering", "judging"]
 STAGES: tuple[Stage, ...] = ("memory reading", "answering", "judging")
@@ -205,15 +202,8 @@ def stage_of(role: str, step: str) -> Stage:
     """The stage a call belongs to; the noise filter belongs to answering, since every question asks anew."""
     if role in _JUDGING_ROLES:
         return "judging"
-    return "memory reading" if step in _READING else "answering"
-
-
-def price(endpoint: Endpoint, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
-    """US dollars; cached input costs as much as other input where the endpoint names no price for it."""
-    cached_price = endpoint.input_price if endpoint.cached_input_price is None else endpoint.cached_input_price
-    fresh = max(0, input_tokens - cached_tokens)  # some endpoints count what was cached beside their input
-    parts = fresh * endpoint.input_price, cached_tokens * cached_price, output_tokens * endpoint.output_price
-    return sum(parts) / MILLION
+    # A memory from outside reads by most of its calls, and asks for what is alike by few (beamlib.llm.passed_on).
+    return "memory reading" if step in _READING or "/" in step else "answering"
 
 
 def stored_totals(folders: Sequence[Path]) -> list[Totals]:
@@ -247,11 +237,7 @@ def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
     models = models_file(parameters)
     if models is None:
         return []
-    named = {"memory": models.memory, "compressor": models.compressor, "judge": models.judge, "aligner": models.aligner}
-    prices = {(role, endpoint.model): endpoint for role, endpoint in named.items()}
-    for backbone in models.readers.values():
-        prices["reader", backbone.model] = backbone
-        prices |= {(f"{READER_OF}{method}", one.model): one for method, one in backbone.methods.items()}
+    prices = {(role, endpoint.model): endpoint for role, endpoint in models.by_stored_role()}
     rows = []
     for one in stored_totals([calls_folder(parameters, suite)]):
         endpoint = prices.get((one.role, one.model))
@@ -266,7 +252,7 @@ def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
             input_tokens=one.input_tokens,
             cached_tokens=one.cached_tokens,
             output_tokens=one.output_tokens,
-            dollars=price(endpoint, *spent) if endpoint else None,
+            dollars=endpoint.dollars(*spent) if endpoint else None,
             seconds=one.latency,
         )
         rows.append(row)

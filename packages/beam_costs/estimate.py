@@ -15,13 +15,13 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
+from beam_costs.adapter_calls import WHY, count_adapters
 from beam_costs.costs import (
     Estimate,
     OutputRule,
     PendingRow,
     RoleFacts,
     place,
-    price,
     realised,
     stage_of,
     stored_totals,
@@ -43,7 +43,7 @@ from beamlib.llm.model import Model, run
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import CallStore
-from beamlib.params import RunParameters
+from beamlib.params import ADAPTERS, RunParameters
 from beamlib.processes import process_pool
 
 ENOUGH = 20
@@ -57,6 +57,7 @@ def estimate(
 
     No request is sent, unless `count_at_endpoint` has endpoints with a tokenize route count their own tokens.
     An arm with a memory of one's own is rehearsed as if it recalled like BM25: its code may call, and cost, by itself.
+    What an adapter calls is counted by a rule (`beam_costs.adapter_calls`).
     """
     if not parameters.models:
         return Estimate(size=parameters.size, backbone="", conversations=0, arms=tuple(arm.name for arm in arms))
@@ -69,7 +70,7 @@ def estimate(
     tally = CallTally()
     for one in _rehearsed(todo, parameters, quiet=quiet):
         tally.add(one)
-    own = tuple(arm.name for arm in arms if arm.memory == "own")
+    own = tuple(arm.name for arm in arms if arm.memory == "own" and arm.target not in ADAPTERS)
     return summary(parameters, tuple(arm.name for arm in arms), tally, expected, conversations=len(tasks), own=own)
 
 
@@ -118,6 +119,8 @@ def _rehearse(
     loaded = load(source, parameters.treatment)
     with rehearsed_roster(parameters, source.id, expected, counting) as (model_roles, tally):
         work(loaded, _safe(arms, answered, parameters), answered, parameters, model_roles)
+        left = tuple(arm for arm in arms if arm.name not in answered)
+        count_adapters(tally, left, loaded.conversation, len(loaded.probes), parameters, expected)
     return tally
 
 
@@ -215,7 +218,7 @@ def _pending_row(step: Step, endpoint: Endpoint, counts: Counts, counted: bool) 
         input_tokens=tokens,
         cached_tokens=cached,
         output_tokens=output,
-        dollars=price(endpoint, tokens, cached, output),
+        dollars=endpoint.dollars(tokens, cached, output),
     )
 
 
@@ -223,6 +226,8 @@ def _rule(row: PendingRow, endpoint: Endpoint, expected: Mapping[Step, float], p
     known = expected.get((row.role, row.step))
     if known is not None:
         tokens, rule = known, "mean of this run's stored replies"
+    elif "/" in row.step:  # of a memory that is adapted
+        tokens, rule = row.output_tokens / row.calls, f"expected: {WHY}"
     elif row.step == "scratchpad_compress":
         tokens, rule = float(parameters.scratchpad_target), "expected: the length it is asked for"
     else:
@@ -246,7 +251,7 @@ def _warnings(facts: Sequence[RoleFacts], own: Sequence[str], parameters: RunPar
     for name in own:
         yield (
             f"{name} is your own memory: it was rehearsed as if it recalled like BM25 with k = {parameters.k}, "
-            "and what its own code may call is not in the estimate."
+            "and what its own code may call is not in the estimate; --max-cost bounds it."
         )
 
 

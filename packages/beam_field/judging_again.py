@@ -39,7 +39,8 @@ from beamlib.evaluate.judging import JudgeTask, judge_task, judged
 from beamlib.evaluate.run import worked
 from beamlib.evaluate.run_store import RunStore, checked, made_by, prompt_hashes, settings_of
 from beamlib.files import read_jsonl, read_text, sha256, write_text
-from beamlib.llm.endpoints import keys_kept_out, load_models
+from beamlib.llm.endpoints import load_models
+from beamlib.llm.spending import keys_kept_out
 from beamlib.params import usual_parameters
 from beamlib.scoring.judge import ToJudge
 from beamlib.text import shell_command

@@ -12,6 +12,7 @@ from beamlib.cli.arguments import (
     Endpoints,
     Json,
     KeyVariable,
+    MaxCost,
     Model,
     Models,
     Prompts,
@@ -36,6 +37,7 @@ def judge(
     prompts: Prompts = None,
     calls: Annotated[str, typer.Option("--calls", help="With models: replay, record or refresh.")] = "record",
     settings: Settings = None,
+    max_cost: MaxCost = None,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")] = False,
 ) -> None:
     """Judge the answers of RUN again, by another judge under this project's prompts; the old verdicts stay.
@@ -45,7 +47,9 @@ def judge(
     from beam_field.judging_again import JudgeOptions, judge_again
     from beamlib.data.sources import refuse_data
     from beamlib.errors import UserError
+    from beamlib.llm.spending import spend_at_most
 
+    spend_at_most(max_cost)
     if judge not in ("", "offline"):
         raise UserError(f"--judge: {judge!r:.80} does not exist; give offline, or a model with --models or --base-url.")
     endpoints = Endpoints(models, base_url, model, key_variable, context_window)

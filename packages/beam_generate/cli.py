@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from beamlib.cli.arguments import Models, Prompts, Settings, listed, named_settings
+from beamlib.cli.arguments import MaxCost, Models, Prompts, Settings, listed, named_settings
 
 
 def generate(
@@ -29,6 +29,7 @@ def generate(
     prompts: Prompts = None,
     settings: Settings = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
+    max_cost: MaxCost = None,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")] = False,
 ) -> None:
     """Generate conversations with plans and probing questions; without --models by the offline author.
@@ -42,7 +43,9 @@ def generate(
     }  # fmt: skip
     given = {name: value for name, value in values.items() if value is not None}
     from beam_generate.options import GenerationOptions, run
+    from beamlib.llm.spending import spend_at_most
 
+    spend_at_most(max_cost)
     run(GenerationOptions(out, listed(size), conversations, given, named_settings(settings), titles))
 
 

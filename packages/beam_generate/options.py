@@ -17,8 +17,8 @@ from beam_generate.titles import read_titles
 from beamlib.cli.spending import agreed
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
-from beamlib.llm.endpoints import keys_kept_out
 from beamlib.llm.prompts import check_overrides
+from beamlib.llm.spending import keys_kept_out
 from beamlib.params import RunParameters, usual_parameters
 from beamlib.text import shell_command
 

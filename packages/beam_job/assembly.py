@@ -318,7 +318,7 @@ def _method(arm: Arm, base: Arm) -> str:
         return ""
     if arm.memory == "rag" and (arm.retriever, arm.k) != (base.retriever, base.k):
         return ""
-    return _METHODS[arm.memory] or str(arm.target).rpartition(":")[2]
+    return _METHODS[arm.memory] or arm.name.removeprefix("own-")
 
 
 def _variant(arm: Arm, base: Arm, fields: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from beamlib.cli.arguments import (
     BaseUrl,
     Json,
     KeyVariable,
+    MaxCost,
     MemoryTimeout,
     Model,
     Models,
@@ -35,7 +36,7 @@ def run_all(
     conversations: Annotated[int, typer.Option(min=0, help="At most this many per tier; 0 for all.")] = 0,
     protocol: Annotated[str, typer.Option(help="Scoring protocol of the tables.")] = "paper",
     authors: Annotated[Path | None, typer.Option(help="Models file whose authors write conversations.")] = None,
-    memory: Annotated[str, typer.Option(help="One more: file.py:Class, or md-flat, wiki, dependencies.")] = "",
+    memory: Annotated[str, typer.Option(help="One more, by name or file.py:Class (docs/memories.md).")] = "",
     memory_timeout: MemoryTimeout = None,
     memorycode: Annotated[
         Path | None, typer.Option(envvar="MEMORYCODE_DATA", help="Folder of MemoryCode dialogues (notebook 10).")
@@ -55,6 +56,7 @@ def run_all(
     preset: PresetName = "",
     settings: Settings = None,
     skip_broken: SkipBroken = False,
+    max_cost: MaxCost = None,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")] = False,
     step: Annotated[
         str, typer.Option(help="Only one: check (say what it costs), conversations, evaluate, notebooks, page.")
@@ -72,7 +74,9 @@ def run_all(
     from beam_job.job import Job
     from beam_job.steps import run
     from beamlib.cli.arguments import Endpoints
+    from beamlib.llm.spending import spend_at_most
 
+    spend_at_most(max_cost)
     run(
         Job(
             data=data,

@@ -34,9 +34,10 @@ from beamlib.evaluate.calling import PUBLISHED, endpoints, resolved, run_subdir
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.files import temporary_folder
-from beamlib.llm.endpoints import keys_kept_out, load_models
+from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import EVOLVING, RunParameters, load_parameters
+from beamlib.llm.spending import keys_kept_out
+from beamlib.params import ADAPTERS, EVOLVING, RunParameters, load_parameters
 from beamlib.places import PARAMS, from_root
 from beamlib.text import count
 
@@ -81,8 +82,8 @@ def _announce(job: Job, planned: RunPlan) -> None:
     if planned.runs[0].authors and not planned.generated:
         where = planned.runs[0].data
         console.print(f"     conversations are those of {where}: none is written, and authors are not asked")
-    if planned.runs[0].own_memory not in ("", *EVOLVING):
-        console.print("     what the code of your own memory may call by itself is in no estimate")
+    if planned.runs[0].own_memory not in ("", *EVOLVING, *ADAPTERS):
+        console.print("     what your own memory may call by itself is in no estimate; --max-cost bounds it")
     for line in preflight(PARAMS):
         console.print(f"     parameters {line}", style="dim")
 

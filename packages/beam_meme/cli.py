@@ -11,6 +11,7 @@ from beamlib.cli.arguments import (
     BaseUrl,
     Json,
     KeyVariable,
+    MaxCost,
     MemoryTimeout,
     Model,
     Models,
@@ -52,11 +53,14 @@ def generate(
     models: Models = None,
     calls: Calls = "record",
     prompts: Prompts = None,
+    max_cost: MaxCost = None,
     yes: Yes = False,
 ) -> None:
     """Generate episodes with their gold; without --models the sessions are told by rules."""
     from beam_meme.episode_generating import EpisodeOptions, generate_episodes
+    from beamlib.llm.spending import spend_at_most
 
+    spend_at_most(max_cost)
     generate_episodes(
         EpisodeOptions(
             out=out,
@@ -86,18 +90,21 @@ def run(
     key_variable: KeyVariable = "",
     context_window: Window = 131_072,
     calls: Calls = "record",
-    memory: Annotated[str, typer.Option(help="A memory of your own, as file.py:Class, under the name own.")] = "",
+    memory: Annotated[str, typer.Option(help="A memory called own, by name or file.py:Class (docs/memories.md).")] = "",
     memory_timeout: MemoryTimeout = None,
     prompts: Prompts = None,
     episodes: Annotated[int, typer.Option(min=0, help="At most this many episodes of each domain; 0 for all.")] = 0,
     settings: Settings = None,
+    max_cost: MaxCost = None,
     yes: Yes = False,
 ) -> None:
     """Ask memories and a reader about episodes; without models the offline stand-in answers."""
     from beam_meme.meme_ordering import RunOptions, run_memories
     from beamlib.cli.arguments import Endpoints, check_run_name
+    from beamlib.llm.spending import spend_at_most
     from beamlib.places import ROOT
 
+    spend_at_most(max_cost)
     check_run_name(name)
     with temporary_folder("beamlib-meme-") as place:  # a run that is refused leaves nothing
         run_memories(
@@ -130,6 +137,7 @@ def score(
     calls: Calls = "record",
     prompts: Prompts = None,
     settings: Settings = None,
+    max_cost: MaxCost = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -137,8 +145,10 @@ def score(
     from beam_meme.meme_ordering import RunOptions
     from beam_meme.meme_tally import score_run
     from beamlib.cli.arguments import Endpoints, check_run_name
+    from beamlib.llm.spending import spend_at_most
     from beamlib.places import ROOT
 
+    spend_at_most(max_cost)
     check_run_name(name)
     tables = score_run(
         RunOptions(

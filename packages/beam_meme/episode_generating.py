@@ -34,10 +34,11 @@ from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash, sha256, to_json
 from beamlib.llm.client import EndpointModel
-from beamlib.llm.endpoints import Author, Endpoint, keys_kept_out, load_models
+from beamlib.llm.endpoints import Author, Endpoint, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, Prompt, run
 from beamlib.llm.prompts import check_overrides, prompt_file, render
 from beamlib.llm.retrying import RetryingModel
+from beamlib.llm.spending import keys_kept_out
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 from beamlib.text import shell_command
 

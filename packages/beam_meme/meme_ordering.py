@@ -18,7 +18,7 @@ from beam_meme.meme_asking import CEILING, Ran, estimate_episodes, run_episodes
 from beam_meme.meme_memories import MEMORIES, MemeMemory, parse_memories
 from beam_suite.orders import SuiteOptions, check_own, checked_parameters, confirmed, outcome_line, reader_shown
 from beamlib.errors import UserError
-from beamlib.llm.endpoints import keys_kept_out
+from beamlib.llm.spending import keys_kept_out
 from beamlib.params import RunParameters
 from beamlib.text import count, shell_command
 

@@ -22,7 +22,7 @@ from beam_meme.episode_running import PROMPT
 from beam_meme.episodes import VARIANTS
 from beam_meme.meme_memories import EVOLVING, MEMORIES, OVER_SESSIONS, TOP_SESSIONS, MemeMemory, arm_of
 from beam_meme.stage_tokens import STAGES, Spent, Stage
-from beam_own.own_memory import own_memory_hash
+from beam_own.programs import own_memory_hash
 from beam_suite.orders import STAND_IN, counted, reader_name
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ResolvedParameters, identities

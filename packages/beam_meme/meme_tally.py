@@ -36,9 +36,9 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.calling import ResolvedParameters, ensure_keys, identities, open_models, resolved
 from beamlib.files import write_jsonl
-from beamlib.llm.endpoints import keys_kept_out
 from beamlib.llm.model import Model, Usage
 from beamlib.llm.roles import ModelRoles
+from beamlib.llm.spending import keys_kept_out
 from beamlib.params import RunParameters
 from beamlib.report.footer import Footer
 from beamlib.report.table import Table, save_table

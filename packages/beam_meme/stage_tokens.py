@@ -65,6 +65,7 @@ class Meter:
             judge=Metered(roster.judge, self),
             aligner=Metered(roster.aligner, self),
             methods={name: Metered(model, self) for name, model in roster.methods.items()},
+            outside={route: Metered(model, self) for route, model in roster.outside.items()},
         )
 
     def count(self, stage: Stage, model: str, prompt: Prompt, reply: Completion) -> None:

@@ -12,6 +12,7 @@ from beamlib.cli.arguments import (
     BaseUrl,
     Json,
     KeyVariable,
+    MaxCost,
     MemoryTimeout,
     Model,
     Models,
@@ -78,12 +79,15 @@ def generate(
     models: Models = None,
     calls: Calls = "record",
     prompts: Prompts = None,
+    max_cost: MaxCost = None,
     yes: Yes = False,
 ) -> None:
     """Generate dialogues with their rules; without --models the offline stand-in writes what is said."""
     from beam_memorycode.dialogues import SESSION_COUNTS
     from beam_memorycode.generating import GenerateOptions, generate_dialogues
+    from beamlib.llm.spending import spend_at_most
 
+    spend_at_most(max_cost)
     generate_dialogues(
         GenerateOptions(
             out=out,
@@ -116,20 +120,25 @@ def run(
     key_variable: KeyVariable = "",
     context_window: Window = 131_072,
     calls: Calls = "record",
-    memory: Annotated[str, typer.Option(help="A memory of your own for the setup own, as file.py:Class.")] = "",
+    memory: Annotated[
+        str, typer.Option(help="Memory of the setup own, by name or file.py:Class (docs/memories.md).")
+    ] = "",
     memory_timeout: MemoryTimeout = None,
     prompts: Prompts = None,
     conversations: Annotated[
         int, typer.Option(min=0, help="At most this many dialogues of each number of sessions; 0 for all.")
     ] = 0,
     settings: Settings = None,
+    max_cost: MaxCost = None,
     yes: Yes = False,
 ) -> None:
     """Ask a reader, over the whole history or over what a memory recalls; without models the offline stand-in."""
     from beam_memorycode.ordering import RunOptions, run_setups
     from beamlib.cli.arguments import Endpoints, check_run_name
+    from beamlib.llm.spending import spend_at_most
     from beamlib.places import ROOT
 
+    spend_at_most(max_cost)
     check_run_name(name)
     with temporary_folder("beamlib-memorycode-") as place:  # a run that is refused leaves nothing
         run_setups(

@@ -28,10 +28,11 @@ from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash, write_json
 from beamlib.llm.client import EndpointModel
-from beamlib.llm.endpoints import Endpoint, keys_kept_out, load_models
+from beamlib.llm.endpoints import Endpoint, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, run
 from beamlib.llm.prompts import check_overrides, prompt_file, render
 from beamlib.llm.retrying import RetryingModel
+from beamlib.llm.spending import keys_kept_out
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 from beamlib.text import shell_command
 

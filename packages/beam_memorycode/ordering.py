@@ -13,7 +13,7 @@ from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.evaluating import Ran, chosen, estimate_all, run_all
 from beam_memorycode.setups import SETUPS, Setup, parse_setups
 from beam_suite.orders import SuiteOptions, check_own, checked_parameters, confirmed, outcome_line, reader_shown
-from beamlib.llm.endpoints import keys_kept_out
+from beamlib.llm.spending import keys_kept_out
 from beamlib.params import RunParameters
 from beamlib.text import shell_command
 

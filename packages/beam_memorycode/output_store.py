@@ -20,7 +20,7 @@ from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.outputs import Outputs, read_output, write_outputs
 from beam_memorycode.running import PART, arm_of, method_of
 from beam_memorycode.setups import PROMPT, PUBLISHED, Place, Setup, places_of
-from beam_own.own_memory import own_memory_hash
+from beam_own.programs import own_memory_hash
 from beam_suite.orders import counted, reader_name
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer

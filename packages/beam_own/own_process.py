@@ -1,6 +1,6 @@
 """The process of a memory of one's own: JSON lines on stdin and stdout, one reply per request.
 
-    {"method": "begin"}                                 -> {}
+    {"method": "hello", ...}                            -> {"protocol": 1}
     {"method": "ingest", "conversation": {...}}         -> {}
     {"method": "recall", "question": "..."}             -> {"context": "...", "message_ids": [], "parts": {}, "gaps": 0}
 
@@ -35,6 +35,9 @@ GRACE = 2.0
 """Seconds that a memory gets to end by itself once nothing more is asked."""
 
 
+PROTOCOL = 1
+"""The version of the process protocol (docs/memories.md)."""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -60,7 +63,7 @@ class _Server:
                     self._memory.ingest(CONVERSATION.validate_python(request["conversation"]))
                 case "recall":
                     return _plain(self._memory.recall(request["question"]))
-            return {}
+            return {"protocol": PROTOCOL}
         except _Unusable as error:
             return {"error": str(error)}
         except BaseException as error:

@@ -20,7 +20,7 @@ from beamlib.files import make_folder, read_json, sha256_of_file, temporary_fold
 from beamlib.llm.endpoints import MODELS, key_variables
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import RunParameters, parse_parameters
+from beamlib.params import ADAPTERS, RunParameters, parse_parameters
 
 
 def publish(run: Path, archive: Path) -> str:
@@ -116,7 +116,7 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
         if one.arm != folder.name:
             raise UserError(f"{folder}/manifest.json: field 'arm' is {one.arm!r}, not the folder's name.")
     # A memory of one's own is not in the archive.
-    ours = {folder: one for folder, one in published.items() if one.settings["arm"]["target"] is None}
+    ours = {folder: one for folder, one in published.items() if one.settings["arm"]["target"] in (None, *ADAPTERS)}
     if not ours:
         raise UserError(f"{part}/: it holds no method that can be replayed.")
     # A method that the last run did not ask for stands as an earlier one made it, with that one's parameters.

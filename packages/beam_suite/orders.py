@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, get_args
 
 from beam_own.own_memory import check_own_memory
+from beam_own.programs import memory_place
 from beamlib.beside import Priced
 from beamlib.cli.spending import agreed
 from beamlib.errors import UserError
@@ -101,7 +102,7 @@ def checked_parameters(
         check_overrides(order.prompts)
     given = {
         "run": str(order.folder.absolute()),
-        "own_memory": str(Path(order.memory).absolute()) if order.memory else "",
+        "own_memory": memory_place(order.memory),
         "models": order.models,
         "backbone": order.backbone,
         "calls": order.calls,
@@ -110,7 +111,8 @@ def checked_parameters(
     }
     parameters = load_parameters(PARAMS / "100k.yaml", **{**order.settings, **own, **given})
     if parameters.own_memory:
-        check_own_memory(parameters.own_memory, parameters.memory_timeout)  # a mistake shows before anything runs
+        # A mistake shows before anything runs.
+        check_own_memory(parameters.own_memory, parameters.memory_timeout, parameters.models)
     return parameters
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_costs import estimate as module
-from beam_costs.costs import Estimate, pending_line, price, realised, since
+from beam_costs.costs import Estimate, pending_line, realised, since
 from beam_costs.dry_run import BLOCK, DryRun, EstimatingModel, Prefixes, pad_to_length
 from beam_costs.estimate import estimate, estimate_path, save, saved
 from beamlib.errors import UserError
@@ -248,10 +248,10 @@ def test_an_estimate_is_kept_until_the_next_one_that_calls(
 def test_money_by_hand() -> None:
     endpoint = Endpoint(model="m", base_url="http://127.0.0.1:9/v1", context_window=8_000, **PRICES)  # type: ignore[arg-type]
     # 600 fresh at 1, 400 cached at 0.25, 50 written at 4, per million.
-    assert price(endpoint, 1_000, 400, 50) == pytest.approx((600 + 100 + 200) / 1e6)
+    assert endpoint.dollars(1_000, 400, 50) == pytest.approx((600 + 100 + 200) / 1e6)
     plain = endpoint.model_copy(update={"cached_input_price": None})
-    assert price(plain, 1_000, 400, 50) == pytest.approx((1_000 + 200) / 1e6)
-    assert price(endpoint, 1, 1_000, 0) == pytest.approx(1_000 * 0.25 / 1e6), "never less than nothing"
+    assert plain.dollars(1_000, 400, 50) == pytest.approx((1_000 + 200) / 1e6)
+    assert endpoint.dollars(1, 1_000, 0) == pytest.approx(1_000 * 0.25 / 1e6), "never less than nothing"
 
 
 def test_the_rows_add_up(rehearsed: Estimate) -> None:

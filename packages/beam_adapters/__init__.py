@@ -1,0 +1,1 @@
+"""Memory systems of others, taken in by their names: mem0, graphiti, langmem."""

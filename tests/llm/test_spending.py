@@ -1,0 +1,172 @@
+"""`--max-cost`: never more than said, over all processes, and a run that goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from beamlib.errors import UserError
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.run import evaluate
+from beamlib.llm.model import run
+from beamlib.llm.spending import LEDGER, LIMIT, SpendingLimit, limited, room, spend_at_most
+from beamlib.params import RunParameters, load_parameters
+from commands import beamlib
+from scripted_server import ScriptedServer
+from steady_replies import steady_reply
+
+DEAR = {"input_price": 1_000.0, "output_price": 1_000.0, "max_output_tokens": 60}
+"""A dollar for a thousand tokens."""
+
+
+@pytest.fixture(autouse=True)
+def no_limit() -> Iterator[None]:
+    yield
+    spend_at_most(None)
+    assert LEDGER not in os.environ
+
+
+def dear(server: ScriptedServer, path: Path, **changes: float) -> Path:
+    endpoint = {"model": "scripted", "base_url": server.base_url, "context_window": 131_072, **DEAR, **changes}
+    roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
+    path.write_text(yaml.safe_dump({"readers": {"one": endpoint}, **roles, "authors": {"planner": endpoint}}))
+    return path
+
+
+def parameters(folder: Path, root: Path, models: Path, workers: int = 1) -> RunParameters:
+    return load_parameters(
+        root / "params/100k.yaml", data=str(root / "beamlib/data/example"), run=str(folder / "run"), models=str(models),
+        workers=workers, confirm_cost=True,
+    )  # fmt: skip
+
+
+def cost(server: ScriptedServer) -> float:
+    """What the answered requests cost, by what the server says of each."""
+    words = sum(
+        len("\n".join(str(m["content"]) for m in one.body["messages"]).split()) + len(steady_reply(one.body).split())
+        for one in server.requests
+    )
+    return words / 1_000
+
+
+ARMS = [Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2)]
+
+
+def test_never_more_is_spent_and_the_run_goes_on(tmp_path: Path, repo_root: Path) -> None:
+    with ScriptedServer(steady_reply, latency=0.02) as server:
+        models = dear(server, tmp_path / "models.yaml")
+        chosen = parameters(tmp_path, repo_root, models, workers=2)
+        paid = []
+        for limit in (6.0, 9.0):
+            spend_at_most(limit)
+            said = r"has spent \$.* and the next call"
+            with pytest.raises(SpendingLimit, match=said) as reached, limited(Path(chosen.run), models):
+                evaluate(chosen, ARMS, quiet=True)
+            assert reached.value.exit_code == 3
+            assert "with a higher --max-cost goes on" in str(reached.value)
+            paid.append(cost(server))
+            assert limit / 2 < paid[-1] <= limit
+        spend_at_most(1_000)
+        with limited(Path(chosen.run), models):
+            found = evaluate(chosen, ARMS, quiet=True)
+        assert server.repeated() == []
+        assert len({request.hash for request in server.requests}) == len(server.requests)
+    assert not any(answer.unscored for answers in found.answers.values() for answer in answers)
+    whole = parameters(tmp_path / "whole", repo_root, models)
+    with ScriptedServer(steady_reply, port=server.port):
+        unlimited = evaluate(whole, ARMS, quiet=True)
+    assert unlimited.manifests["none"].judgements_sha256 == found.manifests["none"].judgements_sha256
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_what_is_stored_counts_before_anything_is_called(tmp_path: Path, repo_root: Path) -> None:
+    with ScriptedServer(steady_reply) as server:
+        models = dear(server, tmp_path / "models.yaml")
+        chosen = parameters(tmp_path, repo_root, models)
+        evaluate(chosen, ARMS[:1], quiet=True)
+        before = len(server.requests)
+        spend_at_most(cost(server))
+        with pytest.raises(SpendingLimit), limited(Path(chosen.run), models):
+            evaluate(chosen, ARMS, quiet=True)
+        assert len(server.requests) == before
+        with limited(Path(chosen.run), models):  # what is held costs nothing
+            evaluate(chosen, ARMS[:1], quiet=True)
+
+
+def test_models_without_prices_cannot_be_limited(tmp_path: Path) -> None:
+    with ScriptedServer(steady_reply) as server:
+        models = dear(server, tmp_path / "models.yaml", input_price=0.0, output_price=0.0)
+    spend_at_most(5)
+    with pytest.raises(UserError, match="the models have no prices"), limited(tmp_path, models):
+        pass
+
+
+def test_a_call_waits_for_what_others_hold(tmp_path: Path) -> None:
+    """Ten calls that may cost a dollar and cost a tenth of it, with two dollars: two at a time, and all ten fit."""
+    spend_at_most(2.0)
+    at_once, most = 0, 0
+
+    async def call() -> None:
+        nonlocal at_once, most
+        async with room("a call", 1.0) as pay:
+            at_once += 1
+            most = max(most, at_once)
+            await asyncio.sleep(0.01)
+            at_once -= 1
+            pay(0.1)
+
+    async def calls() -> None:
+        await asyncio.gather(*(call() for _ in range(10)))
+
+    with limited(tmp_path):
+        run(calls())
+        assert json.loads(Path(os.environ[LEDGER]).read_bytes())["spent"] == pytest.approx(1.0)
+    assert most == 2
+
+
+HOLDS = """
+import asyncio, os, signal
+from beamlib.llm.spending import room
+async def hold():
+    async with room("a call", 1.5): os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(hold())
+"""
+
+
+def test_what_a_killed_process_held_is_let_go(tmp_path: Path) -> None:
+    spend_at_most(2.0)
+
+    async def call() -> None:
+        async with room("a call", 1.0) as pay:
+            pay(1.0)
+
+    with limited(tmp_path):
+        assert subprocess.run([sys.executable, "-c", HOLDS]).returncode == -9
+        run(call())
+
+
+@pytest.mark.parametrize("given", ["-1", "nan", "x", "inf"])
+def test_a_limit_that_is_none_is_refused(given: str) -> None:
+    found = beamlib("generate", "--out", "nowhere", "--max-cost", given)
+    assert found.returncode == 2
+    assert "max-cost" in found.stderr
+
+
+def test_the_commands_end_with_a_code_of_their_own(tmp_path: Path) -> None:
+    with ScriptedServer(lambda body: "Nothing of use.") as server:
+        models = dear(server, tmp_path / "models.yaml")
+        asked = ["--models", models, "--yes", "--max-cost", "0.5"]
+        generated = beamlib("generate", "--out", tmp_path / "out", *asked)
+        assert (generated.returncode, LIMIT in generated.stderr) == (3, False)
+        assert "--max-cost: this run has spent" in generated.stderr
+        dialogues = beamlib("memorycode", "generate", "--out", tmp_path / "code", "--counts", "1", *asked)
+        assert dialogues.returncode == 3
+        assert cost(server) <= 1.0 or not server.requests
