@@ -11,7 +11,9 @@ import asyncio
 import base64
 import hmac
 import secrets
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -44,9 +46,9 @@ class Loopback:
     """`with Loopback(models, "mem0") as endpoint:` serves at `endpoint.base_url`, for whoever shows `endpoint.token`.
 
     `models` answer by route, their vectors of `dimensions` numbers; where none answers `embeddings`, the shipped table
-    does, which costs nothing. `fatal` is
-    the `UserError` that a call met (nothing can be called, or a replay lacks it): `ended` is then set, and whoever
-    listens to the memory raises it. `passing` is a failure that may pass, `failed` counts those that will not.
+    does, which costs nothing. `fatal` is the `UserError` that a call met (nothing can be called, or a replay lacks it):
+    `ended` is then set, and whoever listens to the memory raises it. `passing` is a failure that may pass, `failed`
+    counts those that will not.
     """
 
     def __init__(self, models: Mapping[str, Model], arm: str, dimensions: int = 0) -> None:
@@ -57,6 +59,7 @@ class Loopback:
         self.fatal: UserError | None = None
         self.passing: ModelError | None = None
         self.failed = 0
+        self._under_way, self._since, self._waited = 0, 0.0, 0.0
         self.ended = asyncio.Event()
         self._runner: web.AppRunner | None = None
 
@@ -64,6 +67,23 @@ class Loopback:
     def model(self) -> str:
         """The name of the language model that is served."""
         return self.models["chat/completions"].name
+
+    @property
+    def waited(self) -> float:
+        """Seconds in which at least one call was under way: time that the memory's own limits do not count."""
+        return self._waited + (time.monotonic() - self._since if self._under_way else 0.0)
+
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        if not self._under_way:
+            self._since = time.monotonic()
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._waited += time.monotonic() - self._since
 
     @property
     def embedding(self) -> str:
@@ -129,7 +149,8 @@ class Loopback:
     async def _passed_on(self, route: Route, body: dict[str, Any]) -> str:
         prompt = Prompt(step_of(self.arm, route), {"body": to_json(body)}, about=self.arm)
         try:
-            return (await self.models[route].complete(prompt)).text
+            with self._call():
+                return (await self.models[route].complete(prompt)).text
         except ModelError as error:
             if error.transient:
                 self.passing = error

@@ -110,9 +110,9 @@ class OwnMemory:
     """Someone else's memory: whatever it does is a `ModelError` with a reason, and the run goes on.
 
     Its process begins with the first request and ends with the `with` block, with all processes that it began and did
-    not take out of its group. Once it has ended, every request fails. Each may take `seconds`; making the class has a
-    minute, if that is longer, since on a busy machine a process takes its time to begin. A recalled context may have
-    `window` tokens by `counter`, as many as the reader accepts.
+    not take out of its group. Once it has ended, every request fails. Each may take `seconds` beside those in which a
+    call of its own is under way; making the class has a minute, if that is longer, since on a busy machine a process
+    takes its time to begin. A recalled context may have `window` tokens by `counter`, as many as the reader accepts.
 
     Where there is a `loopback`, it is what OPENAI_BASE_URL and OPENAI_API_KEY stand for in its process, and the
     variables called `hidden`, which hold the endpoints' own keys, are not there: every call of it is seen. A call that
@@ -181,12 +181,13 @@ class OwnMemory:
     def ingest(self, conversation: Conversation) -> None:
         """Hand over a copy of the conversation: whole to a class, in batches of messages to a program."""
         self._ids = frozenset(message.id for message in conversation)
-        until = time.monotonic() + self._seconds
+        until = time.monotonic() + self._seconds - self._waited()
         if self._program.whole:
             self._ask({"method": "ingest", "conversation": CONVERSATION.dump_python(conversation, mode="json")})
         else:
             for messages in batches(conversation):
-                self._ask({"method": "ingest", "messages": messages}, max(0.0, until - time.monotonic()))
+                left = until + self._waited() - time.monotonic()
+                self._ask({"method": "ingest", "messages": messages}, max(0.0, left))
         self._gaps = self._failed()
 
     def recall(self, question: str) -> RetrievedContext:
@@ -209,6 +210,9 @@ class OwnMemory:
             raise ModelError(f"{self.name}: recall names message {which}, which the conversation does not have")
         gaps = found.gaps + self._gaps + self._failed() - before
         return RetrievedContext(found.context, tuple(dict.fromkeys(found.message_ids)), parts, gaps)
+
+    def _waited(self) -> float:
+        return self._loopback.waited if self._loopback else 0.0
 
     def _failed(self) -> int:
         return self._loopback.failed if self._loopback else 0
@@ -258,7 +262,7 @@ class _Process:
     """The process, and the exchange of lines with it."""
 
     def __init__(self, program: Program, environment: Mapping[str, str], loopback: Loopback | None) -> None:
-        self._program, self._environment = program, environment
+        self._program, self._environment, self._loopback = program, environment, loopback
         self._broken = loopback.ended if loopback else asyncio.Event()
         self._process: Process | None = None
         self._printing: asyncio.Task[None] | None = None
@@ -279,13 +283,13 @@ class _Process:
             raise _Ended(self._ended)
         reply = b""
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as limit:
                 process = self._process or await self._begin()
                 assert process.stdin is not None and process.stdout is not None
                 process.stdin.write(line)
                 with suppress(ConnectionError):  # it ended without listening; why is seen below
                     await process.stdin.drain()
-                reply = await self._line(process.stdout)
+                reply = await self._line(process.stdout, limit)
         except TimeoutError:
             self._ended = f"it took more than {allowed:g} seconds (--memory-timeout) and was ended"
         except ValueError:
@@ -308,8 +312,9 @@ class _Process:
         self._printing = asyncio.create_task(self._keep_tail(process))
         return process
 
-    async def _line(self, stdout: asyncio.StreamReader) -> bytes:
+    async def _line(self, stdout: asyncio.StreamReader, limit: asyncio.Timeout) -> bytes:
         assert self._process is not None
+        until, waited = limit.when() or 0.0, self._loopback.waited if self._loopback else 0.0
         reading = asyncio.ensure_future(stdout.readline())
         broken = asyncio.ensure_future(self._broken.wait())
         try:
@@ -317,6 +322,8 @@ class _Process:
             while not reading.done() and not ended:  # what an ended process forked may keep the pipe open
                 ended = self._process.returncode is not None or broken.done()
                 await asyncio.wait([reading, broken], timeout=1, return_when=asyncio.FIRST_COMPLETED)
+                if self._loopback:  # a call of its own takes the model's time, not the memory's
+                    limit.reschedule(until + self._loopback.waited - waited)
             return reading.result() if reading.done() else b""
         finally:
             reading.cancel()

@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 from system_replies import system_reply
 
-from beam_own.own_memory import OwnMemory, check_own_memory
+from beam_own.own_memory import OwnMemory, check_own_memory, opened
 from beam_own.programs import batches, memory_place, own_memory_hash
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm, experiments
+from beamlib.evaluate.calling import open_models, resolved
 from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.llm.model import ModelError
+from beamlib.llm.spending import SpendingLimit, limited, spend_at_most
 from beamlib.params import RunParameters, load_parameters
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
@@ -169,6 +171,41 @@ def test_a_daemon_of_its_own_ends_with_it(tmp_path: Path) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("the daemon is still there")
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_time_that_its_calls_take_is_not_its_own(tmp_path: Path, repo_root: Path) -> None:
+    with ScriptedServer(system_reply, latency=4.5) as server:
+        models = one_endpoint(server, tmp_path / "models.yaml")
+        chosen = parameters(
+            tmp_path, repo_root, script(tmp_path, ASKS), models=str(models), confirm_cost=True, memory_timeout=3
+        )
+        with (
+            open_models(resolved(chosen), "100K-1") as roster,
+            opened(own(chosen)[0], resolved(chosen), roster) as memory,
+            pytest.raises(ModelError, match="names message 0"),  # of a conversation that it was not told
+        ):
+            memory.recall("What was said?")
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_limit_of_spending_holds_for_its_own_calls(tmp_path: Path, repo_root: Path) -> None:
+    with ScriptedServer(system_reply) as server:
+        models = one_endpoint(server, tmp_path / "models.yaml")
+        prices = "input_price: 1000.0\n  output_price: 1000.0\n  max_output_tokens: 200"
+        models.write_text(re.sub("model: scripted", f"{prices}\n  model: scripted", models.read_text()))
+        chosen = parameters(tmp_path, repo_root, script(tmp_path, ASKS), models=str(models), confirm_cost=True)
+        try:
+            spend_at_most(0.6)
+            with pytest.raises(SpendingLimit, match="process-mine/chat"), limited(tmp_path / "run", models):
+                evaluate(chosen, own(chosen), quiet=True)
+        finally:
+            spend_at_most(None)
+        first = len(server.requests)
+        assert 0 < first < 40
+        found = evaluate(chosen, own(chosen), quiet=True)
+        assert server.repeated() == []
+    assert not any(answer.unscored for answer in found.answers["process-mine"])
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -15,10 +15,17 @@ import pytest
 from system_replies import system_reply
 
 from beam_adapters.installed import identity
+from beam_costs.adapter_calls import RULES, count_adapters
+from beam_costs.dry_run import CallTally
 from beam_own.own_memory import check_own_memory
+from beam_publish.publish import publish, verify
+from beamlib.data.loading import load
+from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import resolved
 from beamlib.llm.call_store import CallStore, stored_calls
-from beamlib.params import ADAPTERS
+from beamlib.params import ADAPTERS, load_parameters
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
 
@@ -28,6 +35,8 @@ RUN = """
 import sys
 from pathlib import Path
 from beamlib.evaluate.arms import experiments
+from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.params import load_parameters
 if __name__ == "__main__":
@@ -37,6 +46,7 @@ if __name__ == "__main__":
         models=models, confirm_cost=True, calls=calls,
     )
     evaluate(chosen, [arm for arm in experiments(chosen)["main"] if arm.memory == "own"], quiet=True)
+    keep_settings(resolved(chosen))
 """
 
 
@@ -120,6 +130,23 @@ def test_killed_midway_gone_on_and_replayed_with_the_server_dead(system: str, tm
     with CallStore(whole / "calls/100k/100K-1.sqlite", read_only=True) as store:
         assert f"{system}/chat" in {one.step for one in store.totals()}
     assert not list(killed.glob(".memory-*"))
+    publish(killed, tmp_path / "run.tar.zst")
+    assert "1 methods replayed, 20 answers" in verify(tmp_path / "run.tar.zst", repo_root / "beamlib/data/example")
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_what_it_will_call_is_in_the_estimate(name: str, tmp_path: Path, repo_root: Path) -> None:
+    example = load(find_conversations(repo_root / "beamlib/data/example")[0])
+    with ScriptedServer(system_reply) as server:
+        models = one_endpoint(server, tmp_path / "models.yaml")
+    chosen = load_parameters(repo_root / "params/100k.yaml", run=str(tmp_path), models=str(models))
+    arms, tally = (Arm(memory="own", target=name),), CallTally()
+    count_adapters(tally, arms, example.conversation, len(example.probes), resolved(chosen), {})
+    (step,) = tally.steps
+    counts = tally.of(step)
+    assert step == ("memory", f"{name}/chat")
+    assert (counts.pending, counts.held) == (RULES[name].calls * len(example.conversation.pairs), 0)
+    assert counts.input > counts.pending * RULES[name].tokens
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
