@@ -76,6 +76,10 @@ class StaticEncoder:
             np.divide(part, lengths, out=part, where=lengths > 0)
         return vectors
 
+    def sums(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of `texts` before they are normalised, float32 of shape (len(texts), dim): those of parts add up."""
+        return self._sums(*_Words(self._model).pieces(texts))
+
     def _sums(self, ends: NDArray[np.int64], pieces: NDArray[np.int32]) -> NDArray[np.float32]:
         from scipy.sparse import csr_matrix
 
