@@ -1,200 +1,215 @@
-"""What the judge goes by: some seventy numbers about a nugget and an answer, each of which can be read by itself."""
+"""What the judge goes by: numbers about a nugget and an answer, each of which can be read by itself."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from beam_offline.judge import cues
-from beam_offline.judge.reading import Array, Nugget, Text, read_nugget, read_text
-from beam_offline.judge.words import KINDS, VAGUE, WORD
+from beam_offline.judge.reading import WINDOW, Array, Nugget, Text, read_nugget, read_text
+from beam_offline.judge.words import I, KINDS, NAME, NEGATION, VAGUE, YOU
 
 OF_NUGGET: Final = (
-    "no_information", "conflict", "asking", "avoid", "says_state", "says_mention", "says_contain", "says_other",
+    "no_information", "conflict", "asking", "avoid", "says_state", "says_mention", "says_contain",
     "stems", "size", "vague", "names", "figures", "negated", "you",
 )  # fmt: skip
 OF_ANSWER: Final = (
-    "characters", "clauses", "abstains", "abstains_at", "abstains_share", "names_conflict", "both_sides", "asks_which",
-    "resolves", "leads_yes", "leads_no", "denies", "negations", "i_voice", "you_voice", "third_voice", "questions",
-    "items", "turns", "order", "numbers", "names_share", "long_clauses", "on_question", "on_question_best", "first_on_question",
-    "question_covered", "per_question", "asks_yes_no", "repeated", "said_again",
+    "characters", "clauses", "abstains", "abstains_share", "names_conflict", "both_sides", "asks_which", "resolves",
+    "leads", "denies", "negations", "i_voice", "you_voice", "questions", "items", "order", "numbers", "names_share",
+    "long_clauses", "on_question", "on_question_best", "first_on_question", "question_covered", "per_question",
+    "asks_yes_no", "said_again",
 )  # fmt: skip
 OF_BOTH: Final = (
-    "covered", "covered_window", "covered_clause", "new_covered", "new_share", "names_covered", "least_covered", "soft", "soft_window",
-    "soft_least", "soft_new", "cosine", "cosine_window", "cosine_whole", "over_question", "second", "third", "near",
-    "place", "next_to", "figures_met", "figures_in_window", "rivals", "headline_other", "no_figure_met",
-    "negated_there", "polarity_off", "polarity_lead", "denied_there", "abstains_there", "avoided_said", "form", "form_any", "you_there",
+    "covered", "covered_window", "covered_clause", "new_covered", "new_share", "names_covered", "least_covered",
+    "often", "soft", "soft_window", "soft_least", "soft_new", "part_least", "parts", "cosine", "cosine_window",
+    "cosine_whole", "nugget_on_question", "second", "third", "near", "place", "next_to", "figures_met",
+    "figures_in_window", "rivals", "headline_other", "no_figure_met", "negated_there", "polarity_off", "polarity_lead",
+    "denied_there", "abstains_there", "avoided_said", "form",
 )  # fmt: skip
 NAMES: Final = (*OF_NUGGET, *OF_ANSWER, *OF_BOTH)
+"""The features, in the order of their values."""
 
-_PASSING = ("covered", "cosine")
+_NONE: Final = -1.0
+"""Where there is nothing to measure: no name in the nugget, say."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exchange:
-    """A question and an answer to it, read: the answer's own features, and what features of both rest on."""
+    """An answer to a question, read: the features `OF_ANSWER`, and by clause whether it denies and abstains."""
 
     answer: Text
     question: Nugget
     values: tuple[float, ...]
-    abstaining: NDArray[np.float32]
-    denying: NDArray[np.float32]
-    on_question: Array
-    kept: tuple[bool, ...]
+    denying: Array
+    abstaining: Array
     shows: dict[int, bool]
 
 
-def _found(pattern: object, text: str) -> float:
-    return float(pattern.search(text) is not None)  # type: ignore[attr-defined]
+def _where(pattern: re.Pattern[str], text: Text, stems: frozenset[str]) -> Array:
+    """1 for each clause that `pattern` is found in; looked for where there is a negation or one of `stems`."""
+    found = np.zeros(len(text.negated), dtype=np.float32)
+    rows = [text.rows[stem] for stem in stems if stem in text.rows]
+    worth = text.held[rows, : len(found)].any(axis=0) | (text.negated > 0) if rows else text.negated > 0
+    for at in np.flatnonzero(worth).tolist():
+        if pattern.search(text.clauses[at]):
+            found[at] = 1
+    return found
 
 
-@lru_cache(maxsize=64)
+def _any(wordings: tuple[str, ...], lowered: str) -> bool:
+    return any(wording in lowered for wording in wordings)
+
+
+@cache
+def order_table() -> NDArray[np.float64]:
+    """How much more often words of one kind follow those of another in answers than in shuffled ones (logarithm)."""
+    from beam_offline.judge.model import weights
+
+    return np.array(weights()["order"], dtype=np.float64)
+
+
+@lru_cache(maxsize=32)
 def read_exchange(question: str, answer: str) -> Exchange:
     """Read `answer` as one to `question`, once for all nuggets."""
     text, asked = read_text(answer), read_nugget(question)
-    clauses = text.clauses
-    count = max(len(clauses), 1)
-    abstaining = np.array([_found(cues.ABSTAINS, clause) for clause in clauses] or [0.0], dtype=np.float32)
-    denying = np.array([_found(cues.DENIES, clause) for clause in clauses] or [0.0], dtype=np.float32)
-    on_question = text.vectors @ asked.vector
-    first = next((i for i, one in enumerate(abstaining.tolist()) if one), -1)
-    lead = clauses[0] if clauses else ""
-    words = max(len(text.kinds), 1)
-    kinds = np.bincount(text.kinds, minlength=len(KINDS)) / words
-    body = text.text
-    covered = [stem in text.places for stem in asked.stems]
-    sizes = text.held.sum(axis=0)
+    count, words = len(text.negated), max(len(text.kinds), 1)
+    lowered, lead = text.body.lower(), text.clauses[0] if text.clauses else ""
+    denying = _where(cues.DENIES, text, cues.DENIES_WITHOUT_NEGATION)
+    abstaining = _where(cues.ABSTAINS, text, cues.ABSTAINS_WITHOUT_NEGATION)
+    kinds = (np.bincount(text.kinds, minlength=len(KINDS)) / words).tolist()
+    on_question = text.vectors[:count] @ asked.vector
+    known = sum(weight for stem, weight in zip(asked.stems, asked.weights, strict=True) if stem in text.rows)
+    leads = -1.0 if cues.LEADS_NO.match(lead) else float(cues.LEADS_YES.match(lead) is not None)
+    abstains = float(abstaining.sum())
     values = (
-        math.log1p(text.length), math.log1p(len(clauses)), float(first >= 0), first / count if first >= 0 else 1.0,
-        float(abstaining.mean()), _found(cues.CONFLICT, body), _found(cues.BOTH_SIDES, body),
-        _found(cues.ASKS_WHICH, body), _found(cues.RESOLVES, body), float(cues.LEADS_YES.match(lead) is not None),
-        float(cues.LEADS_NO.match(lead) is not None), float(denying.mean()), float(text.negated.mean()),
-        len(cues.I_VOICE.findall(body)) / words, len(cues.YOU_VOICE.findall(body)) / words,
-        len(cues.THIRD_VOICE.findall(body)) / words, body.count("?") / count,
-        len(cues.ITEM.findall(body)) / count, len(cues.DATED_TURN.findall(body)) / count, _order(text.kinds),
-        len(text.figures) / words, float(kinds[KINDS.index("name")]), float(sizes.mean()), float(on_question[: len(clauses)].mean()) if clauses else 0.0,
-        float(on_question[:count].max()), float(on_question[0]),
-        float(np.dot(covered, asked.weights)) / float(asked.weights.sum()) if covered else 1.0,
-        math.log1p(text.length / (1 + len(question))), float(cues_yes_no(question)),
-        1 - len(set(clauses)) / count if clauses else 0.0, len(text.places) / words,
+        math.log1p(text.length), math.log1p(len(text.clauses)), float(abstains > 0), abstains / count,
+        float(cues.CONFLICT.search(lowered) is not None), float(_any(cues.BOTH_SIDES, lowered)),
+        float(_any(cues.MAY_ASK, lowered) and cues.ASKS_WHICH.search(lowered) is not None),
+        float(_any(cues.RESOLVES, lowered)), leads, float(denying.sum()) / count, kinds[NEGATION], kinds[I], kinds[YOU],
+        lowered.count("?") / count, text.marks / count,
+        float(order_table()[text.kinds[:-1], text.kinds[1:]].mean()) if len(text.kinds) > 1 else 0.0,
+        len(text.figures) / words, kinds[NAME], words / count, float(on_question.mean()), float(on_question.max()),
+        float(on_question[0]), known / (sum(asked.weights) or 1.0), text.length / (50 + len(question)),
+        float(question.lower().startswith(cues.YES_NO)), len(text.rows) / words,
     )  # fmt: skip
-    return Exchange(text, asked, values, abstaining, denying, on_question, tuple(covered), {})
-
-
-def cues_yes_no(question: str) -> bool:
-    return question.lower().startswith(("have i", "did i", "do i", "am i", "was i", "has ", "is ", "are ", "had i"))
-
-
-_ORDER_TABLE: list[Array] = []
-
-
-def _order(kinds: NDArray[np.int64]) -> float:
-    """How usual it is that words of these kinds follow each other; 0 for a text of less than two words."""
-    if len(kinds) < 2 or not _ORDER_TABLE:
-        return 0.0
-    return float(_ORDER_TABLE[0][kinds[:-1], kinds[1:]].mean())
+    return Exchange(text, asked, values, denying, abstaining, {})
 
 
 @lru_cache(maxsize=2048)
 def of_nugget(nugget: str) -> tuple[float, ...]:
     """The features `OF_NUGGET`."""
     read = read_nugget(nugget)
-    short = len(read.stems) <= 8
-    vague = sum(stem in VAGUE for stem in read.stems)
-    verb = read.verb
+    short, text, stems = len(read.stems) <= 8, read.text, read.stems
     return (
-        _found(cues.NO_INFORMATION, read.text), _found(cues.CONFLICT, read.text) * short,
-        _found(cues.ASKING_NUGGET, read.text) * short, float(cues.AVOID.match(read.text) is not None),
-        float(verb == "state"), float(verb == "mention"), float(verb in ("contain", "include")),
-        float(verb not in ("state", "mention", "contain", "include")),
-        float(len(read.stems)), float(read.size), vague / max(len(read.stems), 1), float(len(read.names)),
-        float(len(read.figures)), float(read.negated), _found(cues.YOU_VOICE, read.text),
+        float(cues.NO_INFORMATION.search(text) is not None),
+        float(short and cues.CONFLICT.search(text) is not None),
+        float(short and cues.ASKING_NUGGET.search(text) is not None),
+        float(cues.AVOID.match(text) is not None),
+        float(read.verb == "state"), float(read.verb == "mention"), float(read.verb in ("contain", "include")),
+        float(len(stems)), float(read.size), sum(stem in VAGUE for stem in stems) / max(len(stems), 1),
+        float(sum(read.names)), float(len(read.figures)), float(read.negated), float("you" in text.lower()),
     )  # fmt: skip
 
 
-def _of_figures(read: Nugget, exchange: Exchange, start: int) -> tuple[float, ...]:
-    wanted, given = read.figures, exchange.answer.figures
+def _figures(read: Nugget, text: Text, start: int) -> tuple[float, ...]:
+    """The share of the nugget's figures that are met, and in the window; those with rivals; another one in the lead."""
+    wanted, given = read.figures, text.figures
     if not wanted:
-        return (-1.0, -1.0, 0.0, 0.0, 0.0)
-    met = [any(figure.same(other) for other in given) for figure in wanted]
-    near = [any(start <= other.clause < start + 3 and figure.same(other) for other in given) for figure in wanted]
-    rivals = sum(any(figure.rivals(other) for other in given) for figure, found in zip(wanted, met, strict=True) if not found)
-    lead = [other for other in given if other.clause <= given[0].clause] if given else []
-    same = any(figure.same(other) for figure in wanted for other in lead)
-    other = not same and any(figure.rivals(one) for figure in wanted for one in lead)
-    return (sum(met) / len(met), sum(near) / len(near), float(rivals), float(other), float(not any(met)))
+        return (_NONE, _NONE, 0.0, 0.0, 0.0)
+    met = near = rivals = 0
+    for figure in wanted:
+        same = [other for other in given if figure.same(other)]
+        met += bool(same)
+        near += any(start <= other.clause < start + WINDOW for other in same)
+        rivals += not same and any(figure.rivals(other) for other in given)
+    lead = [other for other in given if other.clause == given[0].clause]
+    leads = any(figure.same(other) for figure in wanted for other in lead)
+    other = not leads and any(figure.rivals(one) for figure in wanted for one in lead)
+    return (met / len(wanted), near / len(wanted), float(rivals), float(other), float(not met))
 
 
-def _form(read: Nugget, exchange: Exchange) -> tuple[float, float]:
+def _form(read: Nugget, exchange: Exchange, answer: str) -> float:
+    """The share of the forms asked for that the answer shows."""
+    shown = exchange.shows
     asked = [number for number, (nugget, _) in enumerate(cues.FORMS) if nugget.search(read.text)]
     for number in asked:
-        if number not in exchange.shows:
-            exchange.shows[number] = cues.FORMS[number][1].search(exchange.answer.text) is not None
-    shown = [exchange.shows[number] for number in asked]
-    return (sum(shown) / len(shown) if shown else -1.0, float(bool(shown)))
+        if number not in shown:
+            shown[number] = cues.FORMS[number][1].search(answer) is not None
+    return sum(shown[number] for number in asked) / len(asked) if asked else _NONE
+
+
+def _soft(read: Nugget, text: Text, rows: list[int], window: int) -> tuple[list[float], list[float]]:
+    """For each stem of the nugget the cosine of the nearest word of the answer, and of the window; 1 where it stands."""
+    anywhere, inside = [1.0] * len(rows), [1.0] * len(rows)
+    column = text.held[:, window]
+    away = [at for at, row in enumerate(rows) if row < 0 or not column[row]]
+    if away and len(text.words):
+        cosines = read.words[away] @ text.words.T
+        nearest, there = cosines.max(axis=1).tolist(), (cosines * column).max(axis=1).tolist()
+        for at, best, near in zip(away, nearest, there, strict=True):
+            inside[at] = near
+            if rows[at] < 0:
+                anywhere[at] = best
+    return anywhere, inside
+
+
+def _of_words(read: Nugget, exchange: Exchange, cosines: Array) -> tuple[tuple[float, ...], int, int, Array]:
+    """The features from `covered` to `parts`; the best clause and window; how much of the nugget each clause covers."""
+    text, rows, weights = exchange.answer, [], read.weights
+    rows = [exchange.answer.rows.get(stem, -1) for stem in read.stems]
+    total, count = sum(weights) or 1.0, len(text.negated)
+    here = [at for at, row in enumerate(rows) if row >= 0]
+    held = np.array([weights[at] / total for at in here], dtype=np.float32) @ text.held[[rows[at] for at in here]]
+    best = held + cosines[:-1]
+    clause, window = int(best[:count].argmax()), count + int(best[count:].argmax())
+    anywhere, inside = _soft(read, text, rows, window)
+    new = [at for at, stem in enumerate(read.stems) if stem not in exchange.question.stems]
+    new_total = sum(weights[at] for at in new)
+    covered = sum(weights[at] for at in here) / total
+    named = [at for at, name in enumerate(read.names) if name]
+    parts: dict[int, list[float]] = {}
+    for part, near in zip(read.parts, inside, strict=True):
+        parts.setdefault(part, []).append(near)
+    of_parts = [sum(found) / len(found) for found in parts.values()] or [0.0]
+    most = held[:count].max()
+    values = (
+        covered, float(held[count:].max()), float(most),
+        sum(weights[at] for at in new if rows[at] >= 0) / new_total if new_total else covered, new_total / total,
+        sum(rows[at] >= 0 for at in named) / len(named) if named else _NONE, len(here) / len(rows) if rows else _NONE,
+        float((held[:count] > 0.4).sum()) / count,
+        sum(weight * near for weight, near in zip(weights, anywhere, strict=True)) / total,
+        sum(weight * near for weight, near in zip(weights, inside, strict=True)) / total,
+        min(anywhere, default=0.0),
+        sum(weights[at] * anywhere[at] for at in new) / new_total if new_total else 0.0,
+        min(of_parts), float(len(of_parts)),
+    )  # fmt: skip
+    return values, clause, window - count, held[:count]
 
 
 def features(question: str, nugget: str, answer: str) -> tuple[float, ...]:
     """The values of `NAMES` for one nugget."""
-    exchange = read_exchange(question, answer)
-    read, text = read_nugget(nugget), exchange.answer
-    count = max(len(text.clauses), 1)
+    exchange, read = read_exchange(question, answer), read_nugget(nugget)
+    text, count = exchange.answer, len(exchange.answer.negated)
     cosines = text.vectors @ read.vector
-    clauses, windows = cosines[:count], cosines[count : 2 * count]
-    rows = [text.places.get(stem, -1) for stem in read.stems]
-    here = [at for at, row in enumerate(rows) if row >= 0]
-    total = float(read.weights.sum()) or 1.0
-    weights = read.weights[here]
-    chosen = [rows[at] for at in here]
-    in_clause = weights @ text.held[chosen] / total
-    in_window = weights @ text.windows[chosen] / total
-    best = int(np.argmax(in_window + windows))
-    clause = int(np.argmax(in_clause + clauses))
-    covered = float(weights.sum()) / total
-    new = [stem not in exchange.question.stems for stem in read.stems]
-    new_total = sum(w for w, one in zip(read.weights.tolist(), new, strict=True) if one)
-    new_here = sum(float(read.weights[at]) for at in here if new[at])
-    soft = soft_window = soft_least = soft_new = least = 0.0
-    if len(read.stems) and len(text.places):
-        nearest = read.words @ text.words.T
-        top = nearest.max(axis=1)
-        inside = nearest @ np.diag(np.ones(0)) if False else np.where(text.windows[:, best] > 0, nearest, -1.0).max(axis=1)
-        soft = float(read.weights @ top) / total
-        soft_window = float(read.weights @ np.maximum(inside, 0)) / total
-        soft_least = float(top.min())
-        soft_new = sum(w * t for w, t, one in zip(read.weights.tolist(), top.tolist(), new, strict=True) if one) / new_total if new_total else soft
-    ranked = np.sort(clauses)[-3:]
-    attention = np.exp(12 * (clauses - clauses.max()) + 4 * (in_clause - in_clause.max()))
-    attention = attention / attention.sum()
-    negated_there = float(attention @ text.negated)
-    lead = exchange.values[9] - exchange.values[10]
-    pairs = sum(pair in text.next_to for pair in read.order) / len(read.order) if read.order else -1.0
-    avoid = cues.AVOID.match(read.text)
-    named = [at for at, stem in enumerate(read.stems) if stem in read.names]
+    of_words, clause, window, held = _of_words(read, exchange, cosines)
+    clauses = cosines[:count]
+    ranked = sorted(clauses.tolist())[-3:]
+    attention = np.exp(12 * clauses + 4 * held)
+    attention /= attention.sum()
+    negated = float(attention @ text.negated)
+    leads = exchange.values[OF_ANSWER.index("leads")]
     return (
-        *of_nugget(nugget), *exchange.values,
-        covered, float(in_window.max()), float(in_clause.max()), new_here / new_total if new_total else covered, new_total / total,
-        sum(rows[at] >= 0 for at in named) / len(named) if named else -1.0,
-        len(here) / len(rows) if rows else -1.0,
-        soft, soft_window, soft_least, soft_new, float(clauses.max()), float(windows.max()), float(cosines[-1]),
-        float(clauses.max()) - float(read.vector @ exchange.question.vector),
-        float(ranked[0]), float(ranked[len(ranked) // 2]), float((clauses > 0.5).sum()) / count, clause / count, pairs,
-        *_of_figures(read, exchange, best),
-        negated_there, abs(float(read.negated) - negated_there),
-        lead * (1 - 2 * read.negated), float(attention @ exchange.denying), float(attention @ exchange.abstaining),
-        float(in_window.max()) if avoid else -1.0, *_form(read, exchange), float(read.vector @ exchange.question.vector),
+        *of_nugget(nugget), *exchange.values, *of_words, ranked[-1], float(cosines[count:-1].max()), float(cosines[-1]),
+        float(read.vector @ exchange.question.vector), ranked[-2] if len(ranked) > 1 else _NONE,
+        ranked[0] if len(ranked) > 2 else _NONE, float((clauses > 0.5).sum()) / count, clause / count,
+        sum(pair in text.next_to for pair in read.order) / len(read.order) if read.order else _NONE,
+        *_figures(read, text, window), negated, abs(read.negated - negated), leads * (1 - 2 * read.negated),
+        float(attention @ exchange.denying), float(attention @ exchange.abstaining),
+        of_words[1] if of_nugget(nugget)[3] else _NONE, _form(read, exchange, text.body if text.marks == 0 else answer),
     )  # fmt: skip
-
-
-def matrix(rows: Sequence[tuple[str, str, str]]) -> NDArray[np.float64]:
-    """Features of several (question, nugget, answer), shape (rows, features)."""
-    return np.array([features(*row) for row in rows], dtype=np.float64)
-
-
-__all__ = ["NAMES", "WORD", "features", "matrix"]

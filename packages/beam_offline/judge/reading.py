@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -10,26 +12,28 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_offline.judge.words import NEGATION, VAGUE, WORD, kind_of, lexicon
+from beam_offline.judge.words import NEGATION, VAGUE, WORD, lexicon
 from beam_offline.read_facts import Day, find_dates, find_numbers
 
 Array = NDArray[np.float32]
 
 MOST_CHARACTERS: Final = 40_000
-"""How much of a text is read. The longest of 1,440 published answers has 14,000 characters."""
+"""How much of a text is read. The longest of 1,400 published answers has 14,773 characters."""
 
-_CLAUSE = re.compile(
-    r"(?<=[.!?])[\"')\]*]*\s+(?=[\"'(\[*#`-]*[A-Z0-9])|[;\n]+|:\s|,\s+(?=but\b|while\b|although\b|however\b|whereas\b)"
-    r"|\s[–—]\s|\s-\s|\bbut\b"
+WINDOW: Final = 3
+"""Clauses that are looked at together."""
+
+# Every alternative begins with a plain character, which lets the search skip ahead.
+_END = re.compile(
+    r"[.!?][\"')\]*]*\s+(?=[\"'(\[*#`-]*[A-Z0-9])|[;\n]+|:\s|,\s+(?=(?:while|although|however|whereas)\b)| [–—-] | but "
 )
-_MARK = re.compile(r"^[ \t]*(?:[-*•–]|\d+[.)])[ \t]+", re.MULTILINE)
+_MARK = re.compile(r"^[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+", re.MULTILINE)
 _STEM = re.compile(
     r"^\s*(?:the )?(?:LLM )?(?:response|answer) should\s+(?:(?:also )?(?P<verb>state|mention|contain|include|list|note|say|"
     r"indicate|provide|explain|describe|acknowledge)s?\b\s*(?:that\b)?\s*:?\s*)?",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"(?<=[\w,] )[A-Z]\w+")  # capitalised, and not because a sentence begins
-_WINDOW = 3
+_PART = re.compile(r"[,;]|\band\b|\bor\b|\bincluding\b|\bsuch as\b|\bwith\b")
 
 
 class Figure(NamedTuple):
@@ -48,48 +52,46 @@ class Figure(NamedTuple):
 
     def rivals(self, other: Figure) -> bool:
         """Whether the other says something else of what seems the same: like kind, and a word after it in common."""
-        alike = self.kind == other.kind and (not self.unit or not other.unit or bool(self.unit & other.unit))
+        alike = self.kind == other.kind and (not self.unit or not other.unit or not self.unit.isdisjoint(other.unit))
         return alike and not self.same(other)
 
 
 def unit_rows(vectors: Array) -> Array:
     """The rows with length 1; rows of zeros stay."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    return vectors / np.maximum(lengths, 1e-9)[:, None]
+    return vectors / np.sqrt(np.maximum(np.einsum("ij,ij->i", vectors, vectors), 1e-12))[:, None]
 
 
-def figures(text: str, starts: list[int]) -> tuple[Figure, ...]:
+def figures(text: str, starts: Sequence[int]) -> tuple[Figure, ...]:
     """The figures of `text` in order, whose clauses begin at `starts`."""
     known = lexicon()
-    found: list[tuple[int, str, float | Day, frozenset[str]]] = []
-    for dated in find_dates(text):
-        found.append((dated.start, "date", dated.day, frozenset()))
+    found: list[tuple[int, str, float | Day, frozenset[str]]] = [
+        (dated.start, "date", dated.day, frozenset()) for dated in find_dates(text)
+    ]
     for number in find_numbers(text):
-        after = WORD.findall(text, number.end, number.end + 40)[:3]
-        rows = known.numbers(after)
-        unit = frozenset(known.stems[n] for n, content in zip(rows.tolist(), known.content(rows), strict=True) if content)
+        after = WORD.findall(text, number.end, number.end + 30)[:3]
+        unit = frozenset(known.stems[n] for n in map(known.__getitem__, after)) - {""}
         found.append((number.start, number.kind or "number", number.value, unit))
     found.sort(key=lambda one: one[0])
-    places = np.searchsorted(starts, [one[0] for one in found], side="right") - 1
-    return tuple(Figure(kind, value, unit, int(at)) for (_, kind, value, unit), at in zip(found, places, strict=True))
+    return tuple(Figure(kind, value, unit, bisect_right(starts, at) - 1) for at, kind, value, unit in found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
-    """A text by its clauses.
+    """An answer by its clauses.
 
-    `places`: the content stems, and the row of each in `held`. `held`: 1 where a stem stands in a clause, float32 of
-    shape (stems, clauses); `windows` likewise for three clauses from each one on. `words`: unit vectors of the stems.
-    `vectors`: unit vectors of the clauses, then of the windows, then of the whole. `order`: content stems in order;
-    `next_to`: pairs of those that follow each other within a clause. `negated`: clauses with a negation.
+    `body` is what was read, `length` the characters that there are. `rows`: the content stems, and the row of each in
+    `held` and `words`. `held`: 1 where a stem stands in a clause, and beside that in the three clauses from each one
+    on, shape (stems, 2 × clauses). `words`: unit vectors of the stems. `vectors`: unit vectors of the clauses, of the
+    windows, and of the whole, shape (2 × clauses + 1, 256). `next_to`: content stems that follow each other in a
+    clause. `negated`: 1 for clauses with a negation. `kinds`: the kind of every word.
     """
 
-    text: str
-    clauses: tuple[str, ...]
+    body: str
     length: int
-    places: dict[str, int]
+    marks: int
+    clauses: tuple[str, ...]
+    rows: dict[str, int]
     held: Array
-    windows: Array
     words: Array
     vectors: Array
     next_to: frozenset[tuple[str, str]]
@@ -97,87 +99,86 @@ class Text:
     kinds: NDArray[np.int64]
     figures: tuple[Figure, ...]
 
+    def negations(self) -> list[int]:
+        """The clauses with a negation."""
+        return np.flatnonzero(self.negated).tolist()
 
-def _clauses(text: str) -> tuple[list[str], list[int]]:
-    parts, starts, at = [], [], 0
-    for found in _CLAUSE.finditer(text):
-        if found.start() > at:
-            parts.append(text[at : found.start()])
+
+def _clauses(text: str) -> tuple[list[str], list[int], list[list[str]]]:
+    """The clauses that have words, where each begins, and its words."""
+    parts: list[str] = []
+    starts: list[int] = []
+    words: list[list[str]] = []
+    at = 0
+    for end, following in [*((found.start(), found.end()) for found in _END.finditer(text)), (len(text), len(text))]:
+        if found := WORD.findall(text, at, end):
+            parts.append(text[at:end].strip())
             starts.append(at)
-        at = found.end()
-    parts.append(text[at:])
-    starts.append(at)
-    return parts, starts
+            words.append(found)
+        at = following
+    return parts, starts, words
 
 
-def _three(rows: Array) -> Array:
-    """The largest of each column and the two after it."""
-    wide = rows.copy()
-    for shift in range(1, _WINDOW):
-        if rows.shape[1] > shift:
-            np.maximum(wide[:, :-shift], rows[:, shift:], out=wide[:, :-shift])
-    return wide
+def _with_windows(held: Array) -> Array:
+    """Beside what each clause holds, what it and the two after it hold."""
+    wide = held.copy()
+    for shift in range(1, min(WINDOW, held.shape[1])):
+        np.maximum(wide[:, :-shift], held[:, shift:], out=wide[:, :-shift])
+    return np.concatenate([held, wide], axis=1)
+
+
+def _vectors(own: Array, begins: NDArray[np.int64]) -> Array:
+    sums = np.add.reduceat(own, begins) if len(begins) else np.zeros((1, own.shape[1]), dtype=np.float32)
+    padded = np.concatenate([sums, np.zeros((WINDOW - 1, own.shape[1]), dtype=np.float32)])
+    three = sum(padded[shift : len(sums) + shift] for shift in range(WINDOW))
+    return unit_rows(np.concatenate([sums, three, sums.sum(axis=0, keepdims=True)]))
 
 
 @lru_cache(maxsize=32)
 def read_text(text: str) -> Text:
-    """Read an answer (or a snippet of one); numbers of list items are no part of it."""
-    whole = _MARK.sub("", text[:MOST_CHARACTERS])
-    parts, starts = _clauses(whole)
-    tokens = [found for part in parts if (found := WORD.findall(part))]
-    bounds = [start for part, start in zip(parts, starts, strict=True) if WORD.search(part)]
-    kept = tuple(part.strip() for part in parts if WORD.search(part))
-    known = lexicon()
-    flat = [word for found in tokens for word in found]
-    numbers = known.numbers(flat)
-    sizes = np.array([len(found) for found in tokens], dtype=np.int64)
-    count, width = len(tokens), known.vectors(numbers[:0]).shape[1]
-    clause_of = np.repeat(np.arange(count), sizes)
-    kinds, content = known.kinds(numbers), known.content(numbers)
-    own, inside = numbers[content], clause_of[content]
-    places: dict[str, int] = {}
-    stems = [known.stems[number] for number in own.tolist()]
-    rows = np.array([places.setdefault(stem, len(places)) for stem in stems], dtype=np.int64)
-    held = np.zeros((len(places), max(count, 1)), dtype=np.float32)
-    held[rows, inside] = 1
-    all_vectors = known.vectors(numbers)
-    sums = np.add.reduceat(all_vectors, np.cumsum(sizes) - sizes) if count else np.zeros((1, width), np.float32)
-    padded = np.concatenate([sums, np.zeros((_WINDOW - 1, width), np.float32)])
-    three = padded[: len(sums)] + padded[1 : len(sums) + 1] + padded[2 : len(sums) + 2]
-    words = np.zeros((len(places), width), dtype=np.float32)
-    words[rows] = all_vectors[content]
-    negated = np.zeros(max(count, 1), dtype=np.float32)
+    """Read an answer (or a snippet of one); the marks of list items are no part of it."""
+    body, marks = _MARK.subn("", text[:MOST_CHARACTERS])
+    clauses, starts, tokens = _clauses(body)
+    known, count = lexicon(), max(len(clauses), 1)
+    numbers = known.numbers([word for found in tokens for word in found])
+    sizes = [len(found) for found in tokens]
+    kinds = known.kinds[numbers] if numbers else np.zeros(0, dtype=np.int64)
+    clause_of = np.repeat(np.arange(len(sizes)), sizes)
+    stems = [known.stems[number] for number in numbers]
+    rows: dict[str, int] = {}
+    places = [(rows.setdefault(one, len(rows)), at) for at, one in enumerate(stems) if one]
+    which = np.array(places, dtype=np.int64).reshape(-1, 2)
+    own = known.vectors[numbers] if numbers else np.zeros((0, known.vectors.shape[1]), dtype=np.float32)
+    held = np.zeros((len(rows), count), dtype=np.float32)
+    held[which[:, 0], clause_of[which[:, 1]]] = 1
+    first = np.unique(which[:, 0], return_index=True)[1]
+    negated = np.zeros(count, dtype=np.float32)
     negated[clause_of[kinds == NEGATION]] = 1
-    pairs = frozenset(
-        (first, second) for first, second, a, b in zip(stems, stems[1:], inside.tolist(), inside[1:].tolist()) if a == b
-    )
+    content = [stem for stem in stems if stem]
+    begins = np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64) if sizes else np.zeros(0, dtype=np.int64)
     return Text(
-        whole,
-        kept,
-        len(text),
-        places,
-        held,
-        _three(held),
-        unit_rows(words),
-        unit_rows(np.concatenate([sums, three, sums.sum(axis=0, keepdims=True)])),
-        pairs,
-        negated,
-        kinds,
-        figures(whole, bounds) if bounds else (),
-    )
+        body, len(text), marks, tuple(clauses), rows, _with_windows(held), unit_rows(own[which[first, 1]]),
+        _vectors(own, begins), frozenset(zip(content, content[1:], strict=False)), negated, kinds,
+        figures(body, starts) if starts else (),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nugget:
-    """A nugget without the words that begin each: its content stems with what each weighs, vectors, figures."""
+    """A nugget without the words that begin each, which name its `verb`.
+
+    `stems` are its content stems, with what each weighs (rare words and names more, vague ones less), the part of the
+    nugget that each stands in, their unit vectors, and whether they are names. `vector` is the whole's.
+    """
 
     text: str
     verb: str
     stems: tuple[str, ...]
-    weights: Array
+    weights: tuple[float, ...]
+    parts: tuple[int, ...]
+    names: tuple[bool, ...]
     words: Array
     vector: Array
-    names: frozenset[str]
     negated: bool
     figures: tuple[Figure, ...]
     order: tuple[tuple[str, str], ...]
@@ -198,31 +199,35 @@ def read_nugget(nugget: str) -> Nugget:
     begun = _STEM.match(nugget)
     wanted = (nugget[begun.end() :] if begun else nugget).strip() or nugget.strip()
     known = lexicon()
-    all_words = WORD.findall(without_dates(wanted))
-    numbers = known.numbers(all_words)
-    vectors = known.vectors(numbers)
-    sizes = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    names = frozenset(_NAME.findall(wanted))
-    chosen: dict[str, tuple[int, float]] = {}
+    words: list[str] = []
+    part_of: list[int] = []
+    for part, text in enumerate(_PART.split(without_dates(wanted))):
+        found = WORD.findall(text)
+        words += found
+        part_of += [part] * len(found)
+    numbers = known.numbers(words)
+    vectors = known.vectors[numbers] if numbers else np.zeros((1, known.vectors.shape[1]), dtype=np.float32)
+    sizes = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)).tolist()
+    chosen: dict[str, int] = {}
     order: list[str] = []
-    for at, (word, content) in enumerate(zip(all_words, known.content(numbers).tolist(), strict=True)):
-        own = known.stems[int(numbers[at])]
-        if content and not word[0].isdigit():
+    for at, number in enumerate(numbers):
+        if (own := known.stems[number]) and not own[0].isdigit():
             order.append(own)
-            weight = 0.4 if own in VAGUE else 1.5 if word in names else 1.0
-            chosen.setdefault(own, (at, weight * (0.5 + float(sizes[at]))))
-    rows = np.array([at for at, _ in chosen.values()], dtype=np.int64)
-    total = vectors.sum(axis=0) if len(vectors) else np.zeros(known.vectors(numbers).shape[1], np.float32)
+            chosen.setdefault(own, at)
+    names = {own: at > 0 and words[at][0].isupper() for own, at in chosen.items()}
+    weigh = {own: 0.4 if own in VAGUE else 1.5 if names[own] else 1.0 for own in chosen}
+    total = vectors.sum(axis=0)
     return Nugget(
         wanted,
         ((begun["verb"] or "") if begun else "").lower(),
         tuple(chosen),
-        np.array([weight for _, weight in chosen.values()], dtype=np.float32),
-        unit_rows(vectors[rows]),
+        tuple(weigh[own] * (0.5 + sizes[at]) for own, at in chosen.items()),
+        tuple(part_of[at] for at in chosen.values()),
+        tuple(names.values()),
+        unit_rows(vectors[list(chosen.values())]),
         unit_rows(total[None])[0],
-        frozenset(known.stems[int(n)] for n, word in zip(numbers, all_words, strict=True) if word in names),
-        any(kind_of(word) == NEGATION for word in all_words),
+        bool((known.kinds[numbers] == NEGATION).any()) if numbers else False,
         figures(wanted, [0]),
         tuple(zip(order, order[1:], strict=False)),
-        len(all_words),
+        len(words),
     )

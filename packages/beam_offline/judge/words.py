@@ -19,12 +19,14 @@ _MOST_KNOWN = 32_768
 _LONGEST = 40  # letters of a word that are looked at
 
 _KIND_WORDS: Final = {
-    "article": "a an the this that these those my your his her its our their each every some any another",
+    "article": "a an the this that these those his her its our their each every some any another",
     "preposition": "of in on at for with from by to as into over under about after before between through during "
-    "within without across around against via per near until since toward towards upon",
+    "within across around against via per near until since toward towards upon",
     "auxiliary": "is are was were be been being am has have had do does did will would can could should may might must",
-    "pronoun": "i you he she it we they me him them us yourself myself itself there",
-    "joining": "and or but nor so because although though while if when where unless than plus",
+    "I": "i me my mine myself i'm i've i'd i'll",
+    "you": "you your yours yourself you're you've you'd you'll",
+    "pronoun": "he she it we they him them us itself there",
+    "joining": "and or but so because although though while if when where unless than plus",
     "negation": "not no never none nothing nobody neither nor cannot without",
     "asking": "which who whom whose what how why",
     "adverb": "also then now only just very more most still even already yet again first later finally too both all",
@@ -32,10 +34,9 @@ _KIND_WORDS: Final = {
 KINDS: Final = (*_KIND_WORDS, "number", "name", "-ing", "-ed", "-ly", "-s", "other")
 """Kinds of words. Function words by name, others by what they look like."""
 
-NEGATION: Final = KINDS.index("negation")
-PRONOUN: Final = KINDS.index("pronoun")
+I, YOU, NEGATION, NUMBER, NAME = map(KINDS.index, ("I", "you", "negation", "number", "name"))
 _KIND_OF: Final = {word: KINDS.index(kind) for kind, words in _KIND_WORDS.items() for word in words.split()}
-_ENDINGS: Final = ("ing", "ed", "ly", "s")
+_ENDINGS: Final = tuple((kind[1:], KINDS.index(kind)) for kind in KINDS if kind[0] == "-")
 
 _VAGUE_TEXT = """
 implement implementation concern handle handling discuss discussion question initial feature aspect use usage
@@ -56,71 +57,55 @@ def kind_of(word: str) -> int:
     if low.endswith("n't"):
         return NEGATION
     if low[0].isdigit() or low in NUMBER_WORDS:
-        return KINDS.index("number")
+        return NUMBER
     if word[0].isupper():
-        return KINDS.index("name")
-    for ending in _ENDINGS:
-        if len(low) > len(ending) + 2 and low.endswith(ending):
-            return KINDS.index(f"-{ending}")
-    return len(KINDS) - 1
+        return NAME
+    return next((kind for ending, kind in _ENDINGS if len(low) > len(ending) + 2 and low.endswith(ending)), len(KINDS) - 1)
 
 
 class Lexicon(dict[str, int]):
     """The words met so far by number, and by this number what they are.
 
-    `stems` are texts; `content` is 1 for stems that carry content; `kinds` numbers in `KINDS`; `vectors` the
-    encoder's sums, float32 of shape (words, 256). It forgets everything when it holds `_MOST_KNOWN` words, so what
-    is read keeps copies and no numbers of words.
+    `stems` are texts, empty for words that carry no content; `kinds` numbers in `KINDS`; `vectors` the encoder's sums,
+    float32 of shape (words, 256), in which common words are short. It forgets everything when it holds `_MOST_KNOWN`
+    words, so what is read keeps copies and no numbers of words.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.stems: list[str] = []
-        self._content = np.zeros(1024, dtype=bool)
-        self._kinds = np.zeros(1024, dtype=np.int64)
-        self._vectors = np.zeros((1024, embedded_encoder().dim), dtype=np.float32)
+        self.kinds: NDArray[np.int64] = np.zeros(1024, dtype=np.int64)
+        self.vectors: NDArray[np.float32] = np.zeros((1024, embedded_encoder().dim), dtype=np.float32)
         self._filled = 0
 
     def __missing__(self, word: str) -> int:
         number = self[word] = len(self.stems)
-        self.stems.append(stem(word[:_LONGEST].replace("’", "'")))
+        found = stem(word[:_LONGEST].replace("’", "'"))
+        self.stems.append("" if found in STOP_STEMS else found)
         return number
 
-    def numbers(self, words: list[str]) -> NDArray[np.int64]:
-        """The numbers of `words`."""
+    def numbers(self, words: list[str]) -> list[int]:
+        """The numbers of `words`, whose kinds and vectors are there from now on."""
         if len(self.stems) > _MOST_KNOWN:
             self.clear()
             self.stems, self._filled = [], 0
-        found = np.fromiter(map(self.__getitem__, words), dtype=np.int64, count=len(words))
+        found = list(map(self.__getitem__, words))
         if len(self.stems) > self._filled:
             self._learn()
         return found
 
     def _learn(self) -> None:
         start, end = self._filled, len(self.stems)
-        if end > len(self._kinds):
-            room = max(end, 2 * len(self._kinds))
-            self._content, self._kinds = np.resize(self._content, room), np.resize(self._kinds, room)
-            grown = np.zeros((room, self._vectors.shape[1]), dtype=np.float32)
-            grown[:start] = self._vectors[:start]
-            self._vectors = grown
-        new = list(self)[start:end]
-        self._content[start:end] = [bool(one) and one not in STOP_STEMS for one in self.stems[start:end]]
-        self._kinds[start:end] = [kind_of(word) for word in new]
-        self._vectors[start:end] = embedded_encoder().sums([word[:_LONGEST] for word in new])
+        if end > len(self.kinds):
+            room = max(end, 2 * len(self.kinds))
+            self.kinds = np.resize(self.kinds, room)
+            grown = np.zeros((room, self.vectors.shape[1]), dtype=np.float32)
+            grown[:start] = self.vectors[:start]
+            self.vectors = grown
+        new = list(self)[start:]
+        self.kinds[start:end] = [kind_of(word) for word in new]
+        self.vectors[start:end] = embedded_encoder().sums([word[:_LONGEST] for word in new])
         self._filled = end
-
-    def content(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of the words carry content."""
-        return self._content[numbers]
-
-    def kinds(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The kinds of the words."""
-        return self._kinds[numbers]
-
-    def vectors(self, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The vectors of the words, not of length 1: common words weigh little in the encoder's table."""
-        return self._vectors[numbers]
 
 
 @cache
