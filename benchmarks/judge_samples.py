@@ -244,3 +244,11 @@ def made_from_chat(asked: Sequence[Asked], said: Sequence[tuple[str, str]], choi
         for kind, answer in answers.items():
             for nugget in one.rubric:
                 yield kind, one.conversation, one.ability, one.question, nugget, answer, 0.0
+
+
+_LISTED = re.compile(r"(?:^|[\s,;:])\d{1,2}[.)]\s+")
+
+
+def reference_items(reference: str) -> list[str]:
+    """The items of a reference that numbers its events within a sentence: "1) …, 2) …"."""
+    return [part.strip(" ,;.") for part in _LISTED.split(reference)[1:]]
