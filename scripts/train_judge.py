@@ -70,7 +70,7 @@ VERDICT: Final = {
     "monotone_constraints": [(name in UP) - (name in DOWN) for name in NAMES],
 }  # fmt: skip
 VALID: Final = {**SHARED, "learning_rate": 0.12, "feature_fraction": 0.5}
-ROUNDS: Final = {"valid": 45, "half": 80, "full": 80}
+ROUNDS: Final = {"valid": 40, "half": 80, "full": 80}
 
 Matrix = NDArray[np.float64]
 Flat = list[float]
@@ -126,7 +126,7 @@ def order_table(rows: Sequence[samples.Row]) -> Matrix:
         share = min(1.0, 30 / max(len(kinds), 1))  # no text counts for more than thirty words
         np.add.at(good, (kinds[:-1], kinds[1:]), share)
         np.add.at(bad, (mixed[:-1], mixed[1:]), share)
-    return np.round(np.log(good / good.sum()) - np.log(bad / bad.sum()), 2)
+    return np.round(np.log(good / good.sum()) - np.log(bad / bad.sum()), 1)
 
 
 def rows_of(found: Sequence[samples.Row], order: Matrix) -> Rows:
@@ -140,7 +140,7 @@ def rows_of(found: Sequence[samples.Row], order: Matrix) -> Rows:
 
 def _flat(node: Mapping[str, Any]) -> Flat:
     if "leaf_value" in node:
-        return [-1, round(1000 * node["leaf_value"])]
+        return [-1, round(100 * node["leaf_value"])]
     threshold = float(f"{node['threshold']:.3g}")
     return [node["split_feature"], threshold, *_flat(node["left_child"]), *_flat(node["right_child"])]
 

@@ -12,7 +12,7 @@ from beamlib.files import read_json
 
 WEIGHTS: Final = Path(__file__).with_name("judge_weights.json")
 """Made by `scripts/train_judge.py`. `trees`: for `valid`, `half` and `full` a list of trees, each in preorder: a number
-of a feature and its threshold before what lies at or below it and what lies above it, or -1 and a thousandth of
+of a feature and its threshold before what lies at or below it and what lies above it, or -1 and a hundredth of
 log-odds."""
 
 Node = tuple[int, float, "Node", "Node"] | float
@@ -39,7 +39,7 @@ def tree(flat: Sequence[float]) -> Node:
 
     def node() -> Node:
         feature, value = int(next(numbers)), next(numbers)
-        return value / 1000 if feature < 0 else (feature, value, node(), node())
+        return value / 100 if feature < 0 else (feature, value, node(), node())
 
     return node()
 
