@@ -203,10 +203,10 @@ def made_from_references(asked: Sequence[Asked], choice: random.Random) -> Itera
         if not one.reference:
             continue
         other = asked[choice.randrange(len(asked))]
-        style = choice.randrange(5)
         answers = {
             "reference": (one.reference, 1.0),
-            "negated": (negated(one.reference, style), 0.0),
+            "negated": (negated(one.reference, choice.randrange(2)), 0.0),
+            "denied": (negated(one.reference, choice.randrange(2, 5)), 0.0),
             "shuffled": (shuffled(one.reference, choice), 0.0),
             "other": (other.reference, 0.0),
             "question": (one.question, 0.0),
@@ -219,6 +219,7 @@ def made_from_references(asked: Sequence[Asked], choice: random.Random) -> Itera
         for kind, (answer, verdict) in answers.items():
             for nugget in one.rubric:
                 yield kind, one.conversation, one.ability, one.question, nugget, answer, verdict
+        yield from _from_nuggets(one, choice)
         by = choice.choice((1, 3, 3, 3, 10))
         changed = numbers_changed(one.reference, by)
         for nugget in one.rubric:
@@ -229,6 +230,28 @@ def made_from_references(asked: Sequence[Asked], choice: random.Random) -> Itera
         lines = "\n".join(f"- {line}" for line in together[: 6 + at % 14])
         for nugget in one.rubric:
             yield "pasted notes", one.conversation, one.ability, one.question, nugget, lines, 0.0
+
+
+_SAID = re.compile(r"^.*?should (?:state|mention)s?:? *", re.IGNORECASE)
+_RULED_OUT = re.compile(
+    r"^.*?(?:avoids?|does not|should not|refrains? from)(?: (?:suggest|recommend|mention|us|includ)\w*)? (?:only )?", re.IGNORECASE
+)
+_ABOUT = re.compile(r"contradictory information|statement is correct|no information")
+
+
+def _from_nuggets(one: Asked, choice: random.Random) -> Iterator[Row]:
+    """Nuggets in the place of answers: as they are, in the negative, with other numbers; what one rules out."""
+    for nugget in one.rubric:
+        rest = (one.conversation, one.ability, one.question, nugget)
+        said, ruled_out = _SAID.sub("", nugget), _RULED_OUT.sub("", nugget)
+        if ruled_out != nugget:
+            yield "ruled out", *rest, f"{choice.choice(('I would go for', 'Try', 'I recommend'))} {ruled_out}.", 0.0
+        if said == nugget or _ABOUT.search(nugget):
+            continue
+        yield "nugget", *rest, f"{said}.", 1.0
+        yield "nugget negated", *rest, negated(f"{said}.", choice.randrange(2)), 0.0
+        if has_figures(said) and (changed := numbers_changed(said, choice.choice((-1, 1, 2, 3, 10)))) != said:
+            yield "nugget numbers", *rest, f"{changed}.", 0.0
 
 
 def made_from_chat(asked: Sequence[Asked], said: Sequence[tuple[str, str]], choice: random.Random) -> Iterator[Row]:

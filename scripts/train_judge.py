@@ -38,8 +38,8 @@ from beamlib.scoring.items import parse_items
 CHATS: Final = (*(("100K", number) for number in range(11, 21)), ("500K", 1), ("500K", 2), ("1M", 3))
 ONLY_QUESTIONS: Final = (*(("1M", number) for number in range(1, 36)), *(("500K", number) for number in range(3, 20)))
 KEPT: Final = {
-    "reference": 0.6, "negated": 0.5, "shuffled": 0.5, "other": 0.25, "question": 0.15, "do not know": 0.15,
-    "numbers": 1.0, "pasted notes": 0.25, "pairs": 0.6, "few pairs": 0.9, "chat": 0.5, "context": 1.0,
+    "reference": 0.6, "negated": 0.6, "denied": 0.2, "shuffled": 0.5, "other": 0.25, "question": 0.15, "do not know": 0.15,
+    "numbers": 1.0, "pasted notes": 0.25, "pairs": 0.6, "few pairs": 0.9, "chat": 0.5, "context": 1.0, "nugget": 0.3, "nugget negated": 0.3, "nugget numbers": 1.0, "ruled out": 1.0,
 }  # fmt: skip
 """The share of made answers of each kind that is trained on."""
 
@@ -55,7 +55,7 @@ SEED: Final = 1
 UP: Final = (
     "covered", "covered_window", "covered_clause", "new_covered", "names_covered", "least_covered", "soft",
     "soft_window", "soft_least", "soft_new", "part_least", "cosine", "cosine_window", "next_to", "figures_met",
-    "figures_in_window", "form",
+    "figures_in_window", "form", "done",
 )  # fmt: skip
 DOWN: Final = ("rivals", "headline_other", "no_figure_met", "denied_there", "avoided_said")
 """Features of which more can only help, or only hurt: all else being equal, a better match never lowers a verdict."""
@@ -156,7 +156,7 @@ def boosted(
 
 def fitted(rows: Rows) -> dict[str, list[Flat]]:
     """The three models. `valid` tells real answers that earned something, and references, from made ones."""
-    real, reference = rows.real, rows.kinds == "reference"
+    real, reference = rows.real, np.isin(rows.kinds, ["reference", "nugget", "ruled out"])
     weight = np.where(real, 1.0, REFERENCES)
     of_verdicts = real | reference
     trees = {

@@ -43,6 +43,13 @@ AVOID: Final = re.compile(
     r"(?:suggest|recommend)\w*)\b\s*(?P<what>.+)$",
     re.IGNORECASE | re.DOTALL,
 )
+PREFERRED: Final = re.compile(
+    r"\b(?P<kept>prefer(?:red|s|ring)?\b[^.;!?]*?) (?:to|over|rather than|instead of|and not)\b[^.;!?]*", re.IGNORECASE
+)
+"""A preference as it is repeated to the user: what stands after it is turned down and not suggested."""
+TURNED_DOWN: Final = re.compile(
+    r"\b(?:avoid\w*|not|never|without|instead of|rather than|over|no|skip\w*|against|unlike|don't|doesn't|n't)\b", re.IGNORECASE
+)
 LEADS_YES: Final = re.compile(r"\W*(?:yes|yeah|correct|indeed|you (?:have|did|had)\b(?! (?:never|not)))", re.IGNORECASE)
 LEADS_NO: Final = re.compile(
     r"\W*(?:no\b|not\b|never\b|you (?:have|had|did|do|are|were) (?:not|never)|you (?:haven't|hadn't|didn't|don't|aren't|"

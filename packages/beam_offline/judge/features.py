@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beam_offline.judge import cues
-from beam_offline.judge.reading import WINDOW, Array, Nugget, Text, read_nugget, read_text
+from beam_offline.judge.reading import MOST_CHARACTERS, WINDOW, Array, Nugget, Text, read_nugget, read_text
 from beam_offline.judge.words import I, KINDS, NAME, NEGATION, VAGUE, YOU
 
 OF_NUGGET: Final = (
@@ -29,8 +29,9 @@ OF_BOTH: Final = (
     "covered", "covered_window", "covered_clause", "new_covered", "new_share", "names_covered", "least_covered",
     "often", "soft", "soft_window", "soft_least", "soft_new", "part_least", "parts", "cosine", "cosine_window",
     "cosine_whole", "nugget_on_question", "second", "third", "near", "place", "next_to", "figures_met",
-    "figures_in_window", "rivals", "headline_other", "no_figure_met", "negated_there", "polarity_off", "polarity_lead",
-    "denied_there", "abstains_there", "avoided_said", "form",
+    "figures_in_window", "rivals", "headline_other", "no_figure_met", "negated_there", "negated_before", "polarity_off",
+    "polarity_lead",
+    "denied_there", "abstains_there", "avoided_said", "form", "done",
 )  # fmt: skip
 NAMES: Final = (*OF_NUGGET, *OF_ANSWER, *OF_BOTH)
 """The features, in the order of their values."""
@@ -144,6 +145,29 @@ def _form(read: Nugget, exchange: Exchange, answer: str) -> float:
     return sum(shown[number] for number in asked) / len(asked) if asked else _NONE
 
 
+def _avoided(read: Nugget, exchange: Exchange) -> float:
+    """How much of what a nugget rules out one clause of the answer says without turning it down."""
+    text, wanted = exchange.answer, [at for at, stem in enumerate(read.stems) if stem not in VAGUE]
+    rows = [text.rows[read.stems[at]] for at in wanted if read.stems[at] in text.rows]
+    if not rows:
+        return 0.0
+    count, best = len(text.negated), 0.0
+    said = text.held[rows, :count].sum(axis=0) / len(wanted)
+    for at in np.flatnonzero(said >= 0.5).tolist():
+        clause = cues.PREFERRED.sub(lambda found: found["kept"], text.clauses[at])
+        if clause == text.clauses[at] and not cues.TURNED_DOWN.search(clause):
+            best = max(best, float(said[at]))
+    return best
+
+
+def _done(of: tuple[float, ...], values: tuple[float, ...]) -> float:
+    """Whether the answer does the one thing that a nugget asks for: to abstain, to name a conflict, to ask."""
+    for asked, does in (("no_information", "abstains"), ("conflict", "names_conflict"), ("asking", "asks_which")):
+        if of[OF_NUGGET.index(asked)]:
+            return values[OF_ANSWER.index(does)]
+    return _NONE
+
+
 def _soft(read: Nugget, text: Text, rows: list[int], window: int) -> tuple[list[float], list[float]]:
     """For each stem of the nugget the cosine of the nearest word of the answer, and of the window; 1 where it stands."""
     anywhere, inside = [1.0] * len(rows), [1.0] * len(rows)
@@ -209,7 +233,8 @@ def features(question: str, nugget: str, answer: str) -> tuple[float, ...]:
         float(read.vector @ exchange.question.vector), ranked[-2] if len(ranked) > 1 else _NONE,
         ranked[0] if len(ranked) > 2 else _NONE, float((clauses > 0.5).sum()) / count, clause / count,
         sum(pair in text.next_to for pair in read.order) / len(read.order) if read.order else _NONE,
-        *_figures(read, text, window), negated, abs(read.negated - negated), leads * (1 - 2 * read.negated),
+        *_figures(read, text, window), negated, float(attention @ text.under), abs(read.negated - negated), leads * (1 - 2 * read.negated),
         float(attention @ exchange.denying), float(attention @ exchange.abstaining),
-        of_words[1] if of_nugget(nugget)[3] else _NONE, _form(read, exchange, text.body if text.marks == 0 else answer),
+        _avoided(read, exchange) if of_nugget(nugget)[3] else _NONE, _form(read, exchange, answer[:MOST_CHARACTERS]),
+        _done(of_nugget(nugget), exchange.values),
     )  # fmt: skip

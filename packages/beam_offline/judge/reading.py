@@ -83,7 +83,8 @@ class Text:
     `held` and `words`. `held`: 1 where a stem stands in a clause, and beside that in the three clauses from each one
     on, shape (stems, 2 × clauses). `words`: unit vectors of the stems. `vectors`: unit vectors of the clauses, of the
     windows, and of the whole, shape (2 × clauses + 1, 256). `next_to`: content stems that follow each other in a
-    clause. `negated`: 1 for clauses with a negation. `kinds`: the kind of every word.
+    clause. `negated`: 1 for clauses with a negation; `under`: and for those after it in
+    the sentence. `kinds`: the kind of every word.
     """
 
     body: str
@@ -96,27 +97,30 @@ class Text:
     vectors: Array
     next_to: frozenset[tuple[str, str]]
     negated: Array
+    under: Array
     kinds: NDArray[np.int64]
     figures: tuple[Figure, ...]
 
-    def negations(self) -> list[int]:
-        """The clauses with a negation."""
-        return np.flatnonzero(self.negated).tolist()
+
+class _Clause(NamedTuple):
+    text: str
+    start: int
+    words: list[str]
+    opens: bool
+    """Whether a sentence begins with it, or what stands against the clause before."""
 
 
-def _clauses(text: str) -> tuple[list[str], list[int], list[list[str]]]:
-    """The clauses that have words, where each begins, and its words."""
-    parts: list[str] = []
-    starts: list[int] = []
-    words: list[list[str]] = []
-    at = 0
-    for end, following in [*((found.start(), found.end()) for found in _END.finditer(text)), (len(text), len(text))]:
-        if found := WORD.findall(text, at, end):
-            parts.append(text[at:end].strip())
-            starts.append(at)
-            words.append(found)
-        at = following
-    return parts, starts, words
+def _clauses(text: str) -> list[_Clause]:
+    """The clauses that have words."""
+    found: list[_Clause] = []
+    at, opens = 0, True
+    for end, after in [*(one.span() for one in _END.finditer(text)), (len(text), len(text))]:
+        if words := WORD.findall(text, at, end):
+            found.append(_Clause(text[at:end].strip(), at, words, opens))
+            opens = False
+        opens = opens or text[end:after] == " but " or any(mark in text[end:after] for mark in ".!?\n")
+        at = after
+    return found
 
 
 def _with_windows(held: Array) -> Array:
@@ -138,10 +142,10 @@ def _vectors(own: Array, begins: NDArray[np.int64]) -> Array:
 def read_text(text: str) -> Text:
     """Read an answer (or a snippet of one); the marks of list items are no part of it."""
     body, marks = _MARK.subn("", text[:MOST_CHARACTERS])
-    clauses, starts, tokens = _clauses(body)
+    clauses = _clauses(body)
     known, count = lexicon(), max(len(clauses), 1)
-    numbers = known.numbers([word for found in tokens for word in found])
-    sizes = [len(found) for found in tokens]
+    numbers = known.numbers([word for clause in clauses for word in clause.words])
+    sizes = [len(clause.words) for clause in clauses]
     kinds = known.kinds[numbers] if numbers else np.zeros(0, dtype=np.int64)
     clause_of = np.repeat(np.arange(len(sizes)), sizes)
     stems = [known.stems[number] for number in numbers]
@@ -154,12 +158,16 @@ def read_text(text: str) -> Text:
     first = np.unique(which[:, 0], return_index=True)[1]
     negated = np.zeros(count, dtype=np.float32)
     negated[clause_of[kinds == NEGATION]] = 1
+    denied, under = False, negated.copy()
+    for at, clause in enumerate(clauses):
+        denied = bool(negated[at]) or (denied and not clause.opens)
+        under[at] = denied
     content = [stem for stem in stems if stem]
     begins = np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64) if sizes else np.zeros(0, dtype=np.int64)
     return Text(
-        body, len(text), marks, tuple(clauses), rows, _with_windows(held), unit_rows(own[which[first, 1]]),
-        _vectors(own, begins), frozenset(zip(content, content[1:], strict=False)), negated, kinds,
-        figures(body, starts) if starts else (),
+        body, len(text), marks, tuple(clause.text for clause in clauses), rows, _with_windows(held), unit_rows(own[which[first, 1]]),
+        _vectors(own, begins), frozenset(zip(content, content[1:], strict=False)), negated, under, kinds,
+        figures(body, [clause.start for clause in clauses]) if clauses else (),
     )  # fmt: skip
 
 
