@@ -29,7 +29,7 @@ from tqdm import tqdm
 from beam_offline.judge import features as judge_features
 from beam_offline.judge.events import event_features
 from beam_offline.judge.features import NAMES, features
-from beam_offline.judge.model import WEIGHTS, likely, tree
+from beam_offline.judge.model import WEIGHTS, Trees, probability
 from beam_offline.judge.reading import read_text
 from beam_offline.judge.words import KINDS
 from beamlib.files import write_text
@@ -176,8 +176,8 @@ def estimates(trees: Mapping[str, Sequence[Flat]], values: Matrix) -> dict[str, 
     """What each model says of each row."""
     found = {}
     for name, flats in trees.items():
-        nodes = [tree(flat) for flat in flats]
-        found[name] = np.array([likely(nodes, row) for row in values.tolist()])
+        trees_of = Trees(flats)
+        found[name] = np.array([probability(trees_of.log_odds(row).sum()) for row in values])
     return found
 
 

@@ -24,18 +24,21 @@ NO_INFORMATION: Final = re.compile(
     r"|\b(?:not|doesn't) (?:\w+ )?(?:contain|provide|mention|include)\w* (?:any )?information\b",
     re.IGNORECASE,
 )
-CONFLICT: Final = re.compile(
-    r"contradict|conflict|inconsisten|discrepan|mixed (?:statements|signals|information)|opposite statements",
-    re.IGNORECASE,
-)
+CONFLICTING: Final = (
+    "contradict", "conflict", "inconsisten", "discrepan", "mixed statements", "mixed signals", "mixed information",
+    "opposite statements",
+)  # fmt: skip
 BOTH_SIDES: Final = ("however", "although", " but ", "while ", "other hand", "same time", "also said", "also mentioned")
-ASKS_WHICH: Final = re.compile(
-    r"\bwhich (?:\w+ ){0,3}(?:is|are|was) (?:\w+ )?(?:correct|right|true|accurate|current)"
-    r"|\bwhich (?:one|statement|version)\b[^.]*\?|\b(?:clarify|clarification|confirm (?:which|whether|if)|"
-    r"let me know (?:which|whether|if))\b",
-    re.IGNORECASE,
+ASKS_WHICH: Final = tuple(
+    re.compile(wording)  # each begins with plain characters, which lets the search skip ahead
+    for wording in (
+        r"which (?:\w+ ){0,3}(?:is|are|was) (?:\w+ )?(?:correct|right|true|accurate|current)",
+        r"which (?:one|statement|version)\b[^.?]{0,200}\?",
+        r"clarif(?:y|ication)\b",
+        r"confirm (?:which|whether|if)\b",
+        r"let me know (?:which|whether|if)\b",
+    )
 )
-MAY_ASK: Final = ("which", "clarif", "confirm", "let me know")
 RESOLVES: Final = ("authoritative", "most recent", "latest", "later", "resolution", "precedence", "reliable", "supersede")
 ASKING_NUGGET: Final = re.compile(r"\bwhich (?:\w+ ){0,3}(?:is|are) (?:\w+ )?correct\b|\bclarif", re.IGNORECASE)
 AVOID: Final = re.compile(
@@ -64,19 +67,19 @@ DENIES_WITHOUT_NEGATION: Final = frozenset(("untru", "fals", "incorrect", "wrong
 YES_NO: Final = ("have i", "did i", "do i", "am i", "was i", "has ", "is ", "are ", "had i")
 
 FORMS: Final = tuple(
-    (re.compile(asked, re.IGNORECASE), re.compile(shown, re.IGNORECASE | re.DOTALL | re.MULTILINE))
+    (asked, re.compile(shown, re.IGNORECASE | re.DOTALL | re.MULTILINE))
     for asked, shown in (
-        (r"code (?:blocks?|snippets?|examples?)\b|syntax[- ]highlight|actual code\b", r"```"),
-        (r"bullet", r"^[ \t]*[-*•][ \t]"),
-        (r"percent|%", r"%|percent"),
-        (r"\$|\b(?:cost|pric|amount|budget|fee)", r"[$€£₹¥] ?\d|\d ?(?:dollars|euros|USD|EUR|TRY|TL)\b"),
-        (r"version", r"v?\d+\.\d+|(?:ES|HTML|CSS)\d+|v\d+\b"),
-        (r"24-hour|AM/PM", r"\b(?:[01]?\d|2[0-3]):[0-5]\d\b(?!\s*[ap]\.?m)"),
-        (r"step|sequential|in order\b|numbered", r"^[ \t]*(?:\*\*)?(?:step )?\d+[.):]|\bstep 1\b"),
-        (r"\b(?:specific|explicit|exact) (?:\w+ )?(?:number|figure|amount)|numeric|quantit|\bnumbers\b", r"\d"),
-        (r"\btables?\b|column", r"^[ \t]*\|.+\|"),
-        (r"formula|equation|algebra|derivation|symbolic", r"[=≈∫√∂^]"),
-        (r"\bexample|\bsample|\bconcrete", r"for example|e\.g\.|example|such as|for instance"),
+        (("code block", "code snippet", "code example", "syntax highlight", "syntax-highlight", "actual code"), r"```"),
+        (("bullet",), r"^[ \t]*[-*•][ \t]"),
+        (("percent", "%"), r"%|percent"),
+        (("$", "cost", "pric", "amount", "budget", "fee"), r"[$€£₹¥] ?\d|\d ?(?:dollars|euros|USD|EUR|TRY|TL)\b"),
+        (("version",), r"v?\d+\.\d+|(?:ES|HTML|CSS)\d+|v\d+\b"),
+        (("24-hour", "am/pm"), r"\b(?:[01]?\d|2[0-3]):[0-5]\d\b(?!\s*[ap]\.?m)"),
+        (("step", "sequential", "in order", "numbered"), r"^[ \t]*(?:\*\*)?(?:step )?\d+[.):]|\bstep 1\b"),
+        (("specific number", "exact number", "numeric", "quantit", "figures", "numbers"), r"\d"),
+        (("table", "column"), r"^[ \t]*\|.+\|"),
+        (("formula", "equation", "algebra", "derivation", "symbolic"), r"[=≈∫√∂^]"),
+        (("example", "sample", "concrete"), r"for example|e\.g\.|example|such as|for instance"),
     )
 )
-"""What a nugget can ask of an answer's form, and what shows it."""
+"""What a nugget can ask of an answer's form, by its words, and what shows it."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beam_offline.judge import cues
-from beam_offline.judge.reading import MOST_CHARACTERS, WINDOW, Array, Nugget, Text, read_nugget, read_text
-from beam_offline.judge.words import I, KINDS, NAME, NEGATION, VAGUE, YOU
+from beam_offline.judge.reading import MOST_CHARACTERS, WINDOW, Array, Nugget, Text, figures_of, read_nugget, read_text
+from beam_offline.judge.words import I, KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU
 
 OF_NUGGET: Final = (
     "no_information", "conflict", "asking", "avoid", "says_state", "says_mention", "says_contain",
@@ -56,7 +56,7 @@ def _where(pattern: re.Pattern[str], text: Text, stems: frozenset[str]) -> Array
     """1 for each clause that `pattern` is found in; looked for where there is a negation or one of `stems`."""
     found = np.zeros(len(text.negated), dtype=np.float32)
     rows = [text.rows[stem] for stem in stems if stem in text.rows]
-    worth = text.held[rows, : len(found)].any(axis=0) | (text.negated > 0) if rows else text.negated > 0
+    worth = text.held[rows].any(axis=0) | (text.negated > 0) if rows else text.negated > 0
     for at in np.flatnonzero(worth).tolist():
         if pattern.search(text.clauses[at]):
             found[at] = 1
@@ -90,12 +90,12 @@ def read_exchange(question: str, answer: str) -> Exchange:
     abstains = float(abstaining.sum())
     values = (
         math.log1p(text.length), math.log1p(len(text.clauses)), float(abstains > 0), abstains / count,
-        float(cues.CONFLICT.search(lowered) is not None), float(_any(cues.BOTH_SIDES, lowered)),
-        float(_any(cues.MAY_ASK, lowered) and cues.ASKS_WHICH.search(lowered) is not None),
+        float(_any(cues.CONFLICTING, lowered)), float(_any(cues.BOTH_SIDES, lowered)),
+        float(any(wording.search(lowered) for wording in cues.ASKS_WHICH)),
         float(_any(cues.RESOLVES, lowered)), leads, float(denying.sum()) / count, kinds[NEGATION], kinds[I], kinds[YOU],
         lowered.count("?") / count, text.marks / count,
         float(order_table()[text.kinds[:-1], text.kinds[1:]].mean()) if len(text.kinds) > 1 else 0.0,
-        len(text.figures) / words, kinds[NAME], words / count, float(on_question.mean()), float(on_question.max()),
+        kinds[NUMBER], kinds[NAME], words / count, float(on_question.mean()), float(on_question.max()),
         float(on_question[0]), known / (sum(asked.weights) or 1.0), text.length / (50 + len(question)),
         float(question.lower().startswith(cues.YES_NO)), len(text.rows) / words,
     )  # fmt: skip
@@ -109,7 +109,7 @@ def of_nugget(nugget: str) -> tuple[float, ...]:
     short, text, stems = len(read.stems) <= 8, read.text, read.stems
     return (
         float(cues.NO_INFORMATION.search(text) is not None),
-        float(short and cues.CONFLICT.search(text) is not None),
+        float(short and _any(cues.CONFLICTING, text.lower())),
         float(short and cues.ASKING_NUGGET.search(text) is not None),
         float(cues.AVOID.match(text) is not None),
         float(read.verb == "state"), float(read.verb == "mention"), float(read.verb in ("contain", "include")),
@@ -120,9 +120,10 @@ def of_nugget(nugget: str) -> tuple[float, ...]:
 
 def _figures(read: Nugget, text: Text, start: int) -> tuple[float, ...]:
     """The share of the nugget's figures that are met, and in the window; those with rivals; another one in the lead."""
-    wanted, given = read.figures, text.figures
+    wanted = read.figures
     if not wanted:
         return (_NONE, _NONE, 0.0, 0.0, 0.0)
+    given = figures_of(text)
     met = near = rivals = 0
     for figure in wanted:
         same = [other for other in given if figure.same(other)]
@@ -138,7 +139,8 @@ def _figures(read: Nugget, text: Text, start: int) -> tuple[float, ...]:
 def _form(read: Nugget, exchange: Exchange, answer: str) -> float:
     """The share of the forms asked for that the answer shows."""
     shown = exchange.shows
-    asked = [number for number, (nugget, _) in enumerate(cues.FORMS) if nugget.search(read.text)]
+    lowered = read.text.lower()
+    asked = [number for number, (words, _) in enumerate(cues.FORMS) if _any(words, lowered)]
     for number in asked:
         if number not in shown:
             shown[number] = cues.FORMS[number][1].search(answer) is not None
@@ -151,8 +153,8 @@ def _avoided(read: Nugget, exchange: Exchange) -> float:
     rows = [text.rows[read.stems[at]] for at in wanted if read.stems[at] in text.rows]
     if not rows:
         return 0.0
-    count, best = len(text.negated), 0.0
-    said = text.held[rows, :count].sum(axis=0) / len(wanted)
+    best = 0.0
+    said = text.held[rows].sum(axis=0) / len(wanted)
     for at in np.flatnonzero(said >= 0.5).tolist():
         clause = cues.PREFERRED.sub(lambda found: found["kept"], text.clauses[at])
         if clause == text.clauses[at] and not cues.TURNED_DOWN.search(clause):
@@ -171,11 +173,12 @@ def _done(of: tuple[float, ...], values: tuple[float, ...]) -> float:
 def _soft(read: Nugget, text: Text, rows: list[int], window: int) -> tuple[list[float], list[float]]:
     """For each stem of the nugget the cosine of the nearest word of the answer, and of the window; 1 where it stands."""
     anywhere, inside = [1.0] * len(rows), [1.0] * len(rows)
-    column = text.held[:, window]
+    column = text.held[:, window : window + WINDOW].any(axis=1)
     away = [at for at, row in enumerate(rows) if row < 0 or not column[row]]
     if away and len(text.words):
         cosines = read.words[away] @ text.words.T
-        nearest, there = cosines.max(axis=1).tolist(), (cosines * column).max(axis=1).tolist()
+        nearest = cosines.max(axis=1).tolist()
+        there = np.maximum.reduce(cosines[:, column], axis=1, initial=0.0).tolist()
         for at, best, near in zip(away, nearest, there, strict=True):
             inside[at] = near
             if rows[at] < 0:
@@ -183,15 +186,24 @@ def _soft(read: Nugget, text: Text, rows: list[int], window: int) -> tuple[list[
     return anywhere, inside
 
 
+def _held(text: Text, rows: list[int], weights: list[float]) -> Array:
+    """How much of the weights stands in each clause, then in each window."""
+    found = text.held[rows]
+    wide = found.copy()
+    for shift in range(1, min(WINDOW, found.shape[1])):
+        wide[:, :-shift] |= found[:, shift:]
+    return np.array(weights, dtype=np.float32) @ np.concatenate([found, wide], axis=1)
+
+
 def _of_words(read: Nugget, exchange: Exchange, cosines: Array) -> tuple[tuple[float, ...], int, int, Array]:
     """The features from `covered` to `parts`; the best clause and window; how much of the nugget each clause covers."""
-    text, rows, weights = exchange.answer, [], read.weights
-    rows = [exchange.answer.rows.get(stem, -1) for stem in read.stems]
+    text, weights = exchange.answer, read.weights
+    rows = [text.rows.get(stem, -1) for stem in read.stems]
     total, count = sum(weights) or 1.0, len(text.negated)
     here = [at for at, row in enumerate(rows) if row >= 0]
-    held = np.array([weights[at] / total for at in here], dtype=np.float32) @ text.held[[rows[at] for at in here]]
+    held = _held(text, [rows[at] for at in here], [weights[at] / total for at in here])
     best = held + cosines[:-1]
-    clause, window = int(best[:count].argmax()), count + int(best[count:].argmax())
+    clause, window = int(best[:count].argmax()), int(best[count:].argmax())
     anywhere, inside = _soft(read, text, rows, window)
     new = [at for at, stem in enumerate(read.stems) if stem not in exchange.question.stems]
     new_total = sum(weights[at] for at in new)
@@ -213,7 +225,7 @@ def _of_words(read: Nugget, exchange: Exchange, cosines: Array) -> tuple[tuple[f
         sum(weights[at] * anywhere[at] for at in new) / new_total if new_total else 0.0,
         min(of_parts), float(len(of_parts)),
     )  # fmt: skip
-    return values, clause, window - count, held[:count]
+    return values, clause, window, held[:count]
 
 
 def features(question: str, nugget: str, answer: str) -> tuple[float, ...]:

@@ -8,15 +8,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from beamlib.files import read_json
 
 WEIGHTS: Final = Path(__file__).with_name("judge_weights.json")
 """Made by `scripts/train_judge.py`. `trees`: for `valid`, `half` and `full` a list of trees, each in preorder: a number
 of a feature and its threshold before what lies at or below it and what lies above it, or -1 and a hundredth of
 log-odds."""
-
-Node = tuple[int, float, "Node", "Node"] | float
-
 
 class Estimate(NamedTuple):
     """How likely an answer is one at all and no made-up text; and earns half a point at least; and a full one."""
@@ -33,35 +33,71 @@ def weights() -> Mapping[str, Any]:
     return found
 
 
-def tree(flat: Sequence[float]) -> Node:
-    """A tree from its numbers in preorder."""
-    numbers = iter(flat)
+class Trees:
+    """Trees of at most eight leaves that are asked all at once.
 
-    def node() -> Node:
-        feature, value = int(next(numbers)), next(numbers)
-        return value / 100 if feature < 0 else (feature, value, node(), node())
+    Every split has a byte that leaves out the leaves at or below its threshold where a row lies above it; the first
+    leaf that no split of a tree leaves out is the one reached. (Splits in preorder, leaves from left to right.)
+    """
 
-    return node()
+    def __init__(self, flats: Sequence[Sequence[float]]) -> None:
+        self._features = np.zeros((len(flats), _LEAVES - 1), dtype=np.int64)
+        self._thresholds = np.full((len(flats), _LEAVES - 1), np.inf)
+        self._masks = np.full((len(flats), _LEAVES - 1), 255, dtype=np.uint8)
+        self._leaves = np.zeros((len(flats), _LEAVES))
+        self._rows = np.arange(len(flats))
+        for number, flat in enumerate(flats):
+            self._add(number, flat)
+
+    def _add(self, number: int, flat: Sequence[float]) -> None:
+        numbers, split, leaf = iter(flat), 0, 0
+
+        def walk() -> None:
+            nonlocal split, leaf
+            feature, value = int(next(numbers)), next(numbers)
+            if feature < 0:
+                self._leaves[number, leaf] = value / 100
+                leaf += 1
+                return
+            own, first = split, leaf
+            split += 1
+            walk()
+            self._features[number, own], self._thresholds[number, own] = feature, value
+            self._masks[number, own] = 255 & ~sum(1 << left for left in range(first, leaf))
+            walk()
+
+        walk()
+
+    def log_odds(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What each tree adds."""
+        masks = np.where(row[self._features] > self._thresholds, self._masks, 255)
+        reached = _LOWEST[np.bitwise_and.reduce(masks, axis=1)]
+        found: NDArray[np.float64] = self._leaves[self._rows, reached]
+        return found
+
+
+_LEAVES: Final = 8
+_LOWEST: Final = np.array([0, *((byte & -byte).bit_length() - 1 for byte in range(1, 256))])
 
 
 @cache
-def _trees(name: str) -> tuple[Node, ...]:
-    return tuple(tree(flat) for flat in weights()["trees"][name])
+def _trees() -> tuple[Trees, NDArray[np.int64]]:
+    """The trees of all three models, and where those of each begin."""
+    flats = [weights()["trees"][name] for name in Estimate._fields]
+    starts = np.cumsum([0, *map(len, flats)])[:-1]
+    return Trees([flat for found in flats for flat in found]), starts
 
 
-def likely(trees: Sequence[Node], row: Sequence[float]) -> float:
-    """The probability that the sum of the trees' leaves stands for."""
-    total = 0.0
-    for node in trees:
-        while isinstance(node, tuple):
-            node = node[2] if row[node[0]] <= node[1] else node[3]
-        total += node
-    return 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
+def probability(log_odds: float) -> float:
+    """The probability with these log-odds."""
+    return 1 / (1 + math.exp(-max(min(log_odds, 30.0), -30.0)))
 
 
 def estimate(row: Sequence[float]) -> Estimate:
     """What the trees say of one row of features."""
-    return Estimate(*(likely(_trees(name), row) for name in Estimate._fields))
+    trees, starts = _trees()
+    sums = np.add.reduceat(trees.log_odds(np.array(row)), starts)
+    return Estimate(*map(probability, sums.tolist()))
 
 
 def score(found: Estimate) -> float:

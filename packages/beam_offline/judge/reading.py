@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_offline.judge.words import NEGATION, VAGUE, WORD, lexicon
+from beam_offline.judge.words import NEGATION, NUMBER, VAGUE, WORD, lexicon
 from beam_offline.read_facts import Day, find_dates, find_numbers
 
 Array = NDArray[np.float32]
@@ -23,10 +23,9 @@ MOST_CHARACTERS: Final = 40_000
 WINDOW: Final = 3
 """Clauses that are looked at together."""
 
-# Every alternative begins with a plain character, which lets the search skip ahead.
-_END = re.compile(
-    r"[.!?][\"')\]*]*\s+(?=[\"'(\[*#`-]*[A-Z0-9])|[;\n]+|:\s|,\s+(?=(?:while|although|however|whereas)\b)| [–—-] | but "
-)
+_END = re.compile(r"[.!?][\"')\]*]*\s+(?=[\"'(\[*#`-]*[A-Z0-9])|[;\n]+|:\s")
+_OPENING = frozenset(".!?\n")
+_ALSO_ENDS = (" but ", " – ", " — ", " - ", ", while ", ", although ", ", however", ", whereas ")
 _MARK = re.compile(r"^[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+", re.MULTILINE)
 _STEM = re.compile(
     r"^\s*(?:the )?(?:LLM )?(?:response|answer) should\s+(?:(?:also )?(?P<verb>state|mention|contain|include|list|note|say|"
@@ -57,34 +56,35 @@ class Figure(NamedTuple):
 
 
 def unit_rows(vectors: Array) -> Array:
-    """The rows with length 1; rows of zeros stay."""
-    return vectors / np.sqrt(np.maximum(np.einsum("ij,ij->i", vectors, vectors), 1e-12))[:, None]
+    """The rows made 1 long, in place; rows of zeros stay."""
+    vectors /= np.sqrt(np.maximum(np.einsum("ij,ij->i", vectors, vectors), 1e-12))[:, None]
+    return vectors
 
 
-def figures(text: str, starts: Sequence[int]) -> tuple[Figure, ...]:
-    """The figures of `text` in order, whose clauses begin at `starts`."""
+def figures(clauses: Iterable[tuple[int, str]]) -> tuple[Figure, ...]:
+    """The figures of numbered clauses, in order."""
     known = lexicon()
-    found: list[tuple[int, str, float | Day, frozenset[str]]] = [
-        (dated.start, "date", dated.day, frozenset()) for dated in find_dates(text)
-    ]
-    for number in find_numbers(text):
-        after = WORD.findall(text, number.end, number.end + 30)[:3]
-        unit = frozenset(known.stems[n] for n in map(known.__getitem__, after)) - {""}
-        found.append((number.start, number.kind or "number", number.value, unit))
-    found.sort(key=lambda one: one[0])
-    return tuple(Figure(kind, value, unit, bisect_right(starts, at) - 1) for at, kind, value, unit in found)
+    found: list[Figure] = []
+    for clause, text in clauses:
+        here = [(dated.start, Figure("date", dated.day, frozenset(), clause)) for dated in find_dates(text)]
+        for number in find_numbers(text):
+            after = WORD.findall(text, number.end, number.end + 30)[:3]
+            unit = frozenset(known.stems[known[word]] for word in after) - {""}
+            here.append((number.start, Figure(number.kind or "number", number.value, unit, clause)))
+        here.sort(key=itemgetter(0))
+        found += [figure for _, figure in here]
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
     """An answer by its clauses.
 
-    `body` is what was read, `length` the characters that there are. `rows`: the content stems, and the row of each in
-    `held` and `words`. `held`: 1 where a stem stands in a clause, and beside that in the three clauses from each one
-    on, shape (stems, 2 × clauses). `words`: unit vectors of the stems. `vectors`: unit vectors of the clauses, of the
-    windows, and of the whole, shape (2 × clauses + 1, 256). `next_to`: content stems that follow each other in a
-    clause. `negated`: 1 for clauses with a negation; `under`: and for those after it in
-    the sentence. `kinds`: the kind of every word.
+    `body` is what was read, `length` the characters that there are, `marks` how many list items. `rows`: the content
+    stems, and the row of each in `held` (whether it stands in a clause, shape (stems, clauses)) and in `words` (unit
+    vectors). `vectors`: unit vectors of the clauses, of the windows from each one on, and of the whole, shape
+    (2 × clauses + 1, 256). `next_to`: content stems that follow each other. `negated`: 1 for clauses with a negation;
+    `under`: and for those after it in the sentence. `kinds`: the kind of every word. `numbered`: clauses with numbers.
     """
 
     body: str
@@ -99,12 +99,17 @@ class Text:
     negated: Array
     under: Array
     kinds: NDArray[np.int64]
-    figures: tuple[Figure, ...]
+    numbered: tuple[int, ...]
+
+
+@lru_cache(maxsize=32)
+def figures_of(text: Text) -> tuple[Figure, ...]:
+    """The figures of an answer, found where a nugget has some."""
+    return figures((at, text.clauses[at]) for at in text.numbered)
 
 
 class _Clause(NamedTuple):
     text: str
-    start: int
     words: list[str]
     opens: bool
     """Whether a sentence begins with it, or what stands against the clause before."""
@@ -112,30 +117,30 @@ class _Clause(NamedTuple):
 
 def _clauses(text: str) -> list[_Clause]:
     """The clauses that have words."""
+    for wording in _ALSO_ENDS:
+        text = text.replace(wording, "\n")
     found: list[_Clause] = []
     at, opens = 0, True
     for end, after in [*(one.span() for one in _END.finditer(text)), (len(text), len(text))]:
         if words := WORD.findall(text, at, end):
-            found.append(_Clause(text[at:end].strip(), at, words, opens))
+            found.append(_Clause(text[at:end].strip(), words, opens))
             opens = False
-        opens = opens or text[end:after] == " but " or any(mark in text[end:after] for mark in ".!?\n")
+        opens = opens or text[end:after][:1] in _OPENING
         at = after
     return found
 
 
-def _with_windows(held: Array) -> Array:
-    """Beside what each clause holds, what it and the two after it hold."""
-    wide = held.copy()
-    for shift in range(1, min(WINDOW, held.shape[1])):
-        np.maximum(wide[:, :-shift], held[:, shift:], out=wide[:, :-shift])
-    return np.concatenate([held, wide], axis=1)
-
-
-def _vectors(own: Array, begins: NDArray[np.int64]) -> Array:
-    sums = np.add.reduceat(own, begins) if len(begins) else np.zeros((1, own.shape[1]), dtype=np.float32)
-    padded = np.concatenate([sums, np.zeros((WINDOW - 1, own.shape[1]), dtype=np.float32)])
-    three = sum(padded[shift : len(sums) + shift] for shift in range(WINDOW))
-    return unit_rows(np.concatenate([sums, three, sums.sum(axis=0, keepdims=True)]))
+def _vectors(own: Array, sizes: NDArray[np.int64]) -> Array:
+    """Unit vectors of clauses, windows and the whole; `sizes` says how many rows of `own` are each clause's."""
+    count = len(sizes)
+    found = np.zeros((2 * count + 1, own.shape[1]), dtype=np.float32)
+    sums, windows = found[:count], found[count:-1]
+    if len(own):
+        sums[sizes > 0] = np.add.reduceat(own, (np.cumsum(sizes) - sizes)[sizes > 0])
+    for shift in range(min(WINDOW, count)):
+        windows[: count - shift] += sums[shift:]
+    sums.sum(axis=0, out=found[-1])
+    return unit_rows(found)
 
 
 @lru_cache(maxsize=32)
@@ -146,28 +151,29 @@ def read_text(text: str) -> Text:
     known, count = lexicon(), max(len(clauses), 1)
     numbers = known.numbers([word for clause in clauses for word in clause.words])
     sizes = [len(clause.words) for clause in clauses]
-    kinds = known.kinds[numbers] if numbers else np.zeros(0, dtype=np.int64)
+    kinds = known.kinds[np.array(numbers, dtype=np.int64)]
     clause_of = np.repeat(np.arange(len(sizes)), sizes)
     stems = [known.stems[number] for number in numbers]
+    at_content = [at for at, one in enumerate(stems) if one]
     rows: dict[str, int] = {}
-    places = [(rows.setdefault(one, len(rows)), at) for at, one in enumerate(stems) if one]
-    which = np.array(places, dtype=np.int64).reshape(-1, 2)
-    own = known.vectors[numbers] if numbers else np.zeros((0, known.vectors.shape[1]), dtype=np.float32)
-    held = np.zeros((len(rows), count), dtype=np.float32)
-    held[which[:, 0], clause_of[which[:, 1]]] = 1
-    first = np.unique(which[:, 0], return_index=True)[1]
+    which = [rows.setdefault(stems[at], len(rows)) for at in at_content]
+    own = known.vectors[[numbers[at] for at in at_content]]
+    inside = clause_of[at_content]
+    held = np.zeros((len(rows), count), dtype=bool)
+    held[which, inside] = True
+    first = np.zeros(len(rows), dtype=np.int64)
+    first[which[::-1]] = np.arange(len(which) - 1, -1, -1)
     negated = np.zeros(count, dtype=np.float32)
     negated[clause_of[kinds == NEGATION]] = 1
     denied, under = False, negated.copy()
     for at, clause in enumerate(clauses):
         denied = bool(negated[at]) or (denied and not clause.opens)
         under[at] = denied
-    content = [stem for stem in stems if stem]
-    begins = np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64) if sizes else np.zeros(0, dtype=np.int64)
+    content = list(filter(None, stems))
     return Text(
-        body, len(text), marks, tuple(clause.text for clause in clauses), rows, _with_windows(held), unit_rows(own[which[first, 1]]),
-        _vectors(own, begins), frozenset(zip(content, content[1:], strict=False)), negated, under, kinds,
-        figures(body, [clause.start for clause in clauses]) if clauses else (),
+        body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, unit_rows(own[first]),
+        _vectors(own, np.bincount(inside, minlength=count)), frozenset(zip(content, content[1:], strict=False)), negated, under, kinds,
+        tuple(np.unique(clause_of[kinds == NUMBER]).tolist()),
     )  # fmt: skip
 
 
@@ -224,7 +230,7 @@ def read_nugget(nugget: str) -> Nugget:
             chosen.setdefault(own, at)
     names = {own: at > 0 and words[at][0].isupper() for own, at in chosen.items()}
     weigh = {own: 0.4 if own in VAGUE else 1.5 if names[own] else 1.0 for own in chosen}
-    total = vectors.sum(axis=0)
+    total = vectors[[at for at, number in enumerate(numbers) if known.stems[number]]].sum(axis=0)
     return Nugget(
         wanted,
         ((begun["verb"] or "") if begun else "").lower(),
@@ -235,7 +241,7 @@ def read_nugget(nugget: str) -> Nugget:
         unit_rows(vectors[list(chosen.values())]),
         unit_rows(total[None])[0],
         bool((known.kinds[numbers] == NEGATION).any()) if numbers else False,
-        figures(wanted, [0]),
+        figures([(0, wanted)]),
         tuple(zip(order, order[1:], strict=False)),
         len(words),
     )

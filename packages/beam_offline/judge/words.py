@@ -74,12 +74,14 @@ class Lexicon(dict[str, int]):
     def __init__(self) -> None:
         super().__init__()
         self.stems: list[str] = []
+        self._new: list[str] = []
         self.kinds: NDArray[np.int64] = np.zeros(1024, dtype=np.int64)
         self.vectors: NDArray[np.float32] = np.zeros((1024, embedded_encoder().dim), dtype=np.float32)
         self._filled = 0
 
     def __missing__(self, word: str) -> int:
         number = self[word] = len(self.stems)
+        self._new.append(word)
         found = stem(word[:_LONGEST].replace("’", "'"))
         self.stems.append("" if found in STOP_STEMS else found)
         return number
@@ -88,9 +90,9 @@ class Lexicon(dict[str, int]):
         """The numbers of `words`, whose kinds and vectors are there from now on."""
         if len(self.stems) > _MOST_KNOWN:
             self.clear()
-            self.stems, self._filled = [], 0
+            self.stems, self._new, self._filled = [], [], 0
         found = list(map(self.__getitem__, words))
-        if len(self.stems) > self._filled:
+        if self._new:
             self._learn()
         return found
 
@@ -102,10 +104,9 @@ class Lexicon(dict[str, int]):
             grown = np.zeros((room, self.vectors.shape[1]), dtype=np.float32)
             grown[:start] = self.vectors[:start]
             self.vectors = grown
-        new = list(self)[start:]
-        self.kinds[start:end] = [kind_of(word) for word in new]
-        self.vectors[start:end] = embedded_encoder().sums([word[:_LONGEST] for word in new])
-        self._filled = end
+        self.kinds[start:end] = [kind_of(word) for word in self._new]
+        self.vectors[start:end] = embedded_encoder().word_sums([word[:_LONGEST] for word in self._new])
+        self._new, self._filled = [], end
 
 
 @cache
