@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -75,6 +75,23 @@ class StaticEncoder:
             lengths = np.linalg.norm(part, axis=1, keepdims=True)
             np.divide(part, lengths, out=part, where=lengths > 0)
         return vectors
+
+    def word_sums(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of single words before they are normalised, shape (len(words), dim): those of a text's words add up.
+
+        A word that is a piece is looked up; the others are cut.
+        """
+        numbers = [self._pieces.get(word.lower(), -1) if word.isascii() else -1 for word in words]
+        sums = self._table[numbers]
+        rest = [at for at, number in enumerate(numbers) if number < 0]
+        if rest:
+            sums[rest] = self._sums(*_Words(self._model).pieces([words[at] for at in rest]))
+        return sums
+
+    @cached_property
+    def _pieces(self) -> dict[str, int]:
+        vocabulary: dict[str, int] = self._model.tokenizer.get_vocab()
+        return vocabulary
 
     def _sums(self, ends: NDArray[np.int64], pieces: NDArray[np.int32]) -> NDArray[np.float32]:
         from scipy.sparse import csr_matrix

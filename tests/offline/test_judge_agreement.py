@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_offline.offline_judge import judge
+from beam_offline.judge import judge
 
 
 def read(path: Path) -> Any:

@@ -14,7 +14,7 @@ from statistics import mean
 import pytest
 
 from beam_offline.answer_wording import MISSING
-from beam_offline.offline_judge import judge
+from beam_offline.judge import judge
 from beam_offline.reader import answer
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_offline import OfflineModel
-from beam_offline.offline_judge import align_batch, align_events
+from beam_offline.judge import align_batch, align_events
 from beamlib.llm.model import Prompt
 
 WORDS = ("hive", "queen", "smoker", "harvest", "frame", "swarm", "wax", "feeder", "2024", "3.5", "[1]", "1.", "no", "{")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_offline.offline_judge import align_events, judge, judge_nugget, same_event
+from beam_offline.judge import align_events, judge, judge_nugget, same_event
 
 STATE, MENTION, CONTAIN = (f"LLM response should {verb}: " for verb in ("state", "mention", "contain"))
 HIVES = "How many hives do I keep?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam_offline.offline_judge import judge
+from beam_offline.judge import judge
 from beam_offline.reader import answer
 
 SAID = (

@@ -1,0 +1,82 @@
+"""Do two snippets tell of the same event (paper, Listing 21)? Five numbers, weighed as the training found."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from beam_offline.judge.model import weights
+from beam_offline.judge.reading import Nugget, read_nugget
+
+FEATURES: Final = ("cosine", "covered", "covered_back", "soft", "soft_back")
+"""Of two texts: the cosine of their vectors; the share of each one's weight that stands in the other, by words and by
+the nearest words."""
+
+
+def event_features(event: str, nugget: str) -> tuple[float, ...]:
+    """The values of `FEATURES`; zeros where a text has no word with content."""
+    first, second = read_nugget(event), read_nugget(nugget)
+    if not first.stems or not second.stems:
+        return (0.0,) * len(FEATURES)
+    cosines = second.words @ first.words.T
+    return (
+        float(first.vector @ second.vector),
+        _covered(second, first),
+        _covered(first, second),
+        _soft(second, cosines.max(axis=1).tolist()),
+        _soft(first, cosines.max(axis=0).tolist()),
+    )
+
+
+def _covered(wanted: Nugget, given: Nugget) -> float:
+    pairs = zip(wanted.stems, wanted.weights, strict=True)
+    return sum(weight for stem, weight in pairs if stem in given.stems) / sum(wanted.weights)
+
+
+def _soft(wanted: Nugget, nearest: list[float]) -> float:
+    return sum(weight * near for weight, near in zip(wanted.weights, nearest, strict=True)) / sum(wanted.weights)
+
+
+@lru_cache(maxsize=4096)
+def same_event(event: str, nugget: str) -> bool:
+    """Whether both tell of one event."""
+    found = weights()["events"]
+    total = sum(weight * value for weight, value in zip(found["weights"], event_features(event, nugget), strict=True))
+    return bool(total >= found["least"])
+
+
+def align_events(variables: Mapping[str, str]) -> str:
+    """Reply to the prompt `align_events`: `yes` or `no`."""
+    return "yes" if same_event(variables["event"], variables["nugget"]) else "no"
+
+
+_NUMBERED = re.compile(r"(\d+)[.)](?: |$)(.*)")
+
+
+def _entries(numbered: str) -> list[tuple[int, str]]:
+    """The entries of a numbered list. A line whose number does not go on from the last belongs to the entry before."""
+    entries: list[tuple[int, str]] = []
+    for line in numbered.split("\n"):
+        match = _NUMBERED.match(line)
+        if match and int(match[1]) == len(entries) + 1:
+            entries.append((int(match[1]), match[2]))
+        elif entries:
+            number, text = entries[-1]
+            entries[-1] = (number, f"{text}\n{line}")
+    return entries
+
+
+def align_batch(variables: Mapping[str, str]) -> str:
+    """Reply to the prompt `align_batch`: a JSON object from each item's number to the numbers of its nuggets.
+
+    `items` and `nuggets` are lists numbered from 1. Each item is compared with each nugget as by `align_events`.
+    """
+    nuggets = _entries(variables["nuggets"])
+    matches = {
+        str(number): [candidate for candidate, nugget in nuggets if same_event(item, nugget)]
+        for number, item in _entries(variables["items"])
+    }
+    return json.dumps(matches)

@@ -1,0 +1,108 @@
+"""The trained part of the judge: small trees in `judge_weights.json`, and what they say of a row of features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beamlib.files import read_json
+
+WEIGHTS: Final = Path(__file__).with_name("judge_weights.json")
+"""Made by `scripts/train_judge.py`. `trees`: for `valid`, `half` and `full` a list of trees, each in preorder: a number
+of a feature and its threshold before what lies at or below it and what lies above it, or -1 and a hundredth of
+log-odds."""
+
+class Estimate(NamedTuple):
+    """How likely an answer is one at all and no made-up text; and earns half a point at least; and a full one."""
+
+    valid: float
+    half: float
+    full: float
+
+
+@cache
+def weights() -> Mapping[str, Any]:
+    """What the training found."""
+    found: Mapping[str, Any] = read_json(WEIGHTS)
+    return found
+
+
+class Trees:
+    """Trees of at most eight leaves that are asked all at once.
+
+    Every split has a byte that leaves out the leaves at or below its threshold where a row lies above it; the first
+    leaf that no split of a tree leaves out is the one reached. (Splits in preorder, leaves from left to right.)
+    """
+
+    def __init__(self, flats: Sequence[Sequence[float]]) -> None:
+        self._features = np.zeros((len(flats), _LEAVES - 1), dtype=np.int64)
+        self._thresholds = np.full((len(flats), _LEAVES - 1), np.inf)
+        self._masks = np.full((len(flats), _LEAVES - 1), 255, dtype=np.uint8)
+        self._leaves = np.zeros((len(flats), _LEAVES))
+        self._rows = np.arange(len(flats))
+        for number, flat in enumerate(flats):
+            self._add(number, flat)
+
+    def _add(self, number: int, flat: Sequence[float]) -> None:
+        numbers, split, leaf = iter(flat), 0, 0
+
+        def walk() -> None:
+            nonlocal split, leaf
+            feature, value = int(next(numbers)), next(numbers)
+            if feature < 0:
+                self._leaves[number, leaf] = value / 100
+                leaf += 1
+                return
+            own, first = split, leaf
+            split += 1
+            walk()
+            self._features[number, own], self._thresholds[number, own] = feature, value
+            self._masks[number, own] = 255 & ~sum(1 << left for left in range(first, leaf))
+            walk()
+
+        walk()
+
+    def log_odds(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What each tree adds."""
+        masks = np.where(row[self._features] > self._thresholds, self._masks, 255)
+        reached = _LOWEST[np.bitwise_and.reduce(masks, axis=1)]
+        found: NDArray[np.float64] = self._leaves[self._rows, reached]
+        return found
+
+
+_LEAVES: Final = 8
+_LOWEST: Final = np.array([0, *((byte & -byte).bit_length() - 1 for byte in range(1, 256))])
+
+
+@cache
+def _trees() -> tuple[Trees, NDArray[np.int64]]:
+    """The trees of all three models, and where those of each begin."""
+    flats = [weights()["trees"][name] for name in Estimate._fields]
+    starts = np.cumsum([0, *map(len, flats)])[:-1]
+    return Trees([flat for found in flats for flat in found]), starts
+
+
+def probability(log_odds: float) -> float:
+    """The probability with these log-odds."""
+    return 1 / (1 + math.exp(-max(min(log_odds, 30.0), -30.0)))
+
+
+def estimate(row: Sequence[float]) -> Estimate:
+    """What the trees say of one row of features."""
+    trees, starts = _trees()
+    sums = np.add.reduceat(trees.log_odds(np.array(row)), starts)
+    return Estimate(*map(probability, sums.tolist()))
+
+
+def score(found: Estimate) -> float:
+    """The verdict: 0 where it is no answer, else by the thresholds that were set in training."""
+    least = weights()["thresholds"]
+    if found.valid < least["valid"] or found.half < least["half"]:
+        return 0.0
+    return 1.0 if found.full >= least["full"] else 0.5

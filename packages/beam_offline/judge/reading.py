@@ -1,0 +1,247 @@
+"""Texts as the judge reads them, once each: an answer by its clauses, a nugget by its words and figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beam_offline.judge.words import NEGATION, NUMBER, VAGUE, WORD, lexicon
+from beam_offline.read_facts import Day, find_dates, find_numbers
+
+Array = NDArray[np.float32]
+
+MOST_CHARACTERS: Final = 40_000
+"""How much of a text is read. The longest of 1,400 published answers has 14,773 characters."""
+
+WINDOW: Final = 3
+"""Clauses that are looked at together."""
+
+_END = re.compile(r"[.!?][\"')\]*]*\s+(?=[\"'(\[*#`-]*[A-Z0-9])|[;\n]+|:\s")
+_OPENING = frozenset(".!?\n")
+_ALSO_ENDS = (" but ", " – ", " — ", " - ", ", while ", ", although ", ", however", ", whereas ")
+_MARK = re.compile(r"^[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+", re.MULTILINE)
+_STEM = re.compile(
+    r"^\s*(?:the )?(?:LLM )?(?:response|answer) should\s+(?:(?:also )?(?P<verb>state|mention|contain|include|list|note|say|"
+    r"indicate|provide|explain|describe|acknowledge)s?\b\s*(?:that\b)?\s*:?\s*)?",
+    re.IGNORECASE,
+)
+_PART = re.compile(r"[,;]|\band\b|\bor\b|\bincluding\b|\bsuch as\b|\bwith\b")
+
+
+class Figure(NamedTuple):
+    """A date or number: what it is of (a currency, "%", "date", "number"), its value, the words after it, its clause."""
+
+    kind: str
+    value: float | Day
+    unit: frozenset[str]
+    clause: int
+
+    def same(self, other: Figure) -> bool:
+        """Whether both are one figure; a number without a kind fits every kind."""
+        if isinstance(self.value, Day) or isinstance(other.value, Day):
+            return isinstance(self.value, Day) and isinstance(other.value, Day) and self.value.same(other.value)
+        return self.value == other.value and (self.kind == other.kind or "number" in (self.kind, other.kind))
+
+    def rivals(self, other: Figure) -> bool:
+        """Whether the other says something else of what seems the same: like kind, and a word after it in common."""
+        alike = self.kind == other.kind and (not self.unit or not other.unit or not self.unit.isdisjoint(other.unit))
+        return alike and not self.same(other)
+
+
+def unit_rows(vectors: Array) -> Array:
+    """The rows made 1 long, in place; rows of zeros stay."""
+    vectors /= np.sqrt(np.maximum(np.einsum("ij,ij->i", vectors, vectors), 1e-12))[:, None]
+    return vectors
+
+
+def figures(clauses: Iterable[tuple[int, str]]) -> tuple[Figure, ...]:
+    """The figures of numbered clauses, in order."""
+    known = lexicon()
+    found: list[Figure] = []
+    for clause, text in clauses:
+        here = [(dated.start, Figure("date", dated.day, frozenset(), clause)) for dated in find_dates(text)]
+        for number in find_numbers(text):
+            after = WORD.findall(text, number.end, number.end + 30)[:3]
+            unit = frozenset(known.stems[known[word]] for word in after) - {""}
+            here.append((number.start, Figure(number.kind or "number", number.value, unit, clause)))
+        here.sort(key=itemgetter(0))
+        found += [figure for _, figure in here]
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Text:
+    """An answer by its clauses.
+
+    `body` is what was read, `length` the characters that there are, `marks` how many list items. `rows`: the content
+    stems, and the row of each in `held` (whether it stands in a clause, shape (stems, clauses)) and in `words` (unit
+    vectors). `vectors`: unit vectors of the clauses, of the windows from each one on, and of the whole, shape
+    (2 × clauses + 1, 256). `next_to`: content stems that follow each other. `negated`: 1 for clauses with a negation;
+    `under`: and for those after it in the sentence. `kinds`: the kind of every word. `numbered`: clauses with numbers.
+    """
+
+    body: str
+    length: int
+    marks: int
+    clauses: tuple[str, ...]
+    rows: dict[str, int]
+    held: Array
+    words: Array
+    vectors: Array
+    next_to: frozenset[tuple[str, str]]
+    negated: Array
+    under: Array
+    kinds: NDArray[np.int64]
+    numbered: tuple[int, ...]
+
+
+@lru_cache(maxsize=32)
+def figures_of(text: Text) -> tuple[Figure, ...]:
+    """The figures of an answer, found where a nugget has some."""
+    return figures((at, text.clauses[at]) for at in text.numbered)
+
+
+class _Clause(NamedTuple):
+    text: str
+    words: list[str]
+    opens: bool
+    """Whether a sentence begins with it, or what stands against the clause before."""
+
+
+def _clauses(text: str) -> list[_Clause]:
+    """The clauses that have words."""
+    for wording in _ALSO_ENDS:
+        text = text.replace(wording, "\n")
+    found: list[_Clause] = []
+    at, opens = 0, True
+    for end, after in [*(one.span() for one in _END.finditer(text)), (len(text), len(text))]:
+        if words := WORD.findall(text, at, end):
+            found.append(_Clause(text[at:end].strip(), words, opens))
+            opens = False
+        opens = opens or text[end:after][:1] in _OPENING
+        at = after
+    return found
+
+
+def _vectors(own: Array, sizes: NDArray[np.int64]) -> Array:
+    """Unit vectors of clauses, windows and the whole; `sizes` says how many rows of `own` are each clause's."""
+    count = len(sizes)
+    found = np.zeros((2 * count + 1, own.shape[1]), dtype=np.float32)
+    sums, windows = found[:count], found[count:-1]
+    if len(own):
+        sums[sizes > 0] = np.add.reduceat(own, (np.cumsum(sizes) - sizes)[sizes > 0])
+    for shift in range(min(WINDOW, count)):
+        windows[: count - shift] += sums[shift:]
+    sums.sum(axis=0, out=found[-1])
+    return unit_rows(found)
+
+
+@lru_cache(maxsize=32)
+def read_text(text: str) -> Text:
+    """Read an answer (or a snippet of one); the marks of list items are no part of it."""
+    body, marks = _MARK.subn("", text[:MOST_CHARACTERS])
+    clauses = _clauses(body)
+    known, count = lexicon(), max(len(clauses), 1)
+    numbers = known.numbers([word for clause in clauses for word in clause.words])
+    sizes = [len(clause.words) for clause in clauses]
+    kinds = known.kinds[np.array(numbers, dtype=np.int64)]
+    clause_of = np.repeat(np.arange(len(sizes)), sizes)
+    stems = [known.stems[number] for number in numbers]
+    at_content = [at for at, one in enumerate(stems) if one]
+    rows: dict[str, int] = {}
+    which = [rows.setdefault(stems[at], len(rows)) for at in at_content]
+    own = known.vectors[[numbers[at] for at in at_content]]
+    inside = clause_of[at_content]
+    held = np.zeros((len(rows), count), dtype=bool)
+    held[which, inside] = True
+    first = np.zeros(len(rows), dtype=np.int64)
+    first[which[::-1]] = np.arange(len(which) - 1, -1, -1)
+    negated = np.zeros(count, dtype=np.float32)
+    negated[clause_of[kinds == NEGATION]] = 1
+    denied, under = False, negated.copy()
+    for at, clause in enumerate(clauses):
+        denied = bool(negated[at]) or (denied and not clause.opens)
+        under[at] = denied
+    content = list(filter(None, stems))
+    return Text(
+        body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, unit_rows(own[first]),
+        _vectors(own, np.bincount(inside, minlength=count)), frozenset(zip(content, content[1:], strict=False)), negated, under, kinds,
+        tuple(np.unique(clause_of[kinds == NUMBER]).tolist()),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nugget:
+    """A nugget without the words that begin each, which name its `verb`.
+
+    `stems` are its content stems, with what each weighs (rare words and names more, vague ones less), the part of the
+    nugget that each stands in, their unit vectors, and whether they are names. `vector` is the whole's.
+    """
+
+    text: str
+    verb: str
+    stems: tuple[str, ...]
+    weights: tuple[float, ...]
+    parts: tuple[int, ...]
+    names: tuple[bool, ...]
+    words: Array
+    vector: Array
+    negated: bool
+    figures: tuple[Figure, ...]
+    order: tuple[tuple[str, str], ...]
+    size: int
+
+
+def without_dates(text: str) -> str:
+    """`text` with its days blanked, so that month names are no words."""
+    for dated in reversed(find_dates(text)):
+        text = f"{text[: dated.start]} {text[dated.end :]}"
+    return text
+
+
+@lru_cache(maxsize=2048)
+def read_nugget(nugget: str) -> Nugget:
+    """Read a nugget: what it says after "LLM response should state:"."""
+    nugget = nugget[:MOST_CHARACTERS]
+    begun = _STEM.match(nugget)
+    wanted = (nugget[begun.end() :] if begun else nugget).strip() or nugget.strip()
+    known = lexicon()
+    words: list[str] = []
+    part_of: list[int] = []
+    for part, text in enumerate(_PART.split(without_dates(wanted))):
+        found = WORD.findall(text)
+        words += found
+        part_of += [part] * len(found)
+    numbers = known.numbers(words)
+    vectors = known.vectors[numbers] if numbers else np.zeros((1, known.vectors.shape[1]), dtype=np.float32)
+    sizes = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)).tolist()
+    chosen: dict[str, int] = {}
+    order: list[str] = []
+    for at, number in enumerate(numbers):
+        if (own := known.stems[number]) and not own[0].isdigit():
+            order.append(own)
+            chosen.setdefault(own, at)
+    names = {own: at > 0 and words[at][0].isupper() for own, at in chosen.items()}
+    weigh = {own: 0.4 if own in VAGUE else 1.5 if names[own] else 1.0 for own in chosen}
+    total = vectors[[at for at, number in enumerate(numbers) if known.stems[number]]].sum(axis=0)
+    return Nugget(
+        wanted,
+        ((begun["verb"] or "") if begun else "").lower(),
+        tuple(chosen),
+        tuple(weigh[own] * (0.5 + sizes[at]) for own, at in chosen.items()),
+        tuple(part_of[at] for at in chosen.values()),
+        tuple(names.values()),
+        unit_rows(vectors[list(chosen.values())]),
+        unit_rows(total[None])[0],
+        bool((known.kinds[numbers] == NEGATION).any()) if numbers else False,
+        figures([(0, wanted)]),
+        tuple(zip(order, order[1:], strict=False)),
+        len(words),
+    )

@@ -1,0 +1,43 @@
+"""The offline judge: does an answer satisfy a nugget (paper, Listing 20)? A small trained model decides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from beam_offline.judge.features import NAMES, features
+from beam_offline.judge.model import estimate, score, weights
+
+_SAID = tuple(map(NAMES.index, ("soft", "figures_met")))
+
+
+@dataclass(frozen=True, slots=True)
+class NuggetScore:
+    """A score (0, 0.5 or 1) and why."""
+
+    score: float
+    reason: str
+
+
+def judge(question: str, nugget: str, answer: str) -> NuggetScore:
+    """Score `answer` to `question` against one nugget: 1 satisfied, 0.5 partly, 0 not. `question` may be empty.
+
+    An answer is read once for all nuggets that are asked about in a row. Of very long texts the beginning is read.
+    """
+    if not answer.strip():
+        return NuggetScore(0, "the answer is empty")
+    row = features(question, nugget, answer)
+    found = estimate(row)
+    if found.valid < weights()["thresholds"]["valid"]:
+        return NuggetScore(0, f"it does not read as an answer that could satisfy the nugget ({found.valid:.2f})")
+    soft, figures = (row[at] for at in _SAID)
+    numbers = f", {figures:.0%} of its figures" if figures >= 0 else ""
+    reason = f"{soft:.0%} of its words are met{numbers}; partly or more {found.half:.2f}, fully {found.full:.2f}"
+    return NuggetScore(score(found), reason)
+
+
+def judge_nugget(variables: Mapping[str, str]) -> str:
+    """Reply to the prompt `judge_nugget`: a JSON object with `score` and `reason`."""
+    verdict = judge(variables["question"], variables["nugget"], variables["answer"])
+    return json.dumps({"score": float(verdict.score), "reason": verdict.reason}, ensure_ascii=False)

@@ -1,0 +1,115 @@
+"""Words as the judge reads them: what each is (stem, kind of word, vector), found once and kept in tables."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beam_offline.read_facts import NUMBER_WORDS, STOP_STEMS, stem
+from beamlib.retrieval.encoder import embedded_encoder
+
+WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\d[\d,]*(?:\.\d+)*")
+"""A word or a number; punctuation is neither."""
+
+_MOST_KNOWN = 32_768
+_LONGEST = 40  # letters of a word that are looked at
+
+_KIND_WORDS: Final = {
+    "article": "a an the this that these those his her its our their each every some any another",
+    "preposition": "of in on at for with from by to as into over under about after before between through during "
+    "within across around against via per near until since toward towards upon",
+    "auxiliary": "is are was were be been being am has have had do does did will would can could should may might must",
+    "I": "i me my mine myself i'm i've i'd i'll",
+    "you": "you your yours yourself you're you've you'd you'll",
+    "pronoun": "he she it we they him them us itself there",
+    "joining": "and or but so because although though while if when where unless than plus",
+    "negation": "not no never none nothing nobody neither nor cannot without",
+    "asking": "which who whom whose what how why",
+    "adverb": "also then now only just very more most still even already yet again first later finally too both all",
+}
+KINDS: Final = (*_KIND_WORDS, "number", "name", "-ing", "-ed", "-ly", "-s", "other")
+"""Kinds of words. Function words by name, others by what they look like."""
+
+I, YOU, NEGATION, NUMBER, NAME = map(KINDS.index, ("I", "you", "negation", "number", "name"))
+_KIND_OF: Final = {word: KINDS.index(kind) for kind, words in _KIND_WORDS.items() for word in words.split()}
+_ENDINGS: Final = tuple((kind[1:], KINDS.index(kind)) for kind in KINDS if kind[0] == "-")
+
+_VAGUE_TEXT = """
+implement implementation concern handle handling discuss discussion question initial feature aspect use usage
+consideration process approach mention state suggest recommend include example specific detail improve improvement setup
+set work plan planning related general basic enhance enhancement focus project explore explain help ask provide ensure
+various key first next finally user contain describe acknowledge avoid clear information option emphasis
+"""
+VAGUE: Final = frozenset(stem(word) for word in _VAGUE_TEXT.split())
+"""Stems of nuggets that say what kind of thing is meant rather than which."""
+
+
+def kind_of(word: str) -> int:
+    """The number of a word's kind in `KINDS`."""
+    low = word.lower().replace("’", "'")
+    known = _KIND_OF.get(low)
+    if known is not None:
+        return known
+    if low.endswith("n't"):
+        return NEGATION
+    if low[0].isdigit() or low in NUMBER_WORDS:
+        return NUMBER
+    if word[0].isupper():
+        return NAME
+    return next((kind for ending, kind in _ENDINGS if len(low) > len(ending) + 2 and low.endswith(ending)), len(KINDS) - 1)
+
+
+class Lexicon(dict[str, int]):
+    """The words met so far by number, and by this number what they are.
+
+    `stems` are texts, empty for words that carry no content; `kinds` numbers in `KINDS`; `vectors` the encoder's sums,
+    float32 of shape (words, 256), in which common words are short. It forgets everything when it holds `_MOST_KNOWN`
+    words, so what is read keeps copies and no numbers of words.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stems: list[str] = []
+        self._new: list[str] = []
+        self.kinds: NDArray[np.int64] = np.zeros(1024, dtype=np.int64)
+        self.vectors: NDArray[np.float32] = np.zeros((1024, embedded_encoder().dim), dtype=np.float32)
+        self._filled = 0
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self.stems)
+        self._new.append(word)
+        found = stem(word[:_LONGEST].replace("’", "'"))
+        self.stems.append("" if found in STOP_STEMS else found)
+        return number
+
+    def numbers(self, words: list[str]) -> list[int]:
+        """The numbers of `words`, whose kinds and vectors are there from now on."""
+        if len(self.stems) > _MOST_KNOWN:
+            self.clear()
+            self.stems, self._new, self._filled = [], [], 0
+        found = list(map(self.__getitem__, words))
+        if self._new:
+            self._learn()
+        return found
+
+    def _learn(self) -> None:
+        start, end = self._filled, len(self.stems)
+        if end > len(self.kinds):
+            room = max(end, 2 * len(self.kinds))
+            self.kinds = np.resize(self.kinds, room)
+            grown = np.zeros((room, self.vectors.shape[1]), dtype=np.float32)
+            grown[:start] = self.vectors[:start]
+            self.vectors = grown
+        self.kinds[start:end] = [kind_of(word) for word in self._new]
+        self.vectors[start:end] = embedded_encoder().word_sums([word[:_LONGEST] for word in self._new])
+        self._new, self._filled = [], end
+
+
+@cache
+def lexicon() -> Lexicon:
+    """The lexicon of this process."""
+    return Lexicon()

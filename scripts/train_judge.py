@@ -1,0 +1,298 @@
+"""Train the offline judge: the trees, the table of word order and the weights for events in `judge_weights.json`.
+
+Run by hand; nothing at run time needs it, or LightGBM. Trained on the nugget verdicts of GPT-5 in mem0's two result
+files at 1M, and on answers made to be wrong from references (1M, 500K 3 to 19) and chats (100K 11 to 20, 500K 1 and 2,
+1M 3). 100K 1 to 10 are left for `benchmarks/judge.py`. The same data gives the same bytes.
+
+    pip install "lightgbm>=4.5,<5"
+    PYTHONPATH=benchmarks OMP_NUM_THREADS=1 .venv/bin/python scripts/train_judge.py FOLDER      # as ../shared/data
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
+
+import judge_samples as samples
+import lightgbm
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from tqdm import tqdm
+
+from beam_offline.judge import features as judge_features
+from beam_offline.judge.events import event_features
+from beam_offline.judge.features import NAMES, features
+from beam_offline.judge.model import WEIGHTS, Trees, probability
+from beam_offline.judge.reading import read_text
+from beam_offline.judge.words import KINDS
+from beamlib.files import write_text
+from beamlib.scoring.items import parse_items
+
+CHATS: Final = (*(("100K", number) for number in range(11, 21)), ("500K", 1), ("500K", 2), ("1M", 3))
+ONLY_QUESTIONS: Final = (*(("1M", number) for number in range(1, 36)), *(("500K", number) for number in range(3, 20)))
+KEPT: Final = {
+    "reference": 0.6, "negated": 0.6, "denied": 0.2, "shuffled": 0.5, "other": 0.25, "question": 0.15, "do not know": 0.15,
+    "numbers": 1.0, "pasted notes": 0.25, "pairs": 0.6, "few pairs": 0.9, "chat": 0.5, "context": 1.0, "nugget": 0.3, "nugget negated": 0.3, "nugget numbers": 1.0, "ruled out": 1.0,
+}  # fmt: skip
+"""The share of made answers of each kind that is trained on."""
+
+REFERENCES = 0.05
+"""What a reference answer weighs in the models of verdicts, where a real answer weighs 1."""
+
+MEAN = 0.57
+"""The average score for which thresholds are set: between systems as good as the one trained on (.62) and worse ones."""
+
+LEAST_VALID = 0.2
+SEED: Final = 1
+
+UP: Final = (
+    "covered", "covered_window", "covered_clause", "new_covered", "names_covered", "least_covered", "soft",
+    "soft_window", "soft_least", "soft_new", "part_least", "cosine", "cosine_window", "next_to", "figures_met",
+    "figures_in_window", "form", "done",
+)  # fmt: skip
+DOWN: Final = ("rivals", "headline_other", "no_figure_met", "denied_there", "avoided_said")
+"""Features of which more can only help, or only hurt: all else being equal, a better match never lowers a verdict."""
+
+SHARED: Final = {
+    "objective": "binary", "num_leaves": 8, "min_data_in_leaf": 20, "bagging_fraction": 0.7, "bagging_freq": 1,
+    "lambda_l2": 5, "max_bin": 63, "verbose": -1, "num_threads": 1, "deterministic": True, "force_row_wise": True,
+    "seed": SEED,
+}  # fmt: skip
+VERDICT: Final = {
+    **SHARED, "learning_rate": 0.1, "feature_fraction": 0.3, "monotone_constraints_method": "advanced",
+    "monotone_constraints": [(name in UP) - (name in DOWN) for name in NAMES],
+}  # fmt: skip
+VALID: Final = {**SHARED, "learning_rate": 0.12, "feature_fraction": 0.5}
+ROUNDS: Final = {"valid": 40, "half": 80, "full": 80}
+
+Matrix = NDArray[np.float64]
+Flat = list[float]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Samples with their features: `kinds` and `conversations` are texts, `scores` 0, 0.5 or 1."""
+
+    kinds: NDArray[np.str_]
+    conversations: NDArray[np.str_]
+    abilities: NDArray[np.str_]
+    scores: Matrix
+    values: Matrix
+
+    def part(self, which: NDArray[np.bool_]) -> Rows:
+        """Some of them."""
+        return Rows(
+            self.kinds[which], self.conversations[which], self.abilities[which], self.scores[which], self.values[which]
+        )
+
+    @property
+    def real(self) -> NDArray[np.bool_]:
+        """Which are published verdicts."""
+        return np.isin(self.kinds, list(samples.VERDICT_FILES))
+
+
+def sample_rows(data: Path) -> list[samples.Row]:
+    """All that is trained on: published verdicts first, then made answers."""
+    found = [
+        (one.run, one.conversation, one.ability, one.question, one.nugget, one.answer, one.score)
+        for one in samples.published_verdicts(data)
+    ]
+    made: list[samples.Row] = []
+    for tier, number in ONLY_QUESTIONS:
+        asked = samples.questions(data / "beam_questions", tier, number)
+        made += samples.made_from_references(asked, random.Random(f"{tier}{number}"))
+    for tier, number in CHATS:
+        asked, said = (read(data / "beam", tier, number) for read in (samples.questions, samples.messages))
+        made += samples.made_from_chat(asked, said, random.Random(f"{tier}{number}"))  # type: ignore[arg-type]
+    choice = random.Random(SEED)
+    return [*found, *(row for row in made if choice.random() < KEPT[row[0]])]
+
+
+def order_table(rows: Sequence[samples.Row]) -> Matrix:
+    """How usual it is that words of one kind follow those of another: in answers against the same words shuffled."""
+    size = len(KINDS)
+    good, bad = np.ones((size, size)), np.ones((size, size))
+    texts = dict.fromkeys(row[5] for row in rows if row[0] in (*samples.VERDICT_FILES, "reference"))
+    for number, text in enumerate(texts):
+        kinds = read_text(text).kinds
+        mixed = np.random.default_rng(number).permutation(kinds)
+        share = min(1.0, 30 / max(len(kinds), 1))  # no text counts for more than thirty words
+        np.add.at(good, (kinds[:-1], kinds[1:]), share)
+        np.add.at(bad, (mixed[:-1], mixed[1:]), share)
+    return np.round(np.log(good / good.sum()) - np.log(bad / bad.sum()), 1)
+
+
+def rows_of(found: Sequence[samples.Row], order: Matrix) -> Rows:
+    """The samples with their features, for which `order` is the table of word order."""
+    with patch.object(judge_features, "order_table", lambda: order):
+        values = np.array([features(*row[3:6]) for row in tqdm(found, desc="features", leave=False, mininterval=5)])
+    columns = list(zip(*found, strict=True))
+    kinds, conversations, abilities = (np.array(column) for column in columns[:3])
+    return Rows(kinds, conversations, abilities, np.array(columns[6], dtype=np.float64), values)
+
+
+def _flat(node: Mapping[str, Any]) -> Flat:
+    if "leaf_value" in node:
+        return [-1, round(100 * node["leaf_value"])]
+    threshold = float(f"{node['threshold']:.3g}")
+    return [node["split_feature"], threshold, *_flat(node["left_child"]), *_flat(node["right_child"])]
+
+
+def boosted(
+    values: Matrix, wanted: Matrix, weights: Matrix, settings: Mapping[str, Any], rounds: int
+) -> list[Flat]:
+    """Trees in preorder, as `judge_weights.json` holds them."""
+    dataset = lightgbm.Dataset(values, wanted, weight=weights)
+    dumped = lightgbm.train(dict(settings), dataset, rounds).dump_model()
+    return [_flat(one["tree_structure"]) for one in dumped["tree_info"]]
+
+
+def fitted(rows: Rows) -> dict[str, list[Flat]]:
+    """The three models. `valid` tells real answers that earned something, and references, from made ones."""
+    real, reference = rows.real, np.isin(rows.kinds, ["reference", "nugget", "ruled out"])
+    weight = np.where(real, 1.0, REFERENCES)
+    of_verdicts = real | reference
+    trees = {
+        name: boosted(
+            rows.values[of_verdicts], rows.scores[of_verdicts] >= least, weight[of_verdicts], VERDICT, ROUNDS[name]
+        )
+        for name, least in (("half", 0.5), ("full", 1.0))
+    }
+    good, wrong = (real | (rows.scores > 0)) & (rows.scores > 0), ~real & (rows.scores == 0)
+    either = good | wrong
+    balance = np.where(good, wrong.sum() / good.sum(), 1.0)
+    trees["valid"] = boosted(rows.values[either], good[either], balance[either], VALID, ROUNDS["valid"])
+    return {name: trees[name] for name in ROUNDS}
+
+
+def estimates(trees: Mapping[str, Sequence[Flat]], values: Matrix) -> dict[str, Matrix]:
+    """What each model says of each row."""
+    found = {}
+    for name, flats in trees.items():
+        trees_of = Trees(flats)
+        found[name] = np.array([probability(trees_of.log_odds(row).sum()) for row in values])
+    return found
+
+
+def thresholds(found: Mapping[str, Matrix], scores: Matrix) -> dict[str, float]:
+    """Where as many are given half and full points as earned them, where zeros weigh so much that the mean is `MEAN`."""
+    zeros = (scores == 0).sum()
+    weight = np.where(scores == 0, (scores.sum() / MEAN - (len(scores) - zeros)) / zeros, 1.0)
+    least = {"valid": LEAST_VALID}
+    for name, level in (("half", 0.5), ("full", 1.0)):
+        value = np.where(found["valid"] >= LEAST_VALID, found[name], 0.0)
+        order = np.argsort(-value, kind="stable")
+        enough = np.searchsorted(np.cumsum(weight[order]), weight[scores >= level].sum())
+        least[name] = round(float(value[order[min(enough, len(order) - 1)]]), 3)
+    return least
+
+
+def out_of_fold(rows: Rows, folds: int = 7) -> dict[str, Matrix]:
+    """What models that saw none of a conversation say of its published answers, in the order of these."""
+    real = rows.part(rows.real)
+    conversations = sorted(set(real.conversations))
+    found = {name: np.zeros(len(real.scores)) for name in ROUNDS}
+    for fold in tqdm(range(folds), desc="folds", leave=False):
+        out = conversations[fold::folds]
+        said = estimates(fitted(rows.part(~np.isin(rows.conversations, out))), real.values[np.isin(real.conversations, out)])
+        for name, values in said.items():
+            found[name][np.isin(real.conversations, out)] = values
+    return found
+
+
+# Events ------------------------------------------------------------------------------------------------------------
+
+
+def event_pairs(data: Path) -> tuple[Matrix, Matrix, Matrix]:
+    """Features of items of references with nuggets, whether they belong together, and weights.
+
+    A reference to a question about order lists its events in the order of the rubric; where there are as many items as
+    nuggets, each belongs to the nugget at its place and to no other.
+    """
+    values, same = [], []
+    for tier, number in (*ONLY_QUESTIONS, *CHATS):
+        folder = data / ("beam" if (tier, number) in CHATS and (tier, number) != ("1M", 3) else "beam_questions")
+        for one in samples.questions(folder, tier, number):
+            items = samples.reference_items(one.reference) if one.ability == "event_ordering" else []
+            if len(items) != len(one.rubric):
+                continue
+            for at, item in enumerate(items):
+                for place, nugget in enumerate(one.rubric):
+                    values.append(event_features(item, nugget))
+                    same.append(at == place)
+    wanted = np.array(same, dtype=np.float64)
+    return np.array(values), wanted, np.where(wanted > 0, (1 - wanted).sum() / wanted.sum(), 1.0)
+
+
+def event_weights(data: Path) -> dict[str, Any]:
+    """Weights of a logistic regression, none below 0, and the sum from which two texts tell of one event.
+
+    That sum is where as many nuggets find an item among an answer's as GPT-5 gave at least half a point.
+    """
+    values, same, weight = event_pairs(data)
+
+    def loss(at: Matrix) -> float:
+        total = values @ at[1:] + at[0]
+        return float(np.average(np.logaddexp(0, total) - same * total, weights=weight) + 1e-3 * (at[1:] ** 2).sum())
+
+    count = values.shape[1]
+    found = minimize(loss, np.zeros(count + 1), bounds=[(None, None), *[(0, None)] * count], method="L-BFGS-B").x[1:]
+    rounded = [round(float(value), 2) for value in found]
+    best, earned = best_items(data, rounded)
+    least = np.sort(best)[::-1][int((earned >= 0.5).sum())]
+    return {"weights": rounded, "least": round(float(least), 3)}
+
+
+def best_items(data: Path, weights: Sequence[float]) -> tuple[Matrix, Matrix]:
+    """For every published verdict on an event the largest sum over the answer's items, and the verdict."""
+    best, earned = [], []
+    for one in samples.published_verdicts(data):
+        if one.ability == "event_ordering":
+            items = parse_items(one.answer)
+            best.append(max((float(np.dot(weights, event_features(item, one.nugget))) for item in items), default=-1.0))
+            earned.append(one.score)
+    return np.array(best), np.array(earned)
+
+
+def laid_out(value: Mapping[str, Any]) -> str:
+    """The weights as JSON, a tree or a row of the table to a line."""
+
+    def lines(rows: Sequence[Any]) -> str:
+        return "[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "]"
+
+    trees = ",\n".join(f'"{name}": {lines(flats)}' for name, flats in value["trees"].items())
+    parts = [f'"{name}": {json.dumps(value[name])}' for name in ("features", "kinds", "events", "thresholds")]
+    return "{" + ",\n".join([*parts, f'"order": {lines(value["order"])}', f'"trees": {{{trees}}}']) + "}\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("data", type=Path, help="a folder with field/, beam/ and beam_questions/")
+    parser.add_argument("--out", type=Path, default=WEIGHTS)
+    arguments = parser.parse_args()
+    found = sample_rows(arguments.data)
+    order = order_table(found)
+    rows = rows_of(found, order)
+    held_out = out_of_fold(rows)
+    least = thresholds(held_out, rows.scores[rows.real])
+    value = {
+        "features": list(NAMES),
+        "kinds": list(KINDS),
+        "order": order.tolist(),
+        "events": event_weights(arguments.data),
+        "thresholds": least,
+        "trees": fitted(rows),
+    }
+    write_text(arguments.out, laid_out(value))
+    print(f"{arguments.out}: {arguments.out.stat().st_size:,} bytes; thresholds {least}; events {value['events']}")
+
+
+if __name__ == "__main__":
+    main()
