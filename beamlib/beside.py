@@ -15,7 +15,7 @@ from beamlib.data.conversations import Size
 from beamlib.errors import UserError
 
 PACKAGES = (
-    "claims", "costs", "evolving", "generate", "job", "meme", "memorycode", "neural", "offline", "own", "publish",
+    "claims", "costs", "evolving", "generate", "job", "meme", "memorycode", "neural", "offline", "own", "page", "publish",
     "suite", "tuned",
 )  # fmt: skip
 
