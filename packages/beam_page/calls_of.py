@@ -1,4 +1,4 @@
-"""The stored calls of a conversation, as far as they belong to a question: who was asked, what it took, how it ended."""
+"""The stored calls of a conversation, as far as they belong to a question: who was asked, how it ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,20 @@ from beamlib.llm.endpoints import MODELS, Endpoint, load_models
 from beamlib.llm.stored_call import StoredCall
 
 _NUGGET = re.compile(r" nugget \d{1,6}\Z")
-COLUMNS = ("step", "role", "model", "about", "in", "cached", "out", "seconds", "dollars", "outcome", "message", "series")
+COLUMNS = (
+    "step",
+    "role",
+    "model",
+    "about",
+    "in",
+    "cached",
+    "out",
+    "seconds",
+    "dollars",
+    "outcome",
+    "message",
+    "series",
+)
 
 
 class ConversationCalls:
@@ -26,7 +39,7 @@ class ConversationCalls:
     of each series: calls, input and output tokens, seconds, dollars (None where a price is not known).
     """
 
-    def __init__(self, run: Path, conversation: str, arms: Sequence[StoredArm], questions: Mapping[str, str]) -> None:
+    def __init__(self, conversation: str, arms: Sequence[StoredArm], questions: Mapping[str, str]) -> None:
         self.of: dict[str, list[list[Any]]] = {}
         self.spent: dict[str, list[float | None]] = {}
         self.problem = ""
@@ -36,16 +49,17 @@ class ConversationCalls:
         prices = _prices({one.folder.parent for one in called})
         replies = _replies(called)
         wordings = {text: probe for probe, text in questions.items()}
-        try:
-            path = inside(run / "calls" / conversation.partition("-")[0].lower(), f"{conversation}.sqlite")
-            with CallStore(path, read_only=True) as store:
-                for _, call in store.calls():
-                    probe = _NUGGET.sub("", call.about)
-                    probe = probe if probe in questions else wordings.get(call.about, "")
-                    if probe:
-                        self._take(probe, call, prices, replies.get((probe, call.text or call.message), ()))
-        except UserError as error:
-            self.problem = str(error).replace(f"{run}/", "")
+        for run in sorted({one.run for one in called}):
+            try:
+                path = inside(run / "calls" / conversation.partition("-")[0].lower(), f"{conversation}.sqlite")
+                with CallStore(path, read_only=True) as store:
+                    for _, call in store.calls():
+                        probe = _NUGGET.sub("", call.about)
+                        probe = probe if probe in questions else wordings.get(call.about, "")
+                        if probe:
+                            self._take(probe, call, prices, replies.get((probe, call.text or call.message), ()))
+            except UserError as error:
+                self.problem = str(error).replace(f"{run}/", "")
         for calls in self.of.values():
             calls.sort(key=lambda one: (one[0], one[3], str(one[2]), one[4]))
 
@@ -90,4 +104,3 @@ def _replies(arms: Sequence[StoredArm]) -> dict[tuple[str, str], list[str]]:
             text = answer.text if answer.text is not None else (answer.unscored or "").partition(": ")[2]
             found.setdefault((probe, text), []).append(one.series)
     return found
-

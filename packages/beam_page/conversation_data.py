@@ -1,7 +1,7 @@
 """What the page holds of one conversation: two data files, and its rows of the run's own.
 
-`a` has what was said about its questions: gold, answers, the judge's replies, calls. `m` has the messages, each once, and
-the contexts as references to them.
+`a` has what was said about its questions: gold, answers, the judge's replies, calls. `m` has the messages, each once,
+and the contexts as references to them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from beamlib.report.results import NOTES
 from beamlib.scoring.records import Judgement
 
 WHOLE = 700_000
-"""Characters of a conversation up to which its page has all of it; of a longer one, the messages that questions need."""
+"""Characters of a conversation up to which its page has all of it; of a longer one, what questions need."""
 AROUND = 3
 """Messages before and after a cited one that are shown with it."""
 _WHOLE_CONVERSATION = "full-context"
@@ -36,8 +36,8 @@ _WHOLE_CONVERSATION = "full-context"
 class ConversationData:
     """`answers` and `messages` are the two data files; `rows` go into the run's: questions, and cells by series.
 
-    `gold` and `spoilt` are what headlines need; `spent` what the reader's calls of each series came to; `note` says what
-    is missing.
+    `gold` and `spoilt` are what headlines need; `spent` what the reader's calls of each series came to; `about` says
+    what it is about, or why its text is missing.
     """
 
     id: str
@@ -55,15 +55,13 @@ def conversation_data(run: RunFolder, conversation: str) -> ConversationData:
     """Everything that the arms of `run` have on a conversation, with its text and gold where these are at hand."""
     arms = [one for one in run.arms if any(j.conversation_id == conversation for j in one.judgements)]
     loaded, note = _loaded(run, conversation, arms)
-    judged = {
-        one.series: {j.probe_id: j for j in one.judgements if j.conversation_id == conversation} for one in arms
-    }
+    judged = {one.series: {j.probe_id: j for j in one.judgements if j.conversation_id == conversation} for one in arms}
     gold = dict(loaded.gold) if loaded else {}
     questions = {probe.id: probe.question for probe in loaded.probes} if loaded else {}
     ids = list(dict.fromkeys([*questions, *sorted({probe for own in judged.values() for probe in own})]))
     ids = [probe for probe in ids if any(probe in own for own in judged.values())]
     errata = {one.question_id: one for one in known_defects(loaded.probes)} if loaded else {}
-    calls = ConversationCalls(run.folder, conversation, arms, questions)
+    calls = ConversationCalls(conversation, arms, questions)
     remade = remade_contexts(run, arms, loaded) if loaded else {}
     table = ContextTable({message.id: message.content for message in loaded.conversation} if loaded else {})
     answers = {one.series: _answers(one, judged[one.series], remade, table) for one in arms}
@@ -170,17 +168,7 @@ def _answers(
     found: dict[str, dict[str, Any]] = {}
     for probe, judgement in judged.items():
         answer = one.answers.get(probe)
-        row: dict[str, Any] = {
-            "j": [
-                {
-                    "r": [verdict.reply or verdict.reason for verdict in repeat.verdicts],
-                    **({"i": list(a.items) for a in repeat.alignments if a.parser == "items"}),
-                    **({"l": list(a.items) for a in repeat.alignments if a.parser == "newline"}),
-                    **({"m": list(a.matches) for a in repeat.alignments if a.parser == "newline"}),
-                }
-                for repeat in judgement.rounds
-            ]
-        }
+        row: dict[str, Any] = {"j": [_replies(one_round) for one_round in judgement.rounds]}
         if answer is not None:
             row |= {"t": answer.text, "p": {part: list(ids) for part, ids in answer.parts.items()}}
             row |= {} if answer.parts else {"ids": list(answer.message_ids)}
@@ -190,6 +178,14 @@ def _answers(
         elif context:
             row["no"] = context
         found[probe] = row
+    return found
+
+
+def _replies(judgement: Judgement) -> dict[str, Any]:
+    """The texts of one round: replies, or why there is none, by nugget; items, lines, and the nuggets of the lines."""
+    found: dict[str, Any] = {"r": [verdict.reply or verdict.reason for verdict in judgement.verdicts]}
+    for one in judgement.alignments:
+        found |= {"i": one.items} if one.parser == "items" else {"l": one.items, "m": one.matches}
     return found
 
 
@@ -217,4 +213,3 @@ def _messages(
         "contexts": table.contexts,
         "lines": table.lines,
     }
-

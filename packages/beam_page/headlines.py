@@ -1,4 +1,4 @@
-"""The numbers that a page prints, as Python computes them: the viewer recomputes each and shows those that do not follow."""
+"""The numbers that a page prints, as Python computes them; the viewer recomputes each of them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from beam_page.run_folder import StoredArm
 from beamlib.data.gold import Gold
 from beamlib.evaluate.answer_record import Answer
 from beamlib.report.results import recall_rows
+from beamlib.report.tables import NOTHING
 from beamlib.scoring.intervals import EXACT_UP_TO, LEVEL, Comparison, compare
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
@@ -143,3 +144,12 @@ def quantiles(most: int) -> dict[str, float]:
     """What the viewer needs to recompute intervals: Student's t by the number of conversations, up to `most`."""
     found = {str(n): float(stdtrit(n - 1, (1 + LEVEL) / 2)) for n in range(2, most + 1)}
     return {**found, "level": LEVEL, "exact": EXACT_UP_TO}
+
+
+def cell_text(found: Numbers | None) -> str:
+    """A cell as it is shown: "0.412 [0.38, 0.45]", "0.412 (n = 1)" of one conversation, a dash where there is none."""
+    if found is None or found[0] is None:
+        return NOTHING
+    if found[4] == 1:
+        return f"{found[0]} (n = 1)"
+    return str(found[0]) if found[1] is None else f"{found[0]} [{found[1]}, {found[2]}]"

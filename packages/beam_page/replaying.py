@@ -39,7 +39,7 @@ def parameters_of(run: RunFolder, one: StoredArm) -> ResolvedParameters:
         **NOBODY_ELSES,
         **recorded_parameters(one.manifest),
         "data": str(run.data),
-        "run": str(run.folder),
+        "run": str(one.run),
         "models": str(origin.parent / MODELS) if kept.get("models") else "",
         "prompts": str(origin.parent / "prompts") if kept.get("prompts") else "",
         "own_memory": kept.get("own_memory", ""),
@@ -61,7 +61,7 @@ def remade_contexts(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -
         try:
             found |= _recalled(run, group, loaded)
         except UserError as error:  # a call that is not on file, an encoder that is not installed
-            reason = str(error).replace(f"{run.folder}/", "")
+            reason = str(error).replace(f"{group[0].run}/", "")
             found |= {one.series: {probe.id: reason for probe in loaded.probes} for one in group}
     return found
 

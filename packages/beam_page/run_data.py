@@ -58,7 +58,7 @@ def write_page_data(
 
 def _conversations(run: RunFolder, workers: int) -> Sequence[ConversationData]:
     ids = run.conversations
-    title = {"desc": "page: conversations", "disable": None, "leave": False, "delay": 2}
+    title: dict[str, Any] = {"desc": "page: conversations", "disable": None, "leave": False, "delay": 2}
     if min(workers, len(ids)) < 2:
         return [conversation_data(run, one) for one in tqdm(ids, **title)]
     found: dict[str, ConversationData] = {}

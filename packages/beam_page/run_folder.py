@@ -48,6 +48,11 @@ class StoredArm:
         return self.folder.name
 
     @property
+    def run(self) -> Path:
+        """The run folder that it lies in: of an arm with a manifest, above its part."""
+        return self.folder.parents[1]
+
+    @property
     def arm(self) -> Arm | None:
         """What its manifest says that it is."""
         return Arm.model_validate(self.manifest.settings["arm"]) if self.manifest else None
@@ -60,7 +65,9 @@ class StoredArm:
         """
         if self.manifest is None:
             return self.part
-        return "" if self.offline else self.part.removeprefix(self.manifest.size.lower()).removeprefix("-")
+        return (
+            "" if self.offline else self.folder.parent.name.removeprefix(self.manifest.size.lower()).removeprefix("-")
+        )
 
     @property
     def offline(self) -> bool:
@@ -149,7 +156,9 @@ def _stored(run: Path, folder: Path) -> StoredArm:
     answers = read_answers(folder) if (folder / "answers.jsonl").exists() else []
     if not judgements:
         raise UserError(f"{folder}: it holds no judgement; run it to its end.")
-    return StoredArm(part, folder, manifest, {one.probe_id: one for one in answers if one.probe_id in asked}, judgements)
+    return StoredArm(
+        part, folder, manifest, {one.probe_id: one for one in answers if one.probe_id in asked}, judgements
+    )
 
 
 _MEMORIES = ("none", "full-context", "rag", "light", "oracle")
@@ -179,3 +188,13 @@ def main_arms(arms: Sequence[StoredArm]) -> frozenset[str]:
         if plain and (not beside or (arm.retriever, arm.k) in beside):
             found.add(one.series)
     return frozenset(found)
+
+
+def find_arm(run: RunFolder, name: str) -> StoredArm:
+    """The arm of `part/arm`; `UserError` with what there is otherwise."""
+    for one in run.arms:
+        if f"{one.part}/{one.name}" == name:
+            return one
+    known = ", ".join(f"{one.part}/{one.name}" for one in run.arms[:5])
+    why = run.left_out.get(name)
+    raise UserError(f"{run.folder}: no arm {name!r} ({why or f'it has {known or None}'}); name one as part/arm.")

@@ -1,7 +1,7 @@
 """Judgements as the page holds them: every fact that a protocol counts, and no text.
 
-The viewer recomputes all scores from these rows (`viewer/scoring.js`), so what a protocol reads of a text stands here as
-what was read: the integer that the released code finds in a reply, which lines of an answer are equal.
+The viewer recomputes all scores from these rows (`viewer/scoring.js`), so what a protocol reads of a text stands here
+as what was read: the integer that the released code finds in a reply, which lines of an answer are equal.
 """
 
 from __future__ import annotations
