@@ -32,8 +32,8 @@ def chart(sizes: Sequence[str], series: Sequence[str], scores: Mapping[str, Any]
             )
             at += _STEP
     ticks = [{"x": _x(tick / 4), "label": f"{tick / 4:g}"} for tick in range(5)]
-    size = {"width": _LEFT + _WIDTH + 60, "height": at + 24, "top": _TOP - 12, "bottom": at, "left": _LEFT}
-    return {**size, "rows": rows, "ticks": ticks} if rows else None
+    places = {"width": _LEFT + _WIDTH + 60, "height": at + 24, "top": _TOP - 12, "bottom": at, "left": _LEFT}
+    return {**places, "rows": rows, "ticks": ticks} if rows else None
 
 
 def _x(value: float) -> float:

@@ -78,7 +78,7 @@ def _same_questions(arms: Sequence[MarkedArm]) -> None:
         for key, record in one.manifest.conversations.items() if one.manifest else ():
             if seen.setdefault(key, record.questions_sha256) != record.questions_sha256:
                 raise UserError(
-                    f"{one.run}: it asked other questions about {key} than the other run; compare runs on the same data."
+                    f"{one.run}: it asked other questions about {key} than the other run; compare runs on equal data."
                 )
 
 

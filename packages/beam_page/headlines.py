@@ -126,7 +126,8 @@ def paired(first: pd.DataFrame, second: pd.DataFrame) -> Comparison | None:
     shared = set(first["probe_id"]) & set(second["probe_id"])
     if not shared:
         return None
-    return compare(*(frame[frame["probe_id"].isin(shared)] for frame in (first, second)))
+    own, other = (frame[frame["probe_id"].isin(shared)] for frame in (first, second))
+    return compare(own, other)
 
 
 def supported(found: Comparison) -> bool:

@@ -116,7 +116,7 @@ class RunFolder:
 
 def _place(conversation: str) -> tuple[int, str, int, str]:
     size, _, number = conversation.partition("-")
-    known = SIZES.index(size) if size in SIZES else len(SIZES)  # type: ignore[arg-type]
+    known = SIZES.index(size) if size in SIZES else len(SIZES)
     return (known, size, int(number) if number.isdecimal() else 0, number)
 
 

@@ -107,7 +107,7 @@ const indexed = new Set();
 
 async function searched(words, inAnswers) {
   if (!index) {
-    index = new MiniSearch({ fields: ["question", "answers"], searchOptions: { prefix: true, fuzzy: 0.15, combineWith: "AND", boost: { question: 2 } } });
+    index = new MiniSearch({ autoVacuum: false, fields: ["question", "answers"], searchOptions: { prefix: true, fuzzy: 0.15, combineWith: "AND", boost: { question: 2 } } });
     index.addAll([...questions.values()].map((one) => ({ id: one.id, question: one.q, answers: "" })));
   }
   for (const c of inAnswers ? run.conversations.keys() : []) {
