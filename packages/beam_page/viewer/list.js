@@ -4,20 +4,22 @@ const RIGHT = 0.5; // from here on a score counts as right in these filters
 const PAGE = 100;
 const MESSAGE = /^(?:message\s*|m)?(\d{1,7})$/i;
 
+// What is shown: its name, and whether an arm (or, of the last three, a question) is of it.
 const SHOW = {
   "": ["all questions", () => true],
-  unscored: ["unscored", (one, at) => at.arms.some((arm) => scoreAt(arm, one, at)?.value === null)],
-  shown: ["evidence shown but judged wrong (score below 0.5)", (one, at) =>
-    at.arms.some((arm) => allShown(arm, one, at) && isBelow(scoreAt(arm, one, at), RIGHT))],
-  without: ["right without evidence (score 0.5 or more, no cited message shown)", (one, at) =>
-    at.arms.some((arm) => noneShown(arm, one, at) && isFrom(scoreAt(arm, one, at), RIGHT))],
+  unscored: ["unscored", (one, at, arm) => scoreAt(arm, one, at)?.value === null],
+  shown: ["evidence shown but judged wrong (score below 0.5)",
+    (one, at, arm) => allShown(arm, one, at) && isBelow(scoreAt(arm, one, at), RIGHT)],
+  without: ["right without evidence (score 0.5 or more, no cited message shown)",
+    (one, at, arm) => noneShown(arm, one, at) && isFrom(scoreAt(arm, one, at), RIGHT)],
+  protocols: ["scores differ between two protocols",
+    (one, at, arm) => !same(scoreAt(arm, one, at), scoresOf(arm, at.against).get(one.id))],
+  repeats: ["the judge's repeats differ", (one, at, arm) => repeatsDiffer(cellOf(arm, one.id))],
   arms: ["verdicts differ between two arms or judges", (one, at) => difference(one, at) !== 0],
-  protocols: ["scores differ between two protocols", (one, at) =>
-    at.arms.some((arm) => !same(scoreAt(arm, one, at), scoresOf(arm, at.against).get(one.id)))],
-  repeats: ["the judge's repeats differ", (one, at) => at.arms.some((arm) => repeatsDiffer(cellOf(arm, one.id)))],
   drop: ["left out by errata: drop", (one) => one.d === 2],
   errata: ["known defects", (one) => one.d > 0],
 };
+const OF_ARMS = ["unscored", "shown", "without", "protocols", "repeats"];
 
 const scoreAt = (arm, one, at) => scoresOf(arm, at.protocol).get(one.id);
 const isBelow = (score, bound) => score && score.value !== null && score.value < bound;
@@ -93,7 +95,7 @@ async function matching(at) {
   const own = [...questions.values()].filter((one) =>
     (!at.size || one.size === at.size) && (!at.ability || one.a === at.ability) &&
     (!at.conversation || one.conversation === at.conversation) && at.arms.some((arm) => cellOf(arm, one.id)));
-  const left = own.filter((one) => SHOW[at.show][1](one, at));
+  const left = own.filter((one) => at.arms.some((arm) => SHOW[at.show][1](one, at, arm)));
   const words = (at.words ?? "").trim();
   if (!words) return at.show === "arms" ? left.sort((a, b) => difference(b, at) - difference(a, at)) : left;
   if (at.message !== null) return left.filter((one) => one.e?.includes(at.message) || one.em?.includes(at.message));
@@ -142,8 +144,9 @@ function listRow(one, at) {
       const cell = cellOf(arm, one.id);
       const seen = cell?.s ? `${cell.s.length}/${one.e.length} shown` : "";
       const other = at.show === "protocols" && score ? ` / ${shownNumber(scoresOf(arm, at.against).get(one.id))}` : "";
-      return h("td", { class: scoreClass(score), title: score?.why ?? "" },
-        score ? link(arm, shownNumber(score) + other, `${arm}: ${shownNumber(score)}, ${one.id}`) : "", h("small", {}, seen));
+      const hit = OF_ARMS.includes(at.show) && SHOW[at.show][1](one, at, arm);
+      return h("td", { class: `${scoreClass(score)}${hit ? " hit" : ""}`, title: score?.why ?? "" },
+        score ? link(arm, `${hit ? "▸ " : ""}${shownNumber(score)}${other}`, `${arm}: ${shownNumber(score)}, ${one.id}`) : "", h("small", {}, seen));
     }));
 }
 
@@ -166,6 +169,8 @@ async function listView() {
   return [
     h("h1", { tabindex: -1 }, "Questions"), filterForm(at),
     h("p", { id: "count" }, `${found.length} of ${questions.size} questions: ${what}. Protocol ${at.protocol}. `,
+      OF_ARMS.includes(at.show) ? "▸ marks the arms that it is true of. " : "",
+      at.message === null ? "" : `Of message ${at.message}: questions that cite it; “shown” means this message. `,
       at.show === "arms" ? `Between ${at.arms.join(" and ")}, the greatest difference first.` : ""),
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Questions and scores" },
       h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "question"), at.arms.map((arm) => h("th", { scope: "col" }, arm)))), body)),

@@ -120,3 +120,7 @@ globalThis.beamVerify = async () => {
   await load("run");
   return verify();
 };
+globalThis.beamScores = async (series, protocol) => {
+  await load("run");
+  return [...scoresOf(series, protocol)].map(([id, { value, why }]) => [id, value, why]);
+};
