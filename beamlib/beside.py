@@ -15,8 +15,8 @@ from beamlib.data.conversations import Size
 from beamlib.errors import UserError
 
 PACKAGES = (
-    "claims", "costs", "evolving", "generate", "job", "meme", "memorycode", "neural", "offline", "own", "page", "publish",
-    "suite", "tuned",
+    "claims", "costs", "evolving", "generate", "job", "meme", "memorycode", "neural", "offline", "own", "page",
+    "publish", "suite", "tuned",
 )  # fmt: skip
 
 

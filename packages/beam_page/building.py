@@ -17,7 +17,7 @@ from beam_page.data_files import FOLDER
 from beam_page.headlines import RECALL, cell_text
 from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder
-from beam_page.sections import Section, field_section, sections_of, shown_section
+from beam_page.sections import field_section, sections_of, shown_section
 from beamlib.beside import beside
 from beamlib.data.gold import ABILITIES
 from beamlib.files import read_text, write_json, write_text
@@ -61,16 +61,14 @@ def write_page(
     protocol: str = "paper",
     workers: int = 1,
     notes: Mapping[str, str] | None = None,
-    sections: Sequence[Section] | None = None,
     claims: bool = True,
 ) -> Path:
     """Write the page of `run` into its folder and return the path of index.html, which opens without a server.
 
-    `notes` are sentences about parts of the run, `sections` those of the page where they are not to be found by what
-    lies in the folder. The claims audit is made here and stored beside the page.
+    `notes` are sentences about parts of the run. The claims audit is made here and stored beside the page.
     """
     data = write_page_data(run, protocol=protocol, workers=workers, commands=replay_commands(run))
-    shown = [shown_section(run.folder, one) for one in (sections or sections_of(run, notes or {}))]
+    shown = [shown_section(run.folder, one) for one in sections_of(run, notes or {})]
     values = {**glance(run, data), "sections": shown, "field": field_section(run.folder), **_claims(run.folder, claims)}
     return write_text(run.folder / INDEX, render(run.folder.name, data.index, values))
 

@@ -50,7 +50,7 @@ class StoredArm:
     @property
     def run(self) -> Path:
         """The run folder that it lies in: of an arm with a manifest, above its part."""
-        return self.folder.parents[1]
+        return self.folder.parent.parent
 
     @property
     def arm(self) -> Arm | None:

@@ -1,8 +1,9 @@
-"""For everybody: contrast, names and headings, a narrow screen, the dark, paper; and how long opening and a click take."""
+"""For everybody: contrast, names and headings, a narrow screen, the dark, paper; and how long a click takes."""
 
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,28 @@ from page_views import Look, each, go
 VIEWS = ("#/", "#/list?arm=all&show=protocols", "#/q/100K-1-q04?gold=1&m=0", "#/verify")
 CONTRASTS = """(() => {
   const channels = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+  const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => [r, g, b].map((v) => linear(v / 255))
     .reduce((sum, v, place) => sum + v * [0.2126, 0.7152, 0.0722][place], 0);
-  const ground = (one) => { for (let at = one; at; at = at.parentElement) {
-    const found = channels(getComputedStyle(at).backgroundColor); if (found.length < 4 || found[3] > 0) return found; } return [255, 255, 255]; };
+  const ground = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+      const found = channels(getComputedStyle(at).backgroundColor);
+      if (found.length < 4 || found[3] > 0) return found;
+    }
+    return [255, 255, 255];
+  };
+  const unseen = ['SCRIPT', 'STYLE', 'NOSCRIPT', 'TITLE'];
   const found = new Map();
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const one = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || ['SCRIPT', 'STYLE', 'NOSCRIPT', 'TITLE'].includes(one.tagName.toUpperCase()) || !one.getClientRects().length) continue;
+    if (!walker.currentNode.data.trim() || unseen.includes(one.tagName.toUpperCase())) continue;
+    if (!one.getClientRects().length) continue;
     const style = getComputedStyle(one);
     const ink = channels(one instanceof SVGElement ? style.fill : style.color);
     const [high, low] = [light(ink), light(ground(one))].sort((a, b) => b - a);
-    found.set(`${ink} on ${ground(one)} <${one.tagName} ${one.className.baseVal ?? one.className}>`, (high + 0.05) / (low + 0.05));
+    const name = `${ink} on ${ground(one)} <${one.tagName} ${one.className.baseVal ?? one.className}>`;
+    found.set(name, (high + 0.05) / (low + 0.05));
   }
   return [...found];
 })()"""
@@ -75,10 +85,10 @@ def test_headings_landmarks_and_names(page_run: Path, look: Look) -> None:
     browser = look(page_run)
     for address in VIEWS:
         show(browser, address)
-        visible = "[...document.querySelectorAll('h1,h2,h3,h4')].filter((one) => one.getClientRects().length).map((one) => Number(one.tagName[1]))"
-        levels = browser.evaluate(visible)
+        found = each(browser, "h1,h2,h3,h4", "[Number(one.tagName[1]), one.getClientRects().length]")
+        levels = [level for level, seen in found if seen]
         assert levels[0] == 1 and levels.count(1) == 1, address
-        assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False)), (address, levels)
+        assert all(after - before <= 1 for before, after in pairwise(levels)), (address, levels)
         assert [len(each(browser, name, "1")) for name in ("main", "header", "footer", "html[lang=en]")] == [1, 1, 1, 1]
         assert browser.evaluate("document.title")
         nodes = browser.send("Accessibility.getFullAXTree")["nodes"]
@@ -133,8 +143,9 @@ def test_opening_and_each_click(page_run: Path, look: Look) -> None:
     print(f"opening {browser.evaluate(timing):.0f} ms")
     for address in VIEWS[1:]:
         took = browser.evaluate(
-            f"new Promise((resolve) => {{ const began = performance.now(); document.getElementById('view').replaceChildren(); "
-            f"location.hash = {json.dumps(address)}; const look = () => document.querySelector('#view h1') ? "
+            "new Promise((resolve) => { const began = performance.now(); "
+            f"document.getElementById('view').replaceChildren(); location.hash = {json.dumps(address)}; "
+            "const look = () => document.querySelector('#view h1') ? "
             "resolve(performance.now() - began) : requestAnimationFrame(look); look(); })"
         )
         print(f"{address} {took:.0f} ms")

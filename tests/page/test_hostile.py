@@ -1,4 +1,4 @@
-"""Models, data and names are hostile: nothing of theirs runs, ends a script or leaves the folder, and all is shown as it is."""
+"""Models, data and names are hostile: nothing of theirs runs or ends a script, and it is shown as it is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -16,9 +17,9 @@ from beamlib.data.gold import ABILITIES
 from beamlib.files import write_json, write_jsonl, write_text
 from conftest import run_on
 from page_views import Look, each, go
-from poisoned import EVIL, NAME
+from poisoned import EVIL, NAME, RUN
 
-WORST = f"{EVIL}\u2028\u2029]]>--></textarea>\x00\ud83d\ude00 ${{document.documentElement.dataset.owned=1}}`\"');//"
+WORST = f"{EVIL}\u2028\u2029]]>--></textarea>\x00\U0001f600 ${{document.documentElement.dataset.owned=1}}`\"');//"
 OWNED = "document.documentElement.dataset.owned !== undefined"
 
 
@@ -51,14 +52,14 @@ def hostile(repo_root: Path, release: Path, tmp_path_factory: pytest.TempPathFac
     for path in (*data.rglob("chat.json"), *data.rglob("probing_questions.json"), *data.rglob("topic.json")):
         write_json(path, everywhere(json.loads(path.read_text())))
     run = run_on(repo_root, data, root / "run", conversations=1)
-    judged, said = [], []
+    judged, said, reply = [], [], json.dumps({"score": 1, "reason": WORST})
     for place in range(20):
         ids = {"probe_id": f"100K-1-q{place:02d}", "conversation_id": "100K-1"}
         verdict = {
             "nugget": WORST,
             "score": None if place == 3 else 1.0,
             "reason": WORST,
-            "reply": json.dumps({"score": 1, "reason": WORST}),
+            "reply": reply,
         }
         order = [{"parser": name, "items": [WORST], "matches": [0]} for name in ("items", "newline")]
         ability = ABILITIES[place // 2]
@@ -89,17 +90,16 @@ def test_nothing_of_theirs_runs_and_every_text_is_shown(hostile: Path, look: Loo
     for address in views + [f"#/q/{one}" for one in (ids[0], ids[3], ids[4], ids[5])]:
         go(browser, address)
     for probe in (ids[4], ids[-1]):
-        browser.evaluate(
-            f"location.hash = '#/q/' + encodeURIComponent({json.dumps(probe)}) + '?gold=1&arms=' + encodeURIComponent({json.dumps(every)})"
-        )
+        address = f"#/q/{quote(probe, safe='')}?gold=1&arms={quote(every)}"
+        browser.evaluate(f"location.hash = {json.dumps(address)}")
         browser.wait(f"document.querySelector('.trail')?.textContent.startsWith({json.dumps(probe)})")
         browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         browser.wait("!document.body.innerText.includes('loading …')")
         shown = browser.evaluate("document.getElementById('view').textContent")
         assert shown.count(EVIL) >= (30 if probe == ids[4] else 1)
         assert not browser.evaluate(OWNED)
-        alien = "#view script, #view img, #view svg, #view style, #view iframe, #view [onload], #view [onerror], #view a[href^=javascript]"
-        assert each(browser, alien, "one.outerHTML") == []
+        alien = ("script", "img", "svg", "style", "iframe", "[onload]", "[onerror]", "a[href^=javascript]")
+        assert each(browser, ",".join(f"#view {name}" for name in alien), "one.outerHTML") == []
     assert not browser.evaluate(OWNED)
 
 
@@ -117,15 +117,15 @@ def test_the_policy_lets_no_other_script_run(page_run: Path, tmp_path: Path, loo
     shutil.copytree(page_run, run)
     write_text(run / "page" / "planted.js", "document.documentElement.dataset.owned = 1;")
     text = (run / "index.html").read_text()
-    planted = "<script>document.documentElement.dataset.owned=1</script><img src=x onerror=document.documentElement.dataset.owned=1>"
-    planted += '<script src="page/planted.js"></script><a id=x href="javascript:document.documentElement.dataset.owned=1">x</a>'
+    planted = f'<script>{RUN}</script><img src=x onerror={RUN}><script src="page/planted.js"></script>'
+    planted += f'<a id=x href="javascript:{RUN}">x</a>'
     write_text(run / "index.html", text.replace('<div id="document">', f'<div id="document">{planted}'))
     browser = look(run)
     browser.evaluate("document.getElementById('x').click()")
     assert not browser.evaluate(OWNED)
     assert sum("Content Security Policy" in one for one in browser.problems) >= 3
-    with pytest.raises(Exception, match="unsafe-eval"):
-        browser.evaluate("eval('1')")
+    given = {"expression": "eval('1')", "allowUnsafeEvalBlockedByCSP": False}
+    assert "unsafe-eval" in browser.send("Runtime.evaluate", **given)["exceptionDetails"]["exception"]["description"]
     browser.problems.clear()
 
 

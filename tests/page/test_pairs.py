@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from beam_page.comparing import write_comparison
-from beam_page.data_files import read_data
+from beam_page.data_files import read_data, write_data
 from beam_page.run_folder import read_run
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
@@ -19,6 +19,9 @@ from beamlib.scoring.scores import score_run
 from conftest import run_on
 from fixtures_release import write_release
 from page_views import Look, each, go, text_of
+
+LINK = "one.getAttribute('href') ?? one.getAttribute('src')"
+CELL = "[one.dataset.pair, one.textContent, one.getAttribute('href')]"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +41,7 @@ def test_differences_are_those_of_the_paired_test_and_follow(
     page, other = pair
     first, second = ({one.series: one for one in read_run(run, release).arms} for run in (page_run, other))
     browser = look(page)
-    cells = each(browser, "[data-pair]", "[one.dataset.pair, one.textContent, one.getAttribute('href')]")
+    cells = each(browser, "[data-pair]", CELL)
     assert len(cells) == len(first) * (len(ABILITIES) + 1)
     for key, shown, _ in cells:
         name, _, _, ability = json.loads(key)
@@ -53,9 +56,7 @@ def test_a_difference_leads_to_its_questions_flips_first(pair: tuple[Path, Path]
     browser = look(pair[0])
     href = next(
         one
-        for key, text, one in each(
-            browser, "[data-pair]", "[one.dataset.pair, one.textContent, one.getAttribute('href')]"
-        )
+        for key, text, one in each(browser, "[data-pair]", CELL)
         if json.loads(key)[3] == "average" and not text.startswith(("0.000", "-0.000"))
     )
     go(browser, href)
@@ -68,8 +69,6 @@ def test_a_difference_leads_to_its_questions_flips_first(pair: tuple[Path, Path]
 
 
 def test_a_tampered_difference_shows(pair: tuple[Path, Path], tmp_path: Path, look: Look) -> None:
-    from beam_page.data_files import write_data
-
     page = tmp_path / "pair"
     shutil.copytree(pair[0], page)
     index = read_data(page / "page" / "run.js")

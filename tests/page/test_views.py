@@ -1,4 +1,4 @@
-"""From every number to its questions, and to the answers, contexts and verdicts behind it; each state has an address."""
+"""From every number to its questions, and to the answers, contexts and verdicts behind it."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ def test_the_context_is_the_one_that_the_reader_was_given(held: RunFolder, page_
         go(browser, f"#/q/{probe.id}?arms={RAG}")
         browser.evaluate("document.querySelector('.context').parentElement.open = true")
         browser.wait("document.querySelector('.context .text')")
-        pieces = "[...document.querySelector('.context .text').childNodes].map((one) => one.firstChild ? one.firstChild.data : one.data)"
-        assert browser.evaluate(f"{pieces}.join('')") == context.context  # type: ignore[union-attr]
+        pieces = "[...one.childNodes].map((piece) => (piece.firstChild ?? piece).data).join('')"
+        assert each(browser, ".context .text", pieces) == [context.context]  # type: ignore[union-attr]
         cited = set(loaded.gold[probe.id].evidence) & set(context.message_ids)  # type: ignore[union-attr]
         assert len(each(browser, ".context mark", "1")) == len(cited)
 
