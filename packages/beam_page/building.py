@@ -16,7 +16,7 @@ from beam_page.chart import chart
 from beam_page.data_files import FOLDER
 from beam_page.headlines import RECALL, cell_text
 from beam_page.run_data import PageData, write_page_data
-from beam_page.run_folder import RunFolder
+from beam_page.run_folder import RunFolder, in_order
 from beam_page.sections import field_section, sections_of, shown_section
 from beamlib.beside import beside
 from beamlib.data.gold import ABILITIES
@@ -100,7 +100,7 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
     index, numbers = data.index, data.headlines.numbers
     protocol = index["protocol"]
     scores, recalls = numbers[protocol]["full"], numbers[RECALL]["full"]
-    sizes = list(dict.fromkeys(size for one in run.arms for size in one.sizes))
+    sizes = in_order({size for one in run.arms for size in one.sizes})
     best = data.headlines.best[protocol]["full"] if run.arms else {}
     called = any(one["spent"] for one in index["series"])
     rows = [

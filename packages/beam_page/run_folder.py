@@ -82,8 +82,7 @@ class StoredArm:
     @cached_property
     def sizes(self) -> tuple[str, ...]:
         """The tiers of its conversations."""
-        found = {one.conversation_id.partition("-")[0] for one in self.judgements}
-        return (*(size for size in SIZES if size in found), *sorted(found - set(SIZES)))
+        return in_order({one.conversation_id.partition("-")[0] for one in self.judgements})
 
     @property
     def treatment(self) -> Treatment:
@@ -112,6 +111,11 @@ class RunFolder:
         """The ids of all conversations that were asked about, tier by tier, by number."""
         found = {one.conversation_id for arm in self.arms for one in arm.judgements}
         return sorted(found, key=_place)
+
+
+def in_order(sizes: set[str]) -> tuple[str, ...]:
+    """Tiers from short to long, then others by name."""
+    return (*(size for size in SIZES if size in sizes), *sorted(sizes - set(SIZES)))
 
 
 def _place(conversation: str) -> tuple[int, str, int, str]:

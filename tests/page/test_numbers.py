@@ -137,6 +137,23 @@ def test_a_tampered_verdict_shows_under_every_protocol(page_run: Path, tmp_path:
         verify_page(run)
 
 
+def test_scores_without_verdicts_are_averaged_as_they_are(drawn: Path, tmp_path: Path, look: Look) -> None:
+    """Of a published run there may be a score per question and nothing that it could be recomputed from."""
+    run = tmp_path / "run"
+    shutil.copytree(drawn, run)
+    index = read_data(run / "page" / "run.js")
+    (arm,) = (one for one in read_run(drawn).arms if one.name == "arm-1")
+    rows = {name: score_run(arm.judgements, name).set_index("probe_id") for name in PROTOCOLS}
+    for probe, cell in index["cells"]["imported/arm-1"].items():
+        values = {name: (frame.loc[probe, "score"], frame.loc[probe, "unscored"]) for name, frame in rows.items()}
+        cell["j"] = [{"v": [], "x": {name: [None if why else one, why] for name, (one, why) in values.items()}}]
+    write_data(run, "run", index)
+    browser = look(run)
+    assert browser.evaluate("beamVerify()")["wrong"] == []
+    go(browser, "#/q/100K-1-q06?arms=imported%2Farm-1&gold=1")
+    assert "tells no verdict for each nugget" in text_of(browser, "article")
+
+
 @pytest.mark.parametrize("place", [0, 1, 3])
 def test_a_tampered_number_shows(drawn: Path, tmp_path: Path, look: Look, place: int) -> None:
     """The mean, an end of its interval, a count: by one in its last digit."""
