@@ -16,7 +16,7 @@ from beamlib.errors import UserError
 
 PACKAGES = (
     "adapters", "claims", "costs", "evolving", "field", "generate", "job", "meme", "memorycode", "neural", "offline",
-    "own", "publish", "suite", "tuned",
+    "own", "page", "publish", "suite", "tuned",
 )  # fmt: skip
 
 

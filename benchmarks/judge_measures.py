@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-import judge_samples as samples
 import numpy as np
 from numpy.typing import NDArray
 
+import judge_samples as samples
 from beam_offline.judge import judge
 from beam_offline.judge.model import Estimate, score
 from beamlib.errors import UserError

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-import judge_samples as samples
 import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from tqdm import tqdm
 
+import judge_samples as samples
 from beam_offline.judge import features as judge_features
 from beam_offline.judge.events import event_features
 from beam_offline.judge.features import NAMES, features

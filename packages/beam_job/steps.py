@@ -169,7 +169,7 @@ def page(job: Job, planned: RunPlan) -> None:
     """Put the tiers' tables and figures together, and write the page over all that is there."""
     from beam_job.together import put_together  # with pandas and matplotlib, which no other step needs
 
-    put_together(job.name, planned, _notebooks_of(planned))
+    put_together(job.name, planned)
 
 
 STEPS: Mapping[str, Callable[[Job, RunPlan], None]] = {

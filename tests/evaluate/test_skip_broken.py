@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from beam_job.page import Section, write_page
+from beam_page.building import write_page
+from beam_page.run_folder import read_run
 from beam_publish.publish import publish, verify
 from beamlib.cli.__main__ import main
-from beamlib.data.checked_json import Unreadable, left_out_line
+from beamlib.data.checked_json import Unreadable
 from beamlib.evaluate.arm_folder import read_manifest
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
@@ -77,8 +78,7 @@ def test_every_footer_names_and_counts_it(
     assert LEFT_OUT in budget_figure(averages(found.summary), found.footer).get_label()
     part = Path(parameters.run) / "100k"
     assert left_out(parameters).keys() == {"100K-2"}
-    section = Section("100k", [], note=left_out_line(left_out(parameters)))
-    assert LEFT_OUT in write_page(Path(parameters.run), [section], []).read_text()
+    assert LEFT_OUT in write_page(read_run(Path(parameters.run), Path(parameters.data)), claims=False).read_text()
     rows = score_folders(part, "paper")
     assert {row["left_out"] for row in rows} == {"100K-2"}
     assert {row["n_conversations"] for row in rows} == {2}

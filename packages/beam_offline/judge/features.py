@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from beam_offline.judge import cues
 from beam_offline.judge.reading import MOST_CHARACTERS, WINDOW, Array, Nugget, Text, figures_of, read_nugget, read_text
-from beam_offline.judge.words import I, KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU
+from beam_offline.judge.words import KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU, I
 
 OF_NUGGET: Final = (
     "no_information", "conflict", "asking", "avoid", "says_state", "says_mention", "says_contain",

@@ -1,0 +1,183 @@
+"""The page of a run, written: `index.html` and the data files that it loads from the folder `page`."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from beam_page.chart import chart
+from beam_page.data_files import FOLDER
+from beam_page.headlines import RECALL, cell_text
+from beam_page.run_data import PageData, write_page_data
+from beam_page.run_folder import RunFolder, in_order
+from beam_page.sections import field_section, sections_of, shown_section
+from beamlib.beside import beside
+from beamlib.data.gold import ABILITIES
+from beamlib.files import read_text, write_json, write_text
+from beamlib.report.long_frame import ability_label
+from beamlib.scoring.scores import AVERAGE
+from beamlib.text import money
+
+_HERE = Path(__file__).parent
+_VIEWER = ("scoring", "data", "list", "question", "verify", "main")
+_VENDORED = _HERE / "vendor" / "minisearch-7.2.0.js"
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.PackageLoader("beam_page", "."), autoescape=True, undefined=jinja2.StrictUndefined
+)
+INDEX = "index.html"
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """A script or style as it stands in the page, and the hash by which the page's policy takes it."""
+
+    text: Markup
+    hash: str
+
+    @classmethod
+    def of(cls, text: str) -> Allowed:
+        """With its hash."""
+        if any(end in text.lower() for end in ("</script", "</style", "<!--")):
+            raise ValueError("a script or style of the page would end before its end")
+        return cls(Markup(text), f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}")
+
+
+def scripts() -> tuple[Allowed, ...]:
+    """MiniSearch as its package ships it, and the viewer: all that may run in a page."""
+    viewer = "\n".join(read_text(_HERE / "viewer" / f"{name}.js") for name in _VIEWER)
+    return (Allowed.of(read_text(_VENDORED)), Allowed.of(f'"use strict";\n(() => {{\n{viewer}}})();\n'))
+
+
+def write_page(
+    run: RunFolder,
+    *,
+    protocol: str = "paper",
+    workers: int = 1,
+    notes: Mapping[str, str] | None = None,
+    claims: bool = True,
+) -> Path:
+    """Write the page of `run` into its folder and return the path of index.html, which opens without a server.
+
+    `notes` are sentences about parts of the run. The claims audit is made here and stored beside the page.
+    """
+    data = write_page_data(run, protocol=protocol, workers=workers, commands=replay_commands(run))
+    shown = [shown_section(run.folder, one) for one in sections_of(run, notes or {})]
+    values = {**glance(run, data), "sections": shown, "field": field_section(run.folder), **_claims(run.folder, claims)}
+    return write_text(run.folder / INDEX, render(run.folder.name, data.index, values))
+
+
+def render(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+    """The text of index.html."""
+    usual: dict[str, Any] = {"claims": [], "totals": {}, "sections": [], "field": None, "pairs": [], "lead": ""}
+    return _TEMPLATES.get_template("page.html.j2").render(
+        name=name,
+        scripts=scripts(),
+        style=Allowed.of(read_text(_HERE / "viewer" / "style.css")),
+        folder=FOLDER,
+        protocols=index["protocols"],
+        protocol=index["protocol"],
+        left_out=index["left_out"],
+        **{**usual, **values},
+    )
+
+
+def replay_commands(run: RunFolder) -> dict[str, str]:
+    """The command that replays a question, by part: the page fills in ARM and QUESTION."""
+    generated = run.data is not None and run.data.parent == run.folder
+    rest = "ARM QUESTION" if generated else "ARM QUESTION --data FOLDER"
+    return {one.part: f"beamlib replay {one.run} {one.folder.parent.name}/{rest}" for one in run.arms if one.manifest}
+
+
+def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
+    """The tables that open the page: memories by size, and for each size abilities by memories."""
+    index, numbers = data.index, data.headlines.numbers
+    protocol = index["protocol"]
+    scores, recalls = numbers[protocol]["full"], numbers[RECALL]["full"]
+    sizes = in_order({size for one in run.arms for size in one.sizes})
+    best = data.headlines.best[protocol]["full"] if run.arms else {}
+    called = any(one["spent"] for one in index["series"])
+    rows = [
+        {
+            "series": one["id"],
+            "main": one["main"],
+            "cells": [
+                {
+                    "score": _cell("score", one["id"], size, AVERAGE, scores),
+                    "recall": _cell("recall", one["id"], size, AVERAGE, recalls),
+                    "best": best.get(size, {}).get("series") == one["id"] and best[size]["supported"],
+                }
+                for size in sizes
+            ],
+            **_context(run, one["id"], one["spent"]),
+        }
+        for one in index["series"]
+    ]
+    return {
+        "sizes": sizes,
+        "rows": rows,
+        "called": called,
+        "offline": any(one.offline for one in run.arms),
+        "drop": bool(data.spoilt),
+        "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],
+        "chart": chart(sizes, [one["id"] for one in index["series"] if one["main"]], scores),
+        "counts": {size: max((s[size][AVERAGE][4] for s in scores.values() if size in s), default=0) for size in sizes},
+    }
+
+
+def _cell(kind: str, series: str, size: str, ability: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    found = numbers.get(series, {}).get(size, {}).get(ability)
+    return {"key": [kind, series, size, ability], "text": cell_text(found)}
+
+
+def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) -> dict[str, str]:
+    """Mean tokens of context; of what models were asked, the reader's cost and time per answer."""
+    tokens = [
+        answer.context_tokens
+        for one in run.arms
+        if one.series == series
+        for answer in one.answers.values()
+        if answer.text is not None
+    ]
+    shown = {"tokens": f"{sum(tokens) / len(tokens):,.0f}" if tokens else "–", "cost": "–", "seconds": "–"}
+    if spent and spent[0]:
+        calls, seconds, dollars = spent[0], spent[3], spent[4]
+        shown["cost"] = money(dollars) if dollars is not None else "–"
+        shown["seconds"] = f"{(seconds or 0) / calls:.1f}"
+    return shown
+
+
+def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Table 1's memories, then the others: a row per ability, a column per series."""
+    for title, main in (("memories", True), ("variants", False)):
+        names = [one["id"] for one in series if one["main"] == main and size in scores.get(one["id"], {})]
+        if names:
+            yield {
+                "size": size,
+                "title": title,
+                "series": names,
+                "rows": [
+                    (
+                        ability_label(ability),
+                        [_cell("score", name, size, ability, scores) for name in names],
+                    )
+                    for ability in (*ABILITIES, AVERAGE)
+                    if any(ability in scores[name][size] for name in names)
+                ],
+            }
+
+
+def _claims(folder: Path, wanted: bool) -> dict[str, Any]:
+    if not wanted:
+        return {}
+    engine = beside("claims", "engine")
+    claims = engine.audit()
+    write_json(folder / "claims.json", [claim.model_dump(mode="json") for claim in claims])
+    rows = [{**claim.model_dump(), "shown": engine.compact(claim.recomputed)} for claim in claims]
+    return {"claims": rows, "totals": engine.totals(claims)}

@@ -1,0 +1,106 @@
+"""The stored calls of a conversation, as far as they belong to a question: who was asked, how it ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from beam_costs.costs import price
+from beam_page.run_folder import StoredArm
+from beamlib.errors import UserError
+from beamlib.files import inside
+from beamlib.llm.call_store import CallStore
+from beamlib.llm.endpoints import MODELS, Endpoint, load_models
+from beamlib.llm.stored_call import StoredCall
+
+_NUGGET = re.compile(r" nugget \d{1,6}\Z")
+COLUMNS = (
+    "step",
+    "role",
+    "model",
+    "about",
+    "in",
+    "cached",
+    "out",
+    "seconds",
+    "dollars",
+    "outcome",
+    "message",
+    "series",
+)
+
+
+class ConversationCalls:
+    """Calls by probe id, each a list in the order of `COLUMNS`; `series` are the arms whose reply it is, by its text.
+
+    The store holds no prompts and no arms: equal requests of several arms are one call. `spent` sums the reader's calls
+    of each series: calls, input and output tokens, seconds, dollars (None where a price is not known).
+    """
+
+    def __init__(self, conversation: str, arms: Sequence[StoredArm], questions: Mapping[str, str]) -> None:
+        self.of: dict[str, list[list[Any]]] = {}
+        self.spent: dict[str, list[float | None]] = {}
+        self.problem = ""
+        called = [one for one in arms if one.manifest is not None and not one.offline]
+        if not called:
+            return
+        prices = _prices({one.folder.parent for one in called})
+        replies = _replies(called)
+        wordings = {text: probe for probe, text in questions.items()}
+        for run in sorted({one.run for one in called}):
+            try:
+                path = inside(run / "calls" / conversation.partition("-")[0].lower(), f"{conversation}.sqlite")
+                with CallStore(path, read_only=True) as store:
+                    for _, call in store.calls():
+                        probe = _NUGGET.sub("", call.about)
+                        probe = probe if probe in questions else wordings.get(call.about, "")
+                        if probe:
+                            self._take(probe, call, prices, replies.get((probe, call.text or call.message), ()))
+            except UserError as error:
+                self.problem = str(error).replace(f"{run}/", "")
+        for calls in self.of.values():
+            calls.sort(key=lambda one: (one[0], one[3], str(one[2]), one[4]))
+
+    def _take(self, probe: str, call: StoredCall, prices: Mapping[tuple[str, str], Endpoint], series: Any) -> None:
+        endpoint = prices.get((call.role, call.model))
+        tokens = (call.input_tokens, call.cached_tokens, call.output_tokens)
+        cost = price(endpoint, *tokens) if endpoint else None
+        outcome = call.outcome.value if call.outcome else ""
+        reader = call.role.startswith("reader")
+        own = sorted(series) if reader else []
+        row = [call.step, call.role, call.model, call.about, *tokens, round(call.latency, 3), cost, outcome]
+        self.of.setdefault(probe, []).append([*row, call.message[:2_000], own])
+        for name in own:
+            held = self.spent.setdefault(name, [0, 0, 0, 0.0, 0.0])
+            for place, value in enumerate((1, call.input_tokens, call.output_tokens, call.latency, cost)):
+                before = held[place]
+                held[place] = None if before is None or value is None else before + value
+
+
+def _prices(parts: set[Path]) -> dict[tuple[str, str], Endpoint]:
+    """What each role's models cost, by the models files that the parts of a run keep."""
+    found: dict[tuple[str, str], Endpoint] = {}
+    for part in sorted(parts):
+        try:
+            models = load_models(part / MODELS)
+        except UserError:
+            continue
+        for role in ("memory", "compressor", "judge", "aligner"):
+            endpoint = getattr(models, role)
+            found[role, endpoint.model] = endpoint
+        for backbone in models.readers.values():
+            found["reader", backbone.model] = backbone
+            found |= {(f"reader:{method}", one.model): one for method, one in backbone.methods.items()}
+    return found
+
+
+def _replies(arms: Sequence[StoredArm]) -> dict[tuple[str, str], list[str]]:
+    """Which series have an answer of this text, or failed for this reason."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in arms:
+        for probe, answer in one.answers.items():
+            text = answer.text if answer.text is not None else (answer.unscored or "").partition(": ")[2]
+            found.setdefault((probe, text), []).append(one.series)
+    return found

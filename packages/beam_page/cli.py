@@ -1,0 +1,107 @@
+"""`beamlib page`, `beamlib compare` and `beamlib replay`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+page_app = typer.Typer()
+
+Run = Annotated[Path, typer.Argument(help="A run folder, for example runs/default.")]
+DataOf = Annotated[
+    Path | None,
+    typer.Option("--data", envvar="BEAM_DATA", help="The conversations that RUN was asked about, where it made none."),
+]
+
+
+@page_app.command()
+def page(
+    run: Run,
+    data: DataOf = None,
+    protocol: Annotated[str, typer.Option(help="The scoring protocol that the page opens with.")] = "paper",
+    zipped: Annotated[
+        bool, typer.Option("--zip", help="Put the page and all it links to into RUN.zip as well.")
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Write nothing: have a browser recompute each number of the page.")
+    ] = False,
+) -> None:
+    """Write the page of RUN, RUN/index.html, from what lies in it; no call is made.
+
+    It opens without a server. Where the conversations are not at hand, verdicts and answers are shown without them.
+    """
+    if verify:
+        from beam_page.verifying import verify_page
+
+        print(verify_page(run))
+        return
+    from beam_page.building import write_page
+    from beam_page.run_folder import read_run
+    from beamlib.data.sources import refuse_data
+    from beamlib.scoring.protocols import find_protocol
+
+    find_protocol(protocol)
+    refuse_data(run)
+    found = read_run(run, data_of(run, data))
+    print(f"wrote {write_page(found, protocol=protocol, workers=os.cpu_count() or 1)}")
+    for name, why in found.left_out.items():
+        print(f"left out {name}: {why}")
+    if zipped:
+        from beam_page.zipping import zip_page
+
+        print(zip_page(run))
+
+
+@page_app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(help="A run folder.")],
+    second: Annotated[Path, typer.Argument(help="Another one, on the same questions.")],
+    data: DataOf = None,
+    out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("runs/compared"),
+    protocol: Annotated[str, typer.Option(help="The scoring protocol that the page opens with.")] = "paper",
+    zipped: Annotated[bool, typer.Option("--zip", help="Put the page into OUT.zip as well.")] = False,
+) -> None:
+    """Put two runs side by side: paired differences with intervals, and every question, flips first."""
+    from beam_page.comparing import write_comparison
+    from beamlib.data.sources import refuse_data
+    from beamlib.scoring.protocols import find_protocol
+
+    find_protocol(protocol)
+    refuse_data(out)
+    print(f"wrote {write_comparison(first, second, out, data, protocol=protocol, workers=os.cpu_count() or 1)}")
+    if zipped:
+        from beam_page.zipping import zip_page
+
+        print(zip_page(out))
+
+
+@page_app.command()
+def replay(
+    run: Run,
+    arm: Annotated[str, typer.Argument(help="Part and arm, for example 100k/rag-hybrid-k5.")],
+    question: Annotated[str, typer.Argument(help="A question's id, for example 100K-1-q00.")],
+    data: DataOf = None,
+) -> None:
+    """Recall, answer and judge one question again from what is on file, and hold it against the record."""
+    from beam_page.replaying import replay_question
+    from beam_page.run_folder import find_arm, read_run
+
+    found = read_run(run, data_of(run, data))
+    for line in replay_question(found, find_arm(found, arm), question):
+        print(line)
+
+
+def data_of(run: Path, data: Path | None) -> Path | None:
+    """The data that was named; one that the environment names gives way to what the run generated."""
+    from beamlib.params import GENERATED
+
+    from_environment = data is not None and os.environ.get("BEAM_DATA") == str(data)
+    return None if from_environment and (run / GENERATED).is_dir() else data
+
+
+def add_to(app: typer.Typer, data_app: typer.Typer) -> None:
+    """Put the commands into the project's `app`."""
+    app.registered_commands += page_app.registered_commands

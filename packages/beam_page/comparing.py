@@ -1,0 +1,141 @@
+"""Two runs as one page: the arms of both, paired differences, each question with both answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from beam_page.building import INDEX, glance, render, replay_commands
+from beam_page.data_files import write_data
+from beam_page.headlines import paired, shown
+from beam_page.run_data import write_page_data
+from beam_page.run_folder import RunFolder, StoredArm, read_run
+from beamlib.data.gold import ABILITIES
+from beamlib.errors import UserError
+from beamlib.files import write_text
+from beamlib.report.long_frame import ability_label
+from beamlib.report.tables import NOTHING
+from beamlib.scoring.protocols import PROTOCOLS
+from beamlib.scoring.scores import AVERAGE, score_run
+
+MARKS = ("A", "B")
+
+
+@dataclass(frozen=True, eq=False)
+class MarkedArm(StoredArm):
+    """An arm of one of the runs, its series marked with the run's letter."""
+
+    mark: str = ""
+
+    @property
+    def series(self) -> str:
+        """As in its run, behind the mark."""
+        return f"{self.mark}/{super().series}"
+
+
+def write_comparison(
+    first: Path, second: Path, out: Path, data: Path | None = None, *, protocol: str = "paper", workers: int = 1
+) -> Path:
+    """Write the page of `first` minus `second` into the folder `out` and return the path of its index.html.
+
+    `UserError` where the two have no arm, or no question, in common, and where `out` holds a run.
+    """
+    if out.resolve() in (first.resolve(), second.resolve()) or any(out.glob("*/*/manifest.json")):
+        raise UserError(f"--out: {out} is a run of its own, whose page would be lost; name another folder.")
+    runs = [read_run(run, data) for run in (first, second)]
+    for run in runs:
+        if not run.arms:
+            raise UserError(f"{run.folder}: it holds no finished arm; name a run folder that run_all.sh wrote.")
+    arms = [_marked(one, mark) for mark, run in zip(MARKS, runs, strict=True) for one in run.arms]
+    _same_questions(arms)
+    pairs = list(_pairs(arms))
+    if not pairs:
+        raise UserError(f"{first} and {second} have no arm with a question in common; compare runs over the same data.")
+    left_out = {f"{mark}: {k}": why for mark, run in zip(MARKS, runs, strict=True) for k, why in run.left_out.items()}
+    sources = {**runs[1].sources, **runs[0].sources}
+    both = RunFolder(out, arms, left_out, sources, runs[0].data or runs[1].data)
+    page = write_page_data(both, protocol=protocol, workers=workers, commands=replay_commands(both))
+    index = {**page.index, "pairs": {name: list(_rows(pairs, name)) for name in PROTOCOLS}}
+    write_data(out, "run", index)
+    lead = f"A: {first.name}. B: {second.name}. Differences are A minus B, on the same questions."
+    values = {**glance(both, page), "pairs": list(_tables(index["pairs"][protocol])), "lead": lead}
+    return write_text(out / INDEX, render(f"{first.name} – {second.name}", index, values))
+
+
+def _marked(one: StoredArm, mark: str) -> MarkedArm:
+    values = {name: getattr(one, name) for name in StoredArm.__dataclass_fields__}
+    return MarkedArm(**{**values, "part": f"{mark}/{one.part}"}, mark=mark)
+
+
+def _same_questions(arms: Sequence[MarkedArm]) -> None:
+    """A `UserError` where the runs asked different questions under the same ids."""
+    seen: dict[str, str] = {}
+    for one in arms:
+        for key, record in one.manifest.conversations.items() if one.manifest else ():
+            if seen.setdefault(key, record.questions_sha256) != record.questions_sha256:
+                raise UserError(
+                    f"{one.run}: it asked other questions about {key} than the other run; compare runs on equal data."
+                )
+
+
+def _pairs(arms: Sequence[MarkedArm]) -> Iterator[tuple[str, MarkedArm, MarkedArm]]:
+    """What is compared with what, with a name: equal series of one tier, or arms of one name where readers differ."""
+    for one in arms:
+        if one.mark != MARKS[0]:
+            continue
+        others = [other for other in arms if other.mark == MARKS[1] and set(other.sizes) & set(one.sizes)]
+        named = [other for other in others if other.name == one.name]
+        same = [other for other in named if other.series[1:] == one.series[1:]]
+        asked = {judgement.probe_id for judgement in one.judgements}
+        for other in same or named:
+            if asked & {judgement.probe_id for judgement in other.judgements}:
+                yield (one.series[2:] if same else f"{one.series[2:]} – {other.series[2:]}", one, other)
+
+
+def _rows(pairs: Sequence[tuple[str, MarkedArm, MarkedArm]], protocol: str) -> Iterator[dict[str, Any]]:
+    for name, one, other in pairs:
+        frames = [score_run(arm.judgements, protocol) for arm in (one, other)]
+        for size in one.sizes:
+            yield from _of_size(name, one, other, [frame[frame["size"] == size] for frame in frames], size)
+
+
+def _of_size(
+    name: str, one: MarkedArm, other: MarkedArm, frames: Sequence[pd.DataFrame], size: str
+) -> Iterator[dict[str, Any]]:
+    for ability in (*ABILITIES, AVERAGE):
+        own = [frame if ability == AVERAGE else frame[frame["ability"] == ability] for frame in frames]
+        if (found := paired(*own)) is not None:
+            key = {"first": one.series, "second": other.series, "size": size, "ability": ability}
+            yield {**key, "name": name, "numbers": shown(found)}
+
+
+def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A table per size: a row per ability, a column per pair."""
+    for size in dict.fromkeys(row["size"] for row in rows):
+        own = [row for row in rows if row["size"] == size]
+        columns = list(dict.fromkeys((row["name"], row["first"], row["second"]) for row in own))
+        held = {(row["first"], row["second"], row["ability"]): row["numbers"] for row in own}
+        present = [ability for ability in (*ABILITIES, AVERAGE) if any(row["ability"] == ability for row in own)]
+        cells = [
+            (
+                ability_label(ability),
+                [
+                    {"key": [first, second, size, ability], "text": _text(held.get((first, second, ability)))}
+                    for _, first, second in columns
+                ],
+            )
+            for ability in present
+        ]
+        yield {"size": size, "columns": [name for name, _, _ in columns], "rows": cells}
+
+
+def _text(numbers: Sequence[Any] | None) -> str:
+    if numbers is None or numbers[0] is None:
+        return NOTHING
+    if numbers[4] == 1:
+        return f"{numbers[0]} (n = 1)"
+    return f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"

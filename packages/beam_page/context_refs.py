@@ -1,0 +1,54 @@
+"""Contexts as references: each message of a conversation is stored once, and so is each line that is in no message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+_SHORTEST = 24
+"""Characters from which on a message is looked for in a context: "Thanks!" may stand there by chance."""
+
+
+class ContextTable:
+    """The contexts of one conversation, equal ones once.
+
+    A context is a list of whole numbers: `m` from 0 on is the text of message `m`, and `-1 - i` the line `lines[i]`,
+    which holds what is not verbatim of a message (headings, marks of origin, notes). Joined they are the context.
+    """
+
+    def __init__(self, messages: Mapping[int, str]) -> None:
+        self._messages = messages
+        self._places: dict[str, int] = {}
+        self._lines: dict[str, int] = {}
+        self.contexts: list[list[int]] = []
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that contexts refer to."""
+        return list(self._lines)
+
+    def add(self, context: str, shown: Iterable[int]) -> int:
+        """The place of `context`, which may hold the messages `shown`, among `contexts`."""
+        if context not in self._places:
+            self._places[context] = len(self.contexts)
+            self.contexts.append(list(self._references(context, shown)))
+        return self._places[context]
+
+    def _references(self, context: str, shown: Iterable[int]) -> Iterable[int]:
+        found = []
+        for number in set(shown):
+            text = self._messages.get(number, "")
+            start = context.find(text) if len(text) >= _SHORTEST else -1
+            while start >= 0:
+                found.append((start, -len(text), number))
+                start = context.find(text, start + len(text))
+        at = 0
+        for start, length, number in sorted(found):  # of messages that begin alike, the longest
+            if start >= at:
+                yield from self._line_references(context[at:start])
+                yield number
+                at = start - length
+        yield from self._line_references(context[at:])
+
+    def _line_references(self, text: str) -> Iterable[int]:
+        for line in text.splitlines(keepends=True):
+            yield -1 - self._lines.setdefault(line, len(self._lines))

@@ -1,0 +1,215 @@
+"""What the page holds of one conversation: two data files, and its rows of the run's own.
+
+`a` has what was said about its questions: gold, answers, the judge's replies, calls. `m` has the messages, each once,
+and the contexts as references to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from beam_page.calls_of import ConversationCalls
+from beam_page.context_refs import ContextTable
+from beam_page.headlines import evidence_held
+from beam_page.replaying import Remade, remade_contexts
+from beam_page.run_folder import RunFolder, StoredArm
+from beam_page.verdict_rows import verdict_rows
+from beamlib.data.conversations import Conversation, Treatment
+from beamlib.data.errata import Erratum, known_defects
+from beamlib.data.gold import Gold
+from beamlib.data.loading import Loaded, load
+from beamlib.errors import UserError
+from beamlib.memory.protocol import RetrievedContext
+from beamlib.report.results import NOTES
+from beamlib.scoring.records import Judgement
+
+WHOLE = 700_000
+"""Characters of a conversation up to which its page has all of it; of a longer one, what questions need."""
+AROUND = 3
+"""Messages before and after a cited one that are shown with it."""
+_WHOLE_CONVERSATION = "full-context"
+
+
+@dataclass(frozen=True)
+class ConversationData:
+    """`answers` and `messages` are the two data files; `rows` go into the run's: questions, and cells by series.
+
+    `gold` and `spoilt` are what headlines need; `spent` what the reader's calls of each series came to; `about` says
+    what it is about, or why its text is missing.
+    """
+
+    id: str
+    answers: dict[str, Any]
+    messages: dict[str, Any]
+    questions: list[dict[str, Any]]
+    cells: dict[str, dict[str, Any]]
+    gold: Mapping[str, Gold]
+    spoilt: frozenset[str]
+    spent: Mapping[str, list[float | None]]
+    about: dict[str, Any]
+
+
+def conversation_data(run: RunFolder, conversation: str) -> ConversationData:
+    """Everything that the arms of `run` have on a conversation, with its text and gold where these are at hand."""
+    arms = [one for one in run.arms if any(j.conversation_id == conversation for j in one.judgements)]
+    loaded, note = _loaded(run, conversation, arms)
+    judged = {one.series: {j.probe_id: j for j in one.judgements if j.conversation_id == conversation} for one in arms}
+    gold = dict(loaded.gold) if loaded else {}
+    questions = {probe.id: probe.question for probe in loaded.probes} if loaded else {}
+    ids = list(dict.fromkeys([*questions, *sorted({probe for own in judged.values() for probe in own})]))
+    ids = [probe for probe in ids if any(probe in own for own in judged.values())]
+    errata = {one.question_id: one for one in known_defects(loaded.probes)} if loaded else {}
+    calls = ConversationCalls(conversation, arms, questions)
+    remade = remade_contexts(run, arms, loaded) if loaded else {}
+    table = ContextTable({message.id: message.content for message in loaded.conversation} if loaded else {})
+    answers = {one.series: _answers(one, judged[one.series], remade, table) for one in arms}
+    return ConversationData(
+        id=conversation,
+        answers={
+            "gold": {probe: _gold(gold.get(probe), errata.get(probe), judged, probe) for probe in ids},
+            "answers": answers,
+            "calls": calls.of,
+            "calls_problem": calls.problem,
+        },
+        messages=_messages(loaded.conversation, gold, table, answers) if loaded else {},
+        questions=[_question(probe, questions, gold, errata, judged) for probe in ids],
+        cells={one.series: {p: _cell(one, j, gold) for p, j in judged[one.series].items()} for one in arms},
+        gold=gold,
+        spoilt=frozenset(key for key, one in errata.items() if one.spoils_score),
+        spent=calls.spent,
+        about=_about(loaded, note),
+    )
+
+
+def _loaded(run: RunFolder, conversation: str, arms: Sequence[StoredArm]) -> tuple[Loaded | None, str]:
+    """The conversation as most of its arms read it, and what keeps it from being shown."""
+    source = run.sources.get(conversation)
+    if source is None:
+        return None, "the conversation is not at hand: name the folder of the data with --data"
+    treatment = next((one.treatment for one in arms if one.manifest), Treatment())
+    try:
+        loaded = load(source, Treatment(treatment.chat_variant, treatment.strip_markers, "flag"))
+    except UserError as error:
+        return None, str(error).replace(f"{source.path}", "its folder")
+    for one in arms:
+        record = one.manifest.conversations.get(conversation) if one.manifest else None
+        if record is not None and record.sha256 != loaded.conversation.sha256:
+            return None, "the conversation at hand is not the one that this run read, so its text is not shown"
+    return loaded, ""
+
+
+def _about(loaded: Loaded | None, note: str) -> dict[str, Any]:
+    if loaded is None:
+        return {"note": note}
+    seed = loaded.conversation.seed
+    return {
+        "title": seed.title,
+        "category": seed.category,
+        "messages": len(loaded.conversation.messages),
+        "variant": loaded.conversation.variant,
+    }
+
+
+def _question(
+    probe: str,
+    questions: Mapping[str, str],
+    gold: Mapping[str, Gold],
+    errata: Mapping[str, Erratum],
+    judged: Mapping[str, Mapping[str, Judgement]],
+) -> dict[str, Any]:
+    """A question's row: id, ability, text, cited messages, cited ones that the chat lacks, 1 for a known defect (2: it
+    can spoil the score)."""
+    first = next(own[probe] for own in judged.values() if probe in own)
+    row: dict[str, Any] = {"id": probe, "a": first.ability, "q": questions.get(probe, "")}
+    if found := gold.get(probe):
+        row |= {"e": list(found.evidence)} | ({"em": list(found.evidence_missing)} if found.evidence_missing else {})
+    if erratum := errata.get(probe):
+        row["d"] = 2 if erratum.spoils_score else 1
+    return row
+
+
+def _cell(one: StoredArm, judgement: Judgement, gold: Mapping[str, Gold]) -> dict[str, Any]:
+    """What an arm has on a question, without texts: rounds of verdicts, cited messages shown and noted, tokens."""
+    cell: dict[str, Any] = {"j": verdict_rows(judgement)}
+    answer, found = one.answers.get(judgement.probe_id), gold.get(judgement.probe_id)
+    if answer is None:
+        return cell
+    if answer.unscored is not None:
+        cell["u"] = answer.unscored[:500]
+    if found is not None and found.evidence:
+        shown, noted = evidence_held(answer, found, NOTES)
+        cell |= {"s": shown} | ({"n": noted} if noted else {})
+    return cell | {"t": answer.context_tokens} | ({"g": answer.gaps} if answer.gaps else {})
+
+
+def _gold(
+    found: Gold | None, erratum: Erratum | None, judged: Mapping[str, Mapping[str, Judgement]], probe: str
+) -> dict[str, Any]:
+    nuggets = next(([v.nugget for v in own[probe].verdicts] for own in judged.values() if probe in own), [])
+    row: dict[str, Any] = {"rubric": list(found.rubric) if found else nuggets}
+    if found is not None:
+        row |= {"reference": found.reference, "difficulty": found.difficulty}
+    if erratum is not None:
+        row["erratum"] = {
+            "kind": erratum.kind,
+            "defect": erratum.defect,
+            "spoils": erratum.spoils_score,
+            "messages": list(erratum.message_ids),
+        }
+    return row
+
+
+def _answers(
+    one: StoredArm, judged: Mapping[str, Judgement], remade: Remade, table: ContextTable
+) -> dict[str, dict[str, Any]]:
+    """An arm's texts by question: the answer, the place of its context or why it has none, and the judge's replies."""
+    found: dict[str, dict[str, Any]] = {}
+    for probe, judgement in judged.items():
+        answer = one.answers.get(probe)
+        row: dict[str, Any] = {"j": [_replies(one_round) for one_round in judgement.rounds]}
+        if answer is not None:
+            row |= {"t": answer.text, "p": {part: list(ids) for part, ids in answer.parts.items()}}
+            row |= {} if answer.parts else {"ids": list(answer.message_ids)}
+        context = remade.get(one.series, {}).get(probe)
+        if isinstance(context, RetrievedContext):
+            row["c"] = table.add(context.context, context.message_ids)
+        elif context:
+            row["no"] = context
+        found[probe] = row
+    return found
+
+
+def _replies(judgement: Judgement) -> dict[str, Any]:
+    """The texts of one round: replies, or why there is none, by nugget; items, lines, and the nuggets of the lines."""
+    found: dict[str, Any] = {"r": [verdict.reply or verdict.reason for verdict in judgement.verdicts]}
+    for one in judgement.alignments:
+        found |= {"i": one.items} if one.parser == "items" else {"l": one.items, "m": one.matches}
+    return found
+
+
+def _messages(
+    conversation: Conversation,
+    gold: Mapping[str, Gold],
+    table: ContextTable,
+    answers: Mapping[str, Mapping[str, Mapping[str, Any]]],
+) -> dict[str, Any]:
+    """The messages that are shown: all of a short conversation, else those that a question cites, those around them,
+    and those in a context that is not the whole conversation."""
+    everything = conversation.messages
+    whole = sum(len(message.content) for message in everything) <= WHOLE
+    wanted = {i + step for one in gold.values() for i in one.evidence for step in range(-AROUND, AROUND + 1)}
+    for series, of_series in answers.items():
+        if not series.endswith(_WHOLE_CONVERSATION):
+            wanted |= {m for row in of_series.values() if "c" in row for m in table.contexts[row["c"]] if m >= 0}
+    kept = [message for message in everything if whole or message.id in wanted]
+    return {
+        "ids": [message.id for message in kept],
+        "roles": "".join(message.role[0] for message in kept),
+        "texts": [message.content for message in kept],
+        "whole": whole,
+        "total": len(everything),
+        "contexts": table.contexts,
+        "lines": table.lines,
+    }

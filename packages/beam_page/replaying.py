@@ -1,0 +1,134 @@
+"""Recalling again what a memory recalled, and replaying one question: nothing is called, all is on file or by rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from beam_page.run_folder import RunFolder, StoredArm
+from beamlib.data.loading import Loaded, load
+from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.answering import ingested, recollections
+from beamlib.evaluate.arm_folder import recorded_parameters
+from beamlib.evaluate.calling import ResolvedParameters, open_models, resolved
+from beamlib.evaluate.judging import evidence_of, work
+from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS
+from beamlib.files import read_json, to_json
+from beamlib.llm.endpoints import MODELS
+from beamlib.llm.model import ModelError
+from beamlib.memory.protocol import RetrievedContext
+from beamlib.params import parse_parameters
+
+OWN = "its memory is a program of its own, which a page does not run"
+OTHERWISE = "recalled again, its context is not the one on record (other messages, or as many tokens less or more)"
+
+Remade = dict[str, dict[str, RetrievedContext | str]]
+"""By series and probe id: the context, or the sentence why there is none."""
+
+
+def parameters_of(run: RunFolder, one: StoredArm) -> ResolvedParameters:
+    """The parameters that replay an arm: as it was run, but for all that is a place, and nothing is called."""
+    origin = one.folder.parent / PARAMETERS
+    kept = read_json(origin)
+    if one.manifest is None or not isinstance(kept, dict):
+        raise UserError(f"{origin}: no parameters that this arm could be replayed by; run it again.")
+    values = {
+        **kept,
+        **ELSEWHERE,
+        **NOBODY_ELSES,
+        **recorded_parameters(one.manifest),
+        "data": str(run.data),
+        "run": str(one.run),
+        "models": str(origin.parent / MODELS) if kept.get("models") else "",
+        "prompts": str(origin.parent / "prompts") if kept.get("prompts") else "",
+        "own_memory": kept.get("own_memory", ""),
+        "calls": "replay",
+    }
+    return resolved(parse_parameters(values, str(origin)))
+
+
+def remade_contexts(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Remade:
+    """The contexts of `arms` for the questions of a conversation, as far as recalling again gives those on record."""
+    found: Remade = {}
+    groups: dict[str, list[StoredArm]] = {}
+    for one in arms:
+        if one.arm is None or one.arm.memory == "own":
+            found[one.series] = {probe.id: OWN for probe in loaded.probes} if one.arm else {}
+        elif one.manifest:
+            groups.setdefault(to_json([one.part, recorded_parameters(one.manifest)]), []).append(one)
+    for group in groups.values():
+        try:
+            found |= _recalled(run, group, loaded)
+        except UserError as error:  # a call that is not on file, an encoder that is not installed
+            reason = str(error).replace(f"{group[0].run}/", "")
+            found |= {one.series: {probe.id: reason for probe in loaded.probes} for one in group}
+    return found
+
+
+def _recalled(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Remade:
+    parameters = parameters_of(run, arms[0])
+    series = {one.arm: one for one in arms if one.arm}
+    found: Remade = {}
+    with open_models(parameters, loaded.conversation.id) as roster:
+        evidence = evidence_of(loaded)
+        memories = ingested(tuple(series), loaded.conversation, parameters, roster, evidence)
+        for arm, memory in memories:
+            one = series[arm]
+            if isinstance(memory, ModelError):
+                found[one.series] = {probe.id: memory.reason for probe in loaded.probes}
+                continue
+            contexts = recollections(loaded.probes, memory)
+            pairs = zip(loaded.probes, contexts, strict=True)
+            counted = _Counted(parameters)
+            found[one.series] = {
+                probe.id: counted.checked(context, one.answers.get(probe.id)) for probe, context in pairs
+            }
+    return found
+
+
+class _Counted:
+    """Contexts held against the record of their answers; equal ones are counted once."""
+
+    def __init__(self, parameters: ResolvedParameters) -> None:
+        self._counter = parameters.counter
+        self._tokens: dict[str, int] = {}
+
+    def checked(self, context: RetrievedContext | ModelError, answer: Answer | None) -> RetrievedContext | str:
+        if isinstance(context, ModelError):
+            return context.reason
+        if answer is None or answer.text is None:  # a failed call keeps no record of its context
+            return context
+        if context.context not in self._tokens:
+            self._tokens[context.context] = self._counter.count(context.context)
+        same = (context.message_ids, self._tokens[context.context]) == (answer.message_ids, answer.context_tokens)
+        return context if same else OTHERWISE
+
+
+def replay_question(run: RunFolder, one: StoredArm, probe_id: str) -> Iterator[str]:
+    """Answer and judge one question of an arm again from what is on file, as lines that hold it against the record.
+
+    `UserError` where a call is missing, and for a memory of one's own.
+    """
+    if one.arm is None or one.arm.memory == "own":
+        raise UserError(f"{one.folder}: {OWN if one.arm else 'an imported run is not replayed'}.")
+    source = run.sources.get(probe_id.rpartition("-")[0])
+    if source is None:
+        raise UserError(f"{probe_id}: its conversation is not at hand; name the folder of the data with --data.")
+    loaded = load(source, one.treatment)
+    probes = tuple(probe for probe in loaded.probes if probe.id == probe_id)
+    if not probes:
+        raise UserError(f"{probe_id}: {source.id} has no such question; name one such as {loaded.probes[0].id}.")
+    parameters = parameters_of(run, one)
+    context = remade_contexts(run, [one], replace(loaded, probes=probes))[one.series][probe_id]
+    with open_models(parameters, loaded.conversation.id) as roster:
+        made = work(replace(loaded, probes=probes), [one.arm], {}, parameters, roster)[one.arm.name]
+    answer, judgement = made[0][0], made[1][0]
+    recorded: Mapping[str, object] = {judged.probe_id: judged for judged in one.judgements}
+    yield f"question   {probes[0].question}"
+    yield f"context    {context if isinstance(context, str) else context.context}"
+    yield f"answer     {answer.text if answer.text is not None else f'unscored: {answer.unscored}'}"
+    for verdict in judgement.verdicts:
+        yield f"verdict    {verdict.score}  {verdict.nugget}  {verdict.reply or verdict.reason}"
+    same = answer == one.answers.get(probe_id) and judgement == recorded.get(probe_id)
+    yield "record     " + ("the same answer and verdicts" if same else "DIFFERS from the answer or verdicts on file")

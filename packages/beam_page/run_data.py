@@ -1,0 +1,114 @@
+"""The data files of a run's page: one of the run itself, two of each conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from beam_page.conversation_data import ConversationData, conversation_data
+from beam_page.data_files import clear_others, write_data
+from beam_page.headlines import Headlines, headlines
+from beam_page.run_folder import RunFolder, main_arms
+from beamlib.data.gold import ABILITIES, Gold
+from beamlib.processes import as_they_end, process_pool
+from beamlib.report.long_frame import ability_label
+from beamlib.scoring.protocols import PROTOCOLS
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class PageData:
+    """What was written: `index` is the run's own data file, `headlines` its numbers, `files` all that were written."""
+
+    index: dict[str, Any]
+    headlines: Headlines
+    files: Sequence[Path]
+    gold: Mapping[str, Gold] = field(default_factory=dict)
+    spoilt: frozenset[str] = frozenset()
+
+
+def write_page_data(
+    run: RunFolder, *, protocol: str = "paper", workers: int = 1, commands: Mapping[str, str] | None = None
+) -> PageData:
+    """Write the data files of `run` into its folder `page`, and remove those of an earlier page.
+
+    `protocol` is the one that the page opens with; `commands` are the shell commands that replay a part.
+    """
+    files: list[Path] = []
+    parts: list[ConversationData] = []
+    for number, one in enumerate(_conversations(run, workers)):
+        files.append(write_data(run.folder, f"a{number}", one.answers))
+        if one.messages:
+            files.append(write_data(run.folder, f"m{number}", one.messages))
+        parts.append(ConversationData(**{**vars(one), "answers": {}, "messages": dict.fromkeys(one.messages)}))
+    main = main_arms(run.arms)
+    gold = {key: value for one in parts for key, value in one.gold.items()}
+    spoilt = frozenset(key for one in parts for key in one.spoilt)
+    numbers = headlines(run.arms, main, gold, spoilt)
+    index = _index(run, parts, numbers, protocol, commands or {})
+    files.append(write_data(run.folder, "run", index))
+    clear_others(run.folder, files)
+    return PageData(index, numbers, files, gold, spoilt)
+
+
+def _conversations(run: RunFolder, workers: int) -> Sequence[ConversationData]:
+    ids = run.conversations
+    title: dict[str, Any] = {"desc": "page: conversations", "disable": None, "leave": False, "delay": 2}
+    if min(workers, len(ids)) < 2:
+        return [conversation_data(run, one) for one in tqdm(ids, **title)]
+    found: dict[str, ConversationData] = {}
+    with process_pool(min(workers, len(ids))) as pool, tqdm(total=len(ids), **title) as bar:
+        futures = {pool.submit(conversation_data, run, one): one for one in ids}
+        for future in as_they_end(futures, pool, bar, None):
+            found[futures[future]] = future.result()
+            bar.update()
+    return [found[one] for one in ids]
+
+
+def _index(
+    run: RunFolder,
+    parts: Sequence[ConversationData],
+    numbers: Headlines,
+    protocol: str,
+    commands: Mapping[str, str],
+) -> dict[str, Any]:
+    main = main_arms(run.arms)
+    series: dict[str, dict[str, Any]] = {}
+    for one in run.arms:
+        own = series.setdefault(one.series, {"id": one.series, "main": one.series in main, "parts": {}})
+        own["memory"] = one.arm.memory if one.arm else ""
+        own["offline"] = own.get("offline", False) or one.offline
+        reader, judge = (one.manifest.reader, one.manifest.judge) if one.manifest else ("", "")
+        facts = {"part": one.part, "reader": reader, "judge": judge, "vouched": one.manifest is not None}
+        own["parts"] |= dict.fromkeys(one.sizes, facts)
+    for name, own in series.items():
+        own["spent"] = _sum([one.spent[name] for one in parts if name in one.spent])
+    return {
+        "format": FORMAT,
+        "name": run.folder.name,
+        "protocol": protocol,
+        "protocols": [[name, one.caption] for name, one in PROTOCOLS.items()],
+        "abilities": {ability: ability_label(ability) for ability in ABILITIES},
+        "series": list(series.values()),
+        "conversations": [
+            {"id": one.id, "m": bool(one.messages), **one.about, "questions": one.questions} for one in parts
+        ],
+        "cells": {name: {k: v for one in parts for k, v in one.cells.get(name, {}).items()} for name in series},
+        "headlines": numbers.numbers,
+        "best": numbers.best,
+        "quantiles": numbers.quantiles,
+        "commands": commands,
+        "left_out": run.left_out,
+    }
+
+
+def _sum(rows: Sequence[Sequence[float | None]]) -> list[float | None] | None:
+    if not rows:
+        return None
+    columns = zip(*rows, strict=True)
+    return [None if None in column else sum(value or 0 for value in column) for column in columns]

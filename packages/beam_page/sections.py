@@ -1,0 +1,165 @@
+"""The parts of a run's page that are files of the run: tables, figures, notebooks, costs, manifests.
+
+Whatever a file holds is shown as text, or as what a table may hold. Links are relative.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import bleach
+from markupsafe import Markup
+
+from beam_page.run_folder import NO_ARMS, RunFolder
+from beamlib.beside import beside
+from beamlib.data.checked_json import left_out_line
+from beamlib.data.conversations import SIZES
+from beamlib.evaluate.calling import PUBLISHED
+from beamlib.evaluate.configuration import stated
+from beamlib.files import read_json, read_text
+
+_TAGS = frozenset(["br", "caption", "figcaption", "figure", "strong", "table", "tbody", "td", "th", "thead", "tr"])
+_ATTRIBUTES = {"figure": ["class"], "tr": ["class"], "th": ["scope", "colspan", "rowspan"]}
+ALL = "all"
+_OTHERS = {"memorycode": "MemoryCode", "meme": "MEME"}
+FIELD = "field"
+"""The part of what others published about BEAM: notebooks 12 and 13."""
+_ANSWER = "field_answer.json"
+"""Who is better on BEAM, and how sure that is: sentences by tier, which notebook 12 computes."""
+_OF_DATA = re.compile(r"messages_length|questions_length|table3_|table7_")
+"""Histograms and tables of the conversations themselves: shown last."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: a tier with its backbone, all sizes, another benchmark, `published`; `notebooks` are pages.
+
+    `note` says what could not be made, or which conversations were left out. `configuration` is the preset that it was
+    run by, with what was otherwise; empty for published values.
+    """
+
+    part: str
+    notebooks: Sequence[Path]
+    title: str = "Published values"
+    note: str = ""
+    configuration: str = ""
+
+
+def sections_of(run: RunFolder, notes: Mapping[str, str]) -> list[Section]:
+    """The parts that the folder of a run has: all sizes, tiers, other benchmarks, published values; `notes` by part."""
+    folder = run.folder
+    there = {path.name for kind in ("tables", "figures", "notebooks") for path in folder.glob(f"{kind}/*")}
+    tiers = sorted({one.part for one in run.arms} | (there - {ALL, PUBLISHED, FIELD, *_OTHERS}), key=_tier)
+    names = [ALL, *tiers, *(name for name in _OTHERS if name in there), PUBLISHED]
+    found = []
+    for part in names:
+        own = [one for one in run.arms if one.part == part and one.manifest]
+        missed = {key: why for one in own if one.manifest for key, why in one.manifest.left_out.items()}
+        note = " ".join(filter(None, [notes.get(part, ""), left_out_line(missed) if missed else ""]))
+        configuration = stated(one.manifest.configuration for one in own if one.manifest) if own else ""
+        title = {ALL: "All sizes", PUBLISHED: "Published values", **_OTHERS}.get(part) or _titled(part)
+        pages = sorted(folder.glob(f"notebooks/{part}/*.html"))
+        if own or part in there or part in (ALL, PUBLISHED):
+            found.append(Section(part, pages, title, note, configuration))
+    return found
+
+
+def _tier(part: str) -> tuple[int, str]:
+    size = part.partition("-")[0].upper()
+    return (SIZES.index(size) if size in SIZES else len(SIZES), part)
+
+
+def _titled(part: str) -> str:
+    size, _, backbone = part.partition("-")
+    return " · ".join(filter(None, [size.upper(), backbone])) if size.upper() in SIZES else part
+
+
+def shown_section(folder: Path, section: Section) -> dict[str, Any]:
+    """A section for the template. `late` are its figures and tables about the data itself, which come last."""
+    part = section.part
+    costs = folder / part / "costs.json"
+    figures = [
+        (path, _figure(folder, path)) for path in sorted((folder / "figures" / part).glob("*.json"), key=_number)
+    ]
+    tables = [(path, _table(folder, path)) for path in sorted((folder / "tables" / part).glob("*.html"), key=_number)]
+    # Tiers save the published values of their size beside their own; all of them stand in one part.
+    tables = [(path, one) for path, one in tables if part == PUBLISHED or not path.stem.endswith("_published")]
+    return {
+        "part": part,
+        "title": section.title,
+        "note": section.note,
+        "configuration": section.configuration,
+        "costs": Markup(beside("costs", "cost_table").read_costs(read_json(costs)).to_html()) if costs.exists() else "",
+        "notebooks": [(link(folder, page), page.stem) for page in section.notebooks],
+        "tables": [one for path, one in tables if not _OF_DATA.match(path.stem)],
+        "figures": [one for path, one in figures if not _OF_DATA.match(path.stem)],
+        "late": {
+            "tables": [one for path, one in tables if _OF_DATA.match(path.stem)],
+            "figures": [one for path, one in figures if _OF_DATA.match(path.stem)],
+        },
+        "runs": [
+            (link(folder, path), path.parent.name)
+            for pattern in ("*/manifest.json", "outputs/*/run.json")
+            for path in (sorted((folder / part).glob(pattern)) if part not in NO_ARMS or part in _OTHERS else ())
+        ],
+    }
+
+
+def field_section(folder: Path) -> dict[str, Any] | None:
+    """What others published about BEAM, where the run has it."""
+    pages = sorted(folder.glob(f"notebooks/{FIELD}/*.html"))
+    shown = shown_section(folder, Section(FIELD, pages, "What others published about BEAM"))
+    answer = folder / "tables" / FIELD / _ANSWER
+    shown["answer"] = read_json(answer) if answer.exists() else {}
+    return shown if pages or shown["tables"] or shown["figures"] else None
+
+
+def _number(path: Path) -> tuple[int, bool, str]:
+    """Tables and figures by their number in the paper; of the same number, this run's before the published one."""
+    return int("".join(re.findall(r"\d+", path.stem)[:1]) or 0), "published" in path.stem, path.stem
+
+
+def link(folder: Path, path: Path) -> str:
+    """A link to a file of the run: its name may hold any of # ? % :"""
+    return quote(os.fsencode(path.relative_to(folder).as_posix()))
+
+
+def _table(folder: Path, path: Path) -> dict[str, Any]:
+    others = [path.with_suffix(suffix) for suffix in (".csv", ".md")]
+    return {
+        "title": path.stem.replace("_", " "),
+        # Whoever wrote the file: what is not of a table is shown as text.
+        "html": Markup(bleach.clean(read_text(path), tags=_TAGS, attributes=_ATTRIBUTES)),
+        "links": [(link(folder, other), other.suffix[1:]) for other in others if other.exists()],
+    }
+
+
+_FIGURE_FILES = ("png", "pdf", "csv", "json")
+
+
+def _figure(folder: Path, path: Path) -> dict[str, Any]:
+    record = read_json(path)
+    files = {suffix: link(folder, path.with_suffix(f".{suffix}")) for suffix in _FIGURE_FILES}
+    image = path.with_suffix(".png")
+    width, height = _pixels(image)
+    return {
+        **files,
+        "caption": record["caption"],
+        "alt": record["alt_text"],
+        "wide": width > 2 * height,
+        "width": width,
+        "height": height,
+    }
+
+
+def _pixels(image: Path) -> tuple[int, int]:
+    """Width and height of a PNG: its header holds both numbers."""
+    width, height = struct.unpack(">II", image.read_bytes()[16:24])
+    return int(width), int(height)

@@ -1,0 +1,68 @@
+"""Judgements as the page holds them: every fact that a protocol counts, and no text.
+
+The viewer recomputes all scores from these rows (`viewer/scoring.js`), so what a protocol reads of a text stands here
+as what was read: the integer that the released code finds in a reply, which lines of an answer are equal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from beamlib.scoring.event_ordering import is_order_nugget
+from beamlib.scoring.protocols import PROTOCOLS
+from beamlib.scoring.records import Alignment, Judgement
+from beamlib.scoring.released_code import released_reply, released_score
+
+_STOPS = (TypeError, ValueError, KeyError, IndexError, OverflowError, RecursionError)
+"""What the released code ends with at a reply that it cannot read."""
+
+
+def verdict_rows(judgement: Judgement) -> list[dict[str, Any]]:
+    """A row per repeat of the judgement.
+
+    `v`: the verdicts in halves (0, 1, 2, None). `r`, where it is not the whole part of these: what the released code
+    reads, None where it stops; of event ordering 1 where it can read the reply. `w`: why the first nugget without a
+    verdict has none. `u`: why the answer, or its order, was not judged. `o`: nuggets that ask for the order. `i`: the
+    nugget of each item. `l`: the texts of rubric and lines as numbers, equal ones alike. `x`: scores by protocol, where
+    they do not come from verdicts per nugget.
+    """
+    if getattr(judgement, "reported", None) is not None:  # of another's run: there may be less than verdicts
+        scores = {name: protocol.score_question(judgement) for name, protocol in PROTOCOLS.items()}
+        return [{"v": [], "x": {name: [one.value, one.unscored or ""] for name, one in scores.items()}}]
+    return [_row(one) for one in judgement.rounds]
+
+
+def _row(judgement: Judgement) -> dict[str, Any]:
+    verdicts = judgement.verdicts
+    missing = [verdict.reason for verdict in verdicts if verdict.score is None]
+    ordering = judgement.ability == "event_ordering"
+    read = [_released(verdict.reply, whole=not ordering) for verdict in verdicts]
+    usual = [1 if ordering else (None if one.score is None else int(one.score)) for one in verdicts]
+    row: dict[str, Any] = {"v": [None if one.score is None else int(2 * one.score) for one in verdicts]}
+    row |= {"r": read} if read != usual else {}
+    row |= {"w": missing[0]} if missing else {}
+    row |= {"u": judgement.unscored} if judgement.unscored is not None else {}
+    if ordering:
+        row["o"] = [number for number, one in enumerate(verdicts) if is_order_nugget(one.nugget)]
+        for alignment in judgement.alignments:
+            name = "i" if alignment.parser == "items" else "l"
+            row[name] = list(alignment.matches) if name == "i" else _lines(judgement, alignment)
+    return row
+
+
+def _released(reply: str, *, whole: bool) -> int | None:
+    try:
+        if whole:
+            return released_score(reply)
+        float(released_reply(reply)["score"])
+        return 1
+    except _STOPS:
+        return None
+
+
+def _lines(judgement: Judgement, alignment: Alignment) -> list[list[int]]:
+    rubric = [verdict.nugget for verdict in judgement.verdicts]
+    found = zip(alignment.items, alignment.matches, strict=True)
+    lines = [item if match is None else rubric[match] for item, match in found]
+    numbers: dict[str, int] = {}
+    return [[numbers.setdefault(text, len(numbers)) for text in side] for side in (rubric, lines)]

@@ -1,0 +1,240 @@
+// The scoring protocols, means and intervals of beamlib.scoring, again: from the verdicts that this page holds.
+// Nothing in this file touches the page; `beam_page/verdict_rows.py` says what a row holds.
+
+const UNDEFINED_TAU = "Kendall's tau-b is undefined: fewer than two different events";
+const scored = (value) => ({ value, why: "" });
+const unscored = (why, stops = false) => ({ value: null, why, stops });
+
+function nuggetScores(row) {
+  if (!row.v.length) return unscored(row.u ?? "the judgement holds no verdicts");
+  const missing = row.v.filter((one) => one === null).length;
+  if (missing) return unscored(`${missing} of ${row.v.length} nuggets unscored: ${row.w}`);
+  return row.v.map((one) => one / 2);
+}
+
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+const meanOf = (values) => sum(values) / values.length;
+
+function rubricMean(row) {
+  const scores = nuggetScores(row);
+  return Array.isArray(scores) ? scored(meanOf(scores)) : scores;
+}
+
+function ranks(side, union) {
+  const position = new Map(side.map((event, place) => [event, place + 1])); // a repeated event keeps its last position
+  return union.map((event) => position.get(event) ?? union.length + 1);
+}
+
+function tauB(first, second) {
+  if (new Set(first).size < 2 || new Set(second).size < 2) return NaN;
+  let agreeing = 0;
+  for (let i = 1; i < first.length; i++)
+    for (let j = 0; j < i; j++) agreeing += Math.sign(first[i] - first[j]) * Math.sign(second[i] - second[j]);
+  const pairs = (number) => (number * (number - 1)) / 2;
+  const untied = (side) => {
+    const counts = new Map();
+    for (const one of side) counts.set(one, (counts.get(one) ?? 0) + 1);
+    return pairs(side.length) - sum([...counts.values()].map(pairs));
+  };
+  return Math.min(1, Math.max(-1, agreeing / Math.sqrt(untied(first)) / Math.sqrt(untied(second))));
+}
+
+function orderOf(reference, system) {
+  const inReference = new Set(reference);
+  const inSystem = new Set(system);
+  const hits = [...inReference].filter((one) => inSystem.has(one)).length;
+  const ratio = (part, whole) => (whole ? part / whole : 0);
+  const precision = ratio(hits, hits + system.filter((one) => !inReference.has(one)).length);
+  const recall = ratio(hits, hits + reference.filter((one) => !inSystem.has(one)).length);
+  const f1 = ratio(2 * precision * recall, precision + recall);
+  const union = [...new Set([...reference, ...system])];
+  const tau = tauB(ranks(reference, union), ranks(system, union));
+  return { precision, recall, f1, tau };
+}
+
+function itemOrder(row) {
+  if (!row.i) return unscored(row.u ?? "the judgement holds no 'items' alignment");
+  const events = row.v.map((_, nugget) => nugget).filter((nugget) => !(row.o ?? []).includes(nugget));
+  const place = new Map(events.map((nugget, event) => [nugget, event]));
+  const matches = row.i.map((match) => (match === null ? null : place.get(match) ?? null));
+  return orderOf(events.map((_, event) => event), matches.map((match, item) => match ?? events.length + item));
+}
+
+function ordered(row, ability, worth) {
+  if (ability !== "event_ordering") return rubricMean(row);
+  const order = itemOrder(row);
+  if (order.why !== undefined) return order;
+  const value = order.f1 === 0 ? 0 : worth(order);
+  return Number.isNaN(value) ? unscored(UNDEFINED_TAU) : scored(value);
+}
+
+function releasedCode(row, ability) {
+  if (!row.v.length) return unscored(row.u ?? "the judgement holds no verdicts");
+  const stopped = (number) =>
+    unscored(`the released scorer stops: it cannot read the reply to nugget ${number}`, true);
+  if (ability === "event_ordering") {
+    if (!row.l) return unscored(row.u ?? "the judgement holds no 'newline' alignment", true);
+    const unread = (row.r ?? []).indexOf(null);
+    if (unread >= 0) return stopped(unread + 1);
+    const tau = orderOf(row.l[0], row.l[1]).tau;
+    return Number.isNaN(tau) ? unscored(UNDEFINED_TAU) : scored((tau + 1) / 2);
+  }
+  const read = row.r ?? row.v.map((half) => (half === null ? null : Math.floor(half / 2)));
+  const unread = read.indexOf(null);
+  return unread >= 0 ? stopped(unread + 1) : scored(sum(read) / read.length);
+}
+
+const PROTOCOLS = {
+  paper: (row, ability) => ordered(row, ability, (order) => (Number.isNaN(order.tau) ? NaN : Math.max(0, order.tau))),
+  "released-code": releasedCode,
+  "f1-weighted": (row, ability) => ordered(row, ability, (order) => ((order.tau + 1) / 2) * order.f1),
+  "nugget-mean": rubricMean,
+  binary: (row) => {
+    const scores = nuggetScores(row);
+    return Array.isArray(scores) ? scored(scores.every((one) => one === 1) ? 1 : 0) : scores;
+  },
+};
+
+// `asked`: [{id, conversation, ability, rows}]. A map from id to {value, why}; value null where there is none.
+function scoreQuestions(asked, protocol, abilities) {
+  const rounds = Math.max(1, ...asked.map((one) => one.rows.length));
+  const found = [];
+  for (let number = 0; number < rounds; number++) {
+    const own = asked.filter((one) => one.rows.length > number);
+    const scores = new Map(own.map((one) => [one.id, scoreRow(one.rows[number], one.ability, protocol)]));
+    const stopped = new Map();
+    for (const one of own)
+      if (scores.get(one.id).stops) {
+        const place = abilities.indexOf(one.ability);
+        stopped.set(one.conversation, Math.min(place, stopped.get(one.conversation) ?? place));
+      }
+    for (const one of own) {
+      const place = stopped.get(one.conversation) ?? abilities.length;
+      if (abilities.indexOf(one.ability) >= place && scores.get(one.id).value !== null)
+        scores.set(one.id, unscored(`the scorer stopped at ${abilities[place]}`));
+    }
+    found.push(scores);
+  }
+  return new Map(
+    asked.map((one) => {
+      const values = found.map((scores) => scores.get(one.id)?.value ?? null).filter((value) => value !== null);
+      return [one.id, values.length ? scored(meanOf(values)) : found[0].get(one.id)];
+    }),
+  );
+}
+
+function scoreRow(row, ability, protocol) {
+  if (row.x) return row.x[protocol][0] === null ? unscored(row.x[protocol][1]) : scored(row.x[protocol][0]);
+  return PROTOCOLS[protocol](row, ability);
+}
+
+const TINY = 1e-12;
+
+function student(values, quantiles) {
+  const n = values.length;
+  if (n < 2) return [NaN, NaN];
+  const mean = meanOf(values);
+  const deviation = Math.sqrt(sum(values.map((value) => (value - mean) ** 2)) / (n - 1));
+  return [mean, (quantiles[n] * deviation) / Math.sqrt(n)];
+}
+
+function unlessEqual(values, ends, lowest, quantiles) {
+  const n = values.length;
+  if (n < 2 || Math.max(...values) - Math.min(...values) >= TINY) return ends;
+  const unseen = 1 - (1 - quantiles.level) ** (1 / n);
+  return [lowest, 1].map((end) => values[0] + unseen * (end - values[0]));
+}
+
+function meanInterval(values, quantiles) {
+  const [mean, half] = student(values, quantiles);
+  if (Number.isNaN(mean)) return [NaN, NaN];
+  const inside = Math.min(1 - TINY, Math.max(TINY, mean));
+  const reach = half / (inside * (1 - inside));
+  const logit = Math.log(inside / (1 - inside));
+  return unlessEqual(values, [-reach, reach].map((step) => 1 / (1 + Math.exp(-(logit + step)))), 0, quantiles);
+}
+
+function differenceInterval(values, quantiles) {
+  const [mean, half] = student(values, quantiles);
+  if (Number.isNaN(mean)) return [NaN, NaN];
+  const ends = [mean - half, mean + half].map((end) => Math.min(1, Math.max(-1, end)));
+  return unlessEqual(values, ends, -1, quantiles);
+}
+
+// Exact for few values only; otherwise undefined: Python draws signs at random, and this page cannot draw the same.
+function signFlip(values, quantiles) {
+  const n = values.length;
+  if (n < 2) return NaN;
+  if (n > quantiles.exact) return undefined;
+  const observed = Math.abs(sum(values)) - TINY * Math.max(1, sum(values.map(Math.abs)));
+  let reached = 0;
+  for (let signs = 0; signs < 2 ** n; signs++)
+    if (Math.abs(sum(values.map((value, place) => ((signs >> place) & 1 ? value : -value)))) >= observed) reached++;
+  return reached / 2 ** n;
+}
+
+function byConversation(rows) {
+  const cells = new Map();
+  for (const one of rows) {
+    if (!cells.has(one.conversation)) cells.set(one.conversation, new Map());
+    const own = cells.get(one.conversation);
+    if (!own.has(one.ability)) own.set(one.ability, []);
+    if (one.value !== null) own.get(one.ability).push(one.value);
+  }
+  return cells;
+}
+
+// `rows`: [{conversation, ability, value}] of one size. By ability and "average": mean, low, high, counts.
+function summarise(rows, abilities, quantiles) {
+  const present = abilities.filter((ability) => rows.some((one) => one.ability === ability));
+  const means = [...byConversation(rows).values()]
+    .map((own) => present.map((ability) => (own.get(ability)?.length ? meanOf(own.get(ability)) : NaN)))
+    .filter((line) => line.some((value) => !Number.isNaN(value)));
+  const columns = present.map((_, place) => means.map((line) => line[place]));
+  const held = columns.map((column) => column.filter((value) => !Number.isNaN(value)));
+  const fewest = Math.min(...held.map((column) => column.length));
+  const found = new Map();
+  const put = (ability, values, own, conversations, spread) => {
+    const ends = spread ? meanInterval(values, quantiles) : [NaN, NaN];
+    const missing = own.filter((one) => one.value === null).length;
+    found.set(ability, {
+      numbers: [values.length ? meanOf(values) : NaN, ...ends],
+      counts: [own.length - missing, conversations, missing],
+    });
+  };
+  present.forEach((ability, place) =>
+    put(ability, held[place], rows.filter((one) => one.ability === ability), held[place].length, true));
+  put("average", fewest ? averageValues(columns, means.length) : [], rows, means.length, fewest >= 2);
+  return found;
+}
+
+// A value per conversation whose mean is the average over abilities, gaps included (`intervals.conversation_values`).
+function averageValues(columns, n) {
+  const parts = columns.map((column) => {
+    const held = column.map((value) => (Number.isNaN(value) ? 0 : 1));
+    const sums = column.map((value) => (Number.isNaN(value) ? 0 : value));
+    const ratio = sum(sums) / sum(held);
+    return sums.map((value, place) => ratio + (value - ratio * held[place]) / (sum(held) / n));
+  });
+  return Array.from({ length: n }, (_, place) => meanOf(parts.map((part) => part[place])));
+}
+
+// Paired: both are maps from question id to {value}; `asked` as above. Difference, ends, p, conversations, left out.
+function compareScores(asked, first, second, quantiles) {
+  const both = asked.filter((one) => first.has(one.id) && second.has(one.id));
+  const rows = both
+    .filter((one) => first.get(one.id).value !== null && second.get(one.id).value !== null)
+    .map((one) => ({ ...one, value: first.get(one.id).value - second.get(one.id).value }));
+  const values = [...byConversation(rows).values()].map((own) => meanOf([...own.values()].map(meanOf)));
+  const mean = values.length ? meanOf(values) : NaN;
+  return {
+    numbers: [mean, ...differenceInterval(values, quantiles), signFlip(values, quantiles)],
+    counts: [values.length, both.length - rows.length],
+  };
+}
+
+// Whether what is printed is `value` to its last digit. Rounding in another order of summing may move a value by 1e-9.
+function follows(printed, value, decimals) {
+  if (printed === null || value === undefined) return printed === null ? Number.isNaN(value) : true;
+  return Math.abs(Number(printed) - value) <= 0.5 * 10 ** -decimals + 1e-9;
+}
