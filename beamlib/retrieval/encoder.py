@@ -79,14 +79,31 @@ class StaticEncoder:
     def word_sums(self, words: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of single words before they are normalised, shape (len(words), dim): those of a text's words add up.
 
-        A word that is a piece is looked up; the others are cut.
+        Plain words are cut here, as the tokenizer cuts them: for a few words, calling it takes longer than cutting.
         """
-        numbers = [self._pieces.get(word.lower(), -1) if word.isascii() else -1 for word in words]
-        sums = self._table[numbers]
-        rest = [at for at, number in enumerate(numbers) if number < 0]
+        cut = [self._cut(word.lower()) if word.isascii() and word.isalnum() else [] for word in words]
+        sums = self._table[[pieces[0] if pieces else 0 for pieces in cut]]
+        for at, pieces in enumerate(cut):
+            if len(pieces) > 1:
+                sums[at] = self._table[pieces].sum(axis=0)
+        rest = [at for at, pieces in enumerate(cut) if not pieces]
         if rest:
             sums[rest] = self._sums(*_Words(self._model).pieces([words[at] for at in rest]))
         return sums
+
+    def _cut(self, word: str) -> list[int]:
+        """The longest pieces from left to right; none where a rest of the word is in no piece."""
+        found, start = [], 0
+        while start < len(word):
+            for end in range(len(word), start, -1):
+                piece = self._pieces.get(word[start:end] if not start else f"##{word[start:end]}")
+                if piece is not None:
+                    break
+            else:
+                return []
+            found.append(piece)
+            start = end
+        return found
 
     @cached_property
     def _pieces(self) -> dict[str, int]:
