@@ -13,8 +13,8 @@ import pytest
 
 from beamlib.errors import UserError
 from beamlib.llm.call_store import CallStore, StoredCall
-from beamlib.llm.endpoints import keys_kept_out
 from beamlib.llm.keys import is_secret, is_variable_name, looks_like_key, names_a_key, refuse_keys, without_key
+from beamlib.llm.spending import keys_kept_out
 
 KEY = 'kQ7+vB"x/Lm<2Zt9&c'
 NAME = "BEAM_TEST_KEY"
