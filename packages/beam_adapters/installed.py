@@ -28,13 +28,13 @@ def interpreter(name: str) -> Path:
 def command(name: str) -> Sequence[str]:
     """What serves the adapter `name` by the process protocol; a `UserError` where its system is not installed."""
     identity(name)
-    return [str(interpreter(name)), "-I", "-B", "-u", str(HOST), name]
+    return [str(interpreter(name)), "-I", "-u", str(HOST), name]  # bytecode is kept: these systems are large
 
 
 @cache
 def identity(name: str) -> dict[str, Any]:
     """The adapter's code, the versions of what it adapts, and `notes` for tables; looked up without importing it."""
-    asked = [str(interpreter(name)), "-I", "-B", str(HOST), name, "--describe"]
+    asked = [str(interpreter(name)), "-I", str(HOST), name, "--describe"]
     try:
         done = subprocess.run(asked, capture_output=True, text=True, timeout=_PATIENCE, check=False)
         found = json.loads(done.stdout) if done.returncode == 0 else None
