@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beam_costs.costs import price
 from beam_page.run_folder import StoredArm
 from beamlib.errors import UserError
 from beamlib.files import inside
@@ -66,7 +65,7 @@ class ConversationCalls:
     def _take(self, probe: str, call: StoredCall, prices: Mapping[tuple[str, str], Endpoint], series: Any) -> None:
         endpoint = prices.get((call.role, call.model))
         tokens = (call.input_tokens, call.cached_tokens, call.output_tokens)
-        cost = price(endpoint, *tokens) if endpoint else None
+        cost = endpoint.dollars(*tokens) if endpoint else None
         outcome = call.outcome.value if call.outcome else ""
         reader = call.role.startswith("reader")
         own = sorted(series) if reader else []
