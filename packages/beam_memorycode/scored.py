@@ -103,7 +103,7 @@ class ScoredModel:
         scorer = self._scorer(reading)
         found = []
         for answer in self.answers:
-            text = self._text(answer)
+            text = self.text_of(answer)
             if text is None or not _can_change(answer, text, reading):
                 found.append(answer)
                 continue
@@ -116,7 +116,8 @@ class ScoredModel:
         same_parse = replace(reading, every_name=False, empty_is_absent=False) == RELEASED.reading
         return replace(self.scorer, reading=reading) if same_parse else Scorer(reading)
 
-    def _text(self, answer: ScoredAnswer) -> str | None:
+    def text_of(self, answer: ScoredAnswer) -> str | None:
+        """The text of one of its answers, None where there is none."""
         found = self.outputs[answer.dialogue_id]
         if answer.setup == "history":
             return (found.history or ())[answer.place]

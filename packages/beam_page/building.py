@@ -15,9 +15,10 @@ from markupsafe import Markup
 from beam_page.chart import chart
 from beam_page.data_files import FOLDER
 from beam_page.headlines import RECALL, cell_text
+from beam_page.memorycode import PART, SIZE, memorycode_data, write_files
 from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder, in_order
-from beam_page.sections import field_section, sections_of, shown_section
+from beam_page.sections import INDEX, field_section, sections_of, shown_section
 from beamlib.beside import beside
 from beamlib.data.gold import ABILITIES
 from beamlib.files import read_text, write_json, write_text
@@ -31,7 +32,6 @@ _VENDORED = _HERE / "vendor" / "minisearch-7.2.0.js"
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("beam_page", "."), autoescape=True, undefined=jinja2.StrictUndefined
 )
-INDEX = "index.html"
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ def write_page(
 
     `notes` are sentences about parts of the run. The claims audit is made here and stored beside the page.
     """
+    write_memorycode(run.folder)
     data = write_page_data(run, protocol=protocol, workers=workers, commands=replay_commands(run))
     shown = [shown_section(run.folder, one) for one in sections_of(run, notes or {})]
     values = {**glance(run, data), "sections": shown, "field": field_section(run.folder), **_claims(run.folder, claims)}
@@ -86,6 +87,20 @@ def render(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> st
         left_out=index["left_out"],
         **{**usual, **values},
     )
+
+
+def write_memorycode(run: Path) -> None:
+    """Write the page of a run's MemoryCode answers into its part of the run, where both they and the dialogues are."""
+    folder = run / PART
+    index = memorycode_data(folder) if folder.is_dir() else None
+    if index is None:
+        (folder / INDEX).unlink(missing_ok=True)  # of an earlier run
+        return
+    write_files(folder, index)
+    lead = (
+        "MemoryCode: every answer, the rules it is checked by, and what the sessions said. Its tables stand on the page"
+    )
+    write_text(folder / INDEX, render(f"{run.name}, {SIZE}", index, {"lead": f"{lead} of the run.", "rows": []}))
 
 
 def replay_commands(run: RunFolder) -> dict[str, str]:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from beam_page.building import INDEX, glance, render, replay_commands
+from beam_page.building import glance, render, replay_commands
 from beam_page.data_files import write_data
 from beam_page.headlines import paired, shown
 from beam_page.run_data import write_page_data
 from beam_page.run_folder import RunFolder, StoredArm, read_run
+from beam_page.sections import INDEX
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.files import write_text

@@ -28,6 +28,8 @@ from beamlib.files import read_json, read_text
 _TAGS = frozenset(["br", "caption", "figcaption", "figure", "strong", "table", "tbody", "td", "th", "thead", "tr"])
 _ATTRIBUTES = {"figure": ["class"], "tr": ["class"], "th": ["scope", "colspan", "rowspan"]}
 ALL = "all"
+INDEX = "index.html"
+"""The page of a run, and that of another benchmark in its part of the run."""
 _OTHERS = {"memorycode": "MemoryCode", "meme": "MEME"}
 FIELD = "field"
 """The part of what others published about BEAM: notebooks 12 and 13."""
@@ -96,6 +98,7 @@ def shown_section(folder: Path, section: Section) -> dict[str, Any]:
         "title": section.title,
         "note": section.note,
         "configuration": section.configuration,
+        "look": link(folder, folder / part / INDEX) if part in _OTHERS and (folder / part / INDEX).is_file() else "",
         "costs": Markup(beside("costs", "cost_table").read_costs(read_json(costs)).to_html()) if costs.exists() else "",
         "notebooks": [(link(folder, page), page.stem) for page in section.notebooks],
         "tables": [one for path, one in tables if not _OF_DATA.match(path.stem)],

@@ -23,12 +23,17 @@ def verdict_rows(judgement: Judgement) -> list[dict[str, Any]]:
     `v`: the verdicts in halves (0, 1, 2, None). `r`, where it is not the whole part of these: what the released code
     reads, None where it stops; of event ordering 1 where it can read the reply. `w`: why the first nugget without a
     verdict has none. `u`: why the answer, or its order, was not judged. `o`: nuggets that ask for the order. `i`: the
-    nugget of each item. `l`: the texts of rubric and lines as numbers, equal ones alike. `x`: scores by protocol, where
-    they do not come from verdicts per nugget.
+    nugget of each item. `l`: the texts of rubric and lines as numbers, equal ones alike. `x`: by protocol the score,
+    why there is none, and whether the scorer stops there, where it does not come from verdicts per nugget.
     """
     if getattr(judgement, "reported", None) is not None:  # of another's run: there may be less than verdicts
         scores = {name: protocol.score_question(judgement) for name, protocol in PROTOCOLS.items()}
-        return [{"v": [], "x": {name: [one.value, one.unscored or ""] for name, one in scores.items()}}]
+        return [
+            {
+                "v": [],
+                "x": {name: [one.value, one.unscored or "", one.aborts_conversation] for name, one in scores.items()},
+            }
+        ]
     return [_row(one) for one in judgement.rounds]
 
 

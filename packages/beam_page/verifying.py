@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from beam_page.browser import BROWSERS, find_browser, open_browser
-from beam_page.building import INDEX
+from beam_page.sections import INDEX
 from beamlib.errors import UserError
 
 _SHOWN = 10

@@ -9,8 +9,8 @@ from io import BytesIO
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
-from beam_page.building import INDEX
 from beam_page.data_files import FOLDER
+from beam_page.sections import INDEX
 from beamlib.files import read_text, write_bytes
 
 _LINK = re.compile(r'(?:href|src)="([^"#:]+)"')

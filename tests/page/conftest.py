@@ -82,9 +82,7 @@ def look(browser: Browser) -> Look:
         browser.open("about:blank?")
         browser.open((run / "index.html").as_uri() + address)
         ready = "document.querySelector('#view h1')" if "#/" in address and address[2:3].isalpha() else "true"
-        browser.wait(
-            f"document.querySelector('form.protocols') && !document.querySelector('form.protocols').hidden && {ready}"
-        )
+        browser.wait(f"document.documentElement.dataset.ready !== undefined && {ready}")
         return browser
 
     return open_view

@@ -1,4 +1,4 @@
-"""The page of a run with language models, by a scripted server: calls, tokens, cost, time, failures and their reasons."""
+"""The page of a run with language models, by a scripted server: calls, cost, time, failures and their reasons."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ function address(view, id, values) {
   return `#/${view}${id ? `/${encodeURIComponent(id)}` : ""}${query ? `?${query}` : ""}`;
 }
 
-const protocolNow = (at) => (PROTOCOLS[at.protocol] ? at.protocol : run.protocol);
+const protocolNow = (at) => (run.protocols.some(([name]) => name === at.protocol) ? at.protocol : run.protocol);
 
 // An element; every text goes in as text.
 function h(tag, values, ...children) {

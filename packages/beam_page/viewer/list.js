@@ -48,7 +48,8 @@ function difference(one, at) {
 function listPlace() {
   const at = { ...place() };
   at.protocol = protocolNow(at);
-  at.against = PROTOCOLS[at.against] ? at.against : Object.keys(PROTOCOLS).find((name) => name !== at.protocol);
+  const names = run.protocols.map(([name]) => name);
+  at.against = names.includes(at.against) ? at.against : names.find((name) => name !== at.protocol);
   at.show = SHOW[at.show] ? at.show : "";
   at.message = Number((at.words ?? "").trim().match(MESSAGE)?.[1] ?? NaN);
   if (Number.isNaN(at.message)) at.message = null;
@@ -70,7 +71,7 @@ function filterForm(at) {
   const form = h("form", { class: "filters", role: "search", "aria-label": "Filter questions" },
     choice("size", "Size", at.size ?? "", [["", "all sizes"], ...sizes().map((size) => [size, size])]),
     choice("ability", "Ability", at.ability ?? "", [["", "all abilities"], ...Object.entries(run.abilities)]),
-    choice("arm", "Memory", at.arm ?? "", [["", "those of Table 1"], ["all", "all"], ...series]),
+    choice("arm", "Memory", at.arm ?? "", [["", "the main ones"], ["all", "all"], ...series]),
     choice("with", "beside", at.with ?? "", [["", "–"], ...series]),
     choice("show", "Show", at.show, Object.entries(SHOW).map(([key, [text]]) => [key, text])),
     choice("protocol", "Protocol", at.protocol, run.protocols.map(([name]) => [name, name])),

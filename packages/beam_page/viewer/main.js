@@ -113,6 +113,7 @@ function begin() {
 load("run").then((value) => {
   takeRun(value);
   begin();
+  document.documentElement.dataset.ready = ""; // who drives a browser waits for it
 }, (error) => say(String(error.message)));
 
 // For `beamlib page --verify` and for tests.

@@ -140,7 +140,7 @@ function verdictTable(row, texts, rubric, caption) {
       const reply = texts.r?.[place] ?? "";
       const said = replyOf(reply);
       const other = typeof said.score === "number" && half !== null && said.score !== half / 2;
-      return h("tr", {}, h("td", {}, rubric[place] ?? `nugget ${place + 1}`),
+      return h("tr", {}, h("td", {}, (texts.n ?? rubric)[place] ?? `nugget ${place + 1}`),
         h("td", { class: other ? "wrong" : half === null ? "none" : half === 2 ? "good" : half ? "half" : "bad" }, verdictText(half),
           other ? h("strong", {}, ` the reply says ${said.score}`) : null),
         h("td", {}, typeof said.reason === "string" ? said.reason : reply));

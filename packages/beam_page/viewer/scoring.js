@@ -124,7 +124,10 @@ function scoreQuestions(asked, protocol, abilities) {
 }
 
 function scoreRow(row, ability, protocol) {
-  if (row.x) return row.x[protocol][0] === null ? unscored(row.x[protocol][1]) : scored(row.x[protocol][0]);
+  if (row.x) {
+    const [value, why, stops] = row.x[protocol];
+    return value === null ? unscored(why, stops) : scored(value);
+  }
   return PROTOCOLS[protocol](row, ability);
 }
 

@@ -65,7 +65,9 @@ async function verify() {
   return { checked: all.length, protocols: Object.keys(run.headlines), wrong, milliseconds: Math.round(performance.now() - started) };
 }
 
-const verdictOf = (result) => result.wrong.length
+const verdictOf = (result) => !result.checked
+  ? "This page prints no number that rests on several verdicts."
+  : result.wrong.length
   ? `${result.wrong.length} of ${result.checked} numbers do NOT follow from the verdicts on this page.`
   : `All ${result.checked} numbers follow from the verdicts on this page, under ${result.protocols.join(", ")}, to the last printed digit.`;
 

@@ -1,0 +1,142 @@
+"""MemoryCode in the view of the page: each answer, the rules it is checked by, and the session that stated them.
+
+Its tables stand on the page of the run. This one has no averages of its own: MemoryCode averages over sessions first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from beam_page.data_files import clear_others, write_data
+from beamlib.beside import beside
+from beamlib.errors import UserError
+
+PART = "memorycode"
+SIZE = "MemoryCode"
+_SETUPS = {
+    "instruction": "instruction: the instruction beside the query",
+    "session": "session: one session",
+    "history": "history: all sessions",
+}
+_PROTOCOLS = (
+    ["nugget-mean", "share of the applicable rules that hold (released)"],
+    ["binary", "all applicable rules hold at once"],
+)
+_MARKS = {"pass": 2, "fail": 0}
+
+
+def memorycode_data(folder: Path) -> dict[str, Any] | None:
+    """The run's data file of the outputs in `folder`, its part of a run, and, as "files", those of the dialogues.
+
+    None where there are no outputs, or not the dialogues that they answer (a run on dialogues from elsewhere).
+    """
+    scored = beside("memorycode", "scored")
+    try:
+        items = beside("memorycode", "dialogue_files").load_dialogues(folder / "data")
+        found = beside("memorycode", "outputs").find_outputs(folder / "outputs")
+        models = [scored.score_model(name, path, items, own=True) for name, path in found.items()]
+    except UserError:
+        return None
+    answered = {model.name: {_id(answer): answer for answer in model.answers} for model in models}
+    answered = {name: own for name, own in answered.items() if own}
+    dialogues = [item.dialogue for item in items]
+    parts = [dict(_questions(dialogue, answered)) for dialogue in dialogues]
+    kept = [(dialogue, part) for dialogue, part in zip(dialogues, parts, strict=True) if part]
+    if not kept:
+        return None
+    texts = {model.name: model for model in models}
+    return {
+        "format": 1,
+        "name": SIZE,
+        "protocol": "nugget-mean",
+        "protocols": list(_PROTOCOLS),
+        "abilities": _SETUPS,
+        "series": [{"id": name, "main": True, "offline": name.startswith("offline"), "parts": {}} for name in answered],
+        "conversations": [
+            {"id": f"{SIZE}-{dialogue.id}", "m": dialogue.has_texts, "questions": list(part.values())}
+            for dialogue, part in kept
+        ],
+        "cells": {name: {key: _cell(one) for key, one in own.items()} for name, own in answered.items()},
+        "headlines": {},
+        "best": {},
+        "quantiles": {"exact": 0},
+        "commands": {},
+        "left_out": {},
+        "files": [_texts(dialogue, part, answered, texts) for dialogue, part in kept],
+    }
+
+
+def write_files(folder: Path, index: Mapping[str, Any]) -> None:
+    """Write the data files of `memorycode_data`."""
+    files = []
+    for number, (answers, messages) in enumerate(index["files"]):
+        files.append(write_data(folder, f"a{number}", answers))
+        if messages:
+            files.append(write_data(folder, f"m{number}", messages))
+    files.append(write_data(folder, "run", {name: value for name, value in index.items() if name != "files"}))
+    clear_others(folder, files)
+
+
+def _id(answer: Any) -> str:
+    place = f"{answer.place + 1:02d}"
+    within = place if answer.setup == "history" else f"s{answer.session + 1:03d}-{place}"
+    return f"{SIZE}-{answer.dialogue_id}-{answer.setup}-{within}"
+
+
+def _questions(dialogue: Any, answered: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The questions of a dialogue that somebody answered: the query, and the sessions that state its conventions."""
+    for own in answered.values():
+        for key, one in own.items():
+            if one.dialogue_id == dialogue.id:
+                history = one.setup == "history"
+                query = (dialogue.queries if history else dialogue.sessions[one.session].queries)[one.place]
+                stating = [n for n, session in enumerate(dialogue.sessions) if session.mentions]
+                yield (
+                    key,
+                    {"id": key, "a": one.setup, "q": f"Write {query}.", "e": stating if history else [one.session]},
+                )
+
+
+def _cell(one: Any) -> dict[str, Any]:
+    """Verdicts of the rules that apply; those whose object is absent are no part of a score."""
+    if one.unscored:
+        return {"j": [{"v": [], "u": "there is no answer"}], "u": "there is no answer"}
+    marks = [_MARKS[str(verdict)] for verdict in one.verdicts if str(verdict) in _MARKS]
+    return {"j": [{"v": marks} if marks else {"v": [], "u": "no rule applies: the code has no such object"}]}
+
+
+def _texts(
+    dialogue: Any, part: Mapping[str, Any], answered: Mapping[str, Mapping[str, Any]], models: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    gold: dict[str, Any] = {}
+    answers: dict[str, dict[str, Any]] = {}
+    for name, own in answered.items():
+        for key in part:
+            if (one := own.get(key)) is not None:
+                gold[key] = {"rubric": [_rule(rule) for rule in one.rules]}
+                row = {"t": models[name].text_of(one), "no": "The answers of MemoryCode are kept without contexts."}
+                answers.setdefault(name, {})[key] = {**row, "j": [_said(one)]}
+    sessions: Sequence[Any] = dialogue.sessions if dialogue.has_texts else ()
+    messages = {
+        "ids": list(range(len(sessions))),
+        "roles": "u" * len(sessions),
+        "texts": [session.text for session in sessions],
+        "whole": True,
+        "total": len(sessions),
+        "contexts": [],
+        "lines": [],
+    }
+    return {"gold": gold, "answers": answers, "calls": {}, "calls_problem": ""}, messages if sessions else {}
+
+
+def _rule(rule: Any) -> str:
+    return f"{rule.kind}: {rule.condition}"
+
+
+def _said(one: Any) -> dict[str, list[str]]:
+    """The rules that apply to an answer, and what was found; an unscored one has none."""
+    found = zip(one.rules, map(str, one.verdicts), strict=False)
+    rules = [(_rule(rule), one.failure or said) for rule, said in found if said in _MARKS]
+    return {"n": [rule for rule, _ in rules], "r": [said for _, said in rules]}
