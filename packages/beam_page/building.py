@@ -22,6 +22,7 @@ from beam_page.sections import INDEX, field_section, sections_of, shown_section
 from beamlib.beside import beside
 from beamlib.data.gold import ABILITIES
 from beamlib.files import read_text, write_json, write_text
+from beamlib.places import from_root
 from beamlib.report.long_frame import ability_label
 from beamlib.scoring.scores import AVERAGE
 from beamlib.text import money
@@ -107,7 +108,11 @@ def replay_commands(run: RunFolder) -> dict[str, str]:
     """The command that replays a question, by part: the page fills in ARM and QUESTION."""
     generated = run.data is not None and run.data.parent == run.folder
     rest = "ARM QUESTION" if generated else "ARM QUESTION --data FOLDER"
-    return {one.part: f"beamlib replay {one.run} {one.folder.parent.name}/{rest}" for one in run.arms if one.manifest}
+    return {
+        one.part: f"beamlib replay {from_root(one.run)} {one.folder.parent.name}/{rest}"
+        for one in run.arms
+        if one.manifest
+    }
 
 
 def glance(run: RunFolder, data: PageData) -> dict[str, Any]:

@@ -42,6 +42,7 @@ def page(
     from beam_page.run_folder import read_run
     from beamlib.data.sources import refuse_data
     from beamlib.scoring.protocols import find_protocol
+    from beamlib.text import count
 
     find_protocol(protocol)
     refuse_data(run)
@@ -49,6 +50,8 @@ def page(
     print(f"wrote {write_page(found, protocol=protocol, workers=os.cpu_count() or 1)}")
     for name, why in found.left_out.items():
         print(f"left out {name}: {why}")
+    if missing := [one for one in found.conversations if one not in found.sources]:
+        print(f"without the text of {count(len(missing), 'conversation')}: name the folder of the data with --data")
     if zipped:
         from beam_page.zipping import zip_page
 

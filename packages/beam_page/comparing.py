@@ -17,7 +17,7 @@ from beam_page.run_folder import RunFolder, StoredArm, read_run
 from beam_page.sections import INDEX
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
-from beamlib.files import write_text
+from beamlib.files import read_text, write_text
 from beamlib.report.long_frame import ability_label
 from beamlib.report.tables import NOTHING
 from beamlib.scoring.protocols import PROTOCOLS
@@ -47,6 +47,8 @@ def write_comparison(
     """
     if out.resolve() in (first.resolve(), second.resolve()) or any(out.glob("*/*/manifest.json")):
         raise UserError(f"--out: {out} is a run of its own, whose page would be lost; name another folder.")
+    if (out / INDEX).exists() and 'content="beam_page"' not in read_text(out / INDEX):
+        raise UserError(f"--out: {out} holds an {INDEX} of something else, which would be lost; name another folder.")
     runs = [read_run(run, data) for run in (first, second)]
     for run in runs:
         if not run.arms:

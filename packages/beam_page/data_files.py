@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from beamlib.files import to_json, write_text
+from beamlib.files import inside, to_json, write_text
 
+_OURS = re.compile(r"(?:run|[am]\d{1,7})\.js")
 FOLDER = "page"
 """Of a run folder: what its index.html loads."""
 
@@ -22,13 +25,11 @@ def write_data(folder: Path, name: str, value: Any) -> Path:
     """Write `value` as the data file `name` (plain ASCII) into `folder`/page."""
     text = to_json(value).encode("utf-8", "surrogatepass")
     packed = base64.b64encode(gzip.compress(text, 9, mtime=0)).decode("ascii")
-    return write_text(folder / FOLDER / f"{name}.js", f'beamPage("{name}","{packed}");\n')
+    return write_text(inside(folder, FOLDER, f"{name}.js"), f'beamPage("{name}","{packed}");\n')
 
 
 def read_data(path: Path) -> Any:
     """The value of a data file."""
-    import json
-
     packed = path.read_text(encoding="ascii").split('"')[3]
     return json.loads(gzip.decompress(base64.b64decode(packed)).decode("utf-8", "surrogatepass"))
 
@@ -36,5 +37,5 @@ def read_data(path: Path) -> Any:
 def clear_others(folder: Path, kept: Collection[Path]) -> None:
     """Remove the data files of an earlier page, of which `kept` are not."""
     for path in (folder / FOLDER).glob("*.js"):
-        if path not in kept:
+        if path not in kept and _OURS.fullmatch(path.name):
             path.unlink()

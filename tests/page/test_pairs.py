@@ -14,6 +14,7 @@ from beam_page.data_files import read_data, write_data
 from beam_page.run_folder import read_run
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
+from beamlib.files import write_text
 from beamlib.scoring.intervals import compare
 from beamlib.scoring.scores import score_run
 from conftest import run_on
@@ -83,6 +84,9 @@ def test_runs_that_cannot_be_compared_are_told_in_one_sentence(
 ) -> None:
     with pytest.raises(UserError, match="is a run of its own"):
         write_comparison(page_run, page_run, page_run)
+    with pytest.raises(UserError, match=r"holds an index\.html of something else"):
+        write_text(tmp_path / "site" / "index.html", "<p>mine</p>")
+        write_comparison(page_run, page_run, tmp_path / "site")
     with pytest.raises(UserError, match="holds no finished arm"):
         (tmp_path / "empty").mkdir()
         write_comparison(page_run, tmp_path / "empty", tmp_path / "out")

@@ -106,22 +106,31 @@ async function matching(at) {
 }
 
 let index; // of MiniSearch; holds the questions, and the answers of conversations that were searched
-const indexed = new Set();
+let indexed = 0; // of how many conversations
+let indexing = null;
+const PATIENCE = 500; // milliseconds after which what was found so far is shown
+
+async function indexAnswers() {
+  for (; indexed < run.conversations.length; indexed++) {
+    const { answers } = await load(`a${indexed}`);
+    for (const one of run.conversations[indexed].questions) {
+      const texts = Object.values(answers).map((own) => own[one.id]?.t ?? "");
+      index.replace({ id: one.id, question: one.q, answers: [...new Set(texts)].join("\n") });
+    }
+    await new Promise((resolve) => setTimeout(resolve)); // lets the page be used meanwhile
+  }
+}
 
 async function searched(words, inAnswers) {
   if (!index) {
     index = new MiniSearch({ autoVacuum: false, fields: ["question", "answers"], searchOptions: { prefix: true, fuzzy: 0.15, combineWith: "AND", boost: { question: 2 } } });
     index.addAll([...questions.values()].map((one) => ({ id: one.id, question: one.q, answers: "" })));
   }
-  for (const c of inAnswers ? run.conversations.keys() : []) {
-    if (indexed.has(c)) continue;
-    say(`reading answers: ${c + 1} of ${run.conversations.length} conversations`);
-    const { answers } = await load(`a${c}`);
-    for (const one of run.conversations[c].questions) {
-      const texts = Object.values(answers).map((own) => own[one.id]?.t ?? "");
-      index.replace({ id: one.id, question: one.q, answers: [...new Set(texts)].join("\n") });
-    }
-    indexed.add(c);
+  if (inAnswers && indexed < run.conversations.length) {
+    indexing ??= indexAnswers();
+    const here = location.hash;
+    await Promise.race([indexing, new Promise((resolve) => setTimeout(resolve, PATIENCE))]);
+    if (indexed < run.conversations.length) indexing.then(() => location.hash === here && render());
   }
   const fields = inAnswers ? ["question", "answers"] : ["question"];
   return new Map(index.search(words, { fields }).map((one) => [one.id, one.score]));
@@ -170,6 +179,7 @@ async function listView() {
   return [
     h("h1", { tabindex: -1 }, "Questions"), filterForm(at),
     h("p", { id: "count" }, `${found.length} of ${questions.size} questions: ${what}. Protocol ${at.protocol}. `,
+      at.answers === "1" && at.words && indexed < run.conversations.length ? `Answers of ${indexed} of ${run.conversations.length} conversations were searched so far. ` : "",
       OF_ARMS.includes(at.show) ? "▸ marks the arms that it is true of. " : "",
       at.message === null ? "" : `Of message ${at.message}: questions that cite it; “shown” means this message. `,
       at.show === "arms" ? `Between ${at.arms.join(" and ")}, the greatest difference first.` : ""),
