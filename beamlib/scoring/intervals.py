@@ -62,10 +62,15 @@ def mean_interval(scores: Array) -> Array:
     scores pile up on one side, it reaches further to the other, and it never leaves the range. For equal scores see
     `_unless_equal`.
     """
-    mean, half = _student(scores)
-    inside = mean.clip(_TINY, 1 - _TINY)
+    return _unless_equal(scores, logit_interval(*_student(scores)), lowest=0.0)
+
+
+def logit_interval(mean: float | Array, half: float | Array) -> Array:
+    """Ends (2, ...) of the interval `half` to either side of a `mean` from 0 to 1, taken on the logit scale."""
+    inside = np.clip(mean, _TINY, 1 - _TINY)
     reach = half / (inside * (1 - inside))
-    return _unless_equal(scores, expit(logit(inside) + np.stack([-reach, reach])), lowest=0.0)
+    ends: Array = expit(logit(inside) + np.stack([-reach, reach]))
+    return ends
 
 
 def difference_interval(differences: Array) -> Array:

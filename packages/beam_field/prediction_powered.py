@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from beamlib.scoring.intervals import LEVEL, Array, mean_interval
+from beamlib.scoring.intervals import LEVEL, Array, logit_interval, mean_interval
 
 Mask = npt.NDArray[np.bool_]
 
@@ -47,7 +47,8 @@ def corrected(cheap: Array, better: Array, conversations: npt.NDArray[Any]) -> C
     with the `power` from 0 to 1 that makes its variance least. A conversation may be labelled whole, in part or not.
     The interval is Student's t with one degree of freedom less than there are labelled conversations, over the
     jackknife's standard error: the mean without each conversation, the power found anew each time, which matters where
-    few are labelled. It is cut to the range, and NaN for fewer than two labelled conversations.
+    few are labelled. As in `mean_interval` it is taken on the logit scale: near 0 and 1 scores pile up on one side. It is
+    NaN for fewer than two labelled conversations.
     """
     known = ~np.isnan(better)
     plain = float(cheap.mean()) if cheap.size else float("nan")
@@ -63,7 +64,7 @@ def corrected(cheap: Array, better: Array, conversations: npt.NDArray[Any]) -> C
     left_out = np.array([_estimate(np.delete(sums, place, axis=1))[0] for place in range(sums.shape[1])])
     half = float(stdtrit(n - 1, (1 + LEVEL) / 2) * np.sqrt((n - 1) / n * ((left_out - mean) ** 2).sum()))
     # No spread to be seen is not none: the rule of equal scores (`mean_interval`) has a width for it.
-    ends = np.clip([mean - half, mean + half], 0.0, 1.0) if half > _TINY else mean_interval(np.full(n, mean))
+    ends = logit_interval(mean, half) if half > _TINY else mean_interval(np.full(n, mean))
     return Corrected(float(np.clip(mean, 0, 1)), float(ends[0]), float(ends[1]), plain, labelled, power, n)
 
 

@@ -87,6 +87,21 @@ def test_the_corrected_interval_covers(conversations: int, labelled: int, noise:
     assert 0.92 <= held / samples <= 0.985
 
 
+@pytest.mark.parametrize("mean", [0.04, 0.96])
+@pytest.mark.parametrize("labelled", [10, 20])
+def test_the_corrected_interval_covers_skewed_scores(mean: float, labelled: int) -> None:
+    """Near 0 and 1, where few conversations hold nearly all that is earned or lost."""
+    draw, held, samples = np.random.default_rng(11), 0, 300
+    for _ in range(samples):
+        own = draw.beta(8 * mean, 8 * (1 - mean), (35, 1))
+        better = (draw.random((35, 20)) < own).astype(float)
+        cheap = np.where(draw.random((35, 20)) < 0.25, draw.random((35, 20)) < 0.5, better).astype(float)
+        labels = np.where(draw.permutation(35)[:, None] < labelled, better, np.nan)
+        found = corrected(cheap.ravel(), labels.ravel(), np.repeat(np.arange(35), 20))
+        held += found.low <= mean <= found.high
+    assert held / samples >= 0.92
+
+
 def test_a_good_cheap_judge_shortens_the_interval_and_a_bad_one_is_not_believed() -> None:
     draw = np.random.default_rng(3)
     better = (draw.random((35, 20)) < draw.normal(0.6, 0.15, (35, 1))).astype(float)
