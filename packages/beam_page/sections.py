@@ -120,7 +120,8 @@ def field_section(folder: Path) -> dict[str, Any] | None:
     pages = sorted(folder.glob(f"notebooks/{FIELD}/*.html"))
     shown = shown_section(folder, Section(FIELD, pages, "What others published about BEAM"))
     answer = folder / "tables" / FIELD / _ANSWER
-    shown["answer"] = read_json(answer) if answer.exists() else {}
+    told = read_json(answer) if answer.exists() else {}
+    shown["answer"] = {tier: told[tier] for tier in sorted(told, key=_tier)}
     return shown if pages or shown["tables"] or shown["figures"] else None
 
 
