@@ -97,7 +97,8 @@ def _alike(one: _Judged, other: _Judged) -> dict[str, list[Judgement]]:
 
 
 def _same(one: Mapping[str, str | None], other: Mapping[str, str | None], probe: str) -> bool:
-    return probe in other and one.get(probe) == other[probe]
+    text = one.get(probe)  # two answers that nobody has are not known to be the same
+    return text is not None and text == other.get(probe)
 
 
 def record(found: CardOfRuns) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def corrected(cheap: Array, better: Array, conversations: npt.NDArray[Any]) -> C
     with the `power` from 0 to 1 that makes its variance least. A conversation may be labelled whole, in part or not.
     The interval is Student's t with one degree of freedom less than there are labelled conversations, over the
     jackknife's standard error: the mean without each conversation, the power found anew each time, which matters where
-    few are labelled. As in `mean_interval` it is taken on the logit scale: near 0 and 1 scores pile up on one side. It is
+    few are labelled. It is taken on the logit scale, as in `mean_interval`: near 0 and 1 scores pile up on one side.
     NaN for fewer than two labelled conversations.
     """
     known = ~np.isnan(better)
