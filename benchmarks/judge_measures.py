@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beam_offline.judge import judge
-from beam_offline.judge.model import Estimate, score
+from beam_offline.judge.trained import trained
 from beamlib.errors import UserError
 from beamlib.places import ROOT
 from beamlib.scoring.intervals import difference_interval
@@ -104,8 +104,8 @@ def held_out_scores(data: Path) -> tuple[list[samples.Judged], Scores]:
     found = train_judge.sample_rows(data)
     rows = train_judge.rows_of(found, train_judge.order_table(found))
     said = train_judge.out_of_fold(rows)
-    ours = [score(Estimate(*one)) for one in zip(*(said[name] for name in Estimate._fields), strict=True)]
-    return list(samples.published_verdicts(data)), np.array(ours)
+    ours = train_judge.verdicts(said, rows.values[rows.real], trained()["thresholds"])
+    return list(samples.published_verdicts(data)), ours
 
 
 def counted_runs(data: Path) -> Iterator[Agreement]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beam_offline.judge import cues
+from beam_offline.judge.trained import trained
 from beam_offline.judge.reading import MOST_CHARACTERS, WINDOW, Array, Nugget, Text, figures_of, read_nugget, read_text
 from beam_offline.judge.words import I, KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU
 
@@ -70,9 +71,7 @@ def _any(wordings: tuple[str, ...], lowered: str) -> bool:
 @cache
 def order_table() -> NDArray[np.float64]:
     """How much more often words of one kind follow those of another in answers than in shuffled ones (logarithm)."""
-    from beam_offline.judge.model import weights
-
-    return np.array(weights()["order"], dtype=np.float64)
+    return np.array(trained()["order"], dtype=np.float64)
 
 
 @lru_cache(maxsize=32)
