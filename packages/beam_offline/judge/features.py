@@ -171,10 +171,12 @@ def _done(of: tuple[float, ...], values: tuple[float, ...]) -> float:
 
 def _soft(read: Nugget, text: Text, rows: list[int], window: int) -> tuple[list[float], list[float]]:
     """For each stem of the nugget the cosine of the nearest word of the answer, and of the window; 1 where it stands."""
+    if not len(text.words):
+        return [0.0] * len(rows), [0.0] * len(rows)
     anywhere, inside = [1.0] * len(rows), [1.0] * len(rows)
     column = text.held[:, window : window + WINDOW].any(axis=1)
     away = [at for at, row in enumerate(rows) if row < 0 or not column[row]]
-    if away and len(text.words):
+    if away:
         cosines = read.words[away] @ text.words.T
         nearest = cosines.max(axis=1).tolist()
         there = np.maximum.reduce(cosines[:, column], axis=1, initial=0.0).tolist()
