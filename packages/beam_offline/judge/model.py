@@ -89,25 +89,30 @@ def estimate(row: Sequence[float]) -> Estimate:
 
 
 _LOOKED_AT: Final = tuple(
-    map(NAMES.index, ("no_figure_met", "stems", "avoided_said", "done", "conflict", "asking"))
+    NAMES.index(name)
+    for name in ("no_figure_met", "stems", "avoided_said", "done", "conflict", "asking", "polarity_off", "covered_clause")
 )
 FEW: Final = 3
 SAID: Final = 0.6
+WHOLE: Final = 0.9
 
 
 def score(found: Estimate, row: Sequence[float]) -> tuple[float, str]:
-    """The verdict, and what decided it: three plain cases, of which there are too few to learn from, then the trees.
+    """The verdict, and what decided it: four plain cases, of which there are too few to learn from, then the trees.
 
-    A nugget that is little but figures, none of which is met, earns nothing (GPT-5: 219 of 224 times); nor does an
-    answer that says what the nugget rules out. Naming a conflict, or asking which statement holds, where that is
-    all a nugget asks for, is enough.
+    A nugget that is little but figures, none of which is met, earns nothing (GPT-5: 219 of 224 times). Nor does one
+    that a clause says in full and in the negative (15 of 17), or one that rules out what the answer says. Naming a
+    conflict, or asking which statement holds, where that is all a nugget
+    asks for, is enough.
     """
     least = trained()["thresholds"]
-    no_figure, stems, avoided, done, conflict, asking = (row[at] for at in _LOOKED_AT)
+    no_figure, stems, avoided, done, conflict, asking, opposite, clause = (row[at] for at in _LOOKED_AT)
     if found.valid < least["valid"]:
         return 0.0, f"it does not read as an answer that could satisfy the nugget ({found.valid:.2f})"
     if no_figure and stems <= FEW:
         return 0.0, "no figure of the nugget stands in the answer"
+    if opposite >= 0.8 and clause >= WHOLE and stems > 1:
+        return 0.0, "the answer says the opposite"
     if avoided >= SAID:
         return 0.0, "the answer says what it should leave out"
     if done > 0 and (conflict or asking):

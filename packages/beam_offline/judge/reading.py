@@ -25,7 +25,9 @@ WINDOW: Final = 3
 
 _END = re.compile(r"[.!?][\"')\]*]*\s+(?=[\"'(\[*#`-]*[A-Z0-9])|[;\n]+|:\s")
 _OPENING = frozenset(".!?\n")
-_ALSO_ENDS = (" but ", " – ", " — ", " - ", ", while ", ", although ", ", however", ", whereas ")
+_ALSO_ENDS = (
+    " but ", " – ", " — ", " - ", ", while ", ", although ", ", however", ", whereas ", " because ", ", since ",
+    ", so ")
 _MARK = re.compile(r"^[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+", re.MULTILINE)
 _STEM = re.compile(
     r"^\s*(?:the )?(?:LLM )?(?:response|answer) should\s+(?:(?:also )?(?P<verb>state|mention|contain|include|list|note|say|"
