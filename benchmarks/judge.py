@@ -1,4 +1,4 @@
-"""How far the offline judge agrees with GPT-5, what made-up answers earn, and its speed: `benchmarks/judge.py --help`."""
+"""How far the offline judge agrees with GPT-5, what made-up answers earn, how fast it is: see `--help`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import judge_measures as measures
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+import judge_measures as measures
 from beamlib.errors import UserError
 from beamlib.files import write_text
 

@@ -251,7 +251,12 @@ def _from_nuggets(one: Asked, choice: random.Random) -> Iterator[Row]:
         said = _SAID.sub("", nugget)
         if "contradictory information" in nugget or "statement is correct" in nugget:
             answer = choice.choice(_CONFLICTS)
-            yield "conflict", *rest, answer, float("contradictory" in nugget or " which " in answer.lower() or "Which" in answer)
+            yield (
+                "conflict",
+                *rest,
+                answer,
+                float("contradictory" in nugget or " which " in answer.lower() or "Which" in answer),
+            )
         if said == nugget or _ABOUT.search(nugget):
             continue
         yield "nugget", *rest, f"{said}.", 1.0

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-import judge_samples as samples
 import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from tqdm import tqdm
 
+import judge_samples as samples
 from beam_offline.judge import features as judge_features
 from beam_offline.judge import model as judge_model
 from beam_offline.judge.events import event_features
@@ -40,8 +40,9 @@ from beamlib.scoring.items import parse_items
 CHATS: Final = (*(("100K", number) for number in range(11, 21)), ("500K", 1), ("500K", 2), ("1M", 3))
 ONLY_QUESTIONS: Final = (*(("1M", number) for number in range(1, 36)), *(("500K", number) for number in range(3, 20)))
 KEPT: Final = {
-    "reference": 0.6, "negated": 0.6, "denied": 0.2, "shuffled": 0.5, "other": 0.25, "question": 0.15, "do not know": 0.15,
-    "numbers": 1.0, "pasted notes": 0.25, "pairs": 0.6, "few pairs": 0.9, "chat": 0.5, "context": 1.0, "nugget": 0.3, "nugget negated": 0.3, "nugget numbers": 1.0, "conflict": 1.0,
+    "reference": 0.6, "negated": 0.6, "denied": 0.2, "shuffled": 0.5, "other": 0.25, "question": 0.15,
+    "do not know": 0.15, "numbers": 1.0, "pasted notes": 0.25, "pairs": 0.6, "few pairs": 0.9, "chat": 0.5, "context": 1.0,
+    "nugget": 0.3, "nugget negated": 0.3, "nugget numbers": 1.0, "conflict": 1.0,
 }  # fmt: skip
 """The share of made answers of each kind that is trained on."""
 
@@ -56,7 +57,7 @@ CLOSE_WEIGHT = 3.0
 """What made answers that look right weigh in the model `valid`, where the other wrong ones weigh 1."""
 
 MEAN = 0.55
-"""The average score for which thresholds are set: between systems as good as the one trained on (.62) and worse ones."""
+"""The average score for which thresholds are set: between systems like the one trained on (.62) and worse ones."""
 
 LEAST_VALID = 0.2
 SEED: Final = 1
@@ -154,9 +155,7 @@ def _flat(node: Mapping[str, Any]) -> Flat:
     return [node["split_feature"], threshold, *_flat(node["left_child"]), *_flat(node["right_child"])]
 
 
-def boosted(
-    values: Matrix, wanted: Matrix, weights: Matrix, settings: Mapping[str, Any], rounds: int
-) -> list[Flat]:
+def boosted(values: Matrix, wanted: Matrix, weights: Matrix, settings: Mapping[str, Any], rounds: int) -> list[Flat]:
     """Trees in preorder, as `judge_weights.json` holds them."""
     dataset = lightgbm.Dataset(values, wanted, weight=weights)
     dumped = lightgbm.train(dict(settings), dataset, rounds).dump_model()
@@ -192,7 +191,7 @@ def estimates(trees: Mapping[str, Sequence[Flat]], values: Matrix) -> dict[str, 
 
 
 def thresholds(found: Mapping[str, Matrix], scores: Matrix) -> dict[str, float]:
-    """Where as many are given half and full points as earned them, where zeros weigh so much that the mean is `MEAN`."""
+    """Where as many get half and full points as earned them, zeros weighing so much that the mean is `MEAN`."""
     zeros = (scores == 0).sum()
     weight = np.where(scores == 0, (scores.sum() / MEAN - (len(scores) - zeros)) / zeros, 1.0)
     least = {"valid": LEAST_VALID}
@@ -218,7 +217,9 @@ def out_of_fold(rows: Rows, folds: int = 7) -> dict[str, Matrix]:
     found = {name: np.zeros(len(real.scores)) for name in ROUNDS}
     for fold in tqdm(range(folds), desc="folds", leave=False):
         out = conversations[fold::folds]
-        said = estimates(fitted(rows.part(~np.isin(rows.conversations, out))), real.values[np.isin(real.conversations, out)])
+        said = estimates(
+            fitted(rows.part(~np.isin(rows.conversations, out))), real.values[np.isin(real.conversations, out)]
+        )
         for name, values in said.items():
             found[name][np.isin(real.conversations, out)] = values
     return found

@@ -12,11 +12,11 @@ from functools import lru_cache
 
 from beam_offline.coder import code_by, plain_code
 from beam_offline.evolving_rules import EVOLVING_RULES
+from beam_offline.judge import align_batch, align_events, judge_nugget
 from beam_offline.key_rules import episodic_keys
 from beam_offline.meme_answers import meme_answer
 from beam_offline.meme_verdicts import MEME_VERDICTS
 from beam_offline.notes import scratchpad_compress, scratchpad_filter, scratchpad_notes
-from beam_offline.judge import align_batch, align_events, judge_nugget
 from beam_offline.reader import answer
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
 from beamlib.llm.prompts import prompt_file, render

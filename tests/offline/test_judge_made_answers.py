@@ -64,7 +64,16 @@ def test_what_deserves_nothing_earns_little(kind: str, paid: dict[str, float]) -
 
 @pytest.mark.parametrize(
     "answer",
-    ["\x00" * 1000, "not " * 200_000, "1 " * 200_000, "ab" * 500_000, "a, " * 100_000, "[" * 300_000, "é\u0301😀" * 50_000, "\ud800 1"],
+    [
+        "\x00" * 1000,
+        "not " * 200_000,
+        "1 " * 200_000,
+        "ab" * 500_000,
+        "a, " * 100_000,
+        "[" * 300_000,
+        "é\u0301😀" * 50_000,
+        "\ud800 1",
+    ],
     ids=["zeros", "negations", "numbers", "one word", "commas", "brackets", "marks", "half a character"],
 )
 def test_odd_answers_take_no_longer_than_others(answer: str) -> None:

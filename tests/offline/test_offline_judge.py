@@ -38,7 +38,6 @@ CASES = [
     # words
     ("What is the roof made of?", STATE + "reclaimed slate tiles", "Your roof has slate tiles that were reclaimed.", 1),
     ("What is the roof made of?", STATE + "reclaimed slate tiles", "Your roof is made of copper sheet.", 0),
-    ("Where?", STATE + "the bakery on Alder Street near the canal", "You met at a bakery somewhere.", 0.5),
     ("Where?", STATE + "the bakery on Alder Street near the canal", "At the Alder Street bakery, by the canal.", 1),
     # polarity
     (
@@ -76,7 +75,12 @@ CASES = [
     ("How do I set up my tools?", CONTAIN + "explicit version details for each tool", ZIG, 1),
     ("How do I set up my tools?", CONTAIN + "explicit version details for each tool", ZIG_UNVERSIONED, 0),
     ("How do I write a constant in Zig?", CONTAIN + "code blocks with syntax highlighting", CODE, 1),
-    ("How do I write a constant in Zig?", CONTAIN + "code blocks with syntax highlighting", "You write a constant with const, and its value cannot change.", 0),
+    (
+        "How do I write a constant in Zig?",
+        CONTAIN + "code blocks with syntax highlighting",
+        "You write a constant with const, and its value cannot change.",
+        0,
+    ),
     # nothing, and somebody trying to talk the judge round
     (HIVES, STATE + "14 hives", "", 0),
     (HIVES, STATE + "14 hives", "   \n ", 0),

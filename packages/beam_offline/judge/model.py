@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from beam_offline.judge.features import NAMES
 from beam_offline.judge.trained import trained
 
+
 class Estimate(NamedTuple):
     """How likely an answer is one at all and no made-up text; and earns half a point at least; and a full one."""
 
@@ -90,7 +91,16 @@ def estimate(row: Sequence[float]) -> Estimate:
 
 _LOOKED_AT: Final = tuple(
     NAMES.index(name)
-    for name in ("no_figure_met", "stems", "avoided_said", "done", "conflict", "asking", "polarity_off", "covered_clause")
+    for name in (
+        "no_figure_met",
+        "stems",
+        "avoided_said",
+        "done",
+        "conflict",
+        "asking",
+        "polarity_off",
+        "covered_clause",
+    )
 )
 FEW: Final = 3
 SAID: Final = 0.6
