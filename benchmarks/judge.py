@@ -1,4 +1,4 @@
-"""How far the offline judge agrees with GPT-5, what made-up answers earn, and its speed: `benchmarks/judge.py --help`."""
+"""How far the offline judge agrees with GPT-5, what made-up answers earn, how fast it is: see `--help`."""
 
 from __future__ import annotations
 

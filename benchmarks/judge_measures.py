@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import judge_samples as samples
 from beam_offline.judge import judge
-from beam_offline.judge.model import Estimate, score
+from beam_offline.judge.trained import trained
 from beamlib.errors import UserError
 from beamlib.places import ROOT
 from beamlib.scoring.intervals import difference_interval
@@ -100,12 +100,14 @@ def held_out_scores(data: Path) -> tuple[list[samples.Judged], Scores]:
     try:
         import train_judge  # type: ignore[import-not-found]
     except ModuleNotFoundError as error:
-        raise UserError(f"agreement needs {error.name}, which training needs too; pip install 'lightgbm>=4.5,<5'.") from None
+        raise UserError(
+            f"agreement needs {error.name}, which training needs too; pip install 'lightgbm>=4.5,<5'."
+        ) from None
     found = train_judge.sample_rows(data)
     rows = train_judge.rows_of(found, train_judge.order_table(found))
     said = train_judge.out_of_fold(rows)
-    ours = [score(Estimate(*one)) for one in zip(*(said[name] for name in Estimate._fields), strict=True)]
-    return list(samples.published_verdicts(data)), np.array(ours)
+    ours = train_judge.verdicts(said, rows.values[rows.real], trained()["thresholds"])
+    return list(samples.published_verdicts(data)), ours
 
 
 def counted_runs(data: Path) -> Iterator[Agreement]:
@@ -151,8 +153,14 @@ MADE: Final[dict[str, tuple[Maker, str]]] = {
         lambda one, all_, said, choice: samples.negated(one.reference, 2),
         "<= .25",
     ),
-    "the reference, words shuffled": (lambda one, all_, said, choice: samples.shuffled(one.reference, choice), "<= .35"),
-    "the reference, all numbers + 3": (lambda one, all_, said, choice: samples.numbers_changed(one.reference), "<= .35"),
+    "the reference, words shuffled": (
+        lambda one, all_, said, choice: samples.shuffled(one.reference, choice),
+        "<= .35",
+    ),
+    "the reference, all numbers + 3": (
+        lambda one, all_, said, choice: samples.numbers_changed(one.reference),
+        "<= .35",
+    ),
     "ten random pairs of messages": (lambda one, all_, said, choice: samples.random_pairs(said, choice), "<= .15"),
     "three random pairs of messages": (lambda one, all_, said, choice: samples.random_pairs(said, choice, 3), "low"),
     "the first 1,500 tokens of the chat": (lambda one, all_, said, choice: samples.first_tokens(said), "<= .20"),
@@ -225,6 +233,9 @@ def as_csv(rows: Sequence[Agreement] | Sequence[Made]) -> str:
     """A table as CSV: shares with three decimals, empty where there is none."""
     lines = [",".join(asdict(rows[0]))]
     for row in rows:
-        cells = [f"{cell:.3f}" if isinstance(cell, float) else "" if cell is None else str(cell) for cell in asdict(row).values()]
+        cells = [
+            f"{cell:.3f}" if isinstance(cell, float) else "" if cell is None else str(cell)
+            for cell in asdict(row).values()
+        ]
         lines.append(",".join(f'"{cell}"' if "," in cell else cell for cell in cells))
     return "\n".join(lines) + "\n"

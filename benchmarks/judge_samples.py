@@ -233,19 +233,30 @@ def made_from_references(asked: Sequence[Asked], choice: random.Random) -> Itera
 
 
 _SAID = re.compile(r"^.*?should (?:state|mention)s?:? *", re.IGNORECASE)
-_RULED_OUT = re.compile(
-    r"^.*?(?:avoids?|does not|should not|refrains? from)(?: (?:suggest|recommend|mention|us|includ)\w*)? (?:only )?", re.IGNORECASE
+_CONFLICTS: Final = (
+    "Your statements conflict.",
+    "You have said both, which contradicts itself.",
+    "There is a contradiction in what you told me. Which of the two is correct?",
+    "I see contradictory statements about this: could you clarify which one is right?",
+    "What you said is inconsistent, so I cannot tell; please confirm which is true.",
+    "You gave conflicting information on this. Which statement is correct?",
 )
 _ABOUT = re.compile(r"contradictory information|statement is correct|no information")
 
 
 def _from_nuggets(one: Asked, choice: random.Random) -> Iterator[Row]:
-    """Nuggets in the place of answers: as they are, in the negative, with other numbers; what one rules out."""
+    """Nuggets in the place of answers: as they are, in the negative, with other numbers; a conflict named."""
     for nugget in one.rubric:
         rest = (one.conversation, one.ability, one.question, nugget)
-        said, ruled_out = _SAID.sub("", nugget), _RULED_OUT.sub("", nugget)
-        if ruled_out != nugget:
-            yield "ruled out", *rest, f"{choice.choice(('I would go for', 'Try', 'I recommend'))} {ruled_out}.", 0.0
+        said = _SAID.sub("", nugget)
+        if "contradictory information" in nugget or "statement is correct" in nugget:
+            answer = choice.choice(_CONFLICTS)
+            yield (
+                "conflict",
+                *rest,
+                answer,
+                float("contradictory" in nugget or " which " in answer.lower() or "Which" in answer),
+            )
         if said == nugget or _ABOUT.search(nugget):
             continue
         yield "nugget", *rest, f"{said}.", 1.0

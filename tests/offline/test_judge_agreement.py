@@ -1,18 +1,14 @@
-"""How far the stand-in's judge agrees with a language model on real judged answers, where it was tuned and elsewhere.
+"""How far the stand-in's judge agrees with GPT-5, and that what is shipped is what was measured.
 
-Both samples hold verdicts of a GPT-5 judge on answers of GPT-5. The judge's thresholds were set on the first; the
-second was published by others and looked at after that.
-
-| sample | questions | correlation of question scores | mean distance | mean, theirs and ours | κ of verdicts |
-|---|---|---|---|---|---|
-| in-sample: two runs on conversation 2 of 100K (cognee) | 40 | .92 | .08 | .79, .73 | only counts are known |
-| out-of-sample: 35 conversations of 1M (mem0, top 200) | 700 | .79 | .14 | .64, .61 | .43, equal .65 |
-
-The tests take every third question of the second sample, which is quicker.
+The measured error of the judge lies in `packages/beam_offline/measured/judge_error.csv`, made by `benchmarks/judge.py`
+with models that did not see the conversation they are measured on. The shipped one was trained on mem0's answers, so
+agreement on these is higher here. The two runs of cognee were not trained on; their judge had another prompt, and pays
+more.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import re
@@ -23,6 +19,9 @@ import numpy as np
 import pytest
 
 from beam_offline.judge import judge
+from beam_offline.judge.features import NAMES
+from beam_offline.judge.trained import WEIGHTS, trained
+from beam_offline.judge.words import KINDS
 
 
 def read(path: Path) -> Any:
@@ -32,8 +31,8 @@ def read(path: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def tuned_on(shared: Path) -> np.ndarray:
-    """Question scores, shape (40, 2): the language model's and the stand-in's."""
+def elsewhere(shared: Path) -> np.ndarray:
+    """Question scores of cognee's runs, shape (40, 2): the language model's and the stand-in's."""
     rows = []
     for run in (0, 1):
         for entry in read(shared / "data" / "verdicts" / f"100k_run{run}.json.gz"):
@@ -46,45 +45,51 @@ def tuned_on(shared: Path) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def unseen(shared: Path) -> list[np.ndarray]:
-    """Per question its verdicts, shape (nuggets, 2): the language model's and the stand-in's."""
+def trained_on(shared: Path) -> list[np.ndarray]:
+    """Of every fourth question its verdicts, shape (nuggets, 2): the language model's and the stand-in's."""
     found = []
-    for entry in read(shared / "data" / "field" / "mem0_1m_top200.json.gz")["evaluations"][::3]:
+    for entry in read(shared / "data" / "field" / "mem0_1m_top200.json.gz")["evaluations"][::4]:
         result = entry["cutoff_results"]["top_200"]
-        found.append(
-            np.array(
-                [
-                    (one["score"], judge(entry["question"], one["nugget"], result["generated_answer"]).score)
-                    for one in result["nugget_scores"]
-                ]
-            )
-        )
+        verdicts = [
+            (one["score"], judge(entry["question"], one["nugget"], result["generated_answer"]).score)
+            for one in result["nugget_scores"]
+        ]
+        found.append(np.array(verdicts))
     return found
 
 
-def agreement(scores: np.ndarray) -> tuple[float, float, float]:
-    """Correlation, mean distance, and how far ours lie above theirs on average."""
-    theirs, mine = scores.T
-    return np.corrcoef(theirs, mine)[0, 1], np.abs(theirs - mine).mean(), mine.mean() - theirs.mean()
-
-
-def test_question_scores_agree_where_it_was_tuned(tuned_on: np.ndarray) -> None:
-    correlation, distance, above = agreement(tuned_on)
-    assert len(tuned_on) == 40
-    assert correlation > 0.88 and distance < 0.1
-    assert above <= 0.02
-
-
-def test_question_scores_agree_less_elsewhere(unseen: list[np.ndarray]) -> None:
-    correlation, distance, above = agreement(np.array([verdicts.mean(axis=0) for verdicts in unseen]))
-    assert len(unseen) == 234
-    assert correlation > 0.76 and distance < 0.16
-    assert above <= 0.02  # no more lenient than a language model, here too
-
-
-def test_verdicts_agree_moderately_elsewhere(unseen: list[np.ndarray]) -> None:
-    theirs, mine = np.concatenate(unseen).T
+def test_verdicts_agree_where_it_was_trained(trained_on: list[np.ndarray]) -> None:
+    theirs, mine = np.concatenate(trained_on).T
     equal = (theirs == mine).mean()
     by_chance = sum((theirs == level).mean() * (mine == level).mean() for level in (0, 0.5, 1))
-    assert len(theirs) > 750
-    assert equal > 0.64 and (equal - by_chance) / (1 - by_chance) > 0.41  # Cohen's κ
+    assert len(theirs) > 550
+    assert (equal - by_chance) / (1 - by_chance) > 0.55  # Cohen's κ
+    assert abs(mine.mean() - theirs.mean()) < 0.04
+
+
+def test_question_scores_go_together_elsewhere(elsewhere: np.ndarray) -> None:
+    theirs, mine = elsewhere.T
+    assert len(elsewhere) == 40
+    assert np.corrcoef(theirs, mine)[0, 1] > 0.6
+    assert -0.25 < mine.mean() - theirs.mean() <= 0.02  # no more lenient than a language model
+
+
+def test_the_measured_error_is_shipped() -> None:
+    path = WEIGHTS.parent.parent / "measured" / "judge_error.csv"
+    rows = {row["run"]: row for row in csv.DictReader(path.read_text().splitlines())}
+    assert list(rows) == ["1m-top200", "1m-top50", "1m-both", "100k-run0", "100k-run1"]
+    both = rows["1m-both"]
+    assert (both["nuggets"], both["conversations"]) == ("4830", "35")
+    assert float(both["kappa"]) >= 0.51 and float(both["kappa_half"]) >= 0.58
+    assert float(both["bias_low"]) < float(both["bias"]) < float(both["bias_high"])
+    assert abs(float(both["bias"])) < 0.02
+    assert rows["100k-run0"]["kappa"] == rows["100k-run0"]["bias_low"] == ""  # counts of one conversation
+
+
+def test_the_weights_are_small_and_fit_the_code() -> None:
+    assert WEIGHTS.stat().st_size < 27_000
+    value = trained()
+    assert np.array(value["order"]).shape == (len(KINDS), len(KINDS))
+    for flats in value["trees"].values():
+        for flat in flats:
+            assert max(flat[::2]) < len(NAMES) and flat[::2].count(-1) == len(flat[::2]) // 2 + 1 <= 8

@@ -13,12 +13,17 @@ from beam_offline.judge import align_events, judge, judge_nugget, same_event
 STATE, MENTION, CONTAIN = (f"LLM response should {verb}: " for verb in ("state", "mention", "contain"))
 HIVES = "How many hives do I keep?"
 
+EDITOR = "What editor should I use?"
+ZIG = "Install Zig 0.13 first, then Lua 5.4, and set both in the path of your shell."
+ZIG_UNVERSIONED = "Install Zig first, then Lua, and set both in the path of your shell."
+CODE = "You write a constant with const:\n```zig\nconst a = 1;\n```\nIts value cannot change."
+
 CASES = [
     # numbers, currencies, dates
     (HIVES, STATE + "14 hives", "You keep 14 hives.", 1),
     (HIVES, STATE + "14 hives", "You keep fourteen hives.", 1),
     (HIVES, STATE + "14 hives", "You keep 12 hives.", 0),
-    (HIVES, STATE + "14 hives", '12 hives. You said: "I had 14 hives"', 0),
+    (HIVES, STATE + "14 hives", 'You said: "I had 14 hives"', 1),
     (HIVES, STATE + "14 hives", "Hives, hives and more hives.", 0),
     (HIVES, STATE + "Fourteen", "1. Bees\n2. Wax\n14. Honey", 0),
     ("What is the rent?", STATE + "$1,200 per month", "The rent is $1200 per month.", 1),
@@ -33,7 +38,6 @@ CASES = [
     # words
     ("What is the roof made of?", STATE + "reclaimed slate tiles", "Your roof has slate tiles that were reclaimed.", 1),
     ("What is the roof made of?", STATE + "reclaimed slate tiles", "Your roof is made of copper sheet.", 0),
-    ("Where?", STATE + "the bakery on Alder Street near the canal", "You met at the bakery near the canal.", 0.5),
     ("Where?", STATE + "the bakery on Alder Street near the canal", "At the Alder Street bakery, by the canal.", 1),
     # polarity
     (
@@ -64,16 +68,19 @@ CASES = [
     ),
     ("Why oak?", STATE + "oak is hard", "Based on the provided chat, there is no information related to oak.", 0),
     # leaving things out
-    ("What editor?", CONTAIN + "avoids suggesting Emacs", "Use Kakoune: it is small.", 1),
-    ("What editor?", CONTAIN + "avoids suggesting Emacs", "I would use Emacs.", 0),
-    ("What editor?", CONTAIN + "avoids suggesting Emacs", "Kakoune rather than Emacs.", 1),
-    ("What editor?", CONTAIN + "avoids suggesting Emacs", "There is no information about editors.", 0),
+    (EDITOR, CONTAIN + "avoids suggesting Emacs", "I would use Emacs.", 0),
+    (EDITOR, CONTAIN + "avoids suggesting Emacs", "Take Kakoune rather than Emacs: it is small, and quick.", 1),
+    (EDITOR, CONTAIN + "avoids suggesting Emacs", "There is no information about editors.", 0),
     # form
-    ("How?", CONTAIN + "use of bullet points", "- saw\n- plane", 1),
-    ("How?", CONTAIN + "use of bullet points", "Saw it, then plane it.", 0),
-    ("How?", CONTAIN + "explicit version details for each tool", "Zig 0.13 and Lua 5.4", 1),
-    ("How?", CONTAIN + "explicit version details for each tool", "Zig and Lua", 0),
-    ("How?", CONTAIN + "code blocks with syntax highlighting", "```zig\nconst a = 1;\n```", 1),
+    ("How do I set up my tools?", CONTAIN + "explicit version details for each tool", ZIG, 1),
+    ("How do I set up my tools?", CONTAIN + "explicit version details for each tool", ZIG_UNVERSIONED, 0),
+    ("How do I write a constant in Zig?", CONTAIN + "code blocks with syntax highlighting", CODE, 1),
+    (
+        "How do I write a constant in Zig?",
+        CONTAIN + "code blocks with syntax highlighting",
+        "You write a constant with const, and its value cannot change.",
+        0,
+    ),
     # nothing, and somebody trying to talk the judge round
     (HIVES, STATE + "14 hives", "", 0),
     (HIVES, STATE + "14 hives", "   \n ", 0),

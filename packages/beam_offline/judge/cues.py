@@ -1,4 +1,4 @@
-"""Wordings that the judge looks for: an answer that abstains, names a conflict or asks; a nugget that asks for these."""
+"""Wordings that the judge looks for: an answer that abstains, names a conflict or asks; a nugget that wants this."""
 
 from __future__ import annotations
 
@@ -39,7 +39,16 @@ ASKS_WHICH: Final = tuple(
         r"let me know (?:which|whether|if)\b",
     )
 )
-RESOLVES: Final = ("authoritative", "most recent", "latest", "later", "resolution", "precedence", "reliable", "supersede")
+RESOLVES: Final = (
+    "authoritative",
+    "most recent",
+    "latest",
+    "later",
+    "resolution",
+    "precedence",
+    "reliable",
+    "supersede",
+)
 ASKING_NUGGET: Final = re.compile(r"\bwhich (?:\w+ ){0,3}(?:is|are) (?:\w+ )?correct\b|\bclarif", re.IGNORECASE)
 AVOID: Final = re.compile(
     r"^\W*(?:should )?(?:avoids?|not|does not|do not|doesn't|don't|must not|refrains? from|no|without|excludes?|never "
@@ -51,12 +60,13 @@ PREFERRED: Final = re.compile(
 )
 """A preference as it is repeated to the user: what stands after it is turned down and not suggested."""
 TURNED_DOWN: Final = re.compile(
-    r"\b(?:avoid\w*|not|never|without|instead of|rather than|over|no|skip\w*|against|unlike|don't|doesn't|n't)\b", re.IGNORECASE
+    r"\b(?:avoid\w*|not|never|without|instead of|rather than|over|no|skip\w*|against|unlike|don't|doesn't|n't)\b",
+    re.IGNORECASE,
 )
 LEADS_YES: Final = re.compile(r"\W*(?:yes|yeah|correct|indeed|you (?:have|did|had)\b(?! (?:never|not)))", re.IGNORECASE)
 LEADS_NO: Final = re.compile(
-    r"\W*(?:no\b|not\b|never\b|you (?:have|had|did|do|are|were) (?:not|never)|you (?:haven't|hadn't|didn't|don't|aren't|"
-    r"weren't)|you['’]ve (?:never|not))",
+    r"\W*(?:no\b|not\b|never\b|you (?:have|had|did|do|are|were) (?:not|never)|you (?:haven't|hadn't|didn't|don't|"
+    r"aren't|weren't)|you['’]ve (?:never|not))",
     re.IGNORECASE,
 )
 DENIES: Final = re.compile(

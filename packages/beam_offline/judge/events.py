@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from beam_offline.judge.model import weights
 from beam_offline.judge.reading import Nugget, read_nugget
+from beam_offline.judge.trained import trained
 
 FEATURES: Final = ("cosine", "covered", "covered_back", "soft", "soft_back")
 """Of two texts: the cosine of their vectors; the share of each one's weight that stands in the other, by words and by
@@ -43,7 +43,7 @@ def _soft(wanted: Nugget, nearest: list[float]) -> float:
 @lru_cache(maxsize=4096)
 def same_event(event: str, nugget: str) -> bool:
     """Whether both tell of one event."""
-    found = weights()["events"]
+    found = trained()["events"]
     total = sum(weight * value for weight, value in zip(found["weights"], event_features(event, nugget), strict=True))
     return bool(total >= found["least"])
 

@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_offline.judge import cues
+import beam_offline.judge.cues as cues
 from beam_offline.judge.reading import MOST_CHARACTERS, WINDOW, Array, Nugget, Text, figures_of, read_nugget, read_text
-from beam_offline.judge.words import KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU, I
+from beam_offline.judge.trained import trained
+from beam_offline.judge.words import FIRST_PERSON, KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU
 
 OF_NUGGET: Final = (
     "no_information", "conflict", "asking", "avoid", "says_state", "says_mention", "says_contain",
@@ -70,9 +71,7 @@ def _any(wordings: tuple[str, ...], lowered: str) -> bool:
 @cache
 def order_table() -> NDArray[np.float64]:
     """How much more often words of one kind follow those of another in answers than in shuffled ones (logarithm)."""
-    from beam_offline.judge.model import weights
-
-    return np.array(weights()["order"], dtype=np.float64)
+    return np.array(trained()["order"], dtype=np.float64)
 
 
 @lru_cache(maxsize=32)
@@ -92,7 +91,8 @@ def read_exchange(question: str, answer: str) -> Exchange:
         math.log1p(text.length), math.log1p(len(text.clauses)), float(abstains > 0), abstains / count,
         float(_any(cues.CONFLICTING, lowered)), float(_any(cues.BOTH_SIDES, lowered)),
         float(any(wording.search(lowered) for wording in cues.ASKS_WHICH)),
-        float(_any(cues.RESOLVES, lowered)), leads, float(denying.sum()) / count, kinds[NEGATION], kinds[I], kinds[YOU],
+        float(_any(cues.RESOLVES, lowered)), leads, float(denying.sum()) / count, kinds[NEGATION],
+        kinds[FIRST_PERSON], kinds[YOU],
         lowered.count("?") / count, text.marks / count,
         float(order_table()[text.kinds[:-1], text.kinds[1:]].mean()) if len(text.kinds) > 1 else 0.0,
         kinds[NUMBER], kinds[NAME], words / count, float(on_question.mean()), float(on_question.max()),
@@ -171,11 +171,13 @@ def _done(of: tuple[float, ...], values: tuple[float, ...]) -> float:
 
 
 def _soft(read: Nugget, text: Text, rows: list[int], window: int) -> tuple[list[float], list[float]]:
-    """For each stem of the nugget the cosine of the nearest word of the answer, and of the window; 1 where it stands."""
+    """For each stem of the nugget the cosine of the nearest word in the answer, and in the window; 1 for itself."""
+    if not len(text.words):
+        return [0.0] * len(rows), [0.0] * len(rows)
     anywhere, inside = [1.0] * len(rows), [1.0] * len(rows)
-    column = text.held[:, window : window + WINDOW].any(axis=1)
+    column: NDArray[np.bool_] = np.logical_or.reduce(text.held[:, window : window + WINDOW], axis=1)
     away = [at for at, row in enumerate(rows) if row < 0 or not column[row]]
-    if away and len(text.words):
+    if away:
         cosines = read.words[away] @ text.words.T
         nearest = cosines.max(axis=1).tolist()
         there = np.maximum.reduce(cosines[:, column], axis=1, initial=0.0).tolist()
@@ -192,7 +194,8 @@ def _held(text: Text, rows: list[int], weights: list[float]) -> Array:
     wide = found.copy()
     for shift in range(1, min(WINDOW, found.shape[1])):
         wide[:, :-shift] |= found[:, shift:]
-    return np.array(weights, dtype=np.float32) @ np.concatenate([found, wide], axis=1)
+    held: Array = np.array(weights, dtype=np.float32) @ np.concatenate([found, wide], axis=1)
+    return held
 
 
 def _of_words(read: Nugget, exchange: Exchange, cosines: Array) -> tuple[tuple[float, ...], int, int, Array]:
@@ -245,7 +248,8 @@ def features(question: str, nugget: str, answer: str) -> tuple[float, ...]:
         float(read.vector @ exchange.question.vector), ranked[-2] if len(ranked) > 1 else _NONE,
         ranked[0] if len(ranked) > 2 else _NONE, float((clauses > 0.5).sum()) / count, clause / count,
         sum(pair in text.next_to for pair in read.order) / len(read.order) if read.order else _NONE,
-        *_figures(read, text, window), negated, float(attention @ text.under), abs(read.negated - negated), leads * (1 - 2 * read.negated),
+        *_figures(read, text, window), negated, float(attention @ text.under), abs(read.negated - negated),
+        leads * (1 - 2 * read.negated),
         float(attention @ exchange.denying), float(attention @ exchange.abstaining),
         _avoided(read, exchange) if of_nugget(nugget)[3] else _NONE, _form(read, exchange, answer[:MOST_CHARACTERS]),
         _done(of_nugget(nugget), exchange.values),

@@ -1,22 +1,18 @@
-"""The trained part of the judge: small trees in `judge_weights.json`, and what they say of a row of features."""
+"""The judge's decision: what the trained trees say of a row of features, and the verdict that follows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from beamlib.files import read_json
+from beam_offline.judge.features import NAMES
+from beam_offline.judge.trained import trained
 
-WEIGHTS: Final = Path(__file__).with_name("judge_weights.json")
-"""Made by `scripts/train_judge.py`. `trees`: for `valid`, `half` and `full` a list of trees, each in preorder: a number
-of a feature and its threshold before what lies at or below it and what lies above it, or -1 and a hundredth of
-log-odds."""
 
 class Estimate(NamedTuple):
     """How likely an answer is one at all and no made-up text; and earns half a point at least; and a full one."""
@@ -24,13 +20,6 @@ class Estimate(NamedTuple):
     valid: float
     half: float
     full: float
-
-
-@cache
-def weights() -> Mapping[str, Any]:
-    """What the training found."""
-    found: Mapping[str, Any] = read_json(WEIGHTS)
-    return found
 
 
 class Trees:
@@ -83,7 +72,7 @@ _LOWEST: Final = np.array([0, *((byte & -byte).bit_length() - 1 for byte in rang
 @cache
 def _trees() -> tuple[Trees, NDArray[np.int64]]:
     """The trees of all three models, and where those of each begin."""
-    flats = [weights()["trees"][name] for name in Estimate._fields]
+    flats = [trained()["trees"][name] for name in Estimate._fields]
     starts = np.cumsum([0, *map(len, flats)])[:-1]
     return Trees([flat for found in flats for flat in found]), starts
 
@@ -100,9 +89,43 @@ def estimate(row: Sequence[float]) -> Estimate:
     return Estimate(*map(probability, sums.tolist()))
 
 
-def score(found: Estimate) -> float:
-    """The verdict: 0 where it is no answer, else by the thresholds that were set in training."""
-    least = weights()["thresholds"]
-    if found.valid < least["valid"] or found.half < least["half"]:
-        return 0.0
-    return 1.0 if found.full >= least["full"] else 0.5
+_LOOKED_AT: Final = tuple(
+    NAMES.index(name)
+    for name in (
+        "no_figure_met",
+        "stems",
+        "avoided_said",
+        "done",
+        "conflict",
+        "asking",
+        "polarity_off",
+        "covered_clause",
+    )
+)
+FEW: Final = 3
+SAID: Final = 0.6
+WHOLE: Final = 0.9
+
+
+def score(found: Estimate, row: Sequence[float]) -> tuple[float, str]:
+    """The verdict, and what decided it: four plain cases, of which there are too few to learn from, then the trees.
+
+    A nugget that is little but figures, none of which is met, earns nothing (GPT-5: 219 of 224 times). Nor does one
+    that a clause says in full and in the negative (15 of 17), or one that rules out what the answer says. Naming a
+    conflict, or asking which statement holds, where that is all a nugget
+    asks for, is enough.
+    """
+    least = trained()["thresholds"]
+    no_figure, stems, avoided, done, conflict, asking, opposite, clause = (row[at] for at in _LOOKED_AT)
+    if found.valid < least["valid"]:
+        return 0.0, f"it does not read as an answer that could satisfy the nugget ({found.valid:.2f})"
+    if no_figure and stems <= FEW:
+        return 0.0, "no figure of the nugget stands in the answer"
+    if opposite >= 0.8 and clause >= WHOLE and stems > 1:
+        return 0.0, "the answer says the opposite"
+    if avoided >= SAID:
+        return 0.0, "the answer says what it should leave out"
+    if done > 0 and (conflict or asking):
+        return 1.0, "the answer does the one thing that is asked for"
+    reached = 0.0 if found.half < least["half"] else 1.0 if found.full >= least["full"] else 0.5
+    return reached, f"partly or more {found.half:.2f}, fully {found.full:.2f}"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -25,18 +26,30 @@ WINDOW: Final = 3
 
 _END = re.compile(r"[.!?][\"')\]*]*\s+(?=[\"'(\[*#`-]*[A-Z0-9])|[;\n]+|:\s")
 _OPENING = frozenset(".!?\n")
-_ALSO_ENDS = (" but ", " – ", " — ", " - ", ", while ", ", although ", ", however", ", whereas ")
+_ALSO_ENDS = (
+    " but ",
+    " – ",
+    " — ",
+    " - ",
+    ", while ",
+    ", although ",
+    ", however",
+    ", whereas ",
+    " because ",
+    ", since ",
+    ", so ",
+)
 _MARK = re.compile(r"^[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+", re.MULTILINE)
 _STEM = re.compile(
-    r"^\s*(?:the )?(?:LLM )?(?:response|answer) should\s+(?:(?:also )?(?P<verb>state|mention|contain|include|list|note|say|"
-    r"indicate|provide|explain|describe|acknowledge)s?\b\s*(?:that\b)?\s*:?\s*)?",
+    r"^\s*(?:the )?(?:LLM )?(?:response|answer) should\s+(?:(?:also )?(?P<verb>state|mention|contain|include|list|note|"
+    r"say|indicate|provide|explain|describe|acknowledge)s?\b\s*(?:that\b)?\s*:?\s*)?",
     re.IGNORECASE,
 )
 _PART = re.compile(r"[,;]|\band\b|\bor\b|\bincluding\b|\bsuch as\b|\bwith\b")
 
 
 class Figure(NamedTuple):
-    """A date or number: what it is of (a currency, "%", "date", "number"), its value, the words after it, its clause."""
+    """A date or number: its kind (a currency, "%", "date", "number"), its value, the words after it, its clause."""
 
     kind: str
     value: float | Day
@@ -92,7 +105,7 @@ class Text:
     marks: int
     clauses: tuple[str, ...]
     rows: dict[str, int]
-    held: Array
+    held: NDArray[np.bool_]
     words: Array
     vectors: Array
     next_to: frozenset[tuple[str, str]]
@@ -172,7 +185,7 @@ def read_text(text: str) -> Text:
     content = list(filter(None, stems))
     return Text(
         body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, unit_rows(own[first]),
-        _vectors(own, np.bincount(inside, minlength=count)), frozenset(zip(content, content[1:], strict=False)), negated, under, kinds,
+        _vectors(own, np.bincount(inside, minlength=count)), frozenset(pairwise(content)), negated, under, kinds,
         tuple(np.unique(clause_of[kinds == NUMBER]).tolist()),
     )  # fmt: skip
 
@@ -242,6 +255,6 @@ def read_nugget(nugget: str) -> Nugget:
         unit_rows(total[None])[0],
         bool((known.kinds[numbers] == NEGATION).any()) if numbers else False,
         figures([(0, wanted)]),
-        tuple(zip(order, order[1:], strict=False)),
+        tuple(pairwise(order)),
         len(words),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from beam_offline.judge.features import NAMES, features
-from beam_offline.judge.model import estimate, score, weights
+from beam_offline.judge.model import estimate, score
 
 _SAID = tuple(map(NAMES.index, ("soft", "figures_met")))
 
@@ -28,13 +28,10 @@ def judge(question: str, nugget: str, answer: str) -> NuggetScore:
     if not answer.strip():
         return NuggetScore(0, "the answer is empty")
     row = features(question, nugget, answer)
-    found = estimate(row)
-    if found.valid < weights()["thresholds"]["valid"]:
-        return NuggetScore(0, f"it does not read as an answer that could satisfy the nugget ({found.valid:.2f})")
-    soft, figures = (row[at] for at in _SAID)
-    numbers = f", {figures:.0%} of its figures" if figures >= 0 else ""
-    reason = f"{soft:.0%} of its words are met{numbers}; partly or more {found.half:.2f}, fully {found.full:.2f}"
-    return NuggetScore(score(found), reason)
+    reached, why = score(estimate(row), row)
+    words, figures = (row[at] for at in _SAID)
+    numbers = f" and {figures:.0%} of its figures" if figures >= 0 else ""
+    return NuggetScore(reached, f"{why}; {words:.0%} of its words{numbers} are met")
 
 
 def judge_nugget(variables: Mapping[str, str]) -> str:

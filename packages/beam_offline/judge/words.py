@@ -35,7 +35,7 @@ _KIND_WORDS: Final = {
 KINDS: Final = (*_KIND_WORDS, "number", "name", "-ing", "-ed", "-ly", "-s", "other")
 """Kinds of words. Function words by name, others by what they look like."""
 
-I, YOU, NEGATION, NUMBER, NAME = map(KINDS.index, ("I", "you", "negation", "number", "name"))
+FIRST_PERSON, YOU, NEGATION, NUMBER, NAME = map(KINDS.index, ("I", "you", "negation", "number", "name"))
 _KIND_OF: Final = {word: KINDS.index(kind) for kind, words in _KIND_WORDS.items() for word in words.split()}
 _ENDINGS: Final = tuple((kind[1:], KINDS.index(kind)) for kind in KINDS if kind[0] == "-")
 
@@ -61,7 +61,9 @@ def kind_of(word: str) -> int:
         return NUMBER
     if word[0].isupper():
         return NAME
-    return next((kind for ending, kind in _ENDINGS if len(low) > len(ending) + 2 and low.endswith(ending)), len(KINDS) - 1)
+    return next(
+        (kind for ending, kind in _ENDINGS if len(low) > len(ending) + 2 and low.endswith(ending)), len(KINDS) - 1
+    )
 
 
 class Lexicon(dict[str, int]):

@@ -1,0 +1,102 @@
+"""What the stand-in's judge pays for answers that were made up, on released conversations that it was not trained on.
+
+`benchmarks/judge.py` measures ten conversations; here two. What cannot be seen is not asked for: a nugget without a
+number on an answer whose numbers are wrong.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from beam_offline.judge import judge
+from beam_offline.judge.reading import MOST_CHARACTERS
+
+AT_MOST = {
+    "nothing": 0,
+    "I don't know": 0.2,  # it is right where nothing is known
+    "the question": 0.12,
+    "another question's reference": 0.15,
+    "the reference, negated (not)": 0.25,
+    "the reference, negated (never)": 0.25,
+    "the reference, negated (it is not true that)": 0.1,
+    "the reference, words shuffled": 0.35,
+    "the reference, all numbers + 3: nuggets with numbers": 0.35,
+    "ten random pairs of messages": 0.05,
+    "the first 1,500 tokens of the chat": 0.15,
+    "the cited messages among others": 0.05,
+    "all references of the conversation": 0.1,
+    "the whole retrieved context of 100k-run0": 0.1,
+    "the whole retrieved context of 100k-run1": 0.1,
+}
+
+
+@pytest.fixture(scope="module")
+def measures(repo_root: Path) -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(repo_root / "benchmarks"))
+        import judge_measures  # type: ignore[import-not-found]
+
+        yield judge_measures
+
+
+@pytest.fixture(scope="module")
+def paid(measures: Any, shared: Path) -> dict[str, float]:
+    """The mean verdict on each kind of answer, over ten abilities of two conversations."""
+    if not (shared / "data" / "beam" / "100K" / "2").is_dir():
+        pytest.skip(f"no released conversations in {shared / 'data' / 'beam'}")
+    return {row.answers: row.mean for row in measures.made_answers(shared / "data", (2, 7))}
+
+
+def test_a_reference_is_paid_for(paid: dict[str, float]) -> None:
+    assert paid["the reference"] >= 0.9
+
+
+@pytest.mark.parametrize("kind", AT_MOST)
+def test_what_deserves_nothing_earns_little(kind: str, paid: dict[str, float]) -> None:
+    assert paid[kind] <= AT_MOST[kind]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "\x00" * 1000,
+        "not " * 200_000,
+        "1 " * 200_000,
+        "ab" * 500_000,
+        "a, " * 100_000,
+        "[" * 300_000,
+        "é\u0301😀" * 50_000,
+        "\ud800 1",
+    ],
+    ids=["zeros", "negations", "numbers", "one word", "commas", "brackets", "marks", "half a character"],
+)
+def test_odd_answers_take_no_longer_than_others(answer: str) -> None:
+    started = time.process_time()
+    nugget = "LLM response should state: 14 hives stand behind the mill, and the bees winter well"
+    assert judge("How many hives do I keep?", nugget, answer).score == 0
+    assert judge(answer, nugget, "You keep 14 hives.").score in (0, 0.5, 1)
+    assert judge("How many hives do I keep?", answer, "You keep 14 hives.").score in (0, 0.5, 1)
+    assert time.process_time() - started < 10
+
+
+def test_what_lies_beyond_the_part_that_is_read_earns_nothing() -> None:
+    nugget = "LLM response should state: 14 hives"
+    assert judge("How many hives do I keep?", nugget, "x" * MOST_CHARACTERS + " You keep 14 hives.").score == 0
+
+
+def test_a_better_match_never_costs(measures: Any) -> None:
+    """The trees are monotonic where more can only help."""
+    nugget = "LLM response should mention: replacing the frames, feeding syrup and treating mites in August"
+    answers = [
+        "You spoke of replacing the frames.",
+        "You spoke of replacing the frames and feeding syrup.",
+        "You spoke of replacing the frames, feeding syrup and treating mites in August.",
+    ]
+    scores = [judge("What did I plan for the hives?", nugget, answer).score for answer in answers]
+    assert scores == sorted(scores) and scores[-1] == 1
