@@ -198,7 +198,7 @@ def card_sentences(card: JudgeCard) -> list[str]:
         )
         lines.append(
             "That is the error of the judge alone, as these systems show it: the error of few conversations comes on "
-            f"top, and {counted(len(card.order), 'pair')} of systems say{'s' * (len(card.order) == 1)} little of others."
+            f"top, and {counted(len(card.order), 'pair')} of systems tell little of others."
         )
     return lines
 
