@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _SHORTEST = 24
 """Characters from which on a message is looked for in a context: "Thanks!" may stand there by chance."""
 
@@ -21,10 +23,19 @@ class ContextTable:
         self._lines: dict[str, int] = {}
         self.contexts: list[list[int]] = []
 
-    @property
-    def lines(self) -> list[str]:
-        """The lines that contexts refer to."""
-        return list(self._lines)
+    def lines(self, kept: Collection[int]) -> list[str | list[int]]:
+        """The lines that contexts refer to; one that is a line of a message of `kept` as that message and its place.
+
+        [m, k] is line k of message m and a line break, [m, k, 0] the same without one. Notes and messages that were
+        shortened hold many such lines.
+        """
+        places: dict[str, list[int]] = {}
+        for number in kept:
+            for place, line in enumerate(self._messages[number].split("\n")):
+                if len(line) >= _SHORTEST:
+                    places.setdefault(f"{line}\n", [number, place])
+                    places.setdefault(line, [number, place, 0])
+        return [places.get(line, line) for line in self._lines]
 
     def add(self, context: str, shown: Iterable[int]) -> int:
         """The place of `context`, which may hold the messages `shown`, among `contexts`."""
@@ -50,5 +61,5 @@ class ContextTable:
         yield from self._line_references(context[at:])
 
     def _line_references(self, text: str) -> Iterable[int]:
-        for line in text.splitlines(keepends=True):
+        for line in _LINE.findall(text):
             yield -1 - self._lines.setdefault(line, len(self._lines))

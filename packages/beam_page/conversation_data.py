@@ -211,5 +211,5 @@ def _messages(
         "whole": whole,
         "total": len(everything),
         "contexts": table.contexts,
-        "lines": table.lines,
+        "lines": table.lines([message.id for message in kept]),
     }

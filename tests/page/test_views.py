@@ -10,6 +10,7 @@ import pytest
 
 from beam_page.browser import Browser
 from beam_page.building import write_page
+from beam_page.context_refs import ContextTable
 from beam_page.run_folder import RunFolder, read_run
 from beamlib.data.loading import load
 from beamlib.errors import UserError
@@ -235,3 +236,26 @@ def test_a_question_is_replayed_by_the_command_that_the_page_names(
 def test_a_folder_without_a_run_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a folder"):
         read_run(tmp_path / "nothing")
+
+
+def test_contexts_are_put_together_from_messages_and_lines() -> None:
+    messages = {0: "A first message of some length.\nWith a line that a note repeats.", 1: "Thanks!", 2: "x" * 40}
+    table = ContextTable(messages)
+    contexts = [
+        "",
+        f"[messages 0-1]\nUSER: {messages[0]}\n\nASSISTANT: {messages[1]}\r\u2028",
+        f"- With a line\nWith a line that a note repeats.\nWith a line that a note repeats. {messages[2]}{messages[2]}",
+        "With a line that a note repeats.",
+    ]
+    places = [table.add(context, (0, 1, 2, 9)) for context in contexts]
+    assert table.add(contexts[1], ()) == places[1] and len(table.contexts) == len(contexts)
+    lines = table.lines(messages)
+    for place, context in zip(places, contexts, strict=True):
+        assert "".join(_piece(one, messages, lines) for one in table.contexts[place]) == context
+    held = table.contexts[places[2]]
+    assert [0, 1] in lines and held.count(2) == 2 and [0, 1, 0] in lines
+
+
+def _piece(reference: int, messages: dict[int, str], lines: list[str | list[int]]) -> str:
+    line = lines[-1 - reference] if reference < 0 else messages[reference]
+    return line if isinstance(line, str) else messages[line[0]].split("\n")[line[1]] + "\n" * (len(line) == 2)

@@ -128,6 +128,15 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
         (lambda p: ["params/100k.yaml", "--data", p.data, "--models", p.models], 0, "calls to make"),
         (lambda p: ["params/100k.yaml", "--data", ".", "--models", p.models], 2, "choose a run folder beside it"),
     ],
+    "page": [
+        (lambda p: [p.run, "--data", p.data], 0, "index.html"),
+        (lambda p: [p.data, "--data", p.data], 2, REFUSED),
+    ],
+    "compare": [
+        (lambda p: [p.run, p.run, "--data", p.data, "--out", p.data / "new"], 2, REFUSED),
+        (lambda p: [p.run, p.data, "--data", p.data, "--out", "."], 2, "holds no finished arm"),
+    ],
+    "replay": [(lambda p: [p.run, "100k/none", "100K-1-q00", "--data", p.data], 0, "the same answer and verdicts")],
     "calls export": [(lambda p: [p.archive.parent / "recorded", p.data / "x.tar.zst"], 2, REFUSED)],
     "calls import": [(lambda p: [p.archive, p.data / "new"], 2, REFUSED)],
     "calls verify": [(lambda p: [p.archive, "--data", p.data], 0, "all as published")],

@@ -171,6 +171,13 @@ function contextFold(one, arm, own) {
   } }, h("summary", {}, title), body);
 }
 
+// A line of a context: its text, or [message, place of the line in it], with a third number where no line break follows.
+function lineText(held, line) {
+  if (typeof line === "string") return line;
+  const [message, place, last] = line;
+  return `${held.texts.get(message).split("\n")[place]}${last === undefined ? "\n" : ""}`;
+}
+
 const partsText = (parts) => Object.entries(parts ?? {}).map(([part, ids]) => `${part}: ${ids.length} messages`).join(" · ");
 
 function withoutContext(own) {
@@ -181,7 +188,7 @@ function withoutContext(own) {
 async function contextText(one, own) {
   const held = await messagesOf(one.c);
   const pieces = held.contexts[own.c].map((reference) => {
-    if (reference < 0) return held.lines[-1 - reference];
+    if (reference < 0) return lineText(held, held.lines[-1 - reference]);
     const cited = one.e?.includes(reference);
     const text = held.texts.get(reference) ?? `[message ${reference}: shown to the arm; this page leaves its text out]`;
     return cited ? h("mark", {}, text, h("small", {}, ` (cited: message ${reference})`)) : text;
