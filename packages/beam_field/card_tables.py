@@ -199,7 +199,7 @@ def card_sentences(card: JudgeCard) -> list[str]:
             f"Differences under {card.error:.3f} are within this judge's error."
         )
         lines.append(
-            "That is the error of the judge alone, as these systems show it: the error of few conversations comes on top, "
+            "That is the error of the judge alone, as these systems show it: that of few conversations comes on top, "
             f"and {counted(len(card.order), 'pair')} of systems say{'s' * (len(card.order) == 1)} little of others."
         )
     return lines
