@@ -45,7 +45,7 @@ class Source(Provenance):
     `judged_again`: the judge was asked here, by this project's prompts.
     """
 
-    source: str = Field(pattern=r"^[a-z0-9]+$")
+    source: str = Field(pattern=r"^[a-z0-9-]+$")
     run: str = Field(pattern=r"^[a-z0-9-]+$")
     number: int = Field(default=0, ge=0)
     tier: Size
