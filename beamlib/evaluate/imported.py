@@ -38,6 +38,12 @@ class Provenance(BaseModel):
     commit: str = ""
     date: str = ""
 
+    def by_prompt_of(self, harness: str) -> str:
+        """Who judged, by which prompt: this is what tables compare, as one model is another judge by another prompt."""
+        shown = [name for name in ("question", "rubric", "reference") if getattr(self, f"judge_sees_{name}") == "yes"]
+        prompt = f"the prompt of {harness} ({', '.join(shown) or 'shown things unknown'})"
+        return f"{self.judge or 'unknown judge'} by {prompt}"
+
 
 class Imported(Provenance):
     """The record of an import in an arm's manifest.
@@ -63,10 +69,8 @@ class Imported(Provenance):
 
     @property
     def judged_by(self) -> str:
-        """Who judged, by which prompt: this is what tables compare, as one model is another judge by another prompt."""
-        shown = [name for name in ("question", "rubric", "reference") if getattr(self, f"judge_sees_{name}") == "yes"]
-        prompt = f"the prompt of {self.format} ({', '.join(shown) or 'shown things unknown'})"
-        return f"{self.judge or 'unknown judge'} by {prompt}"
+        """Who judged, by the prompt of the file's format."""
+        return self.by_prompt_of(self.format)
 
     def lines(self) -> list[str]:
         """What footers say of it."""

@@ -9,6 +9,7 @@ import pandas as pd
 
 from beam_field.judge_card import ALL, JudgeCard
 from beamlib.errors import UserError
+from beamlib.files import read_text
 from beamlib.report.footer import OFFLINE, model_shown
 from beamlib.report.long_frame import ability_label
 from beamlib.report.markdown import counted
@@ -155,7 +156,8 @@ def corrections_table(frame: pd.DataFrame, cheap: str, better: str) -> Table:
 
 def made_table() -> Table:
     """The offline judge on answers that deserve nothing, or everything: shipped numbers."""
-    frame = pd.read_csv(JUDGED_MADE, dtype=str)
+    lines = read_text(JUDGED_MADE).splitlines()
+    frame = pd.DataFrame([line.split(",") for line in lines[1:]], columns=lines[0].split(","))
     if frame.empty:
         raise UserError(f"{JUDGED_MADE}: it has no row; restore the file.")
     footer = (
@@ -197,8 +199,8 @@ def card_sentences(card: JudgeCard) -> list[str]:
             f"Differences under {card.error:.3f} are within this judge's error."
         )
         lines.append(
-            "That is the error of the judge alone, as these systems show it: the error of few conversations comes on "
-            f"top, and {counted(len(card.order), 'pair')} of systems tell little of others."
+            "That is the error of the judge alone, as these systems show it: that of few conversations comes on top, "
+            f"and {counted(len(card.order), 'pair')} of systems say{'s' * (len(card.order) == 1)} little of others."
         )
     return lines
 

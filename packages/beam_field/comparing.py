@@ -52,11 +52,18 @@ class FieldSystem:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """What systems share that may be compared: tier, judge, kind of verdict, gold in the answer prompt."""
+        """What systems share that may be compared: tier, judge and its prompt, kind of verdict, gold in the prompt."""
         one = self.source
         # Counts are made of nugget verdicts by rubric; they differ only in that nobody says which nugget it was.
         kind = "nuggets" if one.kind == "counts" else one.kind
-        return (one.tier, one.judge, kind, one.gold_in_prompt)
+        return (one.tier, one.judged_by, kind, one.gold_in_prompt)
+
+    @property
+    def doubt(self) -> str:
+        """Why it may be compared with none, not even of its group; empty where it may."""
+        judge = "" if self.source.judge else "nobody says who judged"
+        gold = "nobody says whether gold was in the prompt" if self.source.gold_in_prompt == "unknown" else ""
+        return " and ".join(filter(None, (judge, gold)))
 
     @cached_property
     def _scores(self) -> dict[str, pd.DataFrame]:
@@ -82,7 +89,7 @@ def field_systems(imported: Iterable[tuple[Source, Sequence[Judgement]]] = ()) -
     shipped = [(one, tuple(judgements(one.name))) for one in sources()]
     groups: dict[tuple[str, ...], list[tuple[Source, tuple[Judgement, ...]]]] = {}
     for source, own in [*shipped, *((one, tuple(own)) for one, own in imported)]:
-        key = (source.system, source.tier, source.reader, source.judge, source.kind, source.gold_in_prompt)
+        key = (source.system, source.tier, source.reader, source.judged_by, source.kind, source.gold_in_prompt)
         groups.setdefault(key, []).append((source, own))
     systems = [FieldSystem(tuple(runs)) for runs in groups.values()]
     return sorted(systems, key=lambda one: SIZES.index(one.source.tier))
@@ -97,7 +104,7 @@ def field_frame(systems: Sequence[FieldSystem], protocols: Sequence[str] = (*PRO
     rows: list[dict[str, Any]] = []
     for system in systems:
         one = system.source
-        facts: dict[str, Any] = {"tier": one.tier, "system": system.name, "reader": one.reader, "judge": one.judge}
+        facts: dict[str, Any] = {"tier": one.tier, "system": system.name, "reader": one.reader, "judge": one.judged_by}
         facts |= {"kind": one.kind, "gold": one.gold_in_prompt, "runs": len(system.runs)}
         for protocol in protocols:
             scores = system.scores(protocol)
@@ -139,7 +146,11 @@ def ability_frame(systems: Sequence[FieldSystem]) -> pd.DataFrame:
     for system in systems:
         protocol = HEADLINE[system.source.kind]
         frame = summarise(system.scores(protocol)).assign(
-            system=system.name, judge=system.source.judge, protocol=protocol
+            system=system.name,
+            reader=system.source.reader,
+            judge=system.source.judged_by,
+            kind=system.source.kind,
+            protocol=protocol,
         )
         parts.append(frame.rename(columns={"size": "tier", "n_questions": "n", "n_conversations": "conversations"}))
     return pd.concat(parts, ignore_index=True)
@@ -192,9 +203,10 @@ def errata_effect(systems: Sequence[FieldSystem]) -> pd.DataFrame:
         means = [summarise(frame).set_index("ability").loc[AVERAGE] for frame in (scores, dropped)]
         change = means[1]["mean"] - means[0]["mean"]
         counts = (len(scores) - len(dropped), len(scores))
-        told = (system.source.tier, system.name, system.source.judge, protocol)
+        told = (system.source.tier, system.name, system.source.reader, system.source.judged_by, protocol)
         rows.append((*told, means[0]["mean"], means[1]["mean"], change, *counts))
-    return pd.DataFrame(rows, columns=["tier", "system", "judge", "protocol", "all", "drop", "change", "dropped", "n"])
+    columns = ["tier", "system", "reader", "judge", "protocol", "all", "drop", "change", "dropped", "n"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 @dataclass(frozen=True)
@@ -208,10 +220,10 @@ class Pair:
 
 
 def pairs(systems: Sequence[FieldSystem], tier: str = "") -> list[Pair]:
-    """Every pair that may be compared (`FieldSystem.group`) and shares a question, the better one first."""
+    """Every pair that may be compared (`FieldSystem.group`, `doubt`) and shares a question, the better one first."""
     made = []
     for one, other in combinations(systems, 2):
-        if one.group != other.group or tier not in ("", one.source.tier):
+        if one.group != other.group or one.doubt or tier not in ("", one.source.tier):
             continue
         frames = [system.scores(HEADLINE[system.source.kind]) for system in (one, other)]
         shared = set(frames[0]["probe_id"]) & set(frames[1]["probe_id"])

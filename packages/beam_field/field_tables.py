@@ -33,10 +33,23 @@ RESTS_ON = (
     "Reader and judge are those of the source. Runs that repeat a system count a question with the mean over them."
 )
 _GOLD = {"yes": "in the prompt", "no": "not shown", "unknown": "nobody says"}
+_TITLES = {
+    "no": "",
+    "yes": ": gold in the answer prompt",
+    "unknown": ": nobody says whether gold was in the answer prompt",
+    "in part": ": gold in the answer prompts of one ability",
+}
+_NAMES = {"no": "", "yes": "_gold_shown", "unknown": "_gold_unknown", "in part": "_gold_in_part"}
+
+
+def gold_apart(systems: Sequence[FieldSystem]) -> dict[str, list[FieldSystem]]:
+    """The systems that may stand in one column, by what names of their tables end in: gold in the prompt is apart."""
+    groups = {gold: [one for one in systems if one.source.gold_in_prompt == gold] for gold in _NAMES}
+    return {_NAMES[gold]: own for gold, own in groups.items() if own}
 
 
 def scores_table(frame: pd.DataFrame) -> Table:
-    """Every system with verdicts under every protocol; `frame` as from `comparing.field_frame`."""
+    """Systems of one kind (`gold_apart`) under every protocol; `frame` as from `comparing.field_frame`."""
     shown = frame.dropna(subset=["mean"])
     protocols = [name for name in dict.fromkeys(frame["protocol"]) if name in set(shown["protocol"])]
     cells = []
@@ -62,7 +75,8 @@ def scores_table(frame: pd.DataFrame) -> Table:
         f"A dash, or no column: not computable from this source, so there is no average. {_gaps(frame)}.",
     )
     table = pd.DataFrame(cells, columns=header)
-    return Table("BEAM scores of the field, from published verdicts", table, footer, kind="costs", csv=frame)
+    title = f"BEAM scores of the field, from published verdicts{_TITLES[str(frame['gold'].iloc[0])]}"
+    return Table(title, table, footer, kind="costs", csv=frame)
 
 
 def _gaps(frame: pd.DataFrame) -> str:
@@ -99,25 +113,28 @@ def reproduced_table(systems: Sequence[FieldSystem]) -> Table:
 
 
 def abilities_table(systems: Sequence[FieldSystem]) -> Table:
-    """Every system by ability."""
+    """Systems of one kind (`gold_apart`) by ability."""
     frame = ability_frame(systems)
     rows = []
-    for (tier, system, judge, protocol), own in frame.groupby(["tier", "system", "judge", "protocol"], sort=False):
+    facts = ["tier", "system", "reader", "judge", "kind", "protocol"]
+    for (tier, system, reader, judge, _, protocol), own in frame.groupby(facts, sort=False):
         found = own.set_index("ability").to_dict("index")
         cells = (_cell(found[name]) if name in found else NOTHING for name in (*ABILITIES, AVERAGE))
-        rows.append([tier, system, f"{judge}: {protocol}", *cells])
-    header = ["tier", "system", "judge: protocol", *(ability_label(name) for name in (*ABILITIES, AVERAGE))]
+        rows.append([tier, system, reader, f"{judge}: {protocol}", *cells])
+    header = ["tier", "system", "reader", "judge: protocol", *(ability_label(name) for name in (*ABILITIES, AVERAGE))]
     footer = (RESTS_ON, f"{INTERVAL} Rows of another judge or kind of verdict are not comparable.")
-    return Table("The field by ability", pd.DataFrame(rows, columns=header), footer, kind="costs", csv=frame)
+    title = f"The field by ability{_TITLES[systems[0].source.gold_in_prompt]}"
+    return Table(title, pd.DataFrame(rows, columns=header), footer, kind="costs", csv=frame)
 
 
 def errata_table(systems: Sequence[FieldSystem]) -> Table:
-    """What leaving out the questions with known defects changes."""
+    """What leaving out the questions with known defects changes, for systems of one kind (`gold_apart`)."""
     frame = errata_effect(systems)
     cells = frame.assign(**{name: frame[name].map("{:.3f}".format) for name in ("all", "drop")})
     cells["change"] = frame["change"].map("{:+.3f}".format)
     footer = (RESTS_ON, "drop: without the questions whose score a known defect can spoil (docs/errata.md).")
-    return Table("What errata change", cells.astype(str), footer, kind="costs", csv=frame)
+    title = f"What errata change{_TITLES[systems[0].source.gold_in_prompt]}"
+    return Table(title, cells.astype(str), footer, kind="costs", csv=frame)
 
 
 def pairs_table(systems: Sequence[FieldSystem]) -> Table:
@@ -128,23 +145,29 @@ def pairs_table(systems: Sequence[FieldSystem]) -> Table:
         shown = NOTHING if np.isnan(found.low) else f"[{found.low:+.3f}, {found.high:+.3f}]"
         p = NOTHING if np.isnan(found.p_value) else _p(found.p_value).removeprefix("p = ").removeprefix("p ")
         told = (source.tier, one.first.name, one.second.name, f"{found.difference:+.3f}", shown, p)
-        rows.append((*told, str(one.questions), str(found.n), source.judge))
+        rows.append((*told, str(one.questions), str(found.n), source.judged_by))
     header = ["tier", "system", "minus", "difference", "95 % interval", "p", "questions", "conversations", "judge"]
     footer = (
         RESTS_ON,
-        "Paired over conversations, t-interval; p: sign-flip test. Other pairs differ in judge, verdicts or questions.",
+        "Paired over conversations, t-interval; p: sign-flip test. Other pairs differ in judge, its prompt, verdicts, "
+        "questions or gold in the answer prompt, or nobody says who judged or whether gold was there.",
     )
     return Table("Pairs that may be compared", pd.DataFrame(rows, columns=header), footer, kind="costs")
 
 
-def printed_table() -> Table:
-    """Published averages that nobody can check."""
+def printed_tables() -> dict[str, Table]:
+    """Published averages that nobody can check, by the ends of names as `gold_apart` has them."""
     frame = only_printed()
-    cells = frame.rename(columns={"gold_in_answer_prompt": "gold in the answer prompt", "score_percent": "percent"})
+    gold = frame["gold_in_answer_prompt"].where(frame["gold_in_answer_prompt"].isin(["yes", "no"]), "in part")
     footer = (
         "Printed by their authors; no verdict is at hand, so nothing of it was computed here and no interval is known.",
     )
-    return Table("Published without verdicts", cells.astype(str), footer, kind="costs", csv=frame)
+    tables = {}
+    for kind, own in frame.groupby(gold, sort=False):
+        cells = own.rename(columns={"gold_in_answer_prompt": "gold in the answer prompt", "score_percent": "percent"})
+        title = f"Published without verdicts{_TITLES[str(kind)]}"
+        tables[_NAMES[str(kind)]] = Table(title, cells.astype(str), footer, kind="costs", csv=own)
+    return tables
 
 
 def answer(systems: Sequence[FieldSystem], tier: str) -> list[str]:
@@ -174,8 +197,8 @@ def _headline(own: Sequence[FieldSystem], tier: str) -> str:
     sure = f"told apart: {'; '.join(told)}" if told else "none is told apart"
     return (
         f"{several} systems have a score, {len(judged)} of them verdicts that can be checked. Of "
-        f"{several * (several - 1) // 2} pairs {len(found)} may be compared (one judge, one kind of verdict, the same "
-        f"questions); {sure}. Which of all systems is best is not known."
+        f"{several * (several - 1) // 2} pairs {len(found)} may be compared (one judge and prompt, one kind of "
+        f"verdict, the same questions); {sure}. Which of all systems is best is not known."
     )
 
 
@@ -191,8 +214,11 @@ def _group_sentence(ranked: Sequence[FieldSystem]) -> str:
         f"{one.name} {_shown(average_of(one, protocol))}{' (one conversation)' if count == 1 else ''}"
         for one, count in zip(ranked, counts, strict=True)
     ]
-    head = f"Judged by {source.judge} ({protocol}, {counted(max(counts), 'conversation')}; answered by {source.reader})"
-    return f"{head}: {', '.join(shown)}."
+    readers = " or ".join(dict.fromkeys(one.source.reader or "nobody says whom" for one in ranked))
+    gold = "" if source.gold_in_prompt == "no" else f"; gold in the answer prompt: {source.gold_in_prompt}"
+    basis = f"{protocol}, {counted(max(counts), 'conversation')}; answered by {readers}{gold}"
+    doubt = f" Not compared: {ranked[0].doubt}." if ranked[0].doubt else ""
+    return f"Judged by {source.judged_by} ({basis}): {', '.join(shown)}.{doubt}"
 
 
 def _shown(value: tuple[float, float, float]) -> str:

@@ -27,14 +27,14 @@ def _source(found: Manifest, imported: Imported, judgements: list[Judgement]) ->
     told: dict[str, Any] = {name: getattr(imported, name) for name in Provenance.model_fields}
     # Runs of one system are repeats of it; with another context it is another system.
     system = ", ".join(filter(None, (imported.system or found.arm, imported.context)))
-    told |= {"system": system, "reader": found.reader, "judge": found.judge}
-    names: dict[str, Any] = {"source": _plain(imported.format, ""), "run": _plain(found.arm, "-")}
+    told |= {"system": system, "reader": found.reader, "judged_again": found.judge != imported.judged_by}
+    names: dict[str, Any] = {"source": _plain(imported.format), "run": _plain(found.arm)}
     kind = Counter(map(_kind, judgements)).most_common(1)[0][0]
     return Source(**told, **names, number=imported.number or 0, tier=found.size, kind=kind, n=len(judgements))
 
 
-def _plain(name: str, between: str) -> str:
-    return re.sub("[^a-z0-9]+", between, name.casefold()).strip("-") or "x"
+def _plain(name: str) -> str:
+    return re.sub("[^a-z0-9]+", "-", name.casefold()).strip("-") or "x"
 
 
 def _kind(judgement: Judgement) -> Kind:

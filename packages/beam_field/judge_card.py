@@ -153,7 +153,7 @@ def _order(scores: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> pd.DataFr
         first, second = (means[0][judge] - means[1][judge] for judge in (0, 1))
         change = np.asarray(second - first, np.float64)
         low, high = map(float, difference_interval(change))
-        kept = bool(np.sign(first.mean()) == np.sign(second.mean()))
+        kept = bool(first.mean() * second.mean() >= 0)  # a tie turns nothing round
         rows.append((a, b, first.mean(), second.mean(), change.mean(), low, high, len(change), kept))
     columns = ["system", "against", "first", "second", "change", "low", "high", "conversations", "kept"]
     return pd.DataFrame(rows, columns=columns)

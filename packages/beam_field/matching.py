@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import shorten
 
 from beam_field.questions import QUESTIONS, Question, question_hash, questions
-from beam_field.results import Read, Row
+from beam_field.results import Read, Row, one_line
 from beam_field.sources import Source, fingerprint, placeholder, shipped_as
 from beamlib.data.conversations import SIZES
 from beamlib.errors import UserError
@@ -113,7 +113,7 @@ def _records(tier: str, own: _Tier, known: Mapping[str, Question], unmatched: Se
         answer_chars={question.probe_id: len(row.answer or "") for question, row in pairs},
         kinds=dict(Counter(_kind(judgement) for judgement in judgements)),
         unmatched_count=len(unmatched),
-        unmatched=tuple(shorten(text, 100, placeholder=" ...") for text in unmatched[:_NAMED]),
+        unmatched=tuple(shorten(one_line(text), 100, placeholder=" ...") for text in unmatched[:_NAMED]),
         twice=tuple(own.twice),
         missing=tuple(
             one.probe_id

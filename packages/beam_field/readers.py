@@ -8,11 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field
 
-from beam_field.results import ADVICE, Count, Flag, Lenient, Line, Read, Row, Score, Source, Text, Texts, make_row
+from beam_field.results import (
+    ADVICE,
+    Count,
+    Flag,
+    Lenient,
+    Line,
+    Read,
+    Row,
+    Score,
+    Signed,
+    Source,
+    Text,
+    Texts,
+    make_row,
+)
 from beamlib.errors import UserError
 from beamlib.evaluate.imported import Provenance
 from beamlib.evaluate.run_store import checked
@@ -24,11 +38,18 @@ class _Mem0Nugget(Lenient):
     reason: Text | None = ""
 
 
+class _Mem0Order(Lenient):
+    """Its list of matches leaves out what matched nothing, so it is no alignment; the figure is kept."""
+
+    tau_b: Signed | None = None
+
+
 class _Mem0Cutoff(Lenient):
     score: Score | None = None
     generated_answer: Text | None = None
     memories_evaluated: Count | None = None
     nugget_scores: tuple[_Mem0Nugget, ...] | None = ()
+    event_ordering: _Mem0Order | None = None
 
 
 class _Mem0Evaluation(Lenient):
@@ -37,7 +58,8 @@ class _Mem0Evaluation(Lenient):
     ground_truth_answer: Text | None = ""
     rubric: Texts = ()
     total_memories_retrieved: Count | None = None
-    cutoff_results: dict[str, _Mem0Cutoff]
+    # None where the question was searched for and not answered.
+    cutoff_results: dict[Line, _Mem0Cutoff] = Field(default_factory=dict)
 
 
 class _Mem0Metadata(Lenient):
@@ -85,6 +107,7 @@ def _mem0_row(one: _Mem0Evaluation, found: _Mem0Cutoff, name: str) -> Row:
             for nugget in found.nugget_scores or ()
         ],
         score=found.score,
+        order=found.event_ordering.tau_b if found.event_ordering else None,
         rubric=one.rubric,
         reference=one.ground_truth_answer or "",
         memories=memories,
@@ -92,7 +115,7 @@ def _mem0_row(one: _Mem0Evaluation, found: _Mem0Cutoff, name: str) -> Row:
 
 
 class _CogneeMetric(Lenient):
-    score: Annotated[float, Field(strict=True, ge=-1, le=1)] | None = None
+    score: Signed | None = None
     reason: Text | None = ""
 
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from beamlib.errors import UserError
 from beamlib.evaluate.imported import Known, Provenance
@@ -19,12 +19,20 @@ FORMAT = "beam-results/1"
 Score = Annotated[float, Field(strict=True, ge=0, le=1)]
 """From 0 to 1. A score off that scale is refused: nothing is rounded or cut."""
 
+Signed = Annotated[float, Field(strict=True, ge=-1, le=1)]
+"""A figure of order, as Kendall's tau."""
+
 Text = Annotated[str, Field(strict=True, max_length=10_000_000)]
-Line = Annotated[str, Field(strict=True, max_length=500)]
+
+
+def one_line(text: str) -> str:
+    """A text as it can be printed in a line: spaces for whatever moves a cursor or turns the order of letters."""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+
+
+Line = Annotated[str, Field(strict=True, max_length=500), AfterValidator(one_line)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 Flag = Annotated[bool, Field(strict=True)]
-
-
 Texts = Annotated[tuple[Text, ...], Field(max_length=1_000)]
 
 ADVICE = "correct the file, or name its format with --format if it is of another one."
@@ -99,7 +107,7 @@ class Row(Strict):
     counts: Counts | None = None
     votes: tuple[Flag, ...] = ()
     score: Score | None = None
-    order: Annotated[float, Field(strict=True, ge=-1, le=1)] | None = None
+    order: Signed | None = None
     events: tuple[Event, ...] | None = None
     rubric: Texts = ()
     reference: Text = ""

@@ -17,7 +17,8 @@ from beamlib.report.figures import PAGE_WIDTH, style
 from beamlib.report.footer import OFFLINE, is_offline
 from beamlib.scoring.records import Judgement
 
-_BY_GOLD = {True: "systems, gold shown", False: "systems, gold not shown"}
+_BY_GOLD = {"yes": "systems, gold shown", "no": "systems, gold not shown"}
+_UNCLEAR = "systems, gold in part or unclear"
 _HALVES = {"0.5 as 0": 0.0, "0.5 as 1": 1.0}
 """The released code floors half points; some sources count a nugget from a half on."""
 
@@ -55,9 +56,9 @@ def moves(systems: Sequence[FieldSystem], tier: str = "1M") -> pd.DataFrame:
         rows.append(("gold in the prompt", told, row["score_percent"] / 100, np.nan, np.nan, row["system"], "printed"))
     for one in own:
         found = average_of(one, HEADLINE[one.source.kind])
-        rows.append((_BY_GOLD[one.source.gold_in_prompt == "yes"], one.name, *found, one.name, "verdicts"))
+        rows.append((_BY_GOLD.get(one.source.gold_in_prompt, _UNCLEAR), one.name, *found, one.name, "verdicts"))
     for _, row in printed[printed["tier"] == tier].iterrows():
-        what = _BY_GOLD[row["gold_in_answer_prompt"] == "yes"]
+        what = _BY_GOLD.get(str(row["gold_in_answer_prompt"]), _UNCLEAR)
         rows.append((what, row["system"], row["score_percent"] / 100, np.nan, np.nan, row["system"], "printed"))
     return pd.DataFrame(rows, columns=["what", "setting", "value", "low", "high", "system", "basis"])
 
@@ -77,7 +78,7 @@ def moves_figure(frame: pd.DataFrame, tier: str) -> Figure:
     choices = list(dict.fromkeys(frame["what"]))[::-1]
     basis = (
         f"{tier}, but gold in the prompt: 100K. Filled: computed from verdicts; open: printed by its author. The rows "
-        "above the last two vary one choice on one set of answers, repeat a system, or are as its author says."
+        "above those of systems vary one choice on one set of answers, repeat a system, or are as its author says."
     )
     with style():
         figure = Figure(figsize=(PAGE_WIDTH, 0.55 * len(choices) + 1.2))

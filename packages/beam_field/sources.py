@@ -42,15 +42,22 @@ class Source(Provenance):
 
     `kind` is the granularity of the verdicts, `n` counts questions, `number` tells runs of one system apart.
     `published` is the average that the source itself states for the run, from 0 to 1, None where it states none.
+    `judged_again`: the judge was asked here, by this project's prompts.
     """
 
-    source: str = Field(pattern=r"^[a-z0-9]+$")
+    source: str = Field(pattern=r"^[a-z0-9-]+$")
     run: str = Field(pattern=r"^[a-z0-9-]+$")
     number: int = Field(default=0, ge=0)
     tier: Size
     kind: Kind
     n: int = Field(gt=0)
     published: float | None = Field(default=None, ge=0, le=1)
+    judged_again: bool = False
+
+    @property
+    def judged_by(self) -> str:
+        """Who judged, by which prompt, as manifests of imports have it."""
+        return self.judge if self.judged_again else self.by_prompt_of(self.source)
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -72,21 +73,67 @@ def test_only_what_shares_judge_verdicts_tier_and_questions_is_paired(systems: l
     assert not any("TrueMemory" in name for pair in judges for name in pair)  # alone with its votes
 
 
+def cognee_of(systems: list[FieldSystem]) -> FieldSystem:
+    return next(one for one in systems if (one.name, one.source.tier) == ("cognee", "10M"))
+
+
+def renamed(one: FieldSystem, system: str, **told: str) -> FieldSystem:
+    """The same system as another's, with something else told of it."""
+    return FieldSystem(tuple((run.model_copy(update={"system": system, **told}), own) for run, own in one.runs))
+
+
+def test_who_judged_by_the_same_prompt_may_be_compared_with_what_is_shipped(
+    systems: list[FieldSystem], tmp_path: Path, field_data: Path
+) -> None:
+    value = json.loads(gzip.decompress((field_data / "mem0_1m_top50.json.gz").read_bytes()))
+    for one in value["evaluations"]:
+        one["cutoff_results"]["top_50"]["generated_answer"] += " Indeed."
+    (tmp_path / "theirs.json").write_text(json.dumps(value))
+    write_runs(read_runs([tmp_path / "theirs.json"]), tmp_path / "run")
+    names = {(one.first.name, one.second.name) for one in comparing.pairs(field_systems(imported_in(tmp_path / "run")))}
+    assert ("Mem0 (platform), top 200", "Mem0, 50 memories") in names
+
+
+@pytest.mark.parametrize("told", [{"judge": ""}, {"gold_in_prompt": "unknown"}])
+def test_what_nobody_says_is_not_taken_for_the_same(systems: list[FieldSystem], told: dict[str, str]) -> None:
+    graded = [one for one in systems if one.source.tier == "1M" and one.source.kind == "nuggets"]
+    assert len(comparing.pairs(graded)) == 1
+    doubtful = [renamed(one, one.name, **told) for one in graded]
+    assert comparing.pairs(doubtful) == []
+    assert "Not compared: nobody says" in "\n".join(field_tables.answer(doubtful, "1M"))
+
+
+def test_one_system_by_two_readers_is_two_rows(systems: list[FieldSystem]) -> None:
+    both = [cognee_of(systems), renamed(cognee_of(systems), "cognee", reader="reader-2")]
+    for made in (field_tables.abilities_table, field_tables.errata_table):
+        assert list(made(both).cells["reader"]) == ["gpt-5", "reader-2"]
+    assert "answered by gpt-5 or reader-2" in "\n".join(field_tables.answer(both, "10M"))
+
+
 def test_one_conversation_has_no_interval_and_no_winner(systems: list[FieldSystem]) -> None:
     text = "\n".join(field_tables.answer(systems, "10M"))
-    assert "cognee against Mem0 (platform), top 200: one conversation, no test." in text
+    assert "cognee against" not in text  # another prompt, so another judge
+    assert "cognee against cognee B: one conversation, no test." in "\n".join(
+        field_tables.answer([*systems, renamed(cognee_of(systems), "cognee B")], "10M")
+    )
     assert "cognee 0.667 (one conversation)" in text
     assert "Mem0 (platform), top 200 minus Mem0 (platform), top 50, paired: +0.073" in text
 
 
 def test_gold_in_the_prompt_stands_apart(systems: list[FieldSystem]) -> None:
-    frame = comparing.only_printed()
-    assert set(frame["gold_in_answer_prompt"]) > {"yes", "no"}
+    for table in field_tables.printed_tables().values():
+        assert table.cells["gold in the answer prompt"].nunique() == 1
+    one = renamed(systems[0], "x", gold_in_prompt="yes")
+    apart = field_tables.gold_apart([*systems, one])
+    assert apart == {"": systems, "_gold_shown": [one]}
+    assert "gold in the answer prompt" in field_tables.scores_table(comparing.field_frame([one])).title
+    assert "gold in the answer prompt: yes" in "\n".join(field_tables.answer([one], one.source.tier))
     moves = score_moves.moves(systems)
     shown = set(moves.loc[moves["what"] == "systems, gold shown", "system"])
     hidden = set(moves.loc[moves["what"] == "systems, gold not shown", "system"])
     assert "past.dev" in shown
     assert not shown & hidden
+    assert "Honcho" not in shown | hidden  # one ability has a special path
 
 
 def test_the_figure_and_its_sentences_rest_on_the_same_numbers(systems: list[FieldSystem]) -> None:
@@ -113,7 +160,7 @@ def test_an_imported_run_and_a_second_judge_stand_beside_the_shipped_ones(tmp_pa
     judge_again(JudgeOptions(tmp_path / "run"))
     systems = field_systems(imported_in(tmp_path / "run"))
     own = [one for one in systems if one.source.reader == "reader-9"]
-    assert [one.source.judge for one in own] == [own[0].source.judge] * 2 + [OFFLINE_NAME] * 2
+    assert [one.source.judged_by for one in own] == [own[0].source.judged_by] * 2 + [OFFLINE_NAME] * 2
     assert [one.name for one in own] == [own[0].name, own[1].name] * 2  # two budgets of context are two systems
     assert own[0].name != own[1].name
     assert comparing.reproduced(systems).equals(comparing.reproduced(field_systems()))

@@ -77,6 +77,32 @@ def test_every_format_becomes_a_run_that_can_be_scored(form: str, tmp_path: Path
     assert {path: path.read_bytes() for path in run.rglob("*.json*")} == before
 
 
+def test_newer_mem0_files_keep_their_figure_of_order(tmp_path: Path, table: Path) -> None:
+    value = mem0()
+    place = next(n for n, one in enumerate(value["evaluations"]) if "event_ordering" in one["question_id"])
+    order = {"tau_b": -0.3333, "predicted_order": [2, 1], "reference_order": [0, 1, 2]}
+    value["evaluations"][place]["cutoff_results"]["top_200"] |= {
+        "event_ordering": order,
+        "score_with_tau": 0.4,
+        "judgment": "PASS",
+    }
+    value["evaluations"][place + 1]["cutoff_results"]["top_200"]["event_ordering"] = {"error": "timed out"}
+    del value["evaluations"][-1]["cutoff_results"]  # searched for only
+    one, _ = imported("mem0", tmp_path, table, [value])
+    told = [judgement.reported.order for judgement in one.judgements if judgement.reported]
+    assert (told[place], told[place + 1]) == (-0.3333, None)
+    assert len(one.imported.missing) == 1
+    assert lacking(one, "paper") == {"event_ordering"}  # its matches leave out what matched nothing: no alignment
+
+
+def test_names_move_no_cursor(tmp_path: Path, table: Path) -> None:
+    head, *rows = neutral()
+    head |= {"system": "A\x1b[2J\nB\u202e", "reader": "r\r"}
+    (one,) = imported("beam-results", tmp_path, table, [[head, *rows, {"question": "who\x1b[31m?"}]])
+    assert (one.imported.system, one.imported.reader) == ("A [2J B", "r")
+    assert one.imported.unmatched == ("who [31m?",)
+
+
 def test_cutoffs_are_arms(tmp_path: Path, table: Path) -> None:
     first, second = imported("mem0", tmp_path, table)
     assert [one.arm.name for one in (first, second)] == ["imported-mem0-top_200", "imported-mem0-top_10"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published_results import cognee, mem0, truememory
+from published_results import cognee, mem0, neutral, truememory, written
 
 from beam_field.card_of_runs import card_of_runs, record
 from beam_field.importing import read_runs, write_runs
@@ -134,6 +134,13 @@ def test_a_card_of_two_runs_and_what_it_refuses(tmp_path: Path, table: Path) -> 
         card_of_runs(again, part, "paper")
     with pytest.raises(UserError, match="no results"):
         card_of_runs(again, tmp_path, "nugget-mean")
+    for name, score in (("a", 0), ("b", 1)):  # answers that nobody has are not known to be the same
+        rows = [{key: value for key, value in row.items() if key in ("question", "nuggets")} for row in neutral()[6:]]
+        lines = [neutral()[0], *({**row, "nuggets": [score] * 3} for row in rows)]
+        (tmp_path / f"{name}.jsonl").write_text(written(lines, lines=True))
+        write_runs(read_runs([tmp_path / f"{name}.jsonl"], table=table), tmp_path / name)
+    with pytest.raises(UserError, match="judged no answer alike"):
+        card_of_runs(tmp_path / "a", tmp_path / "b", "nugget-mean")
     other = imported(mem0(conversation="1M-2"), tmp_path / "other", table)
     with pytest.raises(UserError, match="judged no answer alike"):
         card_of_runs(again, other, "nugget-mean")
