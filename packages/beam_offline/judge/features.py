@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import beam_offline.judge.cues as cues
 from beam_offline.judge.reading import MOST_CHARACTERS, WINDOW, Array, Nugget, Text, figures_of, read_nugget, read_text
 from beam_offline.judge.trained import trained
-from beam_offline.judge.words import KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU, I
+from beam_offline.judge.words import FIRST_PERSON, KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU
 
 OF_NUGGET: Final = (
     "no_information", "conflict", "asking", "avoid", "says_state", "says_mention", "says_contain",
@@ -91,7 +91,8 @@ def read_exchange(question: str, answer: str) -> Exchange:
         math.log1p(text.length), math.log1p(len(text.clauses)), float(abstains > 0), abstains / count,
         float(_any(cues.CONFLICTING, lowered)), float(_any(cues.BOTH_SIDES, lowered)),
         float(any(wording.search(lowered) for wording in cues.ASKS_WHICH)),
-        float(_any(cues.RESOLVES, lowered)), leads, float(denying.sum()) / count, kinds[NEGATION], kinds[FIRST_PERSON], kinds[YOU],
+        float(_any(cues.RESOLVES, lowered)), leads, float(denying.sum()) / count, kinds[NEGATION],
+        kinds[FIRST_PERSON], kinds[YOU],
         lowered.count("?") / count, text.marks / count,
         float(order_table()[text.kinds[:-1], text.kinds[1:]].mean()) if len(text.kinds) > 1 else 0.0,
         kinds[NUMBER], kinds[NAME], words / count, float(on_question.mean()), float(on_question.max()),
