@@ -41,7 +41,7 @@ CHATS: Final = (*(("100K", number) for number in range(11, 21)), ("500K", 1), ("
 ONLY_QUESTIONS: Final = (*(("1M", number) for number in range(1, 36)), *(("500K", number) for number in range(3, 20)))
 KEPT: Final = {
     "reference": 0.6, "negated": 0.6, "denied": 0.2, "shuffled": 0.5, "other": 0.25, "question": 0.15,
-    "do not know": 0.15, "numbers": 1.0, "pasted notes": 0.25, "pairs": 0.6, "few pairs": 0.9, "chat": 0.5, 
+    "do not know": 0.15, "numbers": 1.0, "pasted notes": 0.25, "pairs": 0.6, "few pairs": 0.9, "chat": 0.5,
     "context": 1.0,
     "nugget": 0.3, "nugget negated": 0.3, "nugget numbers": 1.0, "conflict": 1.0,
 }  # fmt: skip
