@@ -253,7 +253,8 @@ def event_pairs(data: Path) -> tuple[Matrix, Matrix, Matrix]:
 def event_weights(data: Path) -> dict[str, Any]:
     """Weights of a logistic regression, none below 0, and the sum from which two texts tell of one event.
 
-    That sum is where as many nuggets find an item among an answer's as GPT-5 gave at least half a point.
+    That sum is where items of published answers are as many nuggets as GPT-5 gave at least half a point: each of
+    these is told by one item.
     """
     values, same, weight = event_pairs(data)
 
@@ -264,20 +265,18 @@ def event_weights(data: Path) -> dict[str, Any]:
     count = values.shape[1]
     found = minimize(loss, np.zeros(count + 1), bounds=[(None, None), *[(0, None)] * count], method="L-BFGS-B").x[1:]
     rounded = [round(float(value), 2) for value in found]
-    best, earned = best_items(data, rounded)
-    least = np.sort(best)[::-1][int((earned >= 0.5).sum())]
-    return {"weights": rounded, "least": round(float(least), 3)}
+    sums, earned = answer_sums(data, rounded)
+    return {"weights": rounded, "least": round(float(np.sort(sums)[::-1][earned]), 3)}
 
 
-def best_items(data: Path, weights: Sequence[float]) -> tuple[Matrix, Matrix]:
-    """For every published verdict on an event the largest sum over the answer's items, and the verdict."""
-    best, earned = [], []
+def answer_sums(data: Path, weights: Sequence[float]) -> tuple[Matrix, int]:
+    """The sums of all items of published answers with all nuggets, and how many nuggets earned half a point at least."""
+    sums, earned = [], 0
     for one in samples.published_verdicts(data):
         if one.ability == "event_ordering":
-            items = parse_items(one.answer)
-            best.append(max((float(np.dot(weights, event_features(item, one.nugget))) for item in items), default=-1.0))
-            earned.append(one.score)
-    return np.array(best), np.array(earned)
+            earned += one.score >= 0.5
+            sums += [float(np.dot(weights, event_features(item, one.nugget))) for item in parse_items(one.answer)]
+    return np.array(sums), earned
 
 
 def laid_out(value: Mapping[str, Any]) -> str:

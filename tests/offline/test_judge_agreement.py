@@ -22,6 +22,8 @@ from beam_offline.judge import judge
 from beam_offline.judge.features import NAMES
 from beam_offline.judge.trained import WEIGHTS, trained
 from beam_offline.judge.words import KINDS
+from beamlib.evaluate import arm_folder, run_store
+from beamlib.files import _files_of
 
 
 def read(path: Path) -> Any:
@@ -93,3 +95,12 @@ def test_the_weights_are_small_and_fit_the_code() -> None:
     for flats in value["trees"].values():
         for flat in flats:
             assert max(flat[::2]) < len(NAMES) and flat[::2].count(-1) == len(flat[::2]) // 2 + 1 <= 8
+
+
+def test_judgements_rest_on_the_judge_and_answers_do_not() -> None:
+    judging, answering = (
+        {file for name in names for file in _files_of(name)}
+        for names in (arm_folder._JUDGE_CODE, run_store.ANSWER_CODE)
+    )
+    own = {file for file in WEIGHTS.parent.iterdir() if file.is_file()}
+    assert WEIGHTS in own and own <= judging and not own & answering
