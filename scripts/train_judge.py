@@ -270,7 +270,7 @@ def event_weights(data: Path) -> dict[str, Any]:
 
 
 def answer_sums(data: Path, weights: Sequence[float]) -> tuple[Matrix, int]:
-    """The sums of all items of published answers with all nuggets, and how many nuggets earned half a point or more."""
+    """The sums of all items of published answers with all nuggets, and how many nuggets earned half a point."""
     sums, earned = [], 0
     for one in samples.published_verdicts(data):
         if one.ability == "event_ordering":

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from beam_offline.judge.reading import Nugget, read_nugget
+from beam_offline.judge.reading import MOST_OF_NUGGET, Nugget, read_nugget
 from beam_offline.judge.trained import trained
 
 FEATURES: Final = ("cosine", "covered", "covered_back", "soft", "soft_back")
@@ -40,9 +40,13 @@ def _soft(wanted: Nugget, nearest: list[float]) -> float:
     return sum(weight * near for weight, near in zip(wanted.weights, nearest, strict=True)) / sum(wanted.weights)
 
 
-@lru_cache(maxsize=4096)
 def same_event(event: str, nugget: str) -> bool:
-    """Whether both tell of one event."""
+    """Whether both tell of one event. Of very long texts the beginning is read."""
+    return _same_event(event[:MOST_OF_NUGGET], nugget[:MOST_OF_NUGGET])
+
+
+@lru_cache(maxsize=4096)
+def _same_event(event: str, nugget: str) -> bool:
     found = trained()["events"]
     total = sum(weight * value for weight, value in zip(found["weights"], event_features(event, nugget), strict=True))
     return bool(total >= found["least"])

@@ -74,7 +74,7 @@ def order_table() -> NDArray[np.float64]:
     return np.array(trained()["order"], dtype=np.float64)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def read_exchange(question: str, answer: str) -> Exchange:
     """Read `answer` as one to `question`, once for all nuggets."""
     text, asked = read_text(answer), read_nugget(question)
@@ -102,7 +102,7 @@ def read_exchange(question: str, answer: str) -> Exchange:
     return Exchange(text, asked, values, denying, abstaining, {})
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=512)
 def of_nugget(nugget: str) -> tuple[float, ...]:
     """The features `OF_NUGGET`."""
     read = read_nugget(nugget)

@@ -21,6 +21,9 @@ Array = NDArray[np.float32]
 MOST_CHARACTERS: Final = 40_000
 """How much of a text is read. The longest of 1,400 published answers has 14,773 characters."""
 
+MOST_OF_NUGGET: Final = 2_000
+"""How much of a nugget, a question or an event is read."""
+
 WINDOW: Final = 3
 """Clauses that are looked at together."""
 
@@ -115,7 +118,7 @@ class Text:
     numbered: tuple[int, ...]
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def figures_of(text: Text) -> tuple[Figure, ...]:
     """The figures of an answer, found where a nugget has some."""
     return figures((at, text.clauses[at]) for at in text.numbered)
@@ -156,7 +159,7 @@ def _vectors(own: Array, sizes: NDArray[np.int64]) -> Array:
     return unit_rows(found)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def read_text(text: str) -> Text:
     """Read an answer (or a snippet of one); the marks of list items are no part of it."""
     body, marks = _MARK.subn("", text[:MOST_CHARACTERS])
@@ -219,10 +222,10 @@ def without_dates(text: str) -> str:
     return text
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=512)
 def read_nugget(nugget: str) -> Nugget:
     """Read a nugget: what it says after "LLM response should state:"."""
-    nugget = nugget[:MOST_CHARACTERS]
+    nugget = nugget[:MOST_OF_NUGGET]
     begun = _STEM.match(nugget)
     wanted = (nugget[begun.end() :] if begun else nugget).strip() or nugget.strip()
     known = lexicon()

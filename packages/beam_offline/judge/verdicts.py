@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from beam_offline.judge.features import NAMES, features
 from beam_offline.judge.model import estimate, score
+from beam_offline.judge.reading import MOST_OF_NUGGET
 
 _SAID = tuple(map(NAMES.index, ("soft", "figures_met")))
 
@@ -27,7 +28,7 @@ def judge(question: str, nugget: str, answer: str) -> NuggetScore:
     """
     if not answer.strip():
         return NuggetScore(0, "the answer is empty")
-    row = features(question, nugget, answer)
+    row = features(question[:MOST_OF_NUGGET], nugget[:MOST_OF_NUGGET], answer)
     reached, why = score(estimate(row), row)
     words, figures = (row[at] for at in _SAID)
     numbers = f" and {figures:.0%} of its figures" if figures >= 0 else ""

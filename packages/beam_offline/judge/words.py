@@ -13,11 +13,10 @@ from beam_offline.read_facts import NUMBER_WORDS, STOP_STEMS, stem
 from beamlib.retrieval.encoder import embedded_encoder
 
 _LETTER = r"[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u1fff\u2c00-\u2dff\u3040-\ud7ff\uf900-\ufdff\uff21-\uffdc]"
-WORD: Final = re.compile(rf"{_LETTER}+(?:['’]{_LETTER}+)*|\d[\d,]*(?:\.\d+)*")
-"""A word or a number; punctuation is neither. Letters by their ranges: that is a third faster than by their class."""
+WORD: Final = re.compile(rf"{_LETTER}{{1,40}}(?:['’]{_LETTER}{{1,40}}){{0,2}}|\d[\d,]{{0,30}}(?:\.\d{{1,20}}){{0,4}}")
+"""A word or a number of bounded length. Letters by their ranges: that is a third faster than by their class."""
 
 _MOST_KNOWN = 32_768
-_LONGEST = 40  # letters of a word that are looked at
 
 _KIND_WORDS: Final = {
     "article": "a an the this that these those his her its our their each every some any another",
@@ -85,7 +84,7 @@ class Lexicon(dict[str, int]):
     def __missing__(self, word: str) -> int:
         number = self[word] = len(self.stems)
         self._new.append(word)
-        found = stem(word[:_LONGEST].replace("’", "'"))
+        found = stem(word.replace("’", "'"))
         self.stems.append("" if found in STOP_STEMS else found)
         return number
 
@@ -108,7 +107,7 @@ class Lexicon(dict[str, int]):
             grown[:start] = self.vectors[:start]
             self.vectors = grown
         self.kinds[start:end] = [kind_of(word) for word in self._new]
-        self.vectors[start:end] = embedded_encoder().word_sums([word[:_LONGEST] for word in self._new])
+        self.vectors[start:end] = embedded_encoder().word_sums(self._new)
         self._new, self._filled = [], end
 
 
