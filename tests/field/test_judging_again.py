@@ -52,6 +52,8 @@ def test_the_old_verdicts_stay_and_the_new_ones_stand_beside_them(tmp_path: Path
     assert all([v.nugget for v in one.verdicts] == ["names a colour", "names blue", "says when"] for one in judgements)
     assert score_run(judgements, "paper")["score"].notna().all()  # the alignment that the source lacks is made here
     kept = bytes_below(again)
+    with pytest.raises(UserError, match="verdicts of this judge by other settings"):
+        judge_again(JudgeOptions(tmp_path / "run", settings={"judge_repeats": 2}))
     judge_again(JudgeOptions(tmp_path / "run"))  # neither judged anew nor judged again itself
     assert bytes_below(again) == kept
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [part.name, again.name]
