@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published_results import cognee, mem0, neutral, truememory, written
+from published_results import amb, cognee, mem0, neutral, truememory, written
 
 from beam_field.card_of_runs import card_of_runs, record
 from beam_field.importing import read_runs, write_runs
@@ -64,6 +64,16 @@ def test_counts_and_votes_get_verdicts_by_nugget(tmp_path: Path, table: Path) ->
     judge_again(JudgeOptions(part))
     (arm,) = part.with_name(f"{part.name}-by-offline").iterdir()
     assert [len(one.verdicts) for one in stored_judgements(arm)] == [3] * 20
+
+
+def test_the_rubric_that_amb_keeps_beside_an_answer_is_enough(tmp_path: Path, table: Path) -> None:
+    value = amb()
+    for one in value["results"]:
+        one["meta"] = {"question_category": "", "rubric": ["names a colour", "names blue"]}
+    part = imported(value, tmp_path / "run", table)
+    judge_again(JudgeOptions(part))
+    (arm,) = part.with_name(f"{part.name}-by-offline").iterdir()
+    assert [len(one.verdicts) for one in stored_judgements(arm)] == [2] * 20
 
 
 def test_a_rubric_that_is_nowhere_is_asked_for(tmp_path: Path, table: Path, shared: Path) -> None:
