@@ -73,6 +73,11 @@ class JudgedAgain(ArmFolder):
         keys = {ANSWERS: found.answers_key, JUDGEMENTS: judgements_key(found.answers_key, parameters)}
         part = f"{source.parent.name}{BY}{plain('offline' if not parameters.models else judge)}"
         RunStore.__init__(self, source.parent.with_name(part) / source.name, keys)
+        if (self.folder / MANIFEST).exists() and read_manifest(self.folder).judgements_key != keys[JUDGEMENTS]:
+            raise UserError(
+                f"{self.folder.parent}: it holds verdicts of this judge by other settings, prompts or code, or of "
+                "other answers; give that folder another name to keep them, or delete it."
+            )
         self.source, self.found, self.held = source, found, stored_answers(source)
         seen = {"judge": judge, "judge_sees_rubric": "yes", "judge_sees_reference": "no", "shipped": ""}
         seen["judge_sees_question"] = "yes" if parameters.question_in_prompt else "no"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import Field
 
@@ -218,6 +217,10 @@ def truememory(sources: Sequence[Source]) -> list[Read]:
     return reads
 
 
+class _AmbMeta(Lenient):
+    rubric: Texts | None = ()
+
+
 class _AmbAnswer(Lenient):
     query: Text
     answer: Text | None = None
@@ -226,7 +229,7 @@ class _AmbAnswer(Lenient):
     gold_answers: Texts | None = ()
     correct: Flag | None = None
     score: Score | None = None
-    meta: dict[str, Any] | None = None
+    meta: _AmbMeta | None = None
 
 
 class _Amb(Lenient):
@@ -266,6 +269,7 @@ def _amb_row(one: _AmbAnswer, split: str, name: str) -> Row:
         tier=split,
         answer=one.answer,
         score=correct if one.score is None else one.score,
+        rubric=(one.meta and one.meta.rubric) or (),
         reference=" | ".join(one.gold_answers or ()),
         context_chars=None if one.context is None else len(one.context),
         context_tokens=one.context_tokens,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published_results import cognee, mem0, neutral, truememory, written
+from published_results import amb, cognee, mem0, neutral, truememory, written
 
 from beam_field.card_of_runs import card_of_runs, record
 from beam_field.importing import read_runs, write_runs
@@ -52,6 +52,8 @@ def test_the_old_verdicts_stay_and_the_new_ones_stand_beside_them(tmp_path: Path
     assert all([v.nugget for v in one.verdicts] == ["names a colour", "names blue", "says when"] for one in judgements)
     assert score_run(judgements, "paper")["score"].notna().all()  # the alignment that the source lacks is made here
     kept = bytes_below(again)
+    with pytest.raises(UserError, match="verdicts of this judge by other settings"):
+        judge_again(JudgeOptions(tmp_path / "run", settings={"judge_repeats": 2}))
     judge_again(JudgeOptions(tmp_path / "run"))  # neither judged anew nor judged again itself
     assert bytes_below(again) == kept
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [part.name, again.name]
@@ -62,6 +64,16 @@ def test_counts_and_votes_get_verdicts_by_nugget(tmp_path: Path, table: Path) ->
     judge_again(JudgeOptions(part))
     (arm,) = part.with_name(f"{part.name}-by-offline").iterdir()
     assert [len(one.verdicts) for one in stored_judgements(arm)] == [3] * 20
+
+
+def test_the_rubric_that_amb_keeps_beside_an_answer_is_enough(tmp_path: Path, table: Path) -> None:
+    value = amb()
+    for one in value["results"]:
+        one["meta"] = {"question_category": "", "rubric": ["names a colour", "names blue"]}
+    part = imported(value, tmp_path / "run", table)
+    judge_again(JudgeOptions(part))
+    (arm,) = part.with_name(f"{part.name}-by-offline").iterdir()
+    assert [len(one.verdicts) for one in stored_judgements(arm)] == [2] * 20
 
 
 def test_a_rubric_that_is_nowhere_is_asked_for(tmp_path: Path, table: Path, shared: Path) -> None:
