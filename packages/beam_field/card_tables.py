@@ -9,7 +9,6 @@ import pandas as pd
 
 from beam_field.judge_card import ALL, JudgeCard
 from beamlib.errors import UserError
-from beamlib.files import read_text
 from beamlib.report.footer import OFFLINE, model_shown
 from beamlib.report.long_frame import ability_label
 from beamlib.report.markdown import counted
@@ -156,8 +155,7 @@ def corrections_table(frame: pd.DataFrame, cheap: str, better: str) -> Table:
 
 def made_table() -> Table:
     """The offline judge on answers that deserve nothing, or everything: shipped numbers."""
-    lines = read_text(JUDGED_MADE).splitlines()
-    frame = pd.DataFrame([line.split(",") for line in lines[1:]], columns=lines[0].split(","))
+    frame = pd.read_csv(JUDGED_MADE, dtype=str)
     if frame.empty:
         raise UserError(f"{JUDGED_MADE}: it has no row; restore the file.")
     footer = (

@@ -139,3 +139,10 @@ def test_the_shipped_card_is_of_all_answers_that_both_have_judged() -> None:
     assert ((frame["low"] < truth) & (truth < frame["high"])).all()
     assert (frame["labels"] == 200).all()
     assert frame.equals(judged_offline.labelled_part(judged, 10, seed=0))
+
+
+def test_the_table_of_made_up_answers_has_a_goal_for_each() -> None:
+    table = card_tables.made_table()
+    assert list(table.cells) == ["answers", "n", "mean", "goal"]
+    assert "the reference" in set(table.cells["answers"])
+    assert table.cells.notna().all(axis=None)
