@@ -83,7 +83,7 @@ def read_exchange(question: str, answer: str) -> Exchange:
     denying = _where(cues.DENIES, text, cues.DENIES_WITHOUT_NEGATION)
     abstaining = _where(cues.ABSTAINS, text, cues.ABSTAINS_WITHOUT_NEGATION)
     kinds = (np.bincount(text.kinds, minlength=len(KINDS)) / words).tolist()
-    on_question = text.vectors[:count] @ asked.vector
+    on_question = text.cosines(asked.vector)[:count]
     known = sum(weight for stem, weight in zip(asked.stems, asked.weights, strict=True) if stem in text.rows)
     leads = -1.0 if cues.LEADS_NO.match(lead) else float(cues.LEADS_YES.match(lead) is not None)
     abstains = float(abstaining.sum())
@@ -178,7 +178,7 @@ def _soft(read: Nugget, text: Text, rows: list[int], window: int) -> tuple[list[
     column: NDArray[np.bool_] = np.logical_or.reduce(text.held[:, window : window + WINDOW], axis=1)
     away = [at for at, row in enumerate(rows) if row < 0 or not column[row]]
     if away:
-        cosines = read.words[away] @ text.words.T
+        cosines = read.words[away] @ text.words.T / text.lengths
         nearest = cosines.max(axis=1).tolist()
         there = np.maximum.reduce(cosines[:, column], axis=1, initial=0.0).tolist()
         for at, best, near in zip(away, nearest, there, strict=True):
@@ -235,7 +235,7 @@ def features(question: str, nugget: str, answer: str) -> tuple[float, ...]:
     """The values of `NAMES` for one nugget."""
     exchange, read = read_exchange(question, answer), read_nugget(nugget)
     text, count = exchange.answer, len(exchange.answer.negated)
-    cosines = text.vectors @ read.vector
+    cosines = text.cosines(read.vector)
     of_words, clause, window, held = _of_words(read, exchange, cosines)
     clauses = cosines[:count]
     ranked = sorted(clauses.tolist())[-3:]

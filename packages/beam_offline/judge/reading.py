@@ -97,9 +97,10 @@ class Text:
     """An answer by its clauses.
 
     `body` is what was read, `length` the characters that there are, `marks` how many list items. `rows`: the content
-    stems, and the row of each in `held` (whether it stands in a clause, shape (stems, clauses)) and in `words` (unit
-    vectors). `vectors`: unit vectors of the clauses, of the windows from each one on, and of the whole, shape
-    (2 × clauses + 1, 256). `next_to`: content stems that follow each other. `negated`: 1 for clauses with a negation;
+    stems, and the row of each in `held` (whether it stands in a clause, shape (stems, clauses)) and in `words`
+    (vectors, with their `lengths`). `sums`: vectors of the clauses; `sums_lengths`: their lengths, those of the windows
+    from each one on, and of the whole. `next_to`: content
+    stems that follow each other. `negated`: 1 for clauses with a negation;
     `under`: and for those after it in the sentence. `kinds`: the kind of every word. `numbered`: clauses with numbers.
     """
 
@@ -110,12 +111,25 @@ class Text:
     rows: dict[str, int]
     held: NDArray[np.bool_]
     words: Array
-    vectors: Array
+    lengths: Array
+    sums: Array
+    sums_lengths: Array
     next_to: frozenset[tuple[str, str]]
     negated: Array
     under: Array
     kinds: NDArray[np.int64]
     numbered: tuple[int, ...]
+
+    def cosines(self, vector: Array) -> Array:
+        """Of a unit vector with every clause, every window and the whole, shape (2 × clauses + 1)."""
+        count = len(self.sums)
+        found = np.zeros(2 * count + 1, dtype=np.float32)
+        np.dot(self.sums, vector, out=found[:count])
+        for shift in range(min(WINDOW, count)):
+            found[count : 2 * count - shift] += found[shift:count]
+        found[-1] = found[:count].sum()
+        found /= self.sums_lengths
+        return found
 
 
 @lru_cache(maxsize=8)
@@ -146,17 +160,31 @@ def _clauses(text: str) -> list[_Clause]:
     return found
 
 
-def _vectors(own: Array, sizes: NDArray[np.int64]) -> Array:
-    """Unit vectors of clauses, windows and the whole; `sizes` says how many rows of `own` are each clause's."""
-    count = len(sizes)
-    found = np.zeros((2 * count + 1, own.shape[1]), dtype=np.float32)
-    sums, windows = found[:count], found[count:-1]
+def _sums(own: Array, sizes: NDArray[np.int64]) -> Array:
+    """The vectors of clauses, not of length 1; `sizes` says how many rows of `own` are each clause's."""
+    found = np.zeros((len(sizes), own.shape[1]), dtype=np.float32)
     if len(own):
-        sums[sizes > 0] = np.add.reduceat(own, (np.cumsum(sizes) - sizes)[sizes > 0])
+        found[sizes > 0] = np.add.reduceat(own, (np.cumsum(sizes) - sizes)[sizes > 0])
+    return found
+
+
+def _lengths(sums: Array) -> Array:
+    """The lengths of clauses, windows and the whole. Windows are not added up: products of neighbours tell as much."""
+    count = len(sums)
+    squares = np.zeros(2 * count + 1, dtype=np.float32)
+    own = squares[:count] = np.einsum("ij,ij->i", sums, sums)
+    products = [
+        2 * np.einsum("ij,ij->i", sums[: count - shift], sums[shift:]) for shift in range(1, min(WINDOW, count))
+    ]
+    windows = squares[count:-1]
     for shift in range(min(WINDOW, count)):
-        windows[: count - shift] += sums[shift:]
-    sums.sum(axis=0, out=found[-1])
-    return unit_rows(found)
+        windows[: count - shift] += own[shift:]
+    for step, found in enumerate(products, start=1):
+        for shift in range(WINDOW - step):
+            windows[: max(len(found) - shift, 0)] += found[shift:]
+    whole = sums.sum(axis=0)
+    squares[-1] = whole @ whole
+    return np.sqrt(np.maximum(squares, 1e-12))
 
 
 @lru_cache(maxsize=8)
@@ -186,9 +214,11 @@ def read_text(text: str) -> Text:
         denied = bool(negated[at]) or (denied and not clause.opens)
         under[at] = denied
     content = list(filter(None, stems))
+    words, sums = own[first], _sums(own, np.bincount(inside, minlength=count))
+    lengths = np.sqrt(np.maximum(np.einsum("ij,ij->i", words, words), 1e-12))
     return Text(
-        body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, unit_rows(own[first]),
-        _vectors(own, np.bincount(inside, minlength=count)), frozenset(pairwise(content)), negated, under, kinds,
+        body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, words,
+        lengths, sums, _lengths(sums), frozenset(pairwise(content)), negated, under, kinds,
         tuple(np.unique(clause_of[kinds == NUMBER]).tolist()),
     )  # fmt: skip
 
