@@ -99,9 +99,9 @@ class Text:
     `body` is what was read, `length` the characters that there are, `marks` how many list items. `rows`: the content
     stems, and the row of each in `held` (whether it stands in a clause, shape (stems, clauses)) and in `words`
     (vectors, with their `lengths`). `sums`: vectors of the clauses; `sums_lengths`: their lengths, those of the windows
-    from each one on, and of the whole. `next_to`: content
-    stems that follow each other. `negated`: 1 for clauses with a negation;
-    `under`: and for those after it in the sentence. `kinds`: the kind of every word. `numbered`: clauses with numbers.
+    from each one on, and of the whole. `next_to`: content stems that follow each other. `negated`: 1 for clauses
+    with a negation; `under`: and for those after it in the sentence. `kinds`: the kind of every word. `numbered`:
+    clauses with numbers.
     """
 
     body: str
