@@ -71,12 +71,6 @@ class Figure(NamedTuple):
         return alike and not self.same(other)
 
 
-def unit_rows(vectors: Array) -> Array:
-    """The rows made 1 long, in place; rows of zeros stay."""
-    vectors /= np.sqrt(np.maximum(np.einsum("ij,ij->i", vectors, vectors), 1e-12))[:, None]
-    return vectors
-
-
 def figures(clauses: Iterable[tuple[int, str]]) -> tuple[Figure, ...]:
     """The figures of numbered clauses, in order."""
     known = lexicon()
@@ -99,7 +93,7 @@ class Text:
     `body` is what was read, `length` the characters that there are, `marks` how many list items. `rows`: the content
     stems, and the row of each in `held` (whether it stands in a clause, shape (stems, clauses)) and in `words`
     (vectors, with their `lengths`). `sums`: vectors of the clauses; `sums_lengths`: their lengths, those of the windows
-    from each one on, and of the whole. `next_to`: content stems that follow each other. `negated`: 1 for clauses
+    from each one on, and of the whole. `in_order`: the content stems, each between spaces. `negated`: 1 for clauses
     with a negation; `under`: and for those after it in the sentence. `kinds`: the kind of every word. `numbered`:
     clauses with numbers.
     """
@@ -114,7 +108,7 @@ class Text:
     lengths: Array
     sums: Array
     sums_lengths: Array
-    next_to: frozenset[tuple[str, str]]
+    in_order: str
     negated: Array
     under: Array
     kinds: NDArray[np.int64]
@@ -213,12 +207,11 @@ def read_text(text: str) -> Text:
     for at, clause in enumerate(clauses):
         denied = bool(negated[at]) or (denied and not clause.opens)
         under[at] = denied
-    content = list(filter(None, stems))
     words, sums = own[first], _sums(own, np.bincount(inside, minlength=count))
-    lengths = np.sqrt(np.maximum(np.einsum("ij,ij->i", words, words), 1e-12))
+    lengths = known.lengths[[numbers[at_content[at]] for at in first.tolist()]]
     return Text(
         body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, words,
-        lengths, sums, _lengths(sums), frozenset(pairwise(content)), negated, under, kinds,
+        lengths, sums, _lengths(sums), f" {' '.join(filter(None, stems))} ", negated, under, kinds,
         tuple(np.unique(clause_of[kinds == NUMBER]).tolist()),
     )  # fmt: skip
 
@@ -241,7 +234,7 @@ class Nugget:
     vector: Array
     negated: bool
     figures: tuple[Figure, ...]
-    order: tuple[tuple[str, str], ...]
+    order: tuple[str, ...]
     size: int
 
 
@@ -267,7 +260,7 @@ def read_nugget(nugget: str) -> Nugget:
         part_of += [part] * len(found)
     numbers = known.numbers(words)
     vectors = known.vectors[numbers] if numbers else np.zeros((1, known.vectors.shape[1]), dtype=np.float32)
-    sizes = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)).tolist()
+    sizes = known.lengths[numbers].tolist() if numbers else []
     chosen: dict[str, int] = {}
     order: list[str] = []
     for at, number in enumerate(numbers):
@@ -284,10 +277,10 @@ def read_nugget(nugget: str) -> Nugget:
         tuple(weigh[own] * (0.5 + sizes[at]) for own, at in chosen.items()),
         tuple(part_of[at] for at in chosen.values()),
         tuple(names.values()),
-        unit_rows(vectors[list(chosen.values())]),
-        unit_rows(total[None])[0],
+        vectors[(rows := list(chosen.values()))] / np.array([sizes[at] for at in rows], dtype=np.float32)[:, None],
+        total / max(float(np.sqrt(total @ total)), 1e-6),
         bool((known.kinds[numbers] == NEGATION).any()) if numbers else False,
         figures([(0, wanted)]),
-        tuple(pairwise(order)),
+        tuple(f" {first} {second} " for first, second in pairwise(order)),
         len(words),
     )
