@@ -93,7 +93,7 @@ _LOOKED_AT: Final = tuple(
     NAMES.index(name)
     for name in (
         "no_figure_met", "stems", "avoided_said", "done", "conflict", "asking", "polarity_off", "covered_clause",
-        "no_information", "clauses", "denies",
+        "no_information", "abstains", "clauses", "denies",
     )
 )  # fmt: skip
 FEW: Final = 6
@@ -108,15 +108,15 @@ def score(found: Estimate, row: Sequence[float]) -> tuple[float, str]:
 
     A nugget that is little but figures, none of which is met, earns nothing (GPT-5: 243 of 257 times). Nor does one
     that a clause says in full and in the negative (15 of 17), or one that rules out what the answer says. Naming a
-    conflict, or asking which statement holds, where that is all a nugget asks for, is enough; so is a brief answer that
-    the information is missing, where it is.
+    conflict, or asking which statement holds, where that is all a nugget asks for, is enough. A brief answer that the
+    information is missing earns a point where it is, and else nothing.
     """
     least = trained()["thresholds"]
-    no_figure, stems, avoided, done, conflict, asking, opposite, clause, nothing_known, clauses, denies = (
+    no_figure, stems, avoided, done, conflict, asking, opposite, clause, nothing_known, abstains, clauses, denies = (
         row[at] for at in _LOOKED_AT
     )
-    if nothing_known and done > 0 and clauses <= BRIEF and not denies:
-        return 1.0, "the answer says that the information is missing, and little else"
+    if abstains and clauses <= BRIEF and not denies:
+        return float(nothing_known), "the answer says that the information is missing, and little else"
     if found.valid < least["valid"]:
         return 0.0, f"it does not read as an answer that could satisfy the nugget ({found.valid:.2f})"
     if no_figure and stems <= FEW:
