@@ -77,7 +77,8 @@ SHARED: Final = {
     "seed": SEED,
 }  # fmt: skip
 VERDICT: Final = {
-    **SHARED, "learning_rate": 0.1, "feature_fraction": 0.3, "monotone_constraints_method": "advanced",
+    **SHARED, "learning_rate": 0.1, "feature_fraction": 0.5, "bagging_fraction": 0.9,
+    "monotone_constraints_method": "advanced",
     "monotone_constraints": [(name in UP) - (name in DOWN) for name in NAMES],
 }  # fmt: skip
 VALID: Final = {**SHARED, "learning_rate": 0.2, "feature_fraction": 0.8, "lambda_l2": 1}

@@ -81,6 +81,15 @@ _DATE = re.compile(
 )
 
 
+def _holds(text: str, words: tuple[str, ...]) -> bool:
+    """Whether one of `words` is somewhere in `text`: on most texts far quicker than the search it may save."""
+    low = text.lower()
+    for word in words:  # noqa: SIM110  (a generator takes twice as long)
+        if word in low:
+            return True
+    return False
+
+
 _DIGITS_JOINED = re.compile(r"\d[-/]\d")
 _MONTH_STARTS = tuple(name for name in _MONTHS if len(name) == 3)
 
@@ -117,9 +126,8 @@ class Dated:
 def find_dates(text: str) -> tuple[Dated, ...]:
     """Calendar days in `text`, in order: "March 29", "Mar 29th, 2024", "29 March 2024", "2024-03-29", "3/29/2024"."""
     found: list[Dated] = []
-    low = text.lower()
-    if not any(month in low for month in _MONTH_STARTS) and not _DIGITS_JOINED.search(text):
-        return ()  # far quicker than the search, on most texts
+    if not _holds(text, _MONTH_STARTS) and not _DIGITS_JOINED.search(text):
+        return ()
     for match in _DATE.finditer(text):
         group = match.groupdict()
         month = group["m1"] or group["m2"]
@@ -182,9 +190,7 @@ def find_numbers(text: str) -> tuple[Number, ...]:
             scale = ""  # metres, bytes
         value = round(float(match[0].replace(",", "")) * _SCALE.get(scale, 1.0), 6)
         found.append(Number(value, currency or ("%" if after["percent"] else ""), start - len(currency), after.end()))
-    low = text.lower()
-    worded = any(word in low for word in _WORDS_LOOKED_FOR)  # far quicker than the search, on most texts
-    for match in _NUMBER_WORD.finditer(text) if worded else ():
+    for match in _NUMBER_WORD.finditer(text) if _holds(text, _WORDS_LOOKED_FOR) else ():
         value = NUMBER_WORDS[match[1].lower()]
         if value > 1:  # "one" and "zero" are mostly not counts
             found.append(Number(float(value), "", match.start(), match.end()))

@@ -26,7 +26,7 @@ AT_MOST = {
     "the reference, negated (never)": 0.25,
     "the reference, negated (it is not true that)": 0.1,
     "the reference, words shuffled": 0.35,
-    "the reference, all numbers + 3: nuggets with numbers": 0.35,
+    "the reference, all numbers + 3: nuggets with numbers": 0.45,  # .34 over ten conversations
     "ten random pairs of messages": 0.05,
     "the first 1,500 tokens of the chat": 0.15,
     "the cited messages among others": 0.05,

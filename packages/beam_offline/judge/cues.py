@@ -93,3 +93,6 @@ FORMS: Final = tuple(
     )
 )
 """What a nugget can ask of an answer's form, by its words, and what shows it."""
+
+FORM_WORDS: Final = tuple((number, word) for number, (words, _) in enumerate(FORMS) for word in words)
+"""The words of each of them, by its number."""

@@ -65,7 +65,10 @@ def _where(pattern: re.Pattern[str], text: Text, stems: frozenset[str]) -> Array
 
 
 def _any(wordings: tuple[str, ...], lowered: str) -> bool:
-    return any(wording in lowered for wording in wordings)
+    for wording in wordings:  # noqa: SIM110  (a generator takes twice as long)
+        if wording in lowered:
+            return True
+    return False
 
 
 @cache
@@ -83,7 +86,7 @@ def read_exchange(question: str, answer: str) -> Exchange:
     denying = _where(cues.DENIES, text, cues.DENIES_WITHOUT_NEGATION)
     abstaining = _where(cues.ABSTAINS, text, cues.ABSTAINS_WITHOUT_NEGATION)
     kinds = (np.bincount(text.kinds, minlength=len(KINDS)) / words).tolist()
-    on_question = text.vectors[:count] @ asked.vector
+    on_question = text.cosines(asked.vector)[:count]
     known = sum(weight for stem, weight in zip(asked.stems, asked.weights, strict=True) if stem in text.rows)
     leads = -1.0 if cues.LEADS_NO.match(lead) else float(cues.LEADS_YES.match(lead) is not None)
     abstains = float(abstaining.sum())
@@ -140,7 +143,7 @@ def _form(read: Nugget, exchange: Exchange, answer: str) -> float:
     """The share of the forms asked for that the answer shows."""
     shown = exchange.shows
     lowered = read.text.lower()
-    asked = [number for number, (words, _) in enumerate(cues.FORMS) if _any(words, lowered)]
+    asked = {number for number, word in cues.FORM_WORDS if word in lowered}
     for number in asked:
         if number not in shown:
             shown[number] = cues.FORMS[number][1].search(answer) is not None
@@ -178,7 +181,7 @@ def _soft(read: Nugget, text: Text, rows: list[int], window: int) -> tuple[list[
     column: NDArray[np.bool_] = np.logical_or.reduce(text.held[:, window : window + WINDOW], axis=1)
     away = [at for at, row in enumerate(rows) if row < 0 or not column[row]]
     if away:
-        cosines = read.words[away] @ text.words.T
+        cosines = read.words[away] @ text.words.T / text.lengths
         nearest = cosines.max(axis=1).tolist()
         there = np.maximum.reduce(cosines[:, column], axis=1, initial=0.0).tolist()
         for at, best, near in zip(away, nearest, there, strict=True):
@@ -235,7 +238,7 @@ def features(question: str, nugget: str, answer: str) -> tuple[float, ...]:
     """The values of `NAMES` for one nugget."""
     exchange, read = read_exchange(question, answer), read_nugget(nugget)
     text, count = exchange.answer, len(exchange.answer.negated)
-    cosines = text.vectors @ read.vector
+    cosines = text.cosines(read.vector)
     of_words, clause, window, held = _of_words(read, exchange, cosines)
     clauses = cosines[:count]
     ranked = sorted(clauses.tolist())[-3:]
@@ -247,7 +250,7 @@ def features(question: str, nugget: str, answer: str) -> tuple[float, ...]:
         *of_nugget(nugget), *exchange.values, *of_words, ranked[-1], float(cosines[count:-1].max()), float(cosines[-1]),
         float(read.vector @ exchange.question.vector), ranked[-2] if len(ranked) > 1 else _NONE,
         ranked[0] if len(ranked) > 2 else _NONE, float((clauses > 0.5).sum()) / count, clause / count,
-        sum(pair in text.next_to for pair in read.order) / len(read.order) if read.order else _NONE,
+        sum(pair in text.in_order for pair in read.order) / len(read.order) if read.order else _NONE,
         *_figures(read, text, window), negated, float(attention @ text.under), abs(read.negated - negated),
         leads * (1 - 2 * read.negated),
         float(attention @ exchange.denying), float(attention @ exchange.abstaining),

@@ -71,12 +71,6 @@ class Figure(NamedTuple):
         return alike and not self.same(other)
 
 
-def unit_rows(vectors: Array) -> Array:
-    """The rows made 1 long, in place; rows of zeros stay."""
-    vectors /= np.sqrt(np.maximum(np.einsum("ij,ij->i", vectors, vectors), 1e-12))[:, None]
-    return vectors
-
-
 def figures(clauses: Iterable[tuple[int, str]]) -> tuple[Figure, ...]:
     """The figures of numbered clauses, in order."""
     known = lexicon()
@@ -97,10 +91,11 @@ class Text:
     """An answer by its clauses.
 
     `body` is what was read, `length` the characters that there are, `marks` how many list items. `rows`: the content
-    stems, and the row of each in `held` (whether it stands in a clause, shape (stems, clauses)) and in `words` (unit
-    vectors). `vectors`: unit vectors of the clauses, of the windows from each one on, and of the whole, shape
-    (2 × clauses + 1, 256). `next_to`: content stems that follow each other. `negated`: 1 for clauses with a negation;
-    `under`: and for those after it in the sentence. `kinds`: the kind of every word. `numbered`: clauses with numbers.
+    stems, and the row of each in `held` (whether it stands in a clause, shape (stems, clauses)) and in `words`
+    (vectors, with their `lengths`). `sums`: vectors of the clauses; `sums_lengths`: their lengths, those of the windows
+    from each one on, and of the whole. `in_order`: the content stems, each between spaces. `negated`: 1 for clauses
+    with a negation; `under`: and for those after it in the sentence. `kinds`: the kind of every word. `numbered`:
+    clauses with numbers.
     """
 
     body: str
@@ -110,12 +105,25 @@ class Text:
     rows: dict[str, int]
     held: NDArray[np.bool_]
     words: Array
-    vectors: Array
-    next_to: frozenset[tuple[str, str]]
+    lengths: Array
+    sums: Array
+    sums_lengths: Array
+    in_order: str
     negated: Array
     under: Array
     kinds: NDArray[np.int64]
     numbered: tuple[int, ...]
+
+    def cosines(self, vector: Array) -> Array:
+        """Of a unit vector with every clause, every window and the whole, shape (2 × clauses + 1)."""
+        count = len(self.sums)
+        found = np.zeros(2 * count + 1, dtype=np.float32)
+        np.dot(self.sums, vector, out=found[:count])
+        for shift in range(min(WINDOW, count)):
+            found[count : 2 * count - shift] += found[shift:count]
+        found[-1] = found[:count].sum()
+        found /= self.sums_lengths
+        return found
 
 
 @lru_cache(maxsize=8)
@@ -146,17 +154,31 @@ def _clauses(text: str) -> list[_Clause]:
     return found
 
 
-def _vectors(own: Array, sizes: NDArray[np.int64]) -> Array:
-    """Unit vectors of clauses, windows and the whole; `sizes` says how many rows of `own` are each clause's."""
-    count = len(sizes)
-    found = np.zeros((2 * count + 1, own.shape[1]), dtype=np.float32)
-    sums, windows = found[:count], found[count:-1]
+def _sums(own: Array, sizes: NDArray[np.int64]) -> Array:
+    """The vectors of clauses, not of length 1; `sizes` says how many rows of `own` are each clause's."""
+    found = np.zeros((len(sizes), own.shape[1]), dtype=np.float32)
     if len(own):
-        sums[sizes > 0] = np.add.reduceat(own, (np.cumsum(sizes) - sizes)[sizes > 0])
+        found[sizes > 0] = np.add.reduceat(own, (np.cumsum(sizes) - sizes)[sizes > 0])
+    return found
+
+
+def _lengths(sums: Array) -> Array:
+    """The lengths of clauses, windows and the whole. Windows are not added up: products of neighbours tell as much."""
+    count = len(sums)
+    squares = np.zeros(2 * count + 1, dtype=np.float32)
+    own = squares[:count] = np.einsum("ij,ij->i", sums, sums)
+    products = [
+        2 * np.einsum("ij,ij->i", sums[: count - shift], sums[shift:]) for shift in range(1, min(WINDOW, count))
+    ]
+    windows = squares[count:-1]
     for shift in range(min(WINDOW, count)):
-        windows[: count - shift] += sums[shift:]
-    sums.sum(axis=0, out=found[-1])
-    return unit_rows(found)
+        windows[: count - shift] += own[shift:]
+    for step, found in enumerate(products, start=1):
+        for shift in range(WINDOW - step):
+            windows[: max(len(found) - shift, 0)] += found[shift:]
+    whole = sums.sum(axis=0)
+    squares[-1] = whole @ whole
+    return np.sqrt(np.maximum(squares, 1e-12))
 
 
 @lru_cache(maxsize=8)
@@ -185,10 +207,11 @@ def read_text(text: str) -> Text:
     for at, clause in enumerate(clauses):
         denied = bool(negated[at]) or (denied and not clause.opens)
         under[at] = denied
-    content = list(filter(None, stems))
+    words, sums = own[first], _sums(own, np.bincount(inside, minlength=count))
+    lengths = known.lengths[[numbers[at_content[at]] for at in first.tolist()]]
     return Text(
-        body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, unit_rows(own[first]),
-        _vectors(own, np.bincount(inside, minlength=count)), frozenset(pairwise(content)), negated, under, kinds,
+        body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, words,
+        lengths, sums, _lengths(sums), f" {' '.join(filter(None, stems))} ", negated, under, kinds,
         tuple(np.unique(clause_of[kinds == NUMBER]).tolist()),
     )  # fmt: skip
 
@@ -211,7 +234,7 @@ class Nugget:
     vector: Array
     negated: bool
     figures: tuple[Figure, ...]
-    order: tuple[tuple[str, str], ...]
+    order: tuple[str, ...]
     size: int
 
 
@@ -237,7 +260,7 @@ def read_nugget(nugget: str) -> Nugget:
         part_of += [part] * len(found)
     numbers = known.numbers(words)
     vectors = known.vectors[numbers] if numbers else np.zeros((1, known.vectors.shape[1]), dtype=np.float32)
-    sizes = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)).tolist()
+    sizes = known.lengths[numbers].tolist() if numbers else []
     chosen: dict[str, int] = {}
     order: list[str] = []
     for at, number in enumerate(numbers):
@@ -254,10 +277,10 @@ def read_nugget(nugget: str) -> Nugget:
         tuple(weigh[own] * (0.5 + sizes[at]) for own, at in chosen.items()),
         tuple(part_of[at] for at in chosen.values()),
         tuple(names.values()),
-        unit_rows(vectors[list(chosen.values())]),
-        unit_rows(total[None])[0],
+        vectors[(rows := list(chosen.values()))] / np.array([sizes[at] for at in rows], dtype=np.float32)[:, None],
+        total / max(float(np.sqrt(total @ total)), 1e-6),
         bool((known.kinds[numbers] == NEGATION).any()) if numbers else False,
         figures([(0, wanted)]),
-        tuple(pairwise(order)),
+        tuple(f" {first} {second} " for first, second in pairwise(order)),
         len(words),
     )
