@@ -37,6 +37,9 @@ from beamlib.scoring.records import Judgement
 
 ANSWERS, JUDGEMENTS = "answers", "judgements"
 MANIFEST = "manifest.json"
+JUDGED_BY = "-by-"
+"""Stands in the name of a part between that of the part that was judged again and the judge's."""
+
 RECORDS = (f"{ANSWERS}.jsonl", f"{JUDGEMENTS}.jsonl", MANIFEST)
 """The files of an arm's folder."""
 

@@ -24,6 +24,7 @@ from beamlib.evaluate.arm_folder import (
     ANSWERS,
     JUDGE_PARAMETERS,
     JUDGE_PROMPTS,
+    JUDGED_BY,
     JUDGEMENTS,
     MANIFEST,
     ArmFolder,
@@ -44,9 +45,6 @@ from beamlib.llm.spending import keys_kept_out
 from beamlib.params import usual_parameters
 from beamlib.scoring.judge import ToJudge
 from beamlib.text import shell_command
-
-BY = "-by-"
-"""Stands in the name of a part between that of the part that was judged again and the judge's."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class JudgedAgain(ArmFolder):
     def __init__(self, source: Path, parameters: ResolvedParameters) -> None:
         found, judge = read_manifest(source), identities(parameters)["judge"]["model"]
         keys = {ANSWERS: found.answers_key, JUDGEMENTS: judgements_key(found.answers_key, parameters)}
-        part = f"{source.parent.name}{BY}{plain('offline' if not parameters.models else judge)}"
+        part = f"{source.parent.name}{JUDGED_BY}{plain('offline' if not parameters.models else judge)}"
         RunStore.__init__(self, source.parent.with_name(part) / source.name, keys)
         if (self.folder / MANIFEST).exists() and read_manifest(self.folder).judgements_key != keys[JUDGEMENTS]:
             raise UserError(
@@ -174,7 +172,7 @@ def _sources(run: Path) -> list[Path]:
     folders = sorted(path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in run.glob(pattern))
     names = {path.name for path in run.iterdir() if path.is_dir()} if run.is_dir() else set()
     names |= {path.name for path in run.parent.iterdir() if path.is_dir()} if folders else set()
-    kept = [one for one in folders if not any(one.parent.name.startswith(f"{name}{BY}") for name in names)]
+    kept = [one for one in folders if not any(one.parent.name.startswith(f"{name}{JUDGED_BY}") for name in names)]
     if not kept:
         raise UserError(f"{run}: no answers to judge in it; name a run folder of `beamlib import` or run_all.sh.")
     return kept

@@ -12,6 +12,7 @@ from beamlib.data.sources import Source, scan
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arm_folder import (
+    JUDGED_BY,
     JUDGEMENTS,
     MANIFEST,
     Manifest,
@@ -61,13 +62,18 @@ class StoredArm:
     def backbone(self) -> str:
         """What its part is called behind the size: the reader's name in the models file, empty for the stand-in.
 
-        An imported run is told apart by the name of its part.
+        An imported run is told apart by the name of its part, a second judge by its own.
         """
         if self.manifest is None:
             return self.part
-        return (
-            "" if self.offline else self.folder.parent.name.removeprefix(self.manifest.size.lower()).removeprefix("-")
-        )
+        part, _, judge = self.folder.parent.name.partition(JUDGED_BY)
+        reader = "" if self.offline else part.removeprefix(self.manifest.size.lower()).removeprefix("-")
+        return "-".join(filter(None, (reader, judge and f"by-{judge}")))
+
+    @property
+    def judged_again(self) -> bool:
+        """Whether its verdicts are a second judge's, given to the answers of another part."""
+        return JUDGED_BY in self.folder.parent.name
 
     @property
     def offline(self) -> bool:
@@ -179,9 +185,13 @@ def _order(one: StoredArm) -> tuple[object, ...]:
 
 
 def main_arms(arms: Sequence[StoredArm]) -> frozenset[str]:
-    """The series of Table 1: every memory once, LIGHT with RAG's index and K; of an imported run, all."""
+    """The series of Table 1: every memory once, LIGHT with RAG's index and K; of an imported run, all.
+
+    What a second judge said is left to the tables below, unless the run holds nothing else.
+    """
     found = set()
-    for one in arms:
+    first = [one for one in arms if not one.judged_again]
+    for one in first or arms:
         arm = one.arm
         if arm is None or arm.memory != "light":
             found.add(one.series)
