@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,10 @@ from hypothesis import settings
 # The machines that run this are shared: how long an example takes says nothing about it.
 settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
+
+# A job in the background of a script is begun with Ctrl-C ignored, and would hand that on to what the tests begin and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
