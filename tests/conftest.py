@@ -14,7 +14,7 @@ from hypothesis import settings
 settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
-# A job in the background of a script is begun with Ctrl-C ignored, and would hand that on to what the tests begin and interrupt.
+# A job in the background of a script begins with Ctrl-C ignored, and would hand that on to all that tests begin.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -22,7 +22,7 @@ from beam_meme.episode_running import PROMPT
 from beam_meme.episodes import VARIANTS
 from beam_meme.meme_memories import EVOLVING, MEMORIES, OVER_SESSIONS, TOP_SESSIONS, MemeMemory, arm_of
 from beam_meme.stage_tokens import STAGES, Spent, Stage
-from beam_own.programs import own_memory_hash
+from beam_own.programs import own_settings
 from beam_suite.orders import STAND_IN, counted, reader_name
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ResolvedParameters, identities
@@ -166,7 +166,7 @@ def arm_basis(arm: MemeMemory, parameters: ResolvedParameters) -> dict[str, Any]
     if arm in OVER_SESSIONS:
         settings["sessions"] = TOP_SESSIONS
     if arm == "own":
-        settings |= {"own_memory": arm_of(arm, parameters).name, "file": own_memory_hash(parameters.own_memory)}
+        settings |= own_settings(arm_of(arm, parameters).name, parameters.own_memory)
     models = identities(parameters, arm)
     begun = _PROMPTS.get(arm, ())
     names = (PROMPT, *(name for name in prompt_ids() if begun and name.startswith(begun)))

@@ -57,6 +57,7 @@ def meme_basis(
     episodes: int,
     reasons: Mapping[str, int] | None = None,
     gaps: int = 0,
+    memories: tuple[str, ...] = (),
 ) -> Footer:
     """What the tables of `scores` (of `meme_scoring.score_episodes`) rest on.
 
@@ -79,6 +80,7 @@ def meme_basis(
         token_counter=token_counter,
         reasons=reasons or {},
         gaps=gaps,
+        memories=memories,
     )
 
 

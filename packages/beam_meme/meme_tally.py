@@ -290,6 +290,7 @@ def _basis(
         episodes=max(len(one.episodes) for one in held.values()),
         reasons=reasons,
         gaps=sum(one.gaps for one in manifests),
+        memories=tuple(note for one in manifests for note in one.settings.get("notes", ())),
     )
 
 

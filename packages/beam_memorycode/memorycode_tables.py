@@ -98,7 +98,7 @@ def _table(title: str, lead: Sequence[str], rows: Sequence[Sequence[str]], foote
 def _footer(models: Sequence[ScoredModel], revision: str) -> tuple[str, ...]:
     stand_in = [model.name for model in models if model.offline]
     warning = (f"Answers of {', '.join(stand_in)}: {OFFLINE_NAME}.",) if stand_in else ()
-    return (*warning, PROTOCOL, f"Data: {revision}.")
+    return (*warning, PROTOCOL, f"Data: {revision}.", *(note for model in models for note in model.notes))
 
 
 def _mean(summary: Summary) -> str:

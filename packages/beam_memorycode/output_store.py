@@ -20,7 +20,7 @@ from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.outputs import Outputs, read_output, write_outputs
 from beam_memorycode.running import PART, arm_of, method_of
 from beam_memorycode.setups import PROMPT, PUBLISHED, Place, Setup, places_of
-from beam_own.programs import own_memory_hash
+from beam_own.programs import own_settings
 from beam_suite.orders import counted, reader_name
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
@@ -140,7 +140,7 @@ def setup_basis(setup: Setup, parameters: ResolvedParameters) -> tuple[str, dict
     if setup in ("rag", "light"):
         settings["released"] = sorted(parameters.flags)
     if setup == "own":
-        settings |= {"own_memory": arm_of(setup, parameters).name, "file": own_memory_hash(parameters.own_memory)}
+        settings |= own_settings(arm_of(setup, parameters).name, parameters.own_memory)
     prompts = prompt_hashes(parameters, (PROMPT[setup], *(_LIGHT_PROMPTS if setup == "light" else ())))
     models = identities(parameters, method_of(setup))
     roles = ("reader", "memory", "compressor") if setup == "light" else ("reader",)

@@ -40,8 +40,8 @@ class ScoredModel:
     """One model's (or memory's) answers to `items`, scored by the released rules.
 
     `name` is that of the outputs folder. `outputs` may be empty: then other readings cannot be computed. `offline`: the
-    stand-in gave them. `own`: they come from a run of ours, and are not the paper's even where the model is. `scorer`
-    is the one that scored them; it holds what it parsed.
+    stand-in gave them. `own`: they come from a run of ours, and are not the paper's even where the model is. `notes`
+    are what tables say of an adapted memory. `scorer` is the one that scored them; it holds what it parsed.
     """
 
     name: str
@@ -50,6 +50,7 @@ class ScoredModel:
     outputs: Mapping[int, Outputs] = field(default_factory=dict, repr=False)
     offline: bool = False
     own: bool = False
+    notes: tuple[str, ...] = ()
     scorer: Scorer = field(default_factory=Scorer, repr=False)
     _read: dict[ScoringRule, tuple[ScoredAnswer, ...]] = field(default_factory=dict, init=False, repr=False)
 
@@ -153,7 +154,7 @@ def score_model(
     scorer = Scorer()
     with tqdm(total=len(items), desc=f"scoring {path.name}", unit="dialogue", leave=False, disable=None) as bar:
         answers = tuple(score_outputs(items, outputs, scorer, bar.update))
-    return ScoredModel(name, tuple(items), answers, outputs, offline, own, scorer)
+    return ScoredModel(name, tuple(items), answers, outputs, offline, own, scorer=scorer)
 
 
 def _check_patterns(item: LoadedDialogue) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 
@@ -101,10 +101,14 @@ def own_runs(study: Study, parameters: RunParameters) -> dict[str, ScoredModel]:
     asked = {one.id for one in dialogues}
     items = [item for item in study.items if item.dialogue.id in asked]
     folders = {("" if setup in PUBLISHED else setup): folder for setup, folder in ran.folders.items()}
-    return {
+    scored = {
         arm: score_model(folder.name, folder, items, own=True, offline=not parameters.models)
         for arm, folder in folders.items()
     }
+    if "own" in scored:
+        notes = ran.manifests["own"].setups["own"].settings.get("notes", ())
+        scored["own"] = replace(scored["own"], notes=tuple(notes))
+    return scored
 
 
 def series_of(

@@ -20,7 +20,7 @@ from beamlib.errors import UserError
 from beamlib.files import sha256, sha256_of_file, to_json
 from beamlib.params import ADAPTERS, EVOLVING, OWN_MEMORY, PROCESS
 
-__all__ = ["PROTOCOL", "Program", "batches", "memory_place", "notes_of", "own_memory_hash", "program"]
+__all__ = ["PROTOCOL", "Program", "batches", "memory_place", "notes_of", "own_memory_hash", "own_settings", "program"]
 
 _EXAMPLE = "process:mine:./mine.pl"
 
@@ -103,6 +103,13 @@ def own_memory_hash(target: str) -> str:
 def notes_of(target: str) -> tuple[str, ...]:
     """What a table has to say of a memory: what an adapter adapts, and how that differs from the vendor's product."""
     return tuple(beside("adapters", "installed").identity(target)["notes"]) if target in ADAPTERS else ()
+
+
+def own_settings(name: str, target: str) -> dict[str, Any]:
+    """What a suite's answers record of a memory called `name`: the hash of what it is, and an adapter's notes."""
+    found: dict[str, Any] = {"own_memory": name, "file": own_memory_hash(target)}
+    notes = notes_of(target)
+    return {**found, "notes": notes} if notes else found
 
 
 def batches(conversation: Conversation) -> Iterator[list[dict[str, Any]]]:
