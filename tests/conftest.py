@@ -33,8 +33,13 @@ ROOT = Path(__file__).resolve().parents[1]
 LONG = (
     "test_command_line.py",
     "test_model_runs.py",
+    "test_data_is_read_only.py",
     "test_benchmarks.py",
     "test_evaluate.py",
+    "test_digests.py",
+    "test_consent.py",
+    "test_pairs.py",
+    "test_spending.py",
     "test_damaged_runs.py",
     "test_publish.py",
     "test_generation_served.py",
