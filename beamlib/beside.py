@@ -15,8 +15,8 @@ from beamlib.data.conversations import Size
 from beamlib.errors import UserError
 
 PACKAGES = (
-    "adapters", "claims", "costs", "evolving", "field", "generate", "job", "meme", "memorycode", "neural", "offline",
-    "own", "page", "publish", "suite", "tuned",
+    "adapters", "claims", "cluster", "costs", "evolving", "field", "generate", "job", "meme", "memorycode", "neural",
+    "offline", "own", "page", "publish", "suite", "tuned",
 )  # fmt: skip
 
 

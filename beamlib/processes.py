@@ -13,24 +13,64 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from tqdm import tqdm
 
+from beamlib.beside import beside
 from beamlib.errors import UserError
 from beamlib.llm import model as base
-from beamlib.llm.call_store import stored_calls
+from beamlib.llm.call_store import UNLOCKED, stored_calls
 
+CLUSTER = "BEAMLIB_CLUSTER"
+"""Variable: the cluster whose workers do what else processes of this machine do (`--cluster`)."""
 Value = TypeVar("Value")
 _parent: SimpleQueue[str] | None = None  # in a worker, where it says what it is at
 _TOGETHER = 64  # items that one process waits for at a time
 _TO_ANSWER = 5.0  # seconds beyond what replies get, for a worker that is deep in a library when it is ended
 
 
+class Said(Protocol):
+    """What workers say they are at."""
+
+    def empty(self) -> bool: ...
+    def get(self) -> str: ...
+
+
+class Workers(Protocol):
+    """Who works on parts: processes of this machine, or a cluster (`beam_cluster.pool`). `size` parts at a time."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def told(self) -> Said: ...
+    def submit(self, work: Callable[[Any], Value], part: Any, /) -> Future[Value]: ...
+
+
 class Pool(ProcessPoolExecutor):
     """Worker processes, and what they say they are at (`tell`)."""
 
     told: SimpleQueue[str]
+    size: int
+
+
+def use_cluster(given: str) -> None:
+    """Take the command's `--cluster`; empty leaves the work to processes of this machine.
+
+    Call stores are then read without locks: the folder that machines share may have none.
+    """
+    for variable in (CLUSTER, UNLOCKED):
+        os.environ.pop(variable, None)
+    if not given:
+        return
+    try:
+        addresses = beside("cluster", "addresses")
+    except ImportError as error:
+        raise UserError(
+            f"--cluster: {error.name} is not installed; run pip install 'beamlib[cluster]' (in a checkout: "
+            ".venv/bin/pip install -e '.[cluster]')."
+        ) from None
+    os.environ.update({CLUSTER: addresses.checked(given), UNLOCKED: "1"})
 
 
 @contextmanager
@@ -45,7 +85,7 @@ def process_pool(workers: int) -> Iterator[Pool]:
     told: SimpleQueue[str] = context.SimpleQueue()
     try:
         with Pool(workers, mp_context=context, initializer=_begin_worker, initargs=(told,)) as pool:
-            pool.told = told
+            pool.told, pool.size = told, workers
             try:
                 yield pool
             except BaseException:
@@ -114,7 +154,7 @@ def tell(what: str) -> None:
 
 
 def as_they_end(
-    futures: Iterable[Future[Value]], pool: Pool, bar: tqdm[Any], calls: Path | None
+    futures: Iterable[Future[Value]], pool: Workers, bar: tqdm[Any], calls: Path | None
 ) -> Iterator[Future[Value]]:
     """Futures as they end. Meanwhile `bar` shows what the workers of `pool` are at, and how many replies the stores in
     the folder `calls` (None where no model is called) hold: one conversation takes long."""

@@ -30,6 +30,9 @@ Prompts = Annotated[Path | None, typer.Option("--prompts", help="Folder whose pr
 PresetName = Annotated[
     str, typer.Option("--preset", help="paper: the paper's configuration (params/paper.yaml), by --models offline too.")
 ]
+ClusterName = Annotated[
+    str, typer.Option("--cluster", help="local:N, tcp://HOST:PORT or a file: workers of dask (docs/scaling.md).")
+]
 MaxCost = Annotated[
     float | None,
     typer.Option("--max-cost", min=0, help="US dollars that the run may spend in all; reached, it ends with code 3."),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,10 @@ def recording_command(parameters: RunParameters) -> str:
     return shell_command("./run_all.sh", options, changed, ["--calls", "record", "--yes"])
 
 
+STORES: ContextVar[Callable[[Path], CallStore] | None] = ContextVar("STORES", default=None)
+"""Who opens call stores where that is not this process alone: on the workers of a cluster."""
+
+
 @contextmanager
 def open_models(
     parameters: RunParameters,
@@ -208,7 +213,8 @@ def open_models(
     prompts = Path(parameters.prompts) if parameters.prompts else None
     path = inside(calls_folder(parameters, suite), f"{conversation}.sqlite")
     command = command or recording_command(parameters)
-    with CallStore(path, read_only=parameters.calls == "replay", run_id=run_id) as store:
+    opened = STORES.get()
+    with opened(path) if opened else CallStore(path, read_only=parameters.calls == "replay", run_id=run_id) as store:
 
         def stored(model: EndpointModel) -> StoredModel:
             return StoredModel(

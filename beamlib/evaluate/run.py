@@ -8,9 +8,10 @@ computed.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
+from beamlib.beside import beside
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.loading import Loaded, readable
 from beamlib.data.sources import Source, find_conversations
@@ -38,7 +40,7 @@ from beamlib.evaluate.calling import ResolvedParameters, calls_folder, resolved,
 from beamlib.evaluate.conversation_record import ConversationRecord, record_of
 from beamlib.evaluate.judging import JudgeTask, evidence_of, judge_task, to_judge
 from beamlib.params import RunParameters
-from beamlib.processes import as_they_end, process_pool
+from beamlib.processes import CLUSTER, Workers, as_they_end, process_pool
 from beamlib.scoring.records import Judgement
 
 Part = TypeVar("Part", AnswerTask, JudgeTask)
@@ -181,19 +183,27 @@ def worked(
     quiet: bool,
 ) -> Generator[tuple[Part, Value], None, None]:
     """Each part with what `work` makes of it, as processes end it; a round begins when the one before has ended."""
-    processes = min(parameters.workers, max(map(len, rounds)))
-    if not processes:
+    most = max(map(len, rounds))
+    if not most:
         return
     total = sum(part.answers for one_round in rounds for part in one_round)
     with (
-        process_pool(processes) as pool,
+        _workers(parameters, most) as pool,
         tqdm(total=total, desc=f"{parameters.size}: {title}", unit=" answers", disable=quiet or None) as bar,
     ):
         for one_round in rounds:
-            futures = {pool.submit(work, replace(part, processes=processes)): part for part in one_round}
+            futures = {pool.submit(work, replace(part, processes=pool.size)): part for part in one_round}
             for future in as_they_end(futures, pool, bar, calls_folder(parameters) if parameters.models else None):
                 yield futures[future], future.result()
                 bar.update(futures[future].answers)
+
+
+def _workers(parameters: RunParameters, parts: int) -> AbstractContextManager[Workers]:
+    """Processes of this machine, or the workers of the cluster that the command was given."""
+    if CLUSTER in os.environ:
+        found: AbstractContextManager[Workers] = beside("cluster", "pool").cluster_pool(parameters, parts)
+        return found
+    return process_pool(min(parameters.workers, parts))
 
 
 def _answer_tasks(plan: MissingWork) -> list[AnswerTask]:

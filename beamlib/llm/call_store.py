@@ -36,6 +36,8 @@ from beamlib.llm.stored_call import StoredCall, Totals
 FORMAT = 2
 THIS_RUN = uuid.uuid4().hex
 """The run that this process began; its workers are told, since they are processes of the same run."""
+UNLOCKED = "BEAMLIB_UNLOCKED"
+"""Variable: stores are read as files that nobody changes, for the folder may have no locks (a run on many machines)."""
 PATIENCE = 10.0
 """Seconds to wait for another program that holds the file."""
 
@@ -101,14 +103,17 @@ class CallStore:
         with self._recording() as connection:
             connection.execute("INSERT OR REPLACE" + _INSERT, _row(key, call))
 
-    def add(self, calls: Iterable[tuple[str, StoredCall]]) -> int:
-        """Write those of `calls` whose key is free or holds a failure that may pass, all or none; returns how many."""
+    def add(self, calls: Iterable[tuple[str, StoredCall]], *, replace: bool = False) -> int:
+        """Write those of `calls` whose key is free or holds a failure that may pass, all or none; returns how many.
+
+        With `replace` what is held gives way to any call but a failure that may pass.
+        """
         added = 0
         with self._recording() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
             for key, call in calls:
                 held = self.get(key)
-                if held is None or (held.transient and not call.transient):
+                if held is None or (not call.transient and (held.transient or replace)):
                     connection.execute("INSERT OR REPLACE" + _INSERT, _row(key, call))
                     added += 1
         return added
@@ -287,7 +292,7 @@ class CallStore:
         with self.path.open("rb") as handle:
             header = handle.read(20)
         # In WAL mode without a WAL: SQLite would have to make one beside it.
-        return "ro&immutable=1" if header[18:20] == b"\2\2" else "ro"
+        return "ro&immutable=1" if header[18:20] == b"\2\2" or UNLOCKED in os.environ else "ro"
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

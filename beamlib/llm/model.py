@@ -10,7 +10,7 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
@@ -147,6 +147,7 @@ PATIENCE = 25.0
 
 _in_flight: set[asyncio.Task[Any]] = set()
 _stopping = threading.Event()
+_withdrawn: list[Callable[[], bool]] = []
 _ends = math.inf
 
 
@@ -165,7 +166,12 @@ def stop() -> None:
 
 def stopping() -> bool:
     """Whether no new call should be made."""
-    return _stopping.is_set()
+    return _stopping.is_set() or any(one() for one in _withdrawn)
+
+
+def stop_where(withdrawn: Callable[[], bool]) -> None:
+    """Let no call start either where `withdrawn` says, each time before one, that this process may not any more."""
+    _withdrawn[:] = [withdrawn]
 
 
 async def nap(seconds: float) -> None:

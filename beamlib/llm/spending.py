@@ -61,7 +61,7 @@ def limited(folder: Path, *files: str | Path) -> Iterator[None]:
         )
     with temporary_folder("beamlib-spending-") as place:
         ledger = place / "ledger.json"
-        ledger.write_bytes(_padded({"limit": float(given), "spent": _stored(folder, prices), "held": {}}))
+        write_ledger(ledger, float(given), _stored(folder, prices))
         os.environ[LEDGER] = str(ledger)
         try:
             yield
@@ -119,19 +119,23 @@ async def room(who: str, most: float) -> AsyncIterator[Callable[[float], None]]:
     The value takes what it did cost. `SpendingLimit` where it cannot fit, whatever the calls under way come to.
     """
     ledger = Path(os.environ[LEDGER])
-    mine, costs = str(os.getpid()), list[float]()
+    mine, costs, asked = str(os.getpid()), list[float](), False
     while True:
-        with _open(ledger) as book:
+        with open_ledger(ledger) as book:
             held = sum(book["held"].values())
             fits = book["spent"] + held + most <= book["limit"]
             if fits:
                 book["held"][mine] = book["held"].get(mine, 0.0) + most
-            elif book["spent"] + most > book["limit"]:
+            elif most > (left := book.get("left", book["limit"] - book["spent"])):
+                whole = book.get("whole", book["limit"])
                 raise SpendingLimit(
-                    f"--max-cost: this run has spent {money(book['spent'])} of {money(book['limit'])}, and the next "
-                    f"call ({who}) may cost {money(most)}; what has arrived is stored, and the same command with a "
-                    "higher --max-cost goes on from there."
+                    f"--max-cost: this run has spent {money(whole - left)} of {money(whole)}, and the next call "
+                    f"({who}) may cost {money(most)}; what has arrived is stored, and the same command with a higher "
+                    "--max-cost goes on from there."
                 )
+            if asked is fits:  # what the calls that wait come to: on a cluster the limit is raised by it
+                book["wanted"] = book.get("wanted", 0.0) + (-most if fits else most)
+                asked = not fits
         if fits:
             break
         if stopping():
@@ -140,13 +144,22 @@ async def room(who: str, most: float) -> AsyncIterator[Callable[[float], None]]:
     try:
         yield costs.append
     finally:
-        with _open(ledger) as book:
+        with open_ledger(ledger) as book:
             book["held"][mine] = book["held"].get(mine, most) - most
             book["spent"] += sum(costs)
 
 
+def write_ledger(path: Path, limit: float, spent: float, **more: Any) -> None:
+    """A ledger in which nothing is under way.
+
+    `more` is what a worker of a cluster has beside its `limit`, a share that grows as it asks: `whole` is the limit of
+    the run, and `left` what is left of it, if nothing else is spent.
+    """
+    path.write_bytes(_padded({"limit": limit, "spent": spent, "held": {}, **more}))
+
+
 @contextmanager
-def _open(path: Path) -> Iterator[dict[str, Any]]:
+def open_ledger(path: Path) -> Iterator[dict[str, Any]]:
     """The ledger, to be changed while nobody else does; what a dead process held is let go."""
     with path.open("r+b", buffering=0) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -9,6 +9,7 @@ import typer
 
 from beamlib.cli.arguments import (
     BaseUrl,
+    ClusterName,
     Endpoints,
     Json,
     KeyVariable,
@@ -38,6 +39,7 @@ def judge(
     calls: Annotated[str, typer.Option("--calls", help="With models: replay, record or refresh.")] = "record",
     settings: Settings = None,
     max_cost: MaxCost = None,
+    cluster: ClusterName = "",
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")] = False,
 ) -> None:
     """Judge the answers of RUN again, by another judge under this project's prompts; the old verdicts stay.
@@ -48,8 +50,10 @@ def judge(
     from beamlib.data.sources import refuse_data
     from beamlib.errors import UserError
     from beamlib.llm.spending import spend_at_most
+    from beamlib.processes import use_cluster
 
     spend_at_most(max_cost)
+    use_cluster(cluster)
     if judge not in ("", "offline"):
         raise UserError(f"--judge: {judge!r:.80} does not exist; give offline, or a model with --models or --base-url.")
     endpoints = Endpoints(models, base_url, model, key_variable, context_window)

@@ -9,6 +9,7 @@ import typer
 
 from beamlib.cli.arguments import (
     BaseUrl,
+    ClusterName,
     Json,
     KeyVariable,
     MaxCost,
@@ -57,6 +58,7 @@ def run_all(
     settings: Settings = None,
     skip_broken: SkipBroken = False,
     max_cost: MaxCost = None,
+    cluster: ClusterName = "",
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")] = False,
     step: Annotated[
         str, typer.Option(help="Only one: check (say what it costs), conversations, evaluate, notebooks, page.")
@@ -75,8 +77,10 @@ def run_all(
     from beam_job.steps import run
     from beamlib.cli.arguments import Endpoints
     from beamlib.llm.spending import spend_at_most
+    from beamlib.processes import use_cluster
 
     spend_at_most(max_cost)
+    use_cluster(cluster)
     run(
         Job(
             data=data,

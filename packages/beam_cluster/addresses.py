@@ -1,0 +1,108 @@
+"""What `--cluster` names: workers on this machine, a scheduler that runs, or a file that says how to begin some."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import dask
+import yaml
+from distributed import Client, LocalCluster
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from beamlib.errors import UserError
+from beamlib.files import read_text, temporary_folder
+from beamlib.processes import CLUSTER
+
+_CONNECT = 30  # seconds until a scheduler has to answer
+_ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:\d+")
+_LOCAL = re.compile(r"local:([1-9]\d{0,2})")
+
+
+class JobQueue(BaseModel):
+    """A file for dask-jobqueue: which of its clusters, how many workers, and the options of that cluster."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cluster: Literal[
+        "HTCondorCluster", "LSFCluster", "MoabCluster", "OARCluster", "PBSCluster", "SGECluster", "SLURMCluster"
+    ]
+    workers: int = Field(ge=1, le=10_000)
+    options: dict[str, Any] = {}
+
+
+@contextmanager
+def cluster_of() -> Iterator[tuple[Client, int]]:
+    """A client of the cluster that the command names, and how many workers it has, or will have."""
+    given = os.environ[CLUSTER]
+    with temporary_folder("beamlib-dask-") as place, dask.config.set({"temporary-directory": str(place)}):
+        if local := _LOCAL.fullmatch(given):
+            workers = int(local[1])
+            # Encrypted, with keys made for it: whoever reaches a scheduler can run code on its workers.
+            with (
+                LocalCluster(
+                    n_workers=workers, threads_per_worker=1, security=True, dashboard_address=None,
+                    local_directory=str(place), silence_logs=50,
+                ) as cluster,
+                Client(cluster, set_as_default=False) as client,
+            ):  # fmt: skip
+                yield client, workers
+        elif _ADDRESS.fullmatch(given):
+            with _connected(given) as client:
+                found = len(client.scheduler_info(n_workers=-1)["workers"])
+                if not found:
+                    raise UserError(
+                        f"--cluster: {given} has no workers; begin some here: dask worker {given} --nthreads 1."
+                    )
+                yield client, found
+        else:
+            queue = _queue(Path(given))
+            with _jobs(queue) as cluster, Client(cluster, set_as_default=False) as client:
+                cluster.scale(queue.workers)
+                yield client, queue.workers
+
+
+def _connected(address: str) -> Client:
+    try:
+        return Client(address, timeout=_CONNECT, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise UserError(f"--cluster: no scheduler answers at {address} ({error}); begin one: dask scheduler.") from None
+
+
+def checked(given: str) -> str:
+    """What `--cluster` names, a file by its whole path; a `UserError` where it is nothing that can be used."""
+    if _LOCAL.fullmatch(given) or _ADDRESS.fullmatch(given):
+        return given
+    _queue(Path(given))
+    return str(Path(given).absolute())
+
+
+def _queue(path: Path) -> JobQueue:
+    if not path.is_file():
+        raise UserError(
+            f"--cluster: {str(path)!r:.200} is neither local:N (1 to 999) nor tcp://HOST:PORT nor a file that is there."
+        )
+    try:
+        return JobQueue.model_validate(yaml.safe_load(read_text(path)))
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not YAML ({' '.join(str(error).split())}); see docs/scaling.md.") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the file"
+        raise UserError(f"{path}: {field}: {first['msg']}; see docs/scaling.md for what belongs there.") from None
+
+
+def _jobs(queue: JobQueue) -> Any:
+    try:
+        import dask_jobqueue
+    except ImportError:
+        raise UserError("--cluster: a file needs dask-jobqueue; run pip install 'beamlib[cluster]'.") from None
+    options = {"cores": 1, "processes": 1, **queue.options}
+    try:
+        return getattr(dask_jobqueue, queue.cluster)(**options)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"--cluster: options: {error}; dask_jobqueue documents {queue.cluster}.") from None

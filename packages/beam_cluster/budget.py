@@ -1,0 +1,116 @@
+"""`--max-cost` for a whole cluster: the driver has the money, and workers get of it what their next calls may cost.
+
+A worker's process counts in a ledger on its own machine (`beamlib.llm.spending`); the task that began it tells the
+driver again and again what was spent, is held and is wanted. What is neither spent nor held any more, others can have.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, Queue
+
+from beamlib.llm.spending import open_ledger, write_ledger
+
+_ROUND = 0.2  # seconds to wait for a message
+_BETWEEN = 0.6  # seconds from an answer to the next message: calls that wait look at the ledger every 0.2
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one task says of its money, in US dollars: `held` is what its calls under way may cost."""
+
+    holder: str
+    unit: str
+    spent: float = 0.0
+    held: float = 0.0
+    wanted: float = 0.0
+    ended: bool = False
+
+
+class Purse:
+    """The driver's side: answers what tasks ask, in a thread, until `close`.
+
+    Of two tasks on one conversation the earlier one is lost. What it had under way counts as spent: nobody knows.
+    """
+
+    def __init__(self, client: Client, name: str, limit: float, spent: float) -> None:
+        self.limit = limit
+        self._ended_tasks = spent
+        self._shares: dict[str, Share] = {}
+        self._asked = Queue(name, client=client)
+        self._client, self._name = client, name
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="purse", daemon=True)
+        self._thread.start()
+
+    def granted(self, share: Share) -> tuple[float, float]:
+        """What the task may come to from now on, and what the run has left if nothing else is spent."""
+        for lost in [one for one in self._shares.values() if one.unit == share.unit and one.holder != share.holder]:
+            self._settle(lost, lost.spent + lost.held)
+        self._shares[share.holder] = share
+        free = self.limit - self.spent - sum(one.held for one in self._shares.values())
+        grant = max(0.0, min(share.wanted, free))
+        self._shares[share.holder] = Share(share.holder, share.unit, share.spent, share.held + grant)
+        if share.ended:
+            self._settle(share, share.spent)
+        return share.spent + share.held + grant, self.limit - self.spent
+
+    @property
+    def spent(self) -> float:
+        """US dollars, what was stored before included."""
+        return self._ended_tasks + sum(one.spent for one in self._shares.values())
+
+    def _settle(self, share: Share, spent: float) -> None:
+        self._shares.pop(share.holder, None)
+        self._ended_tasks += spent
+
+    def _serve(self) -> None:
+        while not self._closed.is_set():
+            with suppress(Exception):  # a scheduler that is gone: the run says so, and nobody asks
+                message = self._asked.get(timeout=_ROUND)
+                answer = self.granted(Share(**message))
+                if not message["ended"]:
+                    Queue(f"{self._name}-{message['holder']}", client=self._client).put(answer)
+
+    def close(self) -> None:
+        """Answer nothing more."""
+        self._closed.set()
+        self._thread.join(5)
+
+
+class Allowance:
+    """A task's side, with the ledger at `path` that its process counts in. `tell` is called again and again."""
+
+    def __init__(self, path: Path, name: str, holder: str, unit: str, whole: float) -> None:
+        self.path, self._holder, self._unit = path, holder, unit
+        write_ledger(path, 0.0, 0.0, wanted=0.0, whole=whole, left=whole)
+        self._asked, self._answer = Queue(name), Queue(f"{name}-{holder}")
+        self._waits, self._next = False, 0.0
+
+    def tell(self, *, ended: bool = False) -> None:
+        """Say how the ledger stands, give back what is not in use, and take what was granted."""
+        if self._waits and not ended:
+            with suppress(TimeoutError):
+                limit, left = self._answer.get(timeout=_ROUND)
+                self._waits, self._next = False, time.monotonic() + _BETWEEN
+                with open_ledger(self.path) as book:
+                    book["limit"], book["left"] = max(limit, _used(book)), left
+            return
+        if time.monotonic() < self._next and not ended:
+            return
+        with open_ledger(self.path) as book:
+            held = sum(book["held"].values())
+            book["limit"] = _used(book)
+            said = Share(self._holder, self._unit, book["spent"], held, book["wanted"], ended)
+        self._asked.put(vars(said))
+        self._waits = True
+
+
+def _used(book: dict[str, Any]) -> float:
+    return float(book["spent"] + sum(book["held"].values()))

@@ -1,0 +1,119 @@
+"""What a worker does: one task in a process of its own, under a lease of its conversation."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from distributed import get_worker
+
+from beam_cluster.budget import Allowance
+from beam_cluster.journal import JournalStore
+from beam_cluster.lease import Lease, Watch, newest
+from beamlib.errors import UserError
+from beamlib.evaluate.calling import STORES
+from beamlib.evaluate.run_store import ANSWER_CODE
+from beamlib.files import code_hash, temporary_folder
+from beamlib.llm import model as base
+from beamlib.llm.call_store import UNLOCKED
+from beamlib.llm.spending import LEDGER
+from beamlib.processes import Pool, process_pool
+
+_one_at_a_time = threading.Lock()  # ending a process pool ends all child processes of a worker
+
+
+class Lost(Exception):
+    """The process of a task has ended or does nothing any more; another one may take over."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a task is told besides its part.
+
+    `folder` has the leases of the run, None where no call is paid for; `run` is the run folder, in which `mark` is a
+    file whose name only the driver knows. `limit` is what the run may spend in US dollars, asked for under `name`.
+    """
+
+    name: str
+    run: Path
+    mark: str
+    code: str
+    folder: Path | None
+    patience: float
+    limit: float | None
+
+
+def code_now() -> str:
+    """The hash of the code that answers, as it is on this machine."""
+    return code_hash(ANSWER_CODE)
+
+
+def perform(order: Order, unit: str, work: Callable[[Any], Any], part: Any) -> Any:
+    """`work(part)` on a worker. `Lost` where another should try; what `work` raises is raised."""
+    if not (order.run / order.mark).is_file():
+        raise UserError(
+            f"--cluster: the worker {get_worker().address} does not see {order.run} as it is here; start workers in "
+            "the same folder as this command, on a disk that all machines share."
+        )
+    if code_now() != order.code:
+        raise UserError(
+            f"--cluster: the worker {get_worker().address} has other code than this command; start it anew from the "
+            "same checkout."
+        )
+    # A nanny's workers may not begin processes, lest they be left behind: ours end with their parent.
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+    try:
+        with _one_at_a_time, ExitStack() as stack:
+            holder, allowance = uuid.uuid4().hex, None
+            if order.limit is not None:
+                place = stack.enter_context(temporary_folder("beamlib-allowance-"))
+                allowance = Allowance(place / "ledger.json", order.name, holder, unit, order.limit)
+                stack.callback(allowance.tell, ended=True)
+            pool = stack.enter_context(process_pool(1))
+            future = pool.submit(_in_process, order, unit, work, part, str(allowance.path) if allowance else "")
+            return _attended(future, pool, order, unit, allowance)
+    except UserError as error:
+        if isinstance(error.__context__, BrokenProcessPool):
+            raise Lost(str(error)) from None
+        raise
+
+
+def _attended(future: Future[Any], pool: Pool, order: Order, unit: str, allowance: Allowance | None) -> Any:
+    """The task's result. Meanwhile what it says is passed on, and a process that has stopped is given up."""
+    worker, sign = get_worker(), None
+    while not wait([future], timeout=0.2).done:
+        while not pool.told.empty():
+            worker.log_event(order.name, pool.told.get())
+        if allowance is not None:
+            allowance.tell()
+        if order.folder is not None and (last := newest(order.folder, unit)):
+            path = order.folder / f"{unit}.{last}"
+            sign = sign if sign is not None and sign.path == path else Watch(path, 2 * order.patience)
+            if sign.still() and path.exists():
+                raise Lost(f"{unit}: its process has stopped")
+    return future.result()
+
+
+def _in_process(order: Order, unit: str, work: Callable[[Any], Any], part: Any, ledger: str) -> Any:
+    os.environ[UNLOCKED] = "1"
+    if ledger:
+        os.environ[LEDGER] = ledger
+    if order.folder is None:
+        return work(part)
+    lease = Lease(order.folder, unit, patience=order.patience)
+    base.stop_where(lease.lost)
+    STORES.set(lambda path: JournalStore(path, run_id=part.run_id))
+    try:
+        return work(part)
+    finally:
+        base.drain()
+        lease.release()
