@@ -17,10 +17,11 @@ from typing import Any
 from distributed import Client, KilledWorker
 from distributed import Future as DaskFuture
 
+from beam_cluster import lease as leases
 from beam_cluster.addresses import cluster_of
 from beam_cluster.budget import Purse
 from beam_cluster.journal import merge
-from beam_cluster.lease import PATIENCE, RUN, Lease, Watch
+from beam_cluster.lease import RUN, Lease, Watch
 from beam_cluster.task import Lost, Order, code_now, perform
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints
@@ -130,11 +131,12 @@ def unit_of(part: Any) -> str:
 
 
 @contextmanager
-def cluster_pool(parameters: ResolvedParameters, parts: int, *, patience: float = PATIENCE) -> Iterator[ClusterPool]:
+def cluster_pool(parameters: ResolvedParameters, parts: int) -> Iterator[ClusterPool]:
     """The pool for `parts` tasks of a run on the cluster that the command was given.
 
     Where it is left by an exception, an interrupt too, no worker makes another call, and what they stored is merged.
     """
+    patience = leases.PATIENCE
     called = bool(parameters.models) and parameters.calls != "replay"
     calls = calls_folder(parameters) if called else None
     with ExitStack() as stack:

@@ -99,6 +99,8 @@ def _attended(future: Future[Any], pool: Pool, order: Order, unit: str, allowanc
             path = order.folder / f"{unit}.{last}"
             sign = sign if sign is not None and sign.path == path else Watch(path, 2 * order.patience)
             if sign.still() and path.exists():
+                for process in multiprocessing.active_children():
+                    process.kill()  # it would not hear that it is to end
                 raise Lost(f"{unit}: its process has stopped")
     return future.result()
 

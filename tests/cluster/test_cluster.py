@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +15,18 @@ import pytest
 import yaml
 
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.run import evaluate
+from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.params import RunParameters, load_parameters
 from beamlib.processes import use_cluster
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
 
 pytest.importorskip("distributed", reason="dask.distributed is not installed (the extra 'cluster')")
+dask = pytest.importorskip("dask")
+psutil = pytest.importorskip("psutil")
 
 ARMS = [Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2), Arm(memory="oracle")]
-CONVERSATIONS = 3
+CONVERSATIONS = 2
 
 
 @pytest.fixture(autouse=True)
@@ -92,3 +97,72 @@ def test_the_same_bytes_whatever_the_number_of_workers(
     shutil.rmtree(tmp_path / "run/100k-one")
     evaluate(given.model_copy(update={"calls": "replay"}), ARMS, quiet=True)
     assert records(tmp_path / "run") == expected[0]
+
+
+class Running:
+    """An evaluation in a thread, of which something is to be killed when so many requests were made."""
+
+    def __init__(self, given: RunParameters, server: ScriptedServer, requests: int) -> None:
+        self.result: Future[Evaluation] = Future()
+        self._given, self.server = given, server
+        threading.Thread(target=self._evaluate, daemon=True).start()
+        self.wait_for(requests)
+
+    def _evaluate(self) -> None:
+        try:
+            self.result.set_result(evaluate(self._given, ARMS, quiet=True))
+        except BaseException as error:
+            self.result.set_exception(error)
+
+    def wait_for(self, requests: int) -> None:
+        until = time.monotonic() + 60
+        while len(self.server.requests) < requests and not self.result.done() and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not self.result.done(), self.result.exception()
+
+
+def at_work() -> tuple[psutil.Process, psutil.Process]:
+    """A worker that has a task, and the process of that task."""
+    for worker in psutil.Process().children():
+        for task in worker.children():
+            if "spawn_main" in " ".join(task.cmdline()) and task.cpu_times().user > 0.5:
+                return worker, task
+    raise AssertionError("no worker is at work")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("beam_cluster.lease.PATIENCE", 2.0)
+    with dask.config.set({"distributed.scheduler.worker-ttl": "3s"}):
+        yield
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("deed", ["kill the worker", "kill the task", "freeze the task", "freeze both"])
+def test_a_worker_that_is_lost_costs_what_was_in_flight(
+    deed: str, repo_root: Path, data: Path, expected: tuple[dict[str, bytes], int], tmp_path: Path
+) -> None:
+    use_cluster("local:2")
+    with ScriptedServer(steady_reply, latency=0.1) as server:
+        given = parameters(repo_root, data, tmp_path / "run", models_file(server, tmp_path / "m.yaml"))
+        running = Running(given, server, 30)
+        worker, task = at_work()
+        try:
+            if deed == "kill the worker":
+                worker.kill()
+            elif deed == "kill the task":
+                task.kill()
+            else:
+                for process in (worker, task)[deed == "freeze the task" :]:
+                    process.suspend()
+            running.wait_for(60)
+            running.wait_for(expected[1] - 10)
+        finally:
+            for process in (worker, task):
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
+        running.result.result(120)
+        assert records(tmp_path / "run") == expected[0]
+        assert len(server.repeated()) <= 4
+        assert len(server.requests) <= expected[1] + 4
+    assert not left_behind(tmp_path / "run")
