@@ -45,7 +45,7 @@ def cluster_of() -> Iterator[tuple[Client, int]]:
             # Encrypted, with keys made for it: whoever reaches a scheduler can run code on its workers.
             with (
                 LocalCluster(
-                    n_workers=workers, threads_per_worker=1, security=True, dashboard_address=None,
+                    n_workers=workers, threads_per_worker=1, security=True, dashboard_address="127.0.0.1:0",
                     local_directory=str(place), silence_logs=50,
                 ) as cluster,
                 Client(cluster, set_as_default=False) as client,

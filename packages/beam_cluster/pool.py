@@ -22,7 +22,7 @@ from beam_cluster.addresses import cluster_of
 from beam_cluster.budget import Purse
 from beam_cluster.journal import merge
 from beam_cluster.lease import RUN, Lease, Watch
-from beam_cluster.task import Lost, Order, code_now, perform
+from beam_cluster.task import MARK, Lost, Order, code_now, perform
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints
 from beamlib.files import write_text
@@ -142,14 +142,14 @@ def cluster_pool(parameters: ResolvedParameters, parts: int) -> Iterator[Cluster
     with ExitStack() as stack:
         client, workers = stack.enter_context(cluster_of())
         run, name = Path(parameters.run), f"beamlib-{uuid.uuid4().hex}"
-        mark = write_text(run / f".{name}", "")
+        mark = write_text(run / MARK, name)
         stack.callback(mark.unlink, missing_ok=True)
         if calls is not None:
             stack.callback(_merge_all, calls)  # last of all: when nobody writes any more
         folder = stack.enter_context(_leases(calls, patience)) if calls is not None else None
         lanes = min((one.concurrency for one in endpoints(parameters).values()), default=parts)
         limit = stack.enter_context(_purse(client, name)) if called else None
-        order = Order(name, run, mark.name, code_now(), folder, patience, limit)
+        order = Order(name, run, code_now(), folder, patience, limit)
         pool = ClusterPool(client, order, max(1, min(workers, parts, lanes)), calls)
         stack.callback(pool.close)
         try:

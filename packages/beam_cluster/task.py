@@ -28,6 +28,8 @@ from beamlib.llm.call_store import UNLOCKED
 from beamlib.llm.spending import LEDGER
 from beamlib.processes import Pool, process_pool
 
+MARK = ".cluster"
+"""The file by which a worker knows the run folder again."""
 _one_at_a_time = threading.Lock()  # ending a process pool ends all child processes of a worker
 
 
@@ -39,13 +41,12 @@ class Lost(Exception):
 class Order:
     """What a task is told besides its part.
 
-    `folder` has the leases of the run, None where no call is paid for; `run` is the run folder, in which `mark` is a
-    file whose name only the driver knows. `limit` is what the run may spend in US dollars, asked for under `name`.
+    `folder` has the leases of the run, None where no call is paid for; `run` is the run folder, in which the
+    file `MARK` holds `name`. `limit` is what the run may spend in US dollars, asked for under `name`.
     """
 
     name: str
     run: Path
-    mark: str
     code: str
     folder: Path | None
     patience: float
@@ -59,7 +60,8 @@ def code_now() -> str:
 
 def perform(order: Order, unit: str, work: Callable[[Any], Any], part: Any) -> Any:
     """`work(part)` on a worker. `Lost` where another should try; what `work` raises is raised."""
-    if not (order.run / order.mark).is_file():
+    mark = order.run / MARK
+    if not mark.is_file() or mark.read_text(encoding="utf-8") != order.name:
         raise UserError(
             f"--cluster: the worker {get_worker().address} does not see {order.run} as it is here; start workers in "
             "the same folder as this command, on a disk that all machines share."

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +21,7 @@ import yaml
 
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.llm.spending import SpendingLimit, limited, spend_at_most
 from beamlib.params import RunParameters, load_parameters
 from beamlib.processes import use_cluster
 from scripted_server import ScriptedServer
@@ -25,21 +31,22 @@ pytest.importorskip("distributed", reason="dask.distributed is not installed (th
 dask = pytest.importorskip("dask")
 psutil = pytest.importorskip("psutil")
 
-ARMS = [Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2), Arm(memory="oracle")]
-CONVERSATIONS = 2
+ARMS = [Arm(memory="none"), Arm(memory="oracle")]
+FEW = ARMS[:1]
 
 
 @pytest.fixture(autouse=True)
 def no_cluster() -> Iterator[None]:
     yield
     use_cluster("")
+    spend_at_most(None)
 
 
 @pytest.fixture(scope="module")
 def data(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Conversations that share no request: the example, each in words of its own."""
     folder = tmp_path_factory.mktemp("conversations")
-    for number in range(1, CONVERSATIONS + 1):
+    for number in (1, 2):
         shutil.copytree(repo_root / "beamlib/data/example/100K/1", folder / f"100K/{number}")
         for path in (folder / f"100K/{number}").rglob("*.json"):
             path.write_text(path.read_text().replace(" the ", f" the{number} ").replace("?", f" of {number}?"))
@@ -60,9 +67,7 @@ def parameters(root: Path, data: Path, run: Path, models: Path, **changes: Any) 
 
 def records(run: Path) -> dict[str, bytes]:
     """Answers and judgements of every arm."""
-    found = {path.relative_to(run).as_posix(): path.read_bytes() for path in sorted(run.glob("100k*/*/*.jsonl"))}
-    assert len(found) == 2 * len(ARMS)
-    return found
+    return {path.relative_to(run).as_posix(): path.read_bytes() for path in sorted(run.glob("100k*/*/*.jsonl"))}
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +80,26 @@ def expected(repo_root: Path, data: Path, tmp_path_factory: pytest.TempPathFacto
         return records(place / "run"), len(server.requests)
 
 
+@pytest.fixture(scope="module")
+def fewer(repo_root: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], int]:
+    """The same of one conversation and arm."""
+    place = tmp_path_factory.mktemp("fewer")
+    with ScriptedServer(steady_reply) as server:
+        given = parameters(repo_root, data, place / "run", models_file(server, place / "m.yaml"), conversations=1)
+        evaluate(given, FEW, quiet=True)
+        return records(place / "run"), len(server.requests)
+
+
 def left_behind(run: Path) -> list[str]:
     """Files that only belong to a run on a cluster."""
     names = [path.name for path in run.rglob("*")]
-    return [name for name in names if name.endswith(".replies") or name.startswith((".leases", ".beamlib"))]
+    return [name for name in names if name.endswith(".replies") or name.startswith((".leases", ".cluster"))]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_same_bytes_whatever_the_number_of_workers(
-    workers: int, repo_root: Path, data: Path, expected: tuple[dict[str, bytes], int], tmp_path: Path
+def test_workers_of_a_cluster_give_the_same_bytes_as_processes(
+    repo_root: Path, data: Path, expected: tuple[dict[str, bytes], int], tmp_path: Path
 ) -> None:
-    use_cluster(f"local:{workers}")
+    use_cluster("local:2")
     with ScriptedServer(steady_reply, latency=0.02) as server:
         given = parameters(repo_root, data, tmp_path / "run", models_file(server, tmp_path / "m.yaml"))
         evaluate(given, ARMS, quiet=True)
@@ -110,7 +124,7 @@ class Running:
 
     def _evaluate(self) -> None:
         try:
-            self.result.set_result(evaluate(self._given, ARMS, quiet=True))
+            self.result.set_result(evaluate(self._given, FEW, quiet=True))
         except BaseException as error:
             self.result.set_exception(error)
 
@@ -140,12 +154,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("deed", ["kill the worker", "kill the task", "freeze the task", "freeze both"])
 def test_a_worker_that_is_lost_costs_what_was_in_flight(
-    deed: str, repo_root: Path, data: Path, expected: tuple[dict[str, bytes], int], tmp_path: Path
+    deed: str, repo_root: Path, data: Path, fewer: tuple[dict[str, bytes], int], tmp_path: Path
 ) -> None:
     use_cluster("local:2")
-    with ScriptedServer(steady_reply, latency=0.1) as server:
-        given = parameters(repo_root, data, tmp_path / "run", models_file(server, tmp_path / "m.yaml"))
-        running = Running(given, server, 30)
+    with ScriptedServer(steady_reply, latency=0.05) as server:
+        given = parameters(repo_root, data, tmp_path / "run", models_file(server, tmp_path / "m.yaml"), conversations=1)
+        running = Running(given, server, 10)
         worker, task = at_work()
         try:
             if deed == "kill the worker":
@@ -155,14 +169,148 @@ def test_a_worker_that_is_lost_costs_what_was_in_flight(
             else:
                 for process in (worker, task)[deed == "freeze the task" :]:
                     process.suspend()
-            running.wait_for(60)
-            running.wait_for(expected[1] - 10)
+            running.wait_for(fewer[1] - 5)
         finally:
             for process in (worker, task):
                 with suppress(psutil.NoSuchProcess):
                     process.resume()
         running.result.result(120)
-        assert records(tmp_path / "run") == expected[0]
+        assert records(tmp_path / "run") == fewer[0]
         assert len(server.repeated()) <= 4
-        assert len(server.requests) <= expected[1] + 4
+        assert len(server.requests) <= fewer[1] + 4
+    assert not left_behind(tmp_path / "run")
+
+
+def test_a_limit_of_spending_holds_for_all_workers(
+    repo_root: Path, data: Path, expected: tuple[dict[str, bytes], int], tmp_path: Path
+) -> None:
+    use_cluster("local:2")
+    with ScriptedServer(steady_reply, latency=0.02) as server:
+        prices = {"input_price": 1_000.0, "output_price": 1_000.0, "max_output_tokens": 60}
+        models = models_file(server, tmp_path / "m.yaml", **prices)
+        given = parameters(repo_root, data, tmp_path / "run", models)
+        spend_at_most(4.0)
+        said = r"has spent \$[23].* of \$4.00, and the next call"
+        with pytest.raises(SpendingLimit, match=said) as reached, limited(Path(given.run), models):
+            evaluate(given, ARMS, quiet=True)
+        assert reached.value.exit_code == 3
+        made = len(server.requests)
+        words = sum(
+            len("\n".join(str(m["content"]) for m in one.body["messages"]).split())
+            + len(steady_reply(one.body).split())
+            for one in server.requests
+        )
+        assert 2.0 < words / 1_000 <= 4.0
+        spend_at_most(1_000)
+        with limited(Path(given.run), models):
+            evaluate(given, ARMS, quiet=True)
+        assert not server.repeated() and 0 < made < len(server.requests) == expected[1]
+    assert records(tmp_path / "run") == {**expected[0]}
+
+
+@pytest.fixture
+def begun(tmp_path: Path, repo_root: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Begins processes in the checkout, which are ended with the test."""
+    processes = []
+
+    def begin(*command: object, **more: str) -> subprocess.Popen[str]:
+        with (tmp_path / f"log{len(processes)}").open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *map(str, command)], cwd=repo_root, env={**os.environ, **more}, stdout=log,
+                stderr=log, text=True, start_new_session=True,
+            )  # fmt: skip
+        processes.append(process)
+        return process
+
+    yield begin
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_scheduler_that_is_begun_again_has_the_work_go_on(
+    begun: Callable[..., subprocess.Popen[str]],
+    repo_root: Path,
+    data: Path,
+    fewer: tuple[dict[str, bytes], int],
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    address = f"tcp://127.0.0.1:{port}"
+    scheduler = ("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+    worker = ("distributed.cli.dask_worker", address, "--nthreads", 1, "--no-dashboard", "--local-directory", tmp_path)
+    first = begun(*scheduler)
+    begun(*worker)
+    use_cluster(address)
+    with ScriptedServer(steady_reply, latency=0.05) as server:
+        given = parameters(repo_root, data, tmp_path / "run", models_file(server, tmp_path / "m.yaml"), conversations=1)
+        until = time.monotonic() + 30
+        while True:  # until the worker is there
+            try:
+                running = Running(given, server, 10)
+                break
+            except AssertionError as error:
+                assert "has no workers" in str(error) and time.monotonic() < until
+                time.sleep(0.5)
+        os.killpg(first.pid, signal.SIGKILL)
+        begun(*scheduler)
+        time.sleep(1)
+        begun(*worker)
+        running.result.result(120)
+        assert len(server.repeated()) <= 4
+    assert records(tmp_path / "run") == fewer[0]
+    assert not left_behind(tmp_path / "run")
+
+
+RUNS = """
+import json, sys
+from pathlib import Path
+from beam_cluster import lease
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.run import evaluate
+from beamlib.params import load_parameters
+from beamlib.processes import use_cluster
+lease.PATIENCE = 2.0
+if __name__ == "__main__":
+    root, given = Path(sys.argv[1]), json.loads(sys.argv[2])
+    use_cluster("local:2")
+    evaluate(load_parameters(root / "params/100k.yaml", **given), [Arm(memory="none")], quiet=True)
+"""
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_driver_that_is_ended_goes_on_where_it_was_in_a_folder_without_locks(
+    number: signal.Signals, repo_root: Path, data: Path, fewer: tuple[dict[str, bytes], int], tmp_path: Path
+) -> None:
+    """Ctrl-C lets what is under way arrive; a kill costs that. No file of the run is ever locked."""
+    (tmp_path / "run.py").write_text(RUNS)
+    environment = {
+        **os.environ, "BEAM_NO_LOCKS": str(tmp_path / "run"), "PYTHONPATH": str(Path(__file__).parent / "no_locks"),
+    }  # fmt: skip
+    with ScriptedServer(steady_reply, latency=0.05) as server:
+        given = parameters(repo_root, data, tmp_path / "run", models_file(server, tmp_path / "m.yaml"), conversations=1)
+        command = [sys.executable, str(tmp_path / "run.py"), str(repo_root), given.model_dump_json()]
+        first = subprocess.Popen(command, env=environment, cwd=repo_root, stderr=subprocess.PIPE, text=True)
+        while len(server.requests) < 10:
+            assert first.poll() is None, first.stderr and first.stderr.read()
+            time.sleep(0.01)
+        first.send_signal(number)
+        assert first.wait(40) != 0
+        made = len(server.requests)
+        assert made < fewer[1] - 20
+        time.sleep(1)
+        assert len(server.requests) <= made + (4 if number == signal.SIGKILL else 0)
+        again = subprocess.run(command, env=environment, cwd=repo_root, capture_output=True, text=True, timeout=120)
+        assert again.returncode == 0, again.stderr
+        assert len(server.repeated()) <= (4 if number == signal.SIGKILL else 0)
+    assert records(tmp_path / "run") == fewer[0]
     assert not left_behind(tmp_path / "run")
