@@ -1,8 +1,8 @@
 """The same work by 1, 2, 4 workers of a cluster, against an endpoint that always takes as long.
 
-`python benchmarks/cluster.py` answers and judges copies of the example, each in words of its own, from an empty store; it
-needs the extra `cluster`. Printed: wall time, what the calls alone would take, what one task costs beyond its calls, and
-whether the bytes are those of processes of this machine.
+`python benchmarks/cluster.py` answers and judges copies of the example, each in words of its own, from an empty store;
+it needs the extra `cluster`. Printed: wall time, what the calls alone would take, what one task costs beyond its calls,
+and whether the bytes are those of processes of this machine.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def main(
         print(to_json({"rows": rows}))
         return
     table = Table(
-        box=SIMPLE, title=f"{conversations} conversations, {latency} s a call, {lanes} calls at once for each worker"
+        box=SIMPLE, title=f"{conversations} conversations, {latency} s a call, {lanes} at once for each worker"
     )
     for title in ("who", "wall s", "speed-up", "calls", "calls alone s", "beyond them, s a task", "bytes"):
         table.add_column(title, justify="left" if title in ("who", "bytes") else "right")

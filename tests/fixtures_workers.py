@@ -48,6 +48,8 @@ def one_worker(workers: Callable[[int], AbstractContextManager[Pool]], monkeypat
 class Here(Executor):
     """Does what is submitted at once, so that what a test replaces is replaced where the work is done."""
 
+    size = 1
+
     def __init__(self) -> None:
         self.told = multiprocessing.get_context("spawn").SimpleQueue()
 

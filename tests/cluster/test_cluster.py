@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.llm.spending import SpendingLimit, limited, spend_at_most
@@ -268,6 +269,61 @@ def test_a_scheduler_that_is_begun_again_has_the_work_go_on(
         assert len(server.repeated()) <= 4
     assert records(tmp_path / "run") == fewer[0]
     assert not left_behind(tmp_path / "run")
+
+
+SBATCH = """#!/bin/sh
+setsid sh "$1" > /dev/null 2>&1 &
+echo $! >> "$(dirname "$0")/jobs"
+echo "Submitted batch job $!"
+"""
+
+
+def test_workers_as_jobs_of_a_batch_system(
+    repo_root: Path, data: Path, fewer: tuple[dict[str, bytes], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dask-jobqueue with a SLURM that begins every job at once."""
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed (the extra 'cluster')")
+    for name, text in (("sbatch", SBATCH), ("scancel", "#!/bin/sh\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.chdir(repo_root)
+    file = yaml.safe_load((repo_root / "params/cluster/slurm.yaml").read_text())
+    here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    changed = {"job_script_prologue": [], "memory": "1GB", "log_directory": str(tmp_path), "scheduler_options": here}
+    (tmp_path / "slurm.yaml").write_text(
+        yaml.safe_dump({**file, "workers": 1, "options": {**file["options"], **changed}})
+    )
+    use_cluster(str(tmp_path / "slurm.yaml"))
+    try:
+        with ScriptedServer(steady_reply) as server:
+            models = models_file(server, tmp_path / "m.yaml")
+            evaluate(parameters(repo_root, data, tmp_path / "run", models, conversations=1), FEW, quiet=True)
+        assert records(tmp_path / "run") == fewer[0]
+    finally:
+        for job in (tmp_path / "jobs").read_text().split():
+            with suppress(ProcessLookupError):
+                os.killpg(int(job), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("cluster: PickleCluster\nworkers: 1", "cluster: Input should be 'HTCondorCluster'"),
+        ("cluster: SLURMCluster\nworkers: 1\nextra: 1", "extra: Extra inputs are not permitted"),
+        ("[", "not YAML"),
+    ],
+)
+def test_a_file_that_names_no_cluster_is_told_in_one_sentence(given: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(given)
+    with pytest.raises(UserError, match=said):
+        use_cluster(str(tmp_path / "cluster.yaml"))
+
+
+@pytest.mark.parametrize("given", ["local:0", "local:two", "http://host:1", "tcp://host", "nowhere.yaml"])
+def test_a_cluster_that_is_none_is_told_in_one_sentence(given: str) -> None:
+    with pytest.raises(UserError, match="is neither local:N"):
+        use_cluster(given)
 
 
 RUNS = """
