@@ -33,7 +33,7 @@ def workers() -> Iterator[Callable[[int], AbstractContextManager[Pool]]]:
             except (IndexError, BrokenProcessPool):  # a run that fails in a pool of its own ends all processes
                 context = multiprocessing.get_context("spawn")
                 kept.append(stack.enter_context(Pool(1, context)))
-                kept[-1].told = context.SimpleQueue()
+                kept[-1].told, kept[-1].size = context.SimpleQueue(), 1
             return nullcontext(kept[-1])
 
         yield pool

@@ -18,6 +18,7 @@ from distributed import Client, Queue
 from beamlib.llm.spending import open_ledger, write_ledger
 
 _ROUND = 0.2  # seconds to wait for a message
+_AGAIN = 5.0  # seconds without an answer after which a message is taken for lost, and another one is sent
 _BETWEEN = 0.6  # seconds from an answer to the next message: calls that wait look at the ledger every 0.2
 
 
@@ -30,6 +31,7 @@ class Share:
     spent: float = 0.0
     held: float = 0.0
     wanted: float = 0.0
+    turn: int = 0
     ended: bool = False
 
 
@@ -72,11 +74,15 @@ class Purse:
 
     def _serve(self) -> None:
         while not self._closed.is_set():
-            with suppress(Exception):  # a scheduler that is gone: the run says so, and nobody asks
-                message = self._asked.get(timeout=_ROUND)
-                answer = self.granted(Share(**message))
-                if not message["ended"]:
-                    Queue(f"{self._name}-{message['holder']}", client=self._client).put(answer)
+            try:
+                share = Share(**self._asked.get(timeout=_ROUND))
+                answer = (share.turn, *self.granted(share))
+                if not share.ended:
+                    Queue(f"{self._name}-{share.holder}", client=self._client).put(answer)
+            except TimeoutError:
+                continue
+            except Exception:  # of many kinds where the scheduler is gone: the run says so, and asks again are answered
+                self._closed.wait(_ROUND)
 
     def close(self) -> None:
         """Answer nothing more."""
@@ -91,25 +97,26 @@ class Allowance:
         self.path, self._holder, self._unit = path, holder, unit
         write_ledger(path, 0.0, 0.0, wanted=0.0, whole=whole, left=whole)
         self._asked, self._answer = Queue(name), Queue(f"{name}-{holder}")
-        self._waits, self._next = False, 0.0
+        self._turn, self._waits, self._next = 0, False, 0.0
 
     def tell(self, *, ended: bool = False) -> None:
         """Say how the ledger stands, give back what is not in use, and take what was granted."""
         if self._waits and not ended:
             with suppress(TimeoutError):
-                limit, left = self._answer.get(timeout=_ROUND)
-                self._waits, self._next = False, time.monotonic() + _BETWEEN
-                with open_ledger(self.path) as book:
-                    book["limit"], book["left"] = max(limit, _used(book)), left
-            return
+                turn, limit, left = self._answer.get(timeout=_ROUND)
+                if turn == self._turn:  # else to an earlier message, since when it may have been granted to others
+                    self._waits, self._next = False, time.monotonic() + _BETWEEN
+                    with open_ledger(self.path) as book:
+                        book["limit"], book["left"] = max(limit, _used(book)), left
         if time.monotonic() < self._next and not ended:
             return
         with open_ledger(self.path) as book:
             held = sum(book["held"].values())
             book["limit"] = _used(book)
-            said = Share(self._holder, self._unit, book["spent"], held, book["wanted"], ended)
+            self._turn += 1
+            said = Share(self._holder, self._unit, book["spent"], held, book["wanted"], self._turn, ended)
         self._asked.put(vars(said))
-        self._waits = True
+        self._waits, self._next = True, time.monotonic() + _AGAIN
 
 
 def _used(book: dict[str, Any]) -> float:
