@@ -40,6 +40,7 @@ LONG = (
     "test_consent.py",
     "test_pairs.py",
     "test_spending.py",
+    "test_cluster.py",
     "test_damaged_runs.py",
     "test_publish.py",
     "test_generation_served.py",
