@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import beam_offline.judge.cues as cues
-from beam_offline.judge.reading import MOST_CHARACTERS, WINDOW, Array, Nugget, Text, figures_of, read_nugget, read_text
+from beam_offline.judge.reading import MOST_CHARACTERS, WINDOW, Array, Nugget, Text, figures_of, products, read_nugget, read_text
 from beam_offline.judge.trained import trained
 from beam_offline.judge.words import FIRST_PERSON, KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU
 
@@ -105,7 +105,7 @@ def read_exchange(question: str, answer: str) -> Exchange:
     return Exchange(text, asked, values, denying, abstaining, {})
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def of_nugget(nugget: str) -> tuple[float, ...]:
     """The features `OF_NUGGET`."""
     read = read_nugget(nugget)
@@ -181,7 +181,7 @@ def _soft(read: Nugget, text: Text, rows: list[int], window: int) -> tuple[list[
     column: NDArray[np.bool_] = np.logical_or.reduce(text.held[:, window : window + WINDOW], axis=1)
     away = [at for at, row in enumerate(rows) if row < 0 or not column[row]]
     if away:
-        cosines = read.words[away] @ text.words.T / text.lengths
+        cosines = products(read.words[away], text.words) / text.lengths
         nearest = cosines.max(axis=1).tolist()
         there = np.maximum.reduce(cosines[:, column], axis=1, initial=0.0).tolist()
         for at, best, near in zip(away, nearest, there, strict=True):

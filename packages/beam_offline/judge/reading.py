@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -49,6 +49,21 @@ _STEM = re.compile(
     re.IGNORECASE,
 )
 _PART = re.compile(r"[,;]|\band\b|\bor\b|\bincluding\b|\bsuch as\b|\bwith\b")
+
+
+_ROWS = 64
+"""Rows that are multiplied with a vector at once. Of more, OpenBLAS makes threads, which wait longer than they work."""
+
+
+def products(left: Array, right: Array) -> Array:
+    """`left @ right.T`, both with 128 columns, in parts so small that it makes no threads for them."""
+    step = _ROWS if len(left) == 1 else max(2000 // max(len(left), 1), 2)
+    if len(right) <= step:
+        return left @ right.T
+    found = np.empty((len(left), len(right)), dtype=np.float32)
+    for start in range(0, len(right), step):
+        found[:, start : start + step] = left @ right[start : start + step].T
+    return found
 
 
 class Figure(NamedTuple):
@@ -118,7 +133,8 @@ class Text:
         """Of a unit vector with every clause, every window and the whole, shape (2 × clauses + 1)."""
         count = len(self.sums)
         found = np.zeros(2 * count + 1, dtype=np.float32)
-        np.dot(self.sums, vector, out=found[:count])
+        for start in range(0, count, _ROWS):
+            np.dot(self.sums[start : start + _ROWS], vector, out=found[start : min(start + _ROWS, count)])
         for shift in range(min(WINDOW, count)):
             found[count : 2 * count - shift] += found[shift:count]
         found[-1] = found[:count].sum()
@@ -145,8 +161,9 @@ def _clauses(text: str) -> list[_Clause]:
         text = text.replace(wording, "\n")
     found: list[_Clause] = []
     at, opens = 0, True
-    for end, after in [*(one.span() for one in _END.finditer(text)), (len(text), len(text))]:
-        if words := WORD.findall(text, at, end):
+    words_of = WORD.findall
+    for end, after in [*map(re.Match.span, _END.finditer(text)), (len(text), len(text))]:
+        if words := words_of(text, at, end):
             found.append(_Clause(text[at:end].strip(), words, opens))
             opens = False
         opens = opens or text[end:after][:1] in _OPENING
@@ -187,16 +204,15 @@ def read_text(text: str) -> Text:
     body, marks = _MARK.subn("", text[:MOST_CHARACTERS])
     clauses = _clauses(body)
     known, count = lexicon(), max(len(clauses), 1)
-    numbers = known.numbers([word for clause in clauses for word in clause.words])
-    sizes = [len(clause.words) for clause in clauses]
-    kinds = known.kinds[np.array(numbers, dtype=np.int64)]
-    clause_of = np.repeat(np.arange(len(sizes)), sizes)
-    stems = [known.stems[number] for number in numbers]
-    at_content = [at for at, one in enumerate(stems) if one]
+    words = list(chain.from_iterable(clause.words for clause in clauses))
+    numbers = np.array(known.numbers(words), dtype=np.int64)
+    kinds, content = known.kinds[numbers], known.content[numbers]
+    clause_of = np.repeat(np.arange(len(clauses)), [len(clause.words) for clause in clauses])
+    numbers, inside = numbers[content], clause_of[content]
+    stems = [known.stems[number] for number in numbers.tolist()]
     rows: dict[str, int] = {}
-    which = [rows.setdefault(stems[at], len(rows)) for at in at_content]
-    own = known.vectors[[numbers[at] for at in at_content]]
-    inside = clause_of[at_content]
+    which = [rows.setdefault(stem, len(rows)) for stem in stems]
+    own = known.vectors[numbers]
     held = np.zeros((len(rows), count), dtype=bool)
     held[which, inside] = True
     first = np.zeros(len(rows), dtype=np.int64)
@@ -207,11 +223,10 @@ def read_text(text: str) -> Text:
     for at, clause in enumerate(clauses):
         denied = bool(negated[at]) or (denied and not clause.opens)
         under[at] = denied
-    words, sums = own[first], _sums(own, np.bincount(inside, minlength=count))
-    lengths = known.lengths[[numbers[at_content[at]] for at in first.tolist()]]
+    sums = _sums(own, np.bincount(inside, minlength=count))
     return Text(
-        body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, words,
-        lengths, sums, _lengths(sums), f" {' '.join(filter(None, stems))} ", negated, under, kinds,
+        body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, own[first],
+        known.lengths[numbers[first]], sums, _lengths(sums), f" {' '.join(stems)} ", negated, under, kinds,
         tuple(np.unique(clause_of[kinds == NUMBER]).tolist()),
     )  # fmt: skip
 
@@ -245,7 +260,7 @@ def without_dates(text: str) -> str:
     return text
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def read_nugget(nugget: str) -> Nugget:
     """Read a nugget: what it says after "LLM response should state:"."""
     nugget = nugget[:MOST_OF_NUGGET]
