@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+import judge_changes as changes
 import judge_samples as samples
 from beam_offline.judge import judge
 from beam_offline.judge.trained import trained
@@ -147,18 +148,18 @@ MADE: Final[dict[str, tuple[Maker, str]]] = {
     "I don't know": (lambda one, all_, said, choice: "I don't know.", "low but for abstention"),
     "the question": (lambda one, all_, said, choice: one.question, "low"),
     "another question's reference": (lambda one, all_, said, choice: _other(one, all_, choice).reference, "low"),
-    "the reference, negated (not)": (lambda one, all_, said, choice: samples.negated(one.reference), "<= .25"),
-    "the reference, negated (never)": (lambda one, all_, said, choice: samples.negated(one.reference, 1), "<= .25"),
+    "the reference, negated (not)": (lambda one, all_, said, choice: changes.negated(one.reference), "<= .25"),
+    "the reference, negated (never)": (lambda one, all_, said, choice: changes.negated(one.reference, 1), "<= .25"),
     "the reference, negated (it is not true that)": (
-        lambda one, all_, said, choice: samples.negated(one.reference, 2),
+        lambda one, all_, said, choice: changes.negated(one.reference, 2),
         "<= .25",
     ),
     "the reference, words shuffled": (
-        lambda one, all_, said, choice: samples.shuffled(one.reference, choice),
+        lambda one, all_, said, choice: changes.shuffled(one.reference, choice),
         "<= .35",
     ),
     "the reference, all numbers + 3": (
-        lambda one, all_, said, choice: samples.numbers_changed(one.reference),
+        lambda one, all_, said, choice: changes.numbers_changed(one.reference),
         "<= .35",
     ),
     "ten random pairs of messages": (lambda one, all_, said, choice: samples.random_pairs(said, choice), "<= .15"),

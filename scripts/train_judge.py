@@ -43,7 +43,9 @@ KEPT: Final = {
     "reference": 0.6, "negated": 0.6, "denied": 0.2, "shuffled": 0.5, "other": 0.25, "question": 0.15,
     "do not know": 0.15, "numbers": 1.0, "pasted notes": 0.25, "pairs": 0.6, "few pairs": 0.9, "chat": 0.5,
     "context": 1.0,
-    "nugget": 0.3, "nugget negated": 0.3, "nugget numbers": 1.0, "conflict": 1.0,
+    "nugget": 0.3, "nugget negated": 0.3, "nugget numbers": 1.0, "conflict": 1.0, "denied in words": 0.5, "hedged": 0.3,
+    "talk": 0.4, "other nuggets": 0.4,
+    "instructions": 0.25,
 }  # fmt: skip
 """The share of made answers of each kind that is trained on."""
 
@@ -53,7 +55,7 @@ REFERENCES = 0.12
 PLAIN: Final = ("reference", "nugget", "conflict")
 """Kinds of made answers that the models of verdicts are trained on too; the others are for `valid` alone."""
 
-CLOSE: Final = ("negated", "nugget negated", "numbers", "nugget numbers", "shuffled")
+CLOSE: Final = ("negated", "denied in words", "hedged", "nugget negated", "numbers", "nugget numbers", "shuffled")
 CLOSE_WEIGHT = 3.0
 """What made answers that look right weigh in the model `valid`, where the other wrong ones weigh 1."""
 
@@ -68,7 +70,9 @@ UP: Final = (
     "soft_window", "soft_least", "soft_new", "part_least", "cosine", "cosine_window", "next_to", "figures_met",
     "figures_in_window", "form", "done",
 )  # fmt: skip
-DOWN: Final = ("rivals", "headline_other", "no_figure_met", "denied_there", "avoided_said")
+DOWN: Final = (
+    "rivals", "headline_other", "no_figure_met", "ordinal_other", "denied_there", "hedged_there", "avoided_said",
+)  # fmt: skip
 """Features of which more can only help, or only hurt: all else being equal, a better match never lowers a verdict."""
 
 SHARED: Final = {
@@ -77,7 +81,7 @@ SHARED: Final = {
     "seed": SEED,
 }  # fmt: skip
 VERDICT: Final = {
-    **SHARED, "learning_rate": 0.1, "feature_fraction": 0.5, "bagging_fraction": 0.9,
+    **SHARED, "learning_rate": 0.1, "feature_fraction": 0.3, "bagging_fraction": 0.9,
     "monotone_constraints_method": "advanced",
     "monotone_constraints": [(name in UP) - (name in DOWN) for name in NAMES],
 }  # fmt: skip

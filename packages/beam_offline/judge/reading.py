@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beam_offline.judge.words import NEGATION, NUMBER, VAGUE, WORD, lexicon
-from beam_offline.read_facts import Day, find_dates, find_numbers
+from beam_offline.read_facts import Day, find_dates, find_numbers, stem
 
 Array = NDArray[np.float32]
 
@@ -109,7 +109,8 @@ class Text:
     stems, and the row of each in `held` (whether it stands in a clause, shape (stems, clauses)) and in `words`
     (vectors, with their `lengths`). `sums`: vectors of the clauses; `sums_lengths`: their lengths, those of the windows
     from each one on, and of the whole. `in_order`: the content stems, each between spaces. `negated`: 1 for clauses
-    with a negation; `under`: and for those after it in the sentence. `kinds`: the kind of every word. `numbered`:
+    with a negation; `under`: and for those after it in the sentence. `sentences`:
+    the number of the sentence that each clause is in. `kinds`: the kind of every word. `numbered`:
     clauses with numbers.
     """
 
@@ -126,6 +127,7 @@ class Text:
     in_order: str
     negated: Array
     under: Array
+    sentences: NDArray[np.int64]
     kinds: NDArray[np.int64]
     numbered: tuple[int, ...]
 
@@ -146,6 +148,24 @@ class Text:
 def figures_of(text: Text) -> tuple[Figure, ...]:
     """The figures of an answer, found where a nugget has some."""
     return figures((at, text.clauses[at]) for at in text.numbered)
+
+
+_FIRST_TO_TENTH: Final = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+)  # fmt: skip
+_ORDINAL = re.compile(
+    rf"\b(?:(?P<word>{'|'.join(_FIRST_TO_TENTH)})|(?P<number>\d{{1,3}})(?:st|nd|rd|th)) (?P<what>[a-z]{{2,40}})",
+    re.IGNORECASE,
+)
+
+
+def ordinals(text: str) -> frozenset[tuple[int, str]]:
+    """Ordinals with the stem of what they count: "the third week" is (3, "week")."""
+    return frozenset(
+        (_FIRST_TO_TENTH.index(found["word"].lower()) + 1 if found["word"] else int(found["number"]), what)
+        for found in _ORDINAL.finditer(text)
+        if (what := stem(found["what"]))
+    )
 
 
 class _Clause(NamedTuple):
@@ -211,7 +231,7 @@ def read_text(text: str) -> Text:
     numbers, inside = numbers[content], clause_of[content]
     stems = [known.stems[number] for number in numbers.tolist()]
     rows: dict[str, int] = {}
-    which = [rows.setdefault(stem, len(rows)) for stem in stems]
+    which = [rows.setdefault(one, len(rows)) for one in stems]
     own = known.vectors[numbers]
     held = np.zeros((len(rows), count), dtype=bool)
     held[which, inside] = True
@@ -226,7 +246,8 @@ def read_text(text: str) -> Text:
     sums = _sums(own, np.bincount(inside, minlength=count))
     return Text(
         body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, own[first],
-        known.lengths[numbers[first]], sums, _lengths(sums), f" {' '.join(stems)} ", negated, under, kinds,
+        known.lengths[numbers[first]], sums, _lengths(sums), f" {' '.join(stems)} ", negated, under,
+        np.cumsum([clause.opens for clause in clauses] or [True]), kinds,
         tuple(np.unique(clause_of[kinds == NUMBER]).tolist()),
     )  # fmt: skip
 
@@ -249,6 +270,7 @@ class Nugget:
     vector: Array
     negated: bool
     figures: tuple[Figure, ...]
+    ordinals: frozenset[tuple[int, str]]
     order: tuple[str, ...]
     size: int
 
@@ -296,6 +318,7 @@ def read_nugget(nugget: str) -> Nugget:
         total / max(float(np.sqrt(total @ total)), 1e-6),
         bool((known.kinds[numbers] == NEGATION).any()) if numbers else False,
         figures([(0, wanted)]),
+        ordinals(wanted),
         tuple(f" {first} {second} " for first, second in pairwise(order)),
         len(words),
     )

@@ -93,9 +93,9 @@ def _vectors(words: list[str]) -> NDArray[np.float32]:
 class Lexicon(dict[str, int]):
     """The words met so far by number, and by this number what they are.
 
-    `stems` are texts, empty for words that carry no content, and `content` says of which this is not so; `kinds` numbers in `KINDS`; `vectors` the encoder's sums,
-    float32 of shape (words, 128), in which common words are short, and `lengths` theirs. It forgets everything when it
-    holds `_MOST_KNOWN` words, so what is read keeps copies and no numbers of words.
+    `stems` are texts, empty for words that carry no content; `content` says of which they are not; `kinds` numbers in
+    `KINDS`; `vectors` the encoder's sums, float32 of shape (words, 128), in which common words are short, and `lengths`
+    theirs. It forgets everything when it holds `_MOST_KNOWN` words, so what is read keeps copies and no numbers.
     """
 
     def __init__(self) -> None:
