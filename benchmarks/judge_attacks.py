@@ -21,13 +21,14 @@ def _others(one: Asked, asked: Sequence[Asked]) -> list[str]:
     return [nugget.split(":", 1)[-1].strip() for two in asked if two.question != one.question for nugget in two.rubric]
 
 
-NUMBERS: Final[dict[str, Attack]] = {
-    "all numbers doubled": lambda one, all_, choice: changes.doubled(one.reference),
-    "all numbers in other digits": lambda one, all_, choice: changes.other_digits(one.reference, choice),
-    "all months others": lambda one, all_, choice: changes.months_moved(one.reference, choice),
-    "numbers in words changed": lambda one, all_, choice: changes.in_words_changed(one.reference),
-    "numbers in digits and words changed": lambda one, all_, choice: changes.all_changed(one.reference),
+CHANGES: Final[dict[str, Callable[[str, random.Random], str]]] = {
+    "all numbers doubled": lambda text, choice: changes.doubled(text),
+    "all numbers in other digits": changes.other_digits,
+    "all months others": changes.months_moved,
+    "numbers in words and ordinals + 2": lambda text, choice: changes.in_words_changed(text),
 }
+"""Ways of changing figures; what is measured is nuggets that they change, too."""
+
 ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
     "the reference, no longer true": (lambda one, all_, choice: changes.no_longer(one.reference), "<= .25"),
     **{
