@@ -8,7 +8,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+import judge_attacks as attacks
+import judge_changes as changes
 import judge_samples as samples
 from beam_offline.judge import judge
 from beam_offline.judge.trained import trained
@@ -147,18 +149,18 @@ MADE: Final[dict[str, tuple[Maker, str]]] = {
     "I don't know": (lambda one, all_, said, choice: "I don't know.", "low but for abstention"),
     "the question": (lambda one, all_, said, choice: one.question, "low"),
     "another question's reference": (lambda one, all_, said, choice: _other(one, all_, choice).reference, "low"),
-    "the reference, negated (not)": (lambda one, all_, said, choice: samples.negated(one.reference), "<= .25"),
-    "the reference, negated (never)": (lambda one, all_, said, choice: samples.negated(one.reference, 1), "<= .25"),
+    "the reference, negated (not)": (lambda one, all_, said, choice: changes.negated(one.reference), "<= .25"),
+    "the reference, negated (never)": (lambda one, all_, said, choice: changes.negated(one.reference, 1), "<= .25"),
     "the reference, negated (it is not true that)": (
-        lambda one, all_, said, choice: samples.negated(one.reference, 2),
+        lambda one, all_, said, choice: changes.negated(one.reference, 2),
         "<= .25",
     ),
     "the reference, words shuffled": (
-        lambda one, all_, said, choice: samples.shuffled(one.reference, choice),
+        lambda one, all_, said, choice: changes.shuffled(one.reference, choice),
         "<= .35",
     ),
     "the reference, all numbers + 3": (
-        lambda one, all_, said, choice: samples.numbers_changed(one.reference),
+        lambda one, all_, said, choice: changes.numbers_changed(one.reference),
         "<= .35",
     ),
     "ten random pairs of messages": (lambda one, all_, said, choice: samples.random_pairs(said, choice), "<= .15"),
@@ -184,6 +186,29 @@ def _mean(found: dict[str, list[float]]) -> float:
     return float(np.mean([np.mean(scores) for scores in found.values()]))
 
 
+def attacked(loaded: Mapping[int, Sequence[samples.Asked]]) -> Iterator[Made]:
+    """What it pays for answers by `judge_attacks`; for changed figures, on nuggets that have such figures."""
+    for name, change in attacks.CHANGES.items():
+        found: dict[str, list[float]] = {}
+        for number, asked in loaded.items():
+            choice = random.Random(number)
+            for one in asked:
+                answer = change(one.reference, choice)
+                for nugget in one.rubric:
+                    if change(nugget, choice) != nugget:
+                        found.setdefault(one.ability, []).append(judge(one.question, nugget, answer).score)
+        yield Made(f"the reference, {name}: nuggets with such", sum(map(len, found.values())), _mean(found), "<= .35")
+    for name, (make, goal) in attacks.ATTACKS.items():
+        found = {}
+        for number, asked in loaded.items():
+            choice = random.Random(number)
+            for one in asked:
+                answer = make(one, asked, choice)
+                for nugget in one.rubric:
+                    found.setdefault(one.ability, []).append(judge(one.question, nugget, answer).score)
+        yield Made(name, sum(map(len, found.values())), _mean(found), goal)
+
+
 def made_answers(data: Path, conversations: Sequence[int] = HELD_OUT) -> Iterator[Made]:
     """What the judge pays on conversations of 100K for answers that are made up, and for pasted contexts."""
     loaded = {
@@ -205,6 +230,7 @@ def made_answers(data: Path, conversations: Sequence[int] = HELD_OUT) -> Iterato
         yield Made(name, sum(map(len, found.values())), _mean(found), goal)
         if "numbers" in name:
             yield Made(f"{name}: nuggets with numbers", sum(map(len, figures.values())), _mean(figures), goal)
+    yield from attacked({number: asked for number, (asked, _) in loaded.items()})
     for number in range(len(COUNTED)):
         yield _contexts(data / "verdicts" / f"100k_run{number}.json.gz", COUNTED[number])
 
@@ -219,14 +245,24 @@ def _contexts(path: Path, run: str) -> Made:
     return Made(f"the whole retrieved context of {run}", sum(map(len, found.values())), _mean(found), "low")
 
 
-def speed(data: Path) -> float:
-    """Nuggets of the first published run that are judged in a second of processor time, the encoder being loaded."""
+def speed(data: Path, passes: int = 6) -> tuple[float, float, float]:
+    """Nuggets of the first published run that are judged in a second of processor time, the encoder being loaded.
+
+    While words and nuggets are new; the median of the passes after; and the seconds of ten million additions in Python,
+    which tell how fast the machine is.
+    """
     rows = [row for row in samples.published_verdicts(data) if row.run == "1m-top200"]
     judge("Where is it?", "LLM response should state: here", "It is here.")
-    started = time.process_time()
-    for row in rows:
-        judge(row.question, row.nugget, row.answer)
-    return len(rows) / (time.process_time() - started)
+    rates = []
+    for _ in range(passes):
+        started = time.process_time()
+        for row in rows:
+            judge(row.question, row.nugget, row.answer)
+        rates.append(len(rows) / (time.process_time() - started))
+    started, total = time.process_time(), 0
+    for number in range(10_000_000):
+        total += number
+    return rates[0], float(np.median(rates[1:])), time.process_time() - started
 
 
 def as_csv(rows: Sequence[Agreement] | Sequence[Made]) -> str:

@@ -6,14 +6,15 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import judge_changes as changes
 from beam_offline.read_facts import find_dates, find_numbers
 from beamlib.data.probes import SHAPES
-from beamlib.text import split_sentences, token_spans
+from beamlib.text import token_spans
 
 VERDICT_FILES: Final = {"1m-top200": "mem0_1m_top200.json.gz", "1m-top50": "mem0_1m_top50.json.gz"}
 CHAT_TOKENS: Final = 1500
@@ -105,53 +106,6 @@ def messages(folder: Path, tier: str, number: int) -> list[tuple[str, str]]:
 
 # Answers made to be wrong ------------------------------------------------------------------------------------------
 
-_AUXILIARY = re.compile(
-    r"\b(is|are|was|were|has|have|had|do|does|did|will|would|can|could|should|may|might|must)\b(?!n't)", re.IGNORECASE
-)
-_NEGATION = re.compile(r"\b(?:not|never|no longer)\b ?|n['’]t\b", re.IGNORECASE)
-_NO = re.compile(r"\bno\b", re.IGNORECASE)
-_FALSE: Final = ("It is not true that ", "It is false that ", "That is wrong: it is not the case that ")
-
-
-def _lowered(sentence: str) -> str:
-    return sentence if re.match(r"(?:I\b|[A-Z]{2}|\W)", sentence) else sentence[0].lower() + sentence[1:]
-
-
-def negated(text: str, style: int = 0) -> str:
-    """Every sentence turned into its opposite: by "not" after the auxiliary (0), "never" (1), or a preface (2 to 4)."""
-    made = []
-    for sentence in split_sentences(text):
-        if style >= 2:
-            made.append(_FALSE[style - 2] + _lowered(sentence))
-        elif _NEGATION.search(sentence):
-            made.append(re.sub(r"\s+", " ", _NEGATION.sub("", sentence)))
-        elif _NO.search(sentence):
-            made.append(_NO.sub("some", sentence, count=1))
-        elif _AUXILIARY.search(sentence):
-            word = ("not", "never")[style]
-            made.append(_AUXILIARY.sub(lambda found, word=word: f"{found[0]} {word}", sentence, count=1))  # type: ignore[misc]
-        elif re.match(r"you\b", sentence, re.IGNORECASE):
-            made.append(re.sub(r"^(you)\b", ("\\1 did not", "\\1 never")[style], sentence, flags=re.IGNORECASE))
-        else:
-            made.append(("Not ", "Never ")[style] + _lowered(sentence))
-    return " ".join(made)
-
-
-def shuffled(text: str, choice: random.Random) -> str:
-    """The words of `text` in any order."""
-    words = text.split()
-    choice.shuffle(words)
-    return " ".join(words)
-
-
-def numbers_changed(text: str, by: int = 3) -> str:
-    """All numbers in digits larger by `by`, days of a month among them."""
-    return re.sub(
-        r"(?<![\w.])\d{1,15}(?:,\d{3}){0,4}(?=(?:\.\d+)?(?!\d))",
-        lambda found: f"{int(found[0].replace(',', '')) + by:{',' if ',' in found[0] else ''}}",
-        text,
-    )
-
 
 def has_figures(text: str) -> bool:
     """Whether a date or a number stands in `text`."""
@@ -205,9 +159,13 @@ def made_from_references(asked: Sequence[Asked], choice: random.Random) -> Itera
         other = asked[choice.randrange(len(asked))]
         answers = {
             "reference": (one.reference, 1.0),
-            "negated": (negated(one.reference, choice.randrange(2)), 0.0),
-            "denied": (negated(one.reference, choice.randrange(2, 5)), 0.0),
-            "shuffled": (shuffled(one.reference, choice), 0.0),
+            "negated": (changes.negated(one.reference, choice.randrange(2)), 0.0),
+            "denied": (changes.negated(one.reference, choice.randrange(2, 5)), 0.0),
+            "denied in words": (changes.framed(one.reference, [choice.choice(changes.NEGATIONS_TRAINED)], choice), 0.0),
+            "hedged": (changes.framed(one.reference, [choice.choice(changes.HEDGES_TRAINED)], choice), 0.0),
+            "shuffled": (changes.shuffled(one.reference, choice), 0.0),
+            "instructions": (choice.choice(("", f"{one.question} ")) + choice.choice(changes.INSTRUCTIONS), 0.0),
+            "talk": (changes.with_talk(one.reference, choice), 1.0),
             "other": (other.reference, 0.0),
             "question": (one.question, 0.0),
             "do not know": ("I don't know.", float(one.ability == "abstention")),
@@ -220,16 +178,37 @@ def made_from_references(asked: Sequence[Asked], choice: random.Random) -> Itera
             for nugget in one.rubric:
                 yield kind, one.conversation, one.ability, one.question, nugget, answer, verdict
         yield from _from_nuggets(one, choice)
-        by = choice.choice((1, 3, 3, 3, 10))
-        changed = numbers_changed(one.reference, by)
+        change = _change(choice)
+        changed = change(one.reference)
         for nugget in one.rubric:
-            if has_figures(nugget) and changed != one.reference:
+            if change(nugget) != nugget and changed != one.reference:
                 yield "numbers", one.conversation, one.ability, one.question, nugget, changed, 0.0
+        nuggets = [nugget for two in asked if two.question != one.question for nugget in two.rubric]
+        some = choice.sample(nuggets, min(len(nuggets), choice.choice((3, 6, 10, 20, 50))))
+        stuffed = choice.choice(("; ", ". ", "\n- ", " ")).join(_SAID.sub("", nugget) for nugget in some)
+        for nugget in one.rubric:
+            yield "other nuggets", one.conversation, one.ability, one.question, nugget, stuffed, 0.0
         together = [two.reference for two in asked if two.reference]
         choice.shuffle(together)
         lines = "\n".join(f"- {line}" for line in together[: 6 + at % 14])
         for nugget in one.rubric:
             yield "pasted notes", one.conversation, one.ability, one.question, nugget, lines, 0.0
+
+
+def _change(choice: random.Random) -> Callable[[str], str]:
+    """A way of changing figures."""
+    seed = choice.random()
+    return choice.choice(
+        (
+            lambda text: changes.numbers_changed(text, int(1 + 10 * seed)),
+            lambda text: changes.numbers_changed(text, 3),
+            changes.doubled,
+            lambda text: changes.other_digits(text, random.Random(seed)),
+            lambda text: changes.months_moved(text, random.Random(seed)),
+            lambda text: changes.in_words_changed(text, 1 + int(3 * seed)),
+            changes.all_changed,
+        )
+    )
 
 
 _SAID = re.compile(r"^.*?should (?:state|mention)s?:? *", re.IGNORECASE)
@@ -260,8 +239,8 @@ def _from_nuggets(one: Asked, choice: random.Random) -> Iterator[Row]:
         if said == nugget or _ABOUT.search(nugget):
             continue
         yield "nugget", *rest, f"{said}.", 1.0
-        yield "nugget negated", *rest, negated(f"{said}.", choice.randrange(2)), 0.0
-        if has_figures(said) and (changed := numbers_changed(said, choice.choice((-1, 1, 2, 3, 10)))) != said:
+        yield "nugget negated", *rest, changes.negated(f"{said}.", choice.randrange(2)), 0.0
+        if (changed := _change(choice)(said)) != said:
             yield "nugget numbers", *rest, f"{changed}.", 0.0
 
 

@@ -1,4 +1,4 @@
-"""How far scores by the offline judge can be off: what footers say of them, from `judge_error.csv`.
+"""How far scores by the offline judge can be off: what footers say of them, from `measured/judge_error.csv`.
 
 `benchmarks/judge.py --error` makes the table: the judge against GPT-5 on published answers, by models that were fitted
 without the conversation that is judged.
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from beamlib.files import read_text
 
-JUDGE_ERROR = Path(__file__).with_name("judge_error.csv")
+JUDGE_ERROR = Path(__file__).parent / "measured" / "judge_error.csv"
 
 
 @cache

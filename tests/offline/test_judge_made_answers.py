@@ -31,6 +31,17 @@ AT_MOST = {
     "the first 1,500 tokens of the chat": 0.15,
     "the cited messages among others": 0.05,
     "all references of the conversation": 0.1,
+    "the reference, all numbers doubled: nuggets with such": 0.35,
+    "the reference, all numbers in other digits: nuggets with such": 0.35,
+    "the reference, all months others: nuggets with such": 0.35,
+    "the reference, numbers in words and ordinals + 2: nuggets with such": 0.35,
+    "the reference, no longer true": 0.1,
+    "the reference and its negation": 0.2,
+    "the question, said to be answered": 0.2,
+    "the nuggets of all other questions": 0.25,
+    "ten nuggets of other questions": 0.25,
+    "instructions to the judge": 0.05,
+    "the question and instructions to the judge": 0.15,
     "the whole retrieved context of 100k-run0": 0.1,
     "the whole retrieved context of 100k-run1": 0.1,
 }
@@ -57,6 +68,29 @@ def test_a_reference_is_paid_for(paid: dict[str, float]) -> None:
     assert paid["the reference"] >= 0.9
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "in capitals",
+        "in small letters",
+        "in bullets",
+        "in a table",
+        "with polite words",
+        "and 2,000 tokens of polite words",
+    ],
+)
+def test_its_form_does_not_matter(form: str, paid: dict[str, float]) -> None:
+    found = [paid[name] for name in (f"the reference {form}", f"the reference, {form}") if name in paid]
+    assert found and found[0] >= 0.85
+
+
+@pytest.mark.parametrize("turn", ["negated (", "hedged ("])
+def test_other_words_of_denial_are_known(turn: str, paid: dict[str, float]) -> None:
+    found = {name: mean for name, mean in paid.items() if name.startswith(f"the reference, {turn}")}
+    assert len(found) >= 3
+    assert max(found.values()) <= 0.25, found
+
+
 @pytest.mark.parametrize("kind", AT_MOST)
 def test_what_deserves_nothing_earns_little(kind: str, paid: dict[str, float]) -> None:
     assert paid[kind] <= AT_MOST[kind]
@@ -67,6 +101,9 @@ def test_what_deserves_nothing_earns_little(kind: str, paid: dict[str, float]) -
     [
         "\x00" * 1000,
         "not " * 200_000,
+        "It is so. That is false. " * 40_000,
+        "perhaps, a guess; " * 50_000,
+        "the first hive, the 2nd hive. " * 30_000,
         "1 " * 200_000,
         "ab" * 500_000,
         "a, " * 100_000,
@@ -74,7 +111,19 @@ def test_what_deserves_nothing_earns_little(kind: str, paid: dict[str, float]) -
         "é\u0301😀" * 50_000,
         "\ud800 1",
     ],
-    ids=["zeros", "negations", "numbers", "one word", "commas", "brackets", "marks", "half a character"],
+    ids=[
+        "zeros",
+        "negations",
+        "denials",
+        "hedges",
+        "ordinals",
+        "numbers",
+        "one word",
+        "commas",
+        "brackets",
+        "marks",
+        "half a character",
+    ],
 )
 def test_odd_answers_take_no_longer_than_others(answer: str) -> None:
     started = time.process_time()

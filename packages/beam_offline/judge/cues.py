@@ -70,10 +70,24 @@ LEADS_NO: Final = re.compile(
     re.IGNORECASE,
 )
 DENIES: Final = re.compile(
-    r"\b(?:not true|untrue|false|incorrect|wrong|not the case|no longer|the opposite|isn't so|not correct|not so)\b",
+    r"\b(?:not true|untrue|false|incorrect|wrong|not the case|no longer|the opposite|isn't so|not correct|not so"
+    r"|none of (?:this|that|these|those|it|what|the)|nothing of the (?:kind|sort)|(?:nobody|no one) (?:\w+ ){0,2}said"
+    r"|no truth|by no means|never happened|contrary|the reverse|myths?|fiction|hoax|nonsense|fabricated|inaccurate"
+    r"|invented|mistaken|a mistake to|an error to|den(?:y|ied|ies|ying)|refuted?|disputed?)\b",
     re.IGNORECASE,
 )
-DENIES_WITHOUT_NEGATION: Final = frozenset(("untru", "fals", "incorrect", "wrong", "opposit"))
+DENIES_WITHOUT_NEGATION: Final = frozenset(
+    (
+        "untru", "fals", "incorrect", "wrong", "opposit", "contrari", "revers", "myth", "fiction", "hoax", "nonsens",
+        "fabric", "inaccur", "invent", "mistaken", "mistak", "error", "deni", "refut", "disput",
+    )
+)  # fmt: skip
+HEDGES: Final = (
+    "might or might", "may or may", "perhaps", "maybe", "possibly", "guess", "not sure", "unsure", "not certain",
+    "uncertain", "cannot say", "can't say", "could be wrong", "something else", "or not", "no idea", "who knows",
+    "hard to say", "hard to tell",
+)  # fmt: skip
+"""Wordings of one who does not commit himself."""
 YES_NO: Final = ("have i", "did i", "do i", "am i", "was i", "has ", "is ", "are ", "had i")
 
 FORMS: Final = tuple(

@@ -12,7 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 import beam_offline.judge.cues as cues
-from beam_offline.judge.reading import MOST_CHARACTERS, WINDOW, Array, Nugget, Text, figures_of, read_nugget, read_text
+from beam_offline.judge.reading import (
+    MOST_CHARACTERS,
+    WINDOW,
+    Array,
+    Nugget,
+    Text,
+    figures_of,
+    ordinals,
+    products,
+    read_nugget,
+    read_text,
+)
 from beam_offline.judge.trained import trained
 from beam_offline.judge.words import FIRST_PERSON, KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU
 
@@ -22,20 +33,23 @@ OF_NUGGET: Final = (
 )  # fmt: skip
 OF_ANSWER: Final = (
     "characters", "clauses", "abstains", "abstains_share", "names_conflict", "both_sides", "asks_which", "resolves",
-    "leads", "denies", "negations", "i_voice", "you_voice", "questions", "items", "order", "numbers", "names_share",
-    "long_clauses", "on_question", "on_question_best", "first_on_question", "question_covered", "per_question",
-    "asks_yes_no", "said_again",
+    "leads", "denies", "hedges", "negations", "i_voice", "you_voice", "questions", "items", "order", "numbers",
+    "names_share", "long_clauses", "on_question", "on_question_best", "first_on_question", "question_covered",
+    "per_question", "asks_yes_no", "said_again",
 )  # fmt: skip
 OF_BOTH: Final = (
     "covered", "covered_window", "covered_clause", "new_covered", "new_share", "names_covered", "least_covered",
     "often", "soft", "soft_window", "soft_least", "soft_new", "part_least", "parts", "cosine", "cosine_window",
     "cosine_whole", "nugget_on_question", "second", "third", "near", "place", "next_to", "figures_met",
-    "figures_in_window", "rivals", "headline_other", "no_figure_met", "negated_there", "negated_before", "polarity_off",
-    "polarity_lead",
-    "denied_there", "abstains_there", "avoided_said", "form", "done",
+    "figures_in_window", "rivals", "headline_other", "no_figure_met", "ordinal_other", "negated_there",
+    "negated_before", "polarity_off", "polarity_lead", "denied_there", "hedged_there", "abstains_there", "avoided_said",
+    "form", "done",
 )  # fmt: skip
 NAMES: Final = (*OF_NUGGET, *OF_ANSWER, *OF_BOTH)
 """The features, in the order of their values."""
+
+BARE: Final = 3
+"""Content words of a sentence that says little by itself."""
 
 _NONE: Final = -1.0
 """Where there is nothing to measure: no name in the nugget, say."""
@@ -43,12 +57,13 @@ _NONE: Final = -1.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exchange:
-    """An answer to a question, read: the features `OF_ANSWER`, and by clause whether it denies and abstains."""
+    """An answer to a question, read: the features `OF_ANSWER`, and by clause whether it is denied, hedged, abstains."""
 
     answer: Text
     question: Nugget
     values: tuple[float, ...]
-    denying: Array
+    denied: Array
+    hedged: Array
     abstaining: Array
     shows: dict[int, bool]
 
@@ -62,6 +77,19 @@ def _where(pattern: re.Pattern[str], text: Text, stems: frozenset[str]) -> Array
         if pattern.search(text.clauses[at]):
             found[at] = 1
     return found
+
+
+def _reached(found: Array, text: Text) -> Array:
+    """1 for each clause of a sentence that one of the clauses `found` is in.
+
+    A sentence of few words ("That is not true.") speaks of the one before it, too.
+    """
+    if not found.any():
+        return found
+    content = np.bincount(text.sentences, weights=text.held.sum(axis=0))
+    reached = np.bincount(text.sentences, weights=found) > 0
+    reached[:-1] |= (reached & (content <= BARE))[1:]
+    return reached[text.sentences].astype(np.float32)
 
 
 def _any(wordings: tuple[str, ...], lowered: str) -> bool:
@@ -85,6 +113,9 @@ def read_exchange(question: str, answer: str) -> Exchange:
     lowered, lead = text.body.lower(), text.clauses[0] if text.clauses else ""
     denying = _where(cues.DENIES, text, cues.DENIES_WITHOUT_NEGATION)
     abstaining = _where(cues.ABSTAINS, text, cues.ABSTAINS_WITHOUT_NEGATION)
+    hedging = np.zeros(count, dtype=np.float32)
+    if _any(cues.HEDGES, lowered):
+        hedging[: len(text.clauses)] = [_any(cues.HEDGES, clause.lower()) for clause in text.clauses]
     kinds = (np.bincount(text.kinds, minlength=len(KINDS)) / words).tolist()
     on_question = text.cosines(asked.vector)[:count]
     known = sum(weight for stem, weight in zip(asked.stems, asked.weights, strict=True) if stem in text.rows)
@@ -94,18 +125,18 @@ def read_exchange(question: str, answer: str) -> Exchange:
         math.log1p(text.length), math.log1p(len(text.clauses)), float(abstains > 0), abstains / count,
         float(_any(cues.CONFLICTING, lowered)), float(_any(cues.BOTH_SIDES, lowered)),
         float(any(wording.search(lowered) for wording in cues.ASKS_WHICH)),
-        float(_any(cues.RESOLVES, lowered)), leads, float(denying.sum()) / count, kinds[NEGATION],
-        kinds[FIRST_PERSON], kinds[YOU],
+        float(_any(cues.RESOLVES, lowered)), leads, float(denying.sum()) / count,
+        float(hedging.sum()) / count, kinds[NEGATION], kinds[FIRST_PERSON], kinds[YOU],
         lowered.count("?") / count, text.marks / count,
         float(order_table()[text.kinds[:-1], text.kinds[1:]].mean()) if len(text.kinds) > 1 else 0.0,
         kinds[NUMBER], kinds[NAME], words / count, float(on_question.mean()), float(on_question.max()),
         float(on_question[0]), known / (sum(asked.weights) or 1.0), text.length / (50 + len(question)),
         float(question.lower().startswith(cues.YES_NO)), len(text.rows) / words,
     )  # fmt: skip
-    return Exchange(text, asked, values, denying, abstaining, {})
+    return Exchange(text, asked, values, _reached(denying, text), _reached(hedging, text), abstaining, {})
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def of_nugget(nugget: str) -> tuple[float, ...]:
     """The features `OF_NUGGET`."""
     read = read_nugget(nugget)
@@ -137,6 +168,15 @@ def _figures(read: Nugget, text: Text, start: int) -> tuple[float, ...]:
     leads = any(figure.same(other) for figure in wanted for other in lead)
     other = not leads and any(figure.rivals(one) for figure in wanted for one in lead)
     return (met / len(wanted), near / len(wanted), float(rivals), float(other), float(not met))
+
+
+def _ordinal_other(read: Nugget, text: Text) -> float:
+    """The share of the nugget's ordinals in whose place the answer has only others: "the third week", not the first."""
+    if not read.ordinals:
+        return 0.0
+    given = ordinals(text.body)
+    counted = {what for _, what in given}
+    return sum(one not in given and one[1] in counted for one in read.ordinals) / len(read.ordinals)
 
 
 def _form(read: Nugget, exchange: Exchange, answer: str) -> float:
@@ -181,7 +221,7 @@ def _soft(read: Nugget, text: Text, rows: list[int], window: int) -> tuple[list[
     column: NDArray[np.bool_] = np.logical_or.reduce(text.held[:, window : window + WINDOW], axis=1)
     away = [at for at, row in enumerate(rows) if row < 0 or not column[row]]
     if away:
-        cosines = read.words[away] @ text.words.T / text.lengths
+        cosines = products(read.words[away], text.words) / text.lengths
         nearest = cosines.max(axis=1).tolist()
         there = np.maximum.reduce(cosines[:, column], axis=1, initial=0.0).tolist()
         for at, best, near in zip(away, nearest, there, strict=True):
@@ -251,9 +291,9 @@ def features(question: str, nugget: str, answer: str) -> tuple[float, ...]:
         float(read.vector @ exchange.question.vector), ranked[-2] if len(ranked) > 1 else _NONE,
         ranked[0] if len(ranked) > 2 else _NONE, float((clauses > 0.5).sum()) / count, clause / count,
         sum(pair in text.in_order for pair in read.order) / len(read.order) if read.order else _NONE,
-        *_figures(read, text, window), negated, float(attention @ text.under), abs(read.negated - negated),
-        leads * (1 - 2 * read.negated),
-        float(attention @ exchange.denying), float(attention @ exchange.abstaining),
+        *_figures(read, text, window), _ordinal_other(read, text), negated, float(attention @ text.under),
+        abs(read.negated - negated), leads * (1 - 2 * read.negated),
+        float(attention @ exchange.denied), float(attention @ exchange.hedged), float(attention @ exchange.abstaining),
         _avoided(read, exchange) if of_nugget(nugget)[3] else _NONE, _form(read, exchange, answer[:MOST_CHARACTERS]),
         _done(of_nugget(nugget), exchange.values),
     )  # fmt: skip

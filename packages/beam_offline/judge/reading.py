@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beam_offline.judge.words import NEGATION, NUMBER, VAGUE, WORD, lexicon
-from beam_offline.read_facts import Day, find_dates, find_numbers
+from beam_offline.read_facts import Day, find_dates, find_numbers, stem
 
 Array = NDArray[np.float32]
 
@@ -49,6 +49,21 @@ _STEM = re.compile(
     re.IGNORECASE,
 )
 _PART = re.compile(r"[,;]|\band\b|\bor\b|\bincluding\b|\bsuch as\b|\bwith\b")
+
+
+_ROWS = 64
+"""Rows that are multiplied with a vector at once. Of more, OpenBLAS makes threads, which wait longer than they work."""
+
+
+def products(left: Array, right: Array) -> Array:
+    """`left @ right.T`, both with 128 columns, in parts so small that it makes no threads for them."""
+    step = _ROWS if len(left) == 1 else max(2000 // max(len(left), 1), 2)
+    if len(right) <= step:
+        return left @ right.T
+    found = np.empty((len(left), len(right)), dtype=np.float32)
+    for start in range(0, len(right), step):
+        found[:, start : start + step] = left @ right[start : start + step].T
+    return found
 
 
 class Figure(NamedTuple):
@@ -94,7 +109,8 @@ class Text:
     stems, and the row of each in `held` (whether it stands in a clause, shape (stems, clauses)) and in `words`
     (vectors, with their `lengths`). `sums`: vectors of the clauses; `sums_lengths`: their lengths, those of the windows
     from each one on, and of the whole. `in_order`: the content stems, each between spaces. `negated`: 1 for clauses
-    with a negation; `under`: and for those after it in the sentence. `kinds`: the kind of every word. `numbered`:
+    with a negation; `under`: and for those after it in the sentence. `sentences`:
+    the number of the sentence that each clause is in. `kinds`: the kind of every word. `numbered`:
     clauses with numbers.
     """
 
@@ -111,6 +127,7 @@ class Text:
     in_order: str
     negated: Array
     under: Array
+    sentences: NDArray[np.int64]
     kinds: NDArray[np.int64]
     numbered: tuple[int, ...]
 
@@ -118,7 +135,8 @@ class Text:
         """Of a unit vector with every clause, every window and the whole, shape (2 × clauses + 1)."""
         count = len(self.sums)
         found = np.zeros(2 * count + 1, dtype=np.float32)
-        np.dot(self.sums, vector, out=found[:count])
+        for start in range(0, count, _ROWS):
+            np.dot(self.sums[start : start + _ROWS], vector, out=found[start : min(start + _ROWS, count)])
         for shift in range(min(WINDOW, count)):
             found[count : 2 * count - shift] += found[shift:count]
         found[-1] = found[:count].sum()
@@ -130,6 +148,24 @@ class Text:
 def figures_of(text: Text) -> tuple[Figure, ...]:
     """The figures of an answer, found where a nugget has some."""
     return figures((at, text.clauses[at]) for at in text.numbered)
+
+
+_FIRST_TO_TENTH: Final = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+)  # fmt: skip
+_ORDINAL = re.compile(
+    rf"\b(?:(?P<word>{'|'.join(_FIRST_TO_TENTH)})|(?P<number>\d{{1,3}})(?:st|nd|rd|th)) (?P<what>[a-z]{{2,40}})",
+    re.IGNORECASE,
+)
+
+
+def ordinals(text: str) -> frozenset[tuple[int, str]]:
+    """Ordinals with the stem of what they count: "the third week" is (3, "week")."""
+    return frozenset(
+        (_FIRST_TO_TENTH.index(found["word"].lower()) + 1 if found["word"] else int(found["number"]), what)
+        for found in _ORDINAL.finditer(text)
+        if (what := stem(found["what"]))
+    )
 
 
 class _Clause(NamedTuple):
@@ -145,8 +181,9 @@ def _clauses(text: str) -> list[_Clause]:
         text = text.replace(wording, "\n")
     found: list[_Clause] = []
     at, opens = 0, True
-    for end, after in [*(one.span() for one in _END.finditer(text)), (len(text), len(text))]:
-        if words := WORD.findall(text, at, end):
+    words_of = WORD.findall
+    for end, after in [*map(re.Match.span, _END.finditer(text)), (len(text), len(text))]:
+        if words := words_of(text, at, end):
             found.append(_Clause(text[at:end].strip(), words, opens))
             opens = False
         opens = opens or text[end:after][:1] in _OPENING
@@ -187,16 +224,15 @@ def read_text(text: str) -> Text:
     body, marks = _MARK.subn("", text[:MOST_CHARACTERS])
     clauses = _clauses(body)
     known, count = lexicon(), max(len(clauses), 1)
-    numbers = known.numbers([word for clause in clauses for word in clause.words])
-    sizes = [len(clause.words) for clause in clauses]
-    kinds = known.kinds[np.array(numbers, dtype=np.int64)]
-    clause_of = np.repeat(np.arange(len(sizes)), sizes)
-    stems = [known.stems[number] for number in numbers]
-    at_content = [at for at, one in enumerate(stems) if one]
+    words = list(chain.from_iterable(clause.words for clause in clauses))
+    numbers = np.array(known.numbers(words), dtype=np.int64)
+    kinds, content = known.kinds[numbers], known.content[numbers]
+    clause_of = np.repeat(np.arange(len(clauses)), [len(clause.words) for clause in clauses])
+    numbers, inside = numbers[content], clause_of[content]
+    stems = [known.stems[number] for number in numbers.tolist()]
     rows: dict[str, int] = {}
-    which = [rows.setdefault(stems[at], len(rows)) for at in at_content]
-    own = known.vectors[[numbers[at] for at in at_content]]
-    inside = clause_of[at_content]
+    which = [rows.setdefault(one, len(rows)) for one in stems]
+    own = known.vectors[numbers]
     held = np.zeros((len(rows), count), dtype=bool)
     held[which, inside] = True
     first = np.zeros(len(rows), dtype=np.int64)
@@ -207,11 +243,11 @@ def read_text(text: str) -> Text:
     for at, clause in enumerate(clauses):
         denied = bool(negated[at]) or (denied and not clause.opens)
         under[at] = denied
-    words, sums = own[first], _sums(own, np.bincount(inside, minlength=count))
-    lengths = known.lengths[[numbers[at_content[at]] for at in first.tolist()]]
+    sums = _sums(own, np.bincount(inside, minlength=count))
     return Text(
-        body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, words,
-        lengths, sums, _lengths(sums), f" {' '.join(filter(None, stems))} ", negated, under, kinds,
+        body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, own[first],
+        known.lengths[numbers[first]], sums, _lengths(sums), f" {' '.join(stems)} ", negated, under,
+        np.cumsum([clause.opens for clause in clauses] or [True]), kinds,
         tuple(np.unique(clause_of[kinds == NUMBER]).tolist()),
     )  # fmt: skip
 
@@ -234,6 +270,7 @@ class Nugget:
     vector: Array
     negated: bool
     figures: tuple[Figure, ...]
+    ordinals: frozenset[tuple[int, str]]
     order: tuple[str, ...]
     size: int
 
@@ -245,7 +282,7 @@ def without_dates(text: str) -> str:
     return text
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def read_nugget(nugget: str) -> Nugget:
     """Read a nugget: what it says after "LLM response should state:"."""
     nugget = nugget[:MOST_OF_NUGGET]
@@ -281,6 +318,7 @@ def read_nugget(nugget: str) -> Nugget:
         total / max(float(np.sqrt(total @ total)), 1e-6),
         bool((known.kinds[numbers] == NEGATION).any()) if numbers else False,
         figures([(0, wanted)]),
+        ordinals(wanted),
         tuple(f" {first} {second} " for first, second in pairwise(order)),
         len(words),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -37,7 +37,8 @@ KINDS: Final = (*_KIND_WORDS, "number", "name", "-ing", "-ed", "-ly", "-s", "oth
 
 FIRST_PERSON, YOU, NEGATION, NUMBER, NAME = map(KINDS.index, ("I", "you", "negation", "number", "name"))
 _KIND_OF: Final = {word: KINDS.index(kind) for kind, words in _KIND_WORDS.items() for word in words.split()}
-_ENDINGS: Final = tuple((kind[1:], KINDS.index(kind)) for kind in KINDS if kind[0] == "-")
+_ENDINGS: Final = {kind[-1]: (kind[1:], KINDS.index(kind)) for kind in KINDS if kind[0] == "-"}
+_OTHER: Final = KINDS.index("other")
 
 _VAGUE_TEXT = """
 implement implementation concern handle handling discuss discussion question initial feature aspect use usage
@@ -61,17 +62,40 @@ def kind_of(word: str) -> int:
         return NUMBER
     if word[0].isupper():
         return NAME
-    return next(
-        (kind for ending, kind in _ENDINGS if len(low) > len(ending) + 2 and low.endswith(ending)), len(KINDS) - 1
-    )
+    ending, kind = _ENDINGS.get(low[-1], ("", _OTHER))
+    return kind if len(low) > len(ending) + 2 and low.endswith(ending) else _OTHER
+
+
+_PIECE = re.compile(r"['’.,]|[^'’.,]+")
+
+
+@lru_cache(maxsize=4096)
+def _piece(text: str) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = embedded_encoder().word_sums([text])[0, :_WIDTH]
+    return found
+
+
+def _vectors(words: list[str]) -> NDArray[np.float32]:
+    """The encoder's sums of words, those with marks inside ("don't", "3.5") from their pieces.
+
+    The tokenizer cuts there too; calling it for a single word takes a millisecond.
+    """
+    marked = [at for at, word in enumerate(words) if not word.isalnum()]
+    plain = words.copy()
+    for at in marked:
+        plain[at] = "a"  # to be overwritten
+    sums: NDArray[np.float32] = embedded_encoder().word_sums(plain)[:, :_WIDTH]
+    for at in marked:
+        sums[at] = sum(map(_piece, _PIECE.findall(words[at])))
+    return sums
 
 
 class Lexicon(dict[str, int]):
     """The words met so far by number, and by this number what they are.
 
-    `stems` are texts, empty for words that carry no content; `kinds` numbers in `KINDS`; `vectors` the encoder's sums,
-    float32 of shape (words, 128), in which common words are short, and `lengths` theirs. It forgets everything when it
-    holds `_MOST_KNOWN` words, so what is read keeps copies and no numbers of words.
+    `stems` are texts, empty for words that carry no content; `content` says of which they are not; `kinds` numbers in
+    `KINDS`; `vectors` the encoder's sums, float32 of shape (words, 128), in which common words are short, and `lengths`
+    theirs. It forgets everything when it holds `_MOST_KNOWN` words, so what is read keeps copies and no numbers.
     """
 
     def __init__(self) -> None:
@@ -79,6 +103,7 @@ class Lexicon(dict[str, int]):
         self.stems: list[str] = []
         self._new: list[str] = []
         self.kinds: NDArray[np.int64] = np.zeros(1024, dtype=np.int64)
+        self.content: NDArray[np.bool_] = np.zeros(1024, dtype=bool)
         self.vectors: NDArray[np.float32] = np.zeros((1024, _WIDTH), dtype=np.float32)
         self.lengths: NDArray[np.float32] = np.zeros(1024, dtype=np.float32)
         self._filled = 0
@@ -105,16 +130,20 @@ class Lexicon(dict[str, int]):
         if end > len(self.kinds):
             room = max(end, 2 * len(self.kinds))
             self.kinds, self.lengths = np.resize(self.kinds, room), np.resize(self.lengths, room)
+            self.content = np.resize(self.content, room)
             grown = np.zeros((room, self.vectors.shape[1]), dtype=np.float32)
             grown[:start] = self.vectors[:start]
             self.vectors = grown
-        self.kinds[start:end] = [kind_of(word) for word in self._new]
-        new = self.vectors[start:end] = embedded_encoder().word_sums(self._new)[:, :_WIDTH]
+        self.kinds[start:end] = list(map(kind_of, self._new))
+        self.content[start:end] = list(map(bool, self.stems[start:]))
+        new = self.vectors[start:end] = _vectors(self._new)
         self.lengths[start:end] = np.sqrt(np.maximum(np.einsum("ij,ij->i", new, new), 1e-12))
         self._new, self._filled = [], end
 
 
 @cache
 def lexicon() -> Lexicon:
-    """The lexicon of this process."""
+    """The lexicon of this process; what the encoder loads for marks is loaded too."""
+    for mark in "'’.,":
+        _piece(mark)
     return Lexicon()
