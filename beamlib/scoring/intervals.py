@@ -27,6 +27,8 @@ Array = npt.NDArray[np.float64]
 LEVEL = 0.95
 EXACT_UP_TO = 12
 """Conversations up to which all 2^n sign patterns are tried instead of a random sample."""
+SEED, RESAMPLES = 0, 10_000
+"""Of the sign patterns that are drawn. A page draws them again, hence numpy's default generator and a choice of two."""
 
 _TINY = 1e-12
 
@@ -117,7 +119,7 @@ def conversation_values(sums: Array, counts: Array) -> Array:
     return values
 
 
-def sign_flip_test(differences: Array, seed: int = 0, resamples: int = 10_000) -> float:
+def sign_flip_test(differences: Array, seed: int = SEED, resamples: int = RESAMPLES) -> float:
     """Two-sided p-value of paired `differences` (one per conversation) under random signs.
 
     Exact up to `EXACT_UP_TO` values; beyond, `resamples` random patterns with the observed one counted in.
@@ -138,7 +140,7 @@ def sign_flip_test(differences: Array, seed: int = 0, resamples: int = 10_000) -
     return float((reached.sum() + 1) / (resamples + 1))
 
 
-def compare(scores_a: pd.DataFrame, scores_b: pd.DataFrame, seed: int = 0) -> Comparison:
+def compare(scores_a: pd.DataFrame, scores_b: pd.DataFrame, seed: int = SEED) -> Comparison:
     """Compare two methods on the same questions; both frames as `beamlib.scoring.scores.score_run` makes them.
 
     A conversation counts with the mean of its ability means, over the questions that both methods have a score for.

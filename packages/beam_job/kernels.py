@@ -33,6 +33,7 @@ _LATER = (
     "beamlib.retrieval.hybrid",
     "fontTools.varLib",
     "matplotlib.backends.backend_pdf",
+    "matplotlib.backends.backend_svg",
     "seaborn",
 )
 """What `beamlib` imports only where it is used, and every notebook uses."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
@@ -15,7 +16,7 @@ from beamlib.data.gold import Gold
 from beamlib.evaluate.answer_record import Answer
 from beamlib.report.results import recall_rows
 from beamlib.report.tables import NOTHING
-from beamlib.scoring.intervals import EXACT_UP_TO, LEVEL, Comparison, compare
+from beamlib.scoring.intervals import EXACT_UP_TO, LEVEL, RESAMPLES, SEED, Comparison, compare
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
 
@@ -39,7 +40,7 @@ class Headlines:
 
     numbers: dict[str, Any]
     best: dict[str, Any]
-    quantiles: dict[str, float]
+    quantiles: dict[str, Any]
 
 
 def printed(value: float, decimals: int) -> str | None:
@@ -141,10 +142,15 @@ def shown(found: Comparison) -> Numbers:
     return [*ends, found.n, found.unscored]
 
 
-def quantiles(most: int) -> dict[str, float]:
-    """What the viewer needs to recompute intervals: Student's t by the number of conversations, up to `most`."""
+def quantiles(most: int) -> dict[str, Any]:
+    """What the viewer needs to recompute intervals and tests.
+
+    Student's t by the number of conversations, up to `most`, and the generator from which `sign_flip_test` draws.
+    """
     found = {str(n): float(stdtrit(n - 1, (1 + LEVEL) / 2)) for n in range(2, most + 1)}
-    return {**found, "level": LEVEL, "exact": EXACT_UP_TO}
+    drawn = cast(Any, np.random.default_rng(SEED).bit_generator).state["state"]
+    generator = {"state": str(drawn["state"]), "increment": str(drawn["inc"]), "resamples": RESAMPLES}
+    return {**found, **generator, "level": LEVEL, "exact": EXACT_UP_TO, "significant": SIGNIFICANT}
 
 
 def cell_text(found: Numbers | None) -> str:

@@ -145,16 +145,17 @@ def _table(folder: Path, path: Path) -> dict[str, Any]:
     }
 
 
-_FIGURE_FILES = ("png", "pdf", "csv", "json")
+_FIGURE_FILES = ("pdf", "csv", "json")
 
 
 def _figure(folder: Path, path: Path) -> dict[str, Any]:
     record = read_json(path)
     files = {suffix: link(folder, path.with_suffix(f".{suffix}")) for suffix in _FIGURE_FILES}
-    image = path.with_suffix(".png")
+    image, drawn = path.with_suffix(".png"), path.with_suffix(".svg")
     width, height = _pixels(image)
     return {
         **files,
+        "image": link(folder, drawn if drawn.exists() else image),  # figures of an earlier version have no .svg
         "caption": record["caption"],
         "alt": record["alt_text"],
         "wide": width > 2 * height,

@@ -45,7 +45,7 @@ def test_the_main_job_writes_what_it_promises(run: Path, repo_root: Path) -> Non
         assert (run / f"notebooks/{part}/{name}.html").is_file()
         assert f"notebooks/{part}/{name}.html" in page
     for name in ("figure3_published", "figure4_published", "figure5_published"):
-        for kind in ("pdf", "png", "csv", "json"):
+        for kind in ("pdf", "svg", "png", "csv", "json"):
             assert (run / f"figures/published/{name}.{kind}").is_file()
             assert (repo_root / f"figures/published/{name}.{kind}").is_file()
     for name in ("table1_main_results", "table8_ablation", "table9_retrieval_budget", "table10_dense_vs_sparse"):

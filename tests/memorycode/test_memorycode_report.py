@@ -215,7 +215,7 @@ def test_figures_show_their_frames(tmp_path: Path) -> None:
     assert stood_in.count(OFFLINE_NAME) == 1
     assert OFFLINE_NAME not in caption
     files = save_figure(figures.instruction_figure(frame), "f8", tmp_path, frame, {}, {}, caption, scores=False)
-    assert {file.suffix for file in files} == {".pdf", ".png", ".csv", ".json"}
+    assert {file.suffix for file in files} == {".pdf", ".svg", ".png", ".csv", ".json"}
     assert json.loads((tmp_path / "f8.json").read_text())["caption"] == caption
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "f8.csv"), frame, check_dtype=False, atol=1e-5)
 

@@ -18,6 +18,7 @@ from beam_page.verifying import verify_page
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.files import write_jsonl
+from beamlib.scoring.intervals import EXACT_UP_TO
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, RepeatJudgement
 from beamlib.scoring.scores import score_run
@@ -167,6 +168,18 @@ def test_a_tampered_number_shows(drawn: Path, tmp_path: Path, look: Look, place:
     write_data(run, "run", index)
     wrong = look(run).evaluate("beamVerify()")["wrong"]
     assert [(one["series"], one["size"], one["ability"]) for one in wrong] == [("imported/arm-2", "100K", "average")]
+
+
+def test_a_tampered_p_of_drawn_signs_shows(drawn: Path, tmp_path: Path, look: Look) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(drawn, run)
+    index = read_data(run / "page" / "run.js")
+    row = index["best"]["paper"]["full"]["100K"]["against"][0]
+    assert row[5] > EXACT_UP_TO
+    row[4] = f"{float(row[4]) + 0.001:.3f}"
+    write_data(run, "run", index)
+    (wrong,) = look(run).evaluate("beamVerify()")["wrong"]
+    assert wrong["size"] == "100K" and wrong["series"].endswith(f" against {row[0]}")
 
 
 def test_the_command_says_what_it_checked(page_run: Path, browser: Any, called: Any) -> None:

@@ -193,7 +193,7 @@ def test_saved_with_sidecar_and_again_alike(tmp_path: Path) -> None:
     first = save(tmp_path / "one")
     with matplotlib.rc_context({"font.size": 20, "figure.dpi": 50}):  # a user's settings do not count
         assert save(tmp_path / "two") == first
-    assert list(first) == ["budget.pdf", "budget.png", "budget.csv", "budget.json"]
+    assert list(first) == ["budget.pdf", "budget.svg", "budget.png", "budget.csv", "budget.json"]
     assert first["budget.pdf"].startswith(b"%PDF") and first["budget.png"].startswith(b"\x89PNG")
     assert b"CreationDate" not in first["budget.pdf"]
     sidecar = json.loads(first["budget.json"])

@@ -164,16 +164,38 @@ function differenceInterval(values, quantiles) {
   return unlessEqual(values, ends, -1, quantiles);
 }
 
-// Exact for few values only; otherwise undefined: Python draws signs at random, and this page cannot draw the same.
 function signFlip(values, quantiles) {
   const n = values.length;
   if (n < 2) return NaN;
-  if (n > quantiles.exact) return undefined;
   const observed = Math.abs(sum(values)) - TINY * Math.max(1, sum(values.map(Math.abs)));
+  const drawn = n > quantiles.exact;
+  const patterns = drawn ? quantiles.resamples : 2 ** n;
+  const signs = drawn ? drawnSigns(patterns * n, quantiles) : null;
   let reached = 0;
-  for (let signs = 0; signs < 2 ** n; signs++)
-    if (Math.abs(sum(values.map((value, place) => ((signs >> place) & 1 ? value : -value)))) >= observed) reached++;
-  return reached / 2 ** n;
+  for (let pattern = 0; pattern < patterns; pattern++) {
+    let total = 0;
+    for (let place = 0; place < n; place++)
+      total += (drawn ? signs[pattern * n + place] : (pattern >> place) & 1) ? -values[place] : values[place];
+    if (Math.abs(total) >= observed) reached++;
+  }
+  return drawn ? (reached + 1) / (patterns + 1) : reached / patterns;
+}
+
+// The signs that Python draws, 1 for minus: numpy's generator (PCG64, XSL-RR) from its state; a choice of two is the
+// highest bit of 32. They are one sequence whatever the number of values, so the longest so far serves all.
+let signsDrawn = { signs: new Uint8Array(0) };
+function drawnSigns(count, { state, increment }) {
+  if (signsDrawn.signs.length >= count && signsDrawn.state === state) return signsDrawn.signs;
+  const signs = new Uint8Array(count + 1);
+  let held = BigInt(state);
+  for (let place = 0; place < count; place += 2) {
+    held = BigInt.asUintN(128, held * 0x2360ed051fc65da44385df649fccf645n + BigInt(increment));
+    const mixed = (held >> 64n) ^ (held & 0xffffffffffffffffn), turn = held >> 122n;
+    signs[place] = Number((mixed >> ((31n + turn) % 64n)) & 1n);
+    signs[place + 1] = Number((mixed >> ((63n + turn) % 64n)) & 1n);
+  }
+  signsDrawn = { state, signs };
+  return signs;
 }
 
 function byConversation(rows) {
@@ -228,7 +250,9 @@ function compareScores(asked, first, second, quantiles) {
   const rows = both
     .filter((one) => first.get(one.id).value !== null && second.get(one.id).value !== null)
     .map((one) => ({ ...one, value: first.get(one.id).value - second.get(one.id).value }));
-  const values = [...byConversation(rows).values()].map((own) => meanOf([...own.values()].map(meanOf)));
+  // In Python's order of conversations: which sign a difference gets rests on its place.
+  const own = [...byConversation(rows)].sort(([one], [other]) => (one < other ? -1 : 1));
+  const values = own.map(([, abilities]) => meanOf([...abilities.values()].map(meanOf)));
   const mean = values.length ? meanOf(values) : NaN;
   return {
     numbers: [mean, ...differenceInterval(values, quantiles), signFlip(values, quantiles)],
@@ -238,6 +262,6 @@ function compareScores(asked, first, second, quantiles) {
 
 // Whether what is printed is `value` to its last digit. Rounding in another order of summing may move a value by 1e-9.
 function follows(printed, value, decimals) {
-  if (printed === null || value === undefined) return printed === null ? Number.isNaN(value) : true;
+  if (printed === null) return Number.isNaN(value);
   return Math.abs(Number(printed) - value) <= 0.5 * 10 ** -decimals + 1e-9;
 }
