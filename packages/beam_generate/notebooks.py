@@ -152,7 +152,7 @@ class NotebookConversation:
             figure = Figure(figsize=(PAGE_WIDTH, 2.4), layout="constrained")
             panels = figure.subplots(1, len(tokens), squeeze=False)[0]
             for axes, (role, values) in zip(panels, tokens.items(), strict=True):
-                axes.hist(values, bins=40)
+                axes.hist(values, bins=40, histtype="stepfilled")
                 axes.set(xlabel=f"tokens of a {role}, {self.story.size}", ylabel=counts)
         figure.suptitle(f"author: {self.work.author}", fontsize=8)
         frame = pd.DataFrame([{"role": role, "tokens": one} for role, values in tokens.items() for one in values])

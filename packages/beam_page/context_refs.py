@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from itertools import groupby
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _SHORTEST = 24
 """Characters from which on a message is looked for in a context: "Thanks!" may stand there by chance."""
+
+
+def _start(placed: tuple[int, int]) -> tuple[bool, int]:
+    """Equal for references that follow each other: upwards those of messages, downwards those of lines."""
+    place, number = placed
+    return number >= 0, number - place if number >= 0 else number + place
+
+
+def _pair(numbers: list[int]) -> int | list[int]:
+    return numbers[0] if len(numbers) == 1 else [numbers[0], len(numbers)]
 
 
 class ContextTable:
@@ -36,6 +47,10 @@ class ContextTable:
                     places.setdefault(f"{line}\n", [number, place])
                     places.setdefault(line, [number, place, 0])
         return [places.get(line, line) for line in self._lines]
+
+    def coded(self) -> list[list[int | list[int]]]:
+        """The contexts with references that follow each other as a pair: the first, and how many they are."""
+        return [[_pair([n for _, n in run]) for _, run in groupby(enumerate(one), _start)] for one in self.contexts]
 
     def add(self, context: str, shown: Iterable[int]) -> int:
         """The place of `context`, which may hold the messages `shown`, among `contexts`."""

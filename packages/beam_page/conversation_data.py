@@ -210,6 +210,6 @@ def _messages(
         "texts": [message.content for message in kept],
         "whole": whole,
         "total": len(everything),
-        "contexts": table.contexts,
+        "contexts": table.coded(),
         "lines": table.lines([message.id for message in kept]),
     }

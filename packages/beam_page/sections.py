@@ -87,12 +87,8 @@ def shown_section(folder: Path, section: Section) -> dict[str, Any]:
     """A section for the template. `late` are its figures and tables about the data itself, which come last."""
     part = section.part
     costs = folder / part / "costs.json"
-    figures = [
-        (path, _figure(folder, path)) for path in sorted((folder / "figures" / part).glob("*.json"), key=_number)
-    ]
-    tables = [(path, _table(folder, path)) for path in sorted((folder / "tables" / part).glob("*.html"), key=_number)]
-    # Tiers save the published values of their size beside their own; all of them stand in one part.
-    tables = [(path, one) for path, one in tables if part == PUBLISHED or not path.stem.endswith("_published")]
+    figures = [(path, _figure(folder, path)) for path in _once(folder, "figures", part, ".json")]
+    tables = [(path, _table(folder, path)) for path in _once(folder, "tables", part, ".html")]
     return {
         "part": part,
         "title": section.title,
@@ -113,6 +109,20 @@ def shown_section(folder: Path, section: Section) -> dict[str, Any]:
             for path in (sorted((folder / part).glob(pattern)) if part not in NO_ARMS or part in _OTHERS else ())
         ],
     }
+
+
+def _once(folder: Path, kind: str, part: str, ending: str) -> list[Path]:
+    """A part's tables or figures that no other part shows.
+
+    What is put together over all sizes holds a tier's rows and bars; and tiers save the published values of their size,
+    which all stand in one part.
+    """
+    shared = {path.stem for path in (folder / kind / ALL).glob(f"*{ending}")} if part != ALL else set()
+    return [
+        path
+        for path in sorted((folder / kind / part).glob(f"*{ending}"), key=_number)
+        if part == PUBLISHED or (path.stem not in shared and not path.stem.endswith("_published"))
+    ]
 
 
 def field_section(folder: Path) -> dict[str, Any] | None:
@@ -155,7 +165,7 @@ def _figure(folder: Path, path: Path) -> dict[str, Any]:
     width, height = _pixels(image)
     return {
         **files,
-        "image": link(folder, drawn if drawn.exists() else image),  # figures of an earlier version have no .svg
+        "image": link(folder, drawn if drawn.exists() else image),  # an earlier version drew no .svg
         "caption": record["caption"],
         "alt": record["alt_text"],
         "wide": width > 2 * height,

@@ -252,6 +252,10 @@ def test_contexts_are_put_together_from_messages_and_lines() -> None:
     lines = table.lines(messages)
     for place, context in zip(places, contexts, strict=True):
         assert "".join(_piece(one, messages, lines) for one in table.contexts[place]) == context
+    for coded, references in zip(table.coded(), table.contexts, strict=True):
+        pairs = [one if isinstance(one, list) else [one, 1] for one in coded]
+        assert [n - i if n < 0 else n + i for n, count in pairs for i in range(count)] == references
+    assert ContextTable({}).coded() == [] and any(isinstance(one, list) for coded in table.coded() for one in coded)
     held = table.contexts[places[2]]
     assert [0, 1] in lines and held.count(2) == 2 and [0, 1, 0] in lines
 

@@ -185,9 +185,13 @@ function withoutContext(own) {
   return [h("p", {}, own.no ?? "Nothing is known of it."), ...ids.map(([part, found]) => h("p", {}, `${part}: ${found.join(", ") || "none"}`))];
 }
 
+// The references that one stands for: a number itself, a pair its first and those that follow, away from zero.
+const references = (one) =>
+  Array.isArray(one) ? Array.from({ length: one[1] }, (_, step) => one[0] + (one[0] < 0 ? -step : step)) : [one];
+
 async function contextText(one, own) {
   const held = await messagesOf(one.c);
-  const pieces = held.contexts[own.c].map((reference) => {
+  const pieces = held.contexts[own.c].flatMap(references).map((reference) => {
     if (reference < 0) return lineText(held, held.lines[-1 - reference]);
     const cited = one.e?.includes(reference);
     const text = held.texts.get(reference) ?? `[message ${reference}: shown to the arm; this page leaves its text out]`;
