@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from beamlib.files import sha256, to_json
+from beamlib.errors import UserError
+from beamlib.evaluate.run_store import checked
+from beamlib.files import read_jsonl, read_text, sha256, to_json
 
 Known = Literal["yes", "no", "unknown"]
 DETAILS = "imported.jsonl"
@@ -101,6 +104,15 @@ class ImportedQuestion(BaseModel):
     context_tokens: int | None = None
     memories: int | None = None
     cut: bool | None = None
+
+
+def read_details(folder: Path, imported: Imported) -> dict[str, ImportedQuestion]:
+    """What an imported arm's source said of its questions, by probe id; `UserError` if it was changed."""
+    path = folder / DETAILS
+    if sha256(read_text(path)) != imported.details_sha256:
+        raise UserError(f"{path}: it was changed after the import; import the file again.")
+    rows = (checked(ImportedQuestion, row, f"{path}: ") for row in read_jsonl(path))
+    return {one.probe_id: one for one in rows}
 
 
 def question_set(probes: list[str]) -> str:

@@ -35,11 +35,11 @@ from beamlib.evaluate.arm_folder import (
     stored_judgements,
 )
 from beamlib.evaluate.calling import ResolvedParameters, ensure_keys, identities, resolved
-from beamlib.evaluate.imported import DETAILS, ImportedQuestion
+from beamlib.evaluate.imported import DETAILS, read_details
 from beamlib.evaluate.judging import JudgeTask, judge_task, judged
 from beamlib.evaluate.run import worked
-from beamlib.evaluate.run_store import RunStore, checked, made_by, prompt_hashes, settings_of
-from beamlib.files import read_jsonl, read_text, sha256, write_text
+from beamlib.evaluate.run_store import RunStore, made_by, prompt_hashes, settings_of
+from beamlib.files import read_text, write_text
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.spending import keys_kept_out
 from beamlib.params import usual_parameters
@@ -200,7 +200,7 @@ def _part(folders: Sequence[Path], options: JudgeOptions) -> _Part:
 
 def _questions(arm: JudgedAgain, data: Path | None) -> Callable[[Answer], ToJudge]:
     """What hands an answer to the judge: the question and rubric of its source, else those of the released data."""
-    told = _told(arm)
+    told = {} if arm.found.imported is None else read_details(arm.source, arm.found.imported)
     abilities = {one.probe_id: one.ability for one in stored_judgements(arm.source)}
     known: dict[str, tuple[str, Gold]] = {}
     if data is not None:
@@ -225,14 +225,3 @@ def _questions(arm: JudgedAgain, data: Path | None) -> Callable[[Answer], ToJudg
         return ToJudge(question, answer.text, answer.unscored, gold, transient=answer.transient)
 
     return to_judge
-
-
-def _told(arm: JudgedAgain) -> dict[str, ImportedQuestion]:
-    """What an imported arm's source said of its questions; a file that is not the import's is a `UserError`."""
-    if arm.found.imported is None:
-        return {}
-    path = arm.source / DETAILS
-    if sha256(read_text(path)) != arm.found.imported.details_sha256:
-        raise UserError(f"{path}: it was changed after the import; import the file again.")
-    rows = (checked(ImportedQuestion, row, f"{path}: ") for row in read_jsonl(path))
-    return {one.probe_id: one for one in rows}

@@ -59,17 +59,18 @@ def scripts() -> tuple[Allowed, ...]:
 def write_page(
     run: RunFolder,
     *,
-    protocol: str = "paper",
+    protocol: str = "",
     workers: int = 1,
     notes: Mapping[str, str] | None = None,
     claims: bool = True,
 ) -> Path:
     """Write the page of `run` into its folder and return the path of index.html, which opens without a server.
 
-    `notes` are sentences about parts of the run. The claims audit is made here and stored beside the page.
+    `protocol` is the one that it opens with, empty for the first by which all memories have an average. `notes` are
+    sentences about parts of the run. The claims audit is made here and stored beside the page.
     """
-    write_memorycode(run.folder)
     data = write_page_data(run, protocol=protocol, workers=workers, commands=replay_commands(run))
+    write_memorycode(run.folder)
     shown = [shown_section(run.folder, one) for one in sections_of(run, notes or {})]
     values = {**glance(run, data), "sections": shown, "field": field_section(run.folder), **_claims(run.folder, claims)}
     return write_text(run.folder / INDEX, render(run.folder.name, data.index, values))
@@ -144,6 +145,8 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "rows": rows,
         "called": called,
         "offline": any(one.offline for one in run.arms),
+        "judged_offline": sorted({one.series for one in run.arms if one.judged_offline and not one.offline}),
+        "judge_error": beside("offline", "judge_error").stated(),
         "drop": bool(data.spoilt),
         "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],
         "chart": chart(sizes, [one["id"] for one in index["series"] if one["main"]], scores),
@@ -161,7 +164,7 @@ def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) 
     tokens = [
         answer.context_tokens
         for one in run.arms
-        if one.series == series
+        if one.series == series and not (one.manifest and one.manifest.imported)  # theirs are not known
         for answer in one.answers.values()
         if answer.text is not None
     ]

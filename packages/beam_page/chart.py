@@ -25,7 +25,7 @@ def chart(sizes: Sequence[str], series: Sequence[str], scores: Mapping[str, Any]
             rows.append({"y": at, "size": size, "n": own[0][1][4]})
             at += _STEP
         for name, (mean, low, high, *_) in own:
-            short = name if len(name) <= _SHORT else f"{name[: _SHORT - 1]}…"
+            short = name if len(name) <= _SHORT else f"…{name[1 - _SHORT :]}"  # the end tells arms apart
             ends = [_x(float(end)) for end in (low, high)] if low is not None and high is not None else []
             rows.append(
                 {"y": at, "name": short, "x": _x(float(mean)), "ends": ends, "mean": mean, "low": low, "high": high}

@@ -10,6 +10,8 @@ import typer
 
 page_app = typer.Typer()
 
+OPENS = "paper, or the first by which all memories have an average"
+
 Run = Annotated[Path, typer.Argument(help="A run folder, for example runs/default.")]
 DataOf = Annotated[
     Path | None,
@@ -21,7 +23,9 @@ DataOf = Annotated[
 def page(
     run: Run,
     data: DataOf = None,
-    protocol: Annotated[str, typer.Option(help="The scoring protocol that the page opens with.")] = "paper",
+    protocol: Annotated[
+        str, typer.Option(help="The scoring protocol that the page opens with.", show_default=OPENS)
+    ] = "",
     zipped: Annotated[
         bool, typer.Option("--zip", help="Put the page and all it links to into RUN.zip as well.")
     ] = False,
@@ -41,10 +45,8 @@ def page(
     from beam_page.building import write_page
     from beam_page.run_folder import read_run
     from beamlib.data.sources import refuse_data
-    from beamlib.scoring.protocols import find_protocol
     from beamlib.text import count
 
-    find_protocol(protocol)
     refuse_data(run)
     found = read_run(run, data_of(run, data))
     print(f"wrote {write_page(found, protocol=protocol, workers=os.cpu_count() or 1)}")
@@ -64,15 +66,15 @@ def compare(
     second: Annotated[Path, typer.Argument(help="Another one, on the same questions.")],
     data: DataOf = None,
     out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("runs/compared"),
-    protocol: Annotated[str, typer.Option(help="The scoring protocol that the page opens with.")] = "paper",
+    protocol: Annotated[
+        str, typer.Option(help="The scoring protocol that the page opens with.", show_default=OPENS)
+    ] = "",
     zipped: Annotated[bool, typer.Option("--zip", help="Put the page into OUT.zip as well.")] = False,
 ) -> None:
     """Put two runs side by side: paired differences with intervals, and every question, flips first."""
     from beam_page.comparing import write_comparison
     from beamlib.data.sources import refuse_data
-    from beamlib.scoring.protocols import find_protocol
 
-    find_protocol(protocol)
     refuse_data(out)
     print(f"wrote {write_comparison(first, second, out, data, protocol=protocol, workers=os.cpu_count() or 1)}")
     if zipped:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from beam_page.building import glance, render, replay_commands
 from beam_page.data_files import write_data
-from beam_page.headlines import paired, shown
+from beam_page.headlines import paired, protocols_of, shown
 from beam_page.run_data import write_page_data
 from beam_page.run_folder import RunFolder, StoredArm, read_run
 from beam_page.sections import INDEX
@@ -20,7 +20,6 @@ from beamlib.errors import UserError
 from beamlib.files import read_text, write_text
 from beamlib.report.long_frame import ability_label
 from beamlib.report.tables import NOTHING
-from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.scores import AVERAGE, score_run
 
 MARKS = ("A", "B")
@@ -39,7 +38,7 @@ class MarkedArm(StoredArm):
 
 
 def write_comparison(
-    first: Path, second: Path, out: Path, data: Path | None = None, *, protocol: str = "paper", workers: int = 1
+    first: Path, second: Path, out: Path, data: Path | None = None, *, protocol: str = "", workers: int = 1
 ) -> Path:
     """Write the page of `first` minus `second` into the folder `out` and return the path of its index.html.
 
@@ -62,10 +61,10 @@ def write_comparison(
     sources = {**runs[1].sources, **runs[0].sources}
     both = RunFolder(out, arms, left_out, sources, runs[0].data or runs[1].data)
     page = write_page_data(both, protocol=protocol, workers=workers, commands=replay_commands(both))
-    index = {**page.index, "pairs": {name: list(_rows(pairs, name)) for name in PROTOCOLS}}
+    index = {**page.index, "pairs": {name: list(_rows(pairs, name)) for name in protocols_of(arms)}}
     write_data(out, "run", index)
     lead = f"A: {first.name}. B: {second.name}. Differences are A minus B, on the same questions."
-    values = {**glance(both, page), "pairs": list(_tables(index["pairs"][protocol])), "lead": lead}
+    values = {**glance(both, page), "pairs": list(_tables(index["pairs"][index["protocol"]])), "lead": lead}
     return write_text(out / INDEX, render(f"{first.name} – {second.name}", index, values))
 
 

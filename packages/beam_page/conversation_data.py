@@ -21,6 +21,7 @@ from beamlib.data.errata import Erratum, known_defects
 from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded, load
 from beamlib.errors import UserError
+from beamlib.evaluate.imported import ImportedQuestion
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.report.results import NOTES
 from beamlib.scoring.records import Judgement
@@ -57,7 +58,11 @@ def conversation_data(run: RunFolder, conversation: str) -> ConversationData:
     loaded, note = _loaded(run, conversation, arms)
     judged = {one.series: {j.probe_id: j for j in one.judgements if j.conversation_id == conversation} for one in arms}
     gold = dict(loaded.gold) if loaded else {}
-    questions = {probe.id: probe.question for probe in loaded.probes} if loaded else {}
+    told = {
+        probe: said for one in arms for probe, said in one.told.items() if said.probe_id.startswith(f"{conversation}-")
+    }
+    questions = {probe: said.question for probe, said in told.items()}
+    questions = {probe.id: probe.question for probe in loaded.probes} if loaded else questions
     ids = list(dict.fromkeys([*questions, *sorted({probe for own in judged.values() for probe in own})]))
     ids = [probe for probe in ids if any(probe in own for own in judged.values())]
     errata = {one.question_id: one for one in known_defects(loaded.probes)} if loaded else {}
@@ -68,7 +73,9 @@ def conversation_data(run: RunFolder, conversation: str) -> ConversationData:
     return ConversationData(
         id=conversation,
         answers={
-            "gold": {probe: _gold(gold.get(probe), errata.get(probe), judged, probe) for probe in ids},
+            "gold": {
+                probe: _gold(gold.get(probe) or told.get(probe), errata.get(probe), judged, probe) for probe in ids
+            },
             "answers": answers,
             "calls": calls.of,
             "calls_problem": calls.problem,
@@ -145,12 +152,15 @@ def _cell(one: StoredArm, judgement: Judgement, gold: Mapping[str, Gold]) -> dic
 
 
 def _gold(
-    found: Gold | None, erratum: Erratum | None, judged: Mapping[str, Mapping[str, Judgement]], probe: str
+    found: Gold | ImportedQuestion | None,
+    erratum: Erratum | None,
+    judged: Mapping[str, Mapping[str, Judgement]],
+    probe: str,
 ) -> dict[str, Any]:
     nuggets = next(([v.nugget for v in own[probe].verdicts] for own in judged.values() if probe in own), [])
-    row: dict[str, Any] = {"rubric": list(found.rubric) if found else nuggets}
-    if found is not None:
-        row |= {"reference": found.reference, "difficulty": found.difficulty}
+    row: dict[str, Any] = {"rubric": list(found.rubric) if found and found.rubric else nuggets}
+    row |= {"reference": found.reference} if found else {}
+    row |= {"difficulty": found.difficulty} if isinstance(found, Gold) else {}
     if erratum is not None:
         row["erratum"] = {
             "kind": erratum.kind,
@@ -182,8 +192,13 @@ def _answers(
 
 
 def _replies(judgement: Judgement) -> dict[str, Any]:
-    """The texts of one round: replies, or why there is none, by nugget; items, lines, and the nuggets of the lines."""
+    """The texts of one round: replies, or why there is none, by nugget; items, lines, and the nuggets of the lines.
+
+    `x` is what a published source has instead of verdicts, or beside them.
+    """
     found: dict[str, Any] = {"r": [verdict.reply or verdict.reason for verdict in judgement.verdicts]}
+    if judgement.reported is not None:
+        found["x"] = judgement.reported.model_dump(mode="json")
     for one in judgement.alignments:
         found |= {"i": one.items} if one.parser == "items" else {"l": one.items, "m": one.matches}
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,7 +17,8 @@ from beamlib.evaluate.answer_record import Answer
 from beamlib.report.results import recall_rows
 from beamlib.report.tables import NOTHING
 from beamlib.scoring.intervals import EXACT_UP_TO, LEVEL, RESAMPLES, SEED, Comparison, compare
-from beamlib.scoring.protocols import PROTOCOLS
+from beamlib.scoring.protocols import PROTOCOLS, REPORTED
+from beamlib.scoring.question_score import Protocol
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
 
 RECALL = "recall"
@@ -58,6 +59,24 @@ def numbers_of(scores: pd.DataFrame) -> dict[str, dict[str, Numbers]]:
     return found
 
 
+def protocols_of(arms: Iterable[StoredArm]) -> Mapping[str, Protocol]:
+    """Those that the page counts by: with what others published, also theirs."""
+    published = any(judgement.reported for one in arms for judgement in one.judgements)
+    return PROTOCOLS | REPORTED if published else PROTOCOLS
+
+
+def opening(numbers: Mapping[str, Any], main: Collection[str]) -> str:
+    """The protocol that a page opens with: the first by which every main memory has an average, the paper's if any.
+
+    Sources of published verdicts may lack what a protocol needs.
+    """
+    for name, treatments in numbers.items():
+        own = [size[AVERAGE] for key, sizes in treatments["full"].items() if key in main for size in sizes.values()]
+        if name != RECALL and own and all(one[0] is not None for one in own):
+            return name
+    return next(iter(numbers))
+
+
 def headlines(
     arms: Sequence[StoredArm], main: Collection[str], gold: Mapping[str, Gold], spoilt: Collection[str]
 ) -> Headlines:
@@ -66,7 +85,7 @@ def headlines(
     numbers: dict[str, Any] = {}
     best: dict[str, Any] = {}
     treatments = TREATMENTS if spoilt else TREATMENTS[:1]
-    for name in (*PROTOCOLS, RECALL):
+    for name in (*protocols_of(arms), RECALL):
         frames = dict(_frames(arms, gold, name))
         for treatment in treatments:
             kept = {
@@ -154,9 +173,12 @@ def quantiles(most: int) -> dict[str, Any]:
 
 
 def cell_text(found: Numbers | None) -> str:
-    """A cell as it is shown: "0.412 [0.38, 0.45]", "0.412 (n = 1)" of one conversation, a dash where there is none."""
+    """A cell as it is shown: "0.412 [0.38, 0.45]", "0.412 (n = 1)" of one conversation, a dash where there is none.
+
+    Nothing is unscored, and yet there is no score: its source lacks what the protocol needs.
+    """
     if found is None or found[0] is None:
-        return NOTHING
+        return NOTHING if found is None or found[5] else "not computable"
     if found[4] == 1:
         return f"{found[0]} (n = 1)"
     return str(found[0]) if found[1] is None else f"{found[0]} [{found[1]}, {found[2]}]"

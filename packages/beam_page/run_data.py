@@ -11,12 +11,12 @@ from tqdm import tqdm
 
 from beam_page.conversation_data import ConversationData, conversation_data
 from beam_page.data_files import clear_others, write_data
-from beam_page.headlines import Headlines, headlines
+from beam_page.headlines import Headlines, headlines, opening, protocols_of
 from beam_page.run_folder import RunFolder, main_arms
 from beamlib.data.gold import ABILITIES, Gold
+from beamlib.errors import UserError
 from beamlib.processes import as_they_end, process_pool
 from beamlib.report.long_frame import ability_label
-from beamlib.scoring.protocols import PROTOCOLS
 
 FORMAT = 1
 
@@ -33,12 +33,18 @@ class PageData:
 
 
 def write_page_data(
-    run: RunFolder, *, protocol: str = "paper", workers: int = 1, commands: Mapping[str, str] | None = None
+    run: RunFolder, *, protocol: str = "", workers: int = 1, commands: Mapping[str, str] | None = None
 ) -> PageData:
     """Write the data files of `run` into its folder `page`, and remove those of an earlier page.
 
-    `protocol` is the one that the page opens with; `commands` are the shell commands that replay a part.
+    `protocol` is the one that the page opens with, empty for `opening`; `commands` are the shell commands that replay a
+    part. `UserError` for a protocol that is none of the run's.
     """
+    if protocol not in ("", *protocols_of(run.arms)):
+        known = ", ".join(protocols_of(run.arms))
+        raise UserError(
+            f"--protocol: the verdicts of {run.folder} are not scored by {protocol!r}; choose one of {known}."
+        )
     files: list[Path] = []
     parts: list[ConversationData] = []
     for number, one in enumerate(_conversations(run, workers)):
@@ -50,7 +56,7 @@ def write_page_data(
     gold = {key: value for one in parts for key, value in one.gold.items()}
     spoilt = frozenset(key for one in parts for key in one.spoilt)
     numbers = headlines(run.arms, main, gold, spoilt)
-    index = _index(run, parts, numbers, protocol, commands or {})
+    index = _index(run, parts, numbers, protocol or opening(numbers.numbers, main), commands or {})
     files.append(write_data(run.folder, "run", index))
     clear_others(run.folder, files)
     return PageData(index, numbers, files, gold, spoilt)
@@ -82,7 +88,7 @@ def _index(
     for one in run.arms:
         own = series.setdefault(one.series, {"id": one.series, "main": one.series in main, "parts": {}})
         own["memory"] = one.arm.memory if one.arm else ""
-        own["offline"] = own.get("offline", False) or one.offline
+        own["offline"] = own.get("offline", False) or (one.offline and one.judged_offline)
         reader, judge = (one.manifest.reader, one.manifest.judge) if one.manifest else ("", "")
         facts = {"part": one.part, "reader": reader, "judge": judge, "vouched": one.manifest is not None}
         own["parts"] |= dict.fromkeys(one.sizes, facts)
@@ -92,7 +98,7 @@ def _index(
         "format": FORMAT,
         "name": run.folder.name,
         "protocol": protocol,
-        "protocols": [[name, one.caption] for name, one in PROTOCOLS.items()],
+        "protocols": [[name, one.caption] for name, one in protocols_of(run.arms).items()],
         "abilities": {ability: ability_label(ability) for ability in ABILITIES},
         "series": list(series.values()),
         "conversations": [

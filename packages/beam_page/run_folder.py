@@ -22,6 +22,7 @@ from beamlib.evaluate.arm_folder import (
     stored_judgements,
 )
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.imported import ImportedQuestion, read_details
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import GENERATED
 from beamlib.scoring.records import Judgement
@@ -34,7 +35,8 @@ NO_ARMS = frozenset({"calls", "figures", GENERATED, "meme", "memorycode", "noteb
 class StoredArm:
     """One arm of one part of a run. `manifest` is None where nothing vouches for it: an imported run.
 
-    `answers` are by probe id, and may be fewer than `judgements`, or none.
+    `answers` are by probe id, and may be fewer than `judgements`, or none. `told` is what the source of an imported arm
+    says of its questions.
     """
 
     part: str
@@ -42,6 +44,7 @@ class StoredArm:
     manifest: Manifest | None
     answers: Mapping[str, Answer]
     judgements: Sequence[Judgement]
+    told: Mapping[str, ImportedQuestion] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -79,6 +82,11 @@ class StoredArm:
     def offline(self) -> bool:
         """Whether the offline stand-in answered."""
         return self.manifest is not None and self.manifest.reader == OFFLINE_NAME
+
+    @property
+    def judged_offline(self) -> bool:
+        """Whether the offline stand-in judged."""
+        return self.manifest is not None and self.manifest.judge == OFFLINE_NAME
 
     @property
     def series(self) -> str:
@@ -166,9 +174,9 @@ def _stored(run: Path, folder: Path) -> StoredArm:
     answers = read_answers(folder) if (folder / "answers.jsonl").exists() else []
     if not judgements:
         raise UserError(f"{folder}: it holds no judgement; run it to its end.")
-    return StoredArm(
-        part, folder, manifest, {one.probe_id: one for one in answers if one.probe_id in asked}, judgements
-    )
+    own = {one.probe_id: one for one in answers if one.probe_id in asked}
+    told = read_details(folder, manifest.imported) if manifest and manifest.imported else {}
+    return StoredArm(part, folder, manifest, own, judgements, told)
 
 
 _MEMORIES = ("none", "full-context", "rag", "light", "oracle")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from urllib.parse import quote
 import bleach
 from markupsafe import Markup
 
-from beam_page.run_folder import NO_ARMS, RunFolder
+from beam_page.run_folder import NO_ARMS, RunFolder, StoredArm
 from beamlib.beside import beside
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.conversations import SIZES
@@ -64,13 +64,21 @@ def sections_of(run: RunFolder, notes: Mapping[str, str]) -> list[Section]:
     for part in names:
         own = [one for one in run.arms if one.part == part and one.manifest]
         missed = {key: why for one in own if one.manifest for key, why in one.manifest.left_out.items()}
-        note = " ".join(filter(None, [notes.get(part, ""), left_out_line(missed) if missed else ""]))
-        configuration = stated(one.manifest.configuration for one in own if one.manifest) if own else ""
+        note = " ".join(filter(None, [notes.get(part, ""), left_out_line(missed) if missed else "", *_origins(own)]))
+        configuration = stated(filter(None, (one.manifest.configuration for one in own if one.manifest)))
         title = {ALL: "All sizes", PUBLISHED: "Published values", **_OTHERS}.get(part) or _titled(part)
         pages = sorted(folder.glob(f"notebooks/{part}/*.html"))
-        if own or part in there or part in (ALL, PUBLISHED):
+        if own or part in there or notes.get(part):
             found.append(Section(part, pages, title, note, configuration))
     return found
+
+
+def _origins(arms: Sequence[StoredArm]) -> Iterator[str]:
+    """Who made what was imported, who read and judged, and what was lacking."""
+    for one in arms:
+        if one.manifest and one.manifest.imported:
+            made = " ".join(one.manifest.imported.lines())
+            yield f"{one.name}: {made} Reader: {one.manifest.reader}; judge: {one.manifest.judge}."
 
 
 def _tier(part: str) -> tuple[int, str]:

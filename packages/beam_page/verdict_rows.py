@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from beamlib.scoring.event_ordering import is_order_nugget
-from beamlib.scoring.protocols import PROTOCOLS
+from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.records import Alignment, Judgement
 from beamlib.scoring.released_code import released_reply, released_score
 
@@ -24,17 +24,25 @@ def verdict_rows(judgement: Judgement) -> list[dict[str, Any]]:
     reads, None where it stops; of event ordering 1 where it can read the reply. `w`: why the first nugget without a
     verdict has none. `u`: why the answer, or its order, was not judged. `o`: nuggets that ask for the order. `i`: the
     nugget of each item. `l`: the texts of rubric and lines as numbers, equal ones alike. `x`: by protocol the score,
-    why there is none, and whether the scorer stops there, where it does not come from verdicts per nugget.
+    why there is none, and whether the scorer stops there, where these verdicts alone do not give it: a published
+    judgement may hold less, or more, than a verdict for each nugget.
     """
-    if getattr(judgement, "reported", None) is not None:  # of another's run: there may be less than verdicts
-        scores = {name: protocol.score_question(judgement) for name, protocol in PROTOCOLS.items()}
-        return [
-            {
-                "v": [],
-                "x": {name: [one.value, one.unscored or "", one.aborts_conversation] for name, one in scores.items()},
-            }
-        ]
-    return [_row(one) for one in judgement.rounds]
+    return [_row(one) | _told_otherwise(one) for one in judgement.rounds]
+
+
+def _told_otherwise(judgement: Judgement) -> dict[str, Any]:
+    """`x` of a published judgement: the protocols that score it otherwise than its verdicts by themselves."""
+    if judgement.reported is None:
+        return {}
+    bare, known = judgement.model_copy(update={"reported": None}), (PROTOCOLS | REPORTED).items()
+    scores = {name: (protocol.score_question(judgement), protocol.score_question(bare)) for name, protocol in known}
+    return {
+        "x": {
+            name: [one.value, one.unscored or "", one.aborts_conversation]
+            for name, (one, other) in scores.items()
+            if (one.value, one.unscored) != (other.value, other.unscored)
+        }
+    }
 
 
 def _row(judgement: Judgement) -> dict[str, Any]:
@@ -44,7 +52,7 @@ def _row(judgement: Judgement) -> dict[str, Any]:
     read = [_released(verdict.reply, whole=not ordering) for verdict in verdicts]
     usual = [1 if ordering else (None if one.score is None else int(one.score)) for one in verdicts]
     row: dict[str, Any] = {"v": [None if one.score is None else int(2 * one.score) for one in verdicts]}
-    row |= {"r": read} if read != usual else {}
+    row |= {"r": read} if read != usual and judgement.reported is None else {}
     row |= {"w": missing[0]} if missing else {}
     row |= {"u": judgement.unscored} if judgement.unscored is not None else {}
     if ordering:

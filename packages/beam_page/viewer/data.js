@@ -77,12 +77,12 @@ function rowsOf(series, protocol, size, treatment) {
   const scores = scoresOf(series, protocol);
   return asked(series)
     .filter((one) => one.size === size && scores.has(one.id) && (treatment !== "drop" || one.d !== 2))
-    .map((one) => ({ id: one.id, conversation: one.conversation, ability: one.ability, value: scores.get(one.id).value }));
+    .map((one) => ({ id: one.id, conversation: one.conversation, ability: one.ability, value: scores.get(one.id).value, never: isNever(scores.get(one.id)) }));
 }
 
 // A number as cells show it, of what Python printed: [mean, low, high, questions, conversations, unscored].
 function cellText(found) {
-  if (!found || found[0] === null) return "–";
+  if (!found || found[0] === null) return found && !found[5] ? "not computable" : "–";
   if (found[4] === 1) return `${found[0]} (n = 1)`;
   return found[1] === null ? found[0] : `${found[0]} [${found[1]}, ${found[2]}]`;
 }

@@ -179,7 +179,7 @@ async function listView() {
   return [
     h("h1", { tabindex: -1 }, "Questions"), filterForm(at),
     h("p", { id: "count" }, `${found.length} of ${questions.size} questions: ${what}. Protocol ${at.protocol}. `,
-      at.answers === "1" && at.words && indexed < run.conversations.length ? `Answers of ${indexed} of ${run.conversations.length} conversations were searched so far. ` : "",
+      at.answers === "1" && at.words && at.message === null && indexed < run.conversations.length ? `Answers of ${indexed} of ${run.conversations.length} conversations were searched so far. ` : "",
       OF_ARMS.includes(at.show) ? "▸ marks the arms that it is true of. " : "",
       at.message === null ? "" : `Of message ${at.message}: questions that cite it; “shown” means this message. `,
       at.show === "arms" ? `Between ${at.arms.join(" and ")}, the greatest difference first.` : ""),

@@ -32,7 +32,7 @@ async function questionView() {
       about.title ? ` · conversation “${about.title}”` : "", " · ",
       h("a", { href: address("list", "", { conversation: one.conversation }) }, "all of this conversation")),
     h("h1", { tabindex: -1, class: "question" }, one.q || `${one.id} (its text is not at hand)`),
-    about.note ? h("p", { class: "note" }, `Text and gold are missing: ${about.note}.`) : null,
+    about.note ? h("p", { class: "note" }, `${one.q ? "Conversation and cited messages" : "Text and gold"} are missing: ${about.note}.`) : null,
     questionForm(one, at, held, shown),
     goldPart(one, at, texts),
     evidencePart(one, at, shown),
@@ -127,13 +127,13 @@ function verdictFold(one, at, cell, own, rubric) {
   return h("details", { class: "verdicts", open: at.gold === "1" }, h("summary", {}, title),
     cell.j.map((row, repeat) => [
       verdictTable(row, own.j[repeat] ?? {}, rubric, several ? `repeat ${repeat + 1}` : ""),
+      reportedPart(own.j[repeat]?.x),
       one.a === "event_ordering" ? orderTable(row, own.j[repeat] ?? {}, at.protocol) : null,
     ]));
 }
 
 function verdictTable(row, texts, rubric, caption) {
-  if (!row.v.length && !row.x) return null;
-  if (row.x) return h("p", { class: "facts" }, "Its source tells no verdict for each nugget, or not on the scale of 0, 0.5 and 1.");
+  if (!row.v.length) return row.x ? h("p", { class: "facts" }, "Its source tells no verdict for each nugget.") : null;
   return h("table", { class: "nuggets" }, caption ? h("caption", {}, caption) : null,
     h("thead", {}, h("tr", {}, ["nugget", "verdict", "the judge's reason"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, row.v.map((half, place) => {
@@ -145,6 +145,17 @@ function verdictTable(row, texts, rubric, caption) {
           other ? h("strong", {}, ` the reply says ${said.score}`) : null),
         h("td", {}, typeof said.reason === "string" ? said.reason : reply));
     })));
+}
+
+// What a published source has beside verdicts: its score of the question, counts, scores off the scale, votes.
+function reportedPart(said) {
+  if (!said) return null;
+  const counts = said.full === undefined ? "" : `nuggets: ${said.full} satisfied, ${said.partial} in part, ${said.none} not`;
+  const votes = said.votes ? `votes that it is correct: ${said.votes.filter(Boolean).length} of ${said.votes.length}` : "";
+  const facts = [said.score === undefined ? "" : `score of the question: ${said.score}`, counts,
+    said.nuggets ? `scores of nuggets: ${said.nuggets.join(", ")}` : "", votes,
+    said.order === undefined ? "" : `order of events: ${said.order}`].filter(Boolean);
+  return h("p", { class: "facts" }, `As its source has it: ${facts.join("; ") || "nothing more"}.`);
 }
 
 function orderTable(row, texts, protocol) {

@@ -1,6 +1,7 @@
 // The scoring protocols, means and intervals of beamlib.scoring, again: from the verdicts that this page holds.
 // Nothing in this file touches the page; `beam_page/verdict_rows.py` says what a row holds.
 
+const NOT_COMPUTABLE = "not computable from this source"; // nothing failed: what was published lacks it
 const UNDEFINED_TAU = "Kendall's tau-b is undefined: fewer than two different events";
 const scored = (value) => ({ value, why: "" });
 const unscored = (why, stops = false) => ({ value: null, why, stops });
@@ -8,6 +9,7 @@ const unscored = (why, stops = false) => ({ value: null, why, stops });
 function nuggetScores(row) {
   if (!row.v.length) return unscored(row.u ?? "the judgement holds no verdicts");
   const missing = row.v.filter((one) => one === null).length;
+  if (missing && row.w.startsWith(NOT_COMPUTABLE)) return unscored(row.w);
   if (missing) return unscored(`${missing} of ${row.v.length} nuggets unscored: ${row.w}`);
   return row.v.map((one) => one / 2);
 }
@@ -93,6 +95,8 @@ const PROTOCOLS = {
     const scores = nuggetScores(row);
     return Array.isArray(scores) ? scored(scores.every((one) => one === 1) ? 1 : 0) : scores;
   },
+  "as-published": (row) => unscored(row.u ?? `${NOT_COMPUTABLE}: no score of the question`),
+  "majority-vote": (row) => unscored(row.u ?? `${NOT_COMPUTABLE}: no votes`),
 };
 
 // `asked`: [{id, conversation, ability, rows}]. A map from id to {value, why}; value null where there is none.
@@ -124,7 +128,7 @@ function scoreQuestions(asked, protocol, abilities) {
 }
 
 function scoreRow(row, ability, protocol) {
-  if (row.x) {
+  if (row.x?.[protocol]) {
     const [value, why, stops] = row.x[protocol];
     return value === null ? unscored(why, stops) : scored(value);
   }
@@ -209,11 +213,15 @@ function byConversation(rows) {
   return cells;
 }
 
-// `rows`: [{conversation, ability, value}] of one size. By ability and "average": mean, low, high, counts.
+const isNever = (score) => score?.why?.startsWith(NOT_COMPUTABLE) ?? false;
+
+// `rows`: [{conversation, ability, value, never}] of one size. By ability and "average": mean, low, high, counts.
 function summarise(rows, abilities, quantiles) {
   const present = abilities.filter((ability) => rows.some((one) => one.ability === ability));
+  const lacks = new Set(rows.filter((one) => one.never).map((one) => one.ability));
+  const valued = (own, ability) => !lacks.has(ability) && own.get(ability)?.length;
   const means = [...byConversation(rows).values()]
-    .map((own) => present.map((ability) => (own.get(ability)?.length ? meanOf(own.get(ability)) : NaN)))
+    .map((own) => present.map((ability) => (valued(own, ability) ? meanOf(own.get(ability)) : NaN)))
     .filter((line) => line.some((value) => !Number.isNaN(value)));
   const columns = present.map((_, place) => means.map((line) => line[place]));
   const held = columns.map((column) => column.filter((value) => !Number.isNaN(value)));
@@ -221,10 +229,11 @@ function summarise(rows, abilities, quantiles) {
   const found = new Map();
   const put = (ability, values, own, conversations, spread) => {
     const ends = spread ? meanInterval(values, quantiles) : [NaN, NaN];
-    const missing = own.filter((one) => one.value === null).length;
+    const valued = own.filter((one) => one.value !== null).length;
+    const missing = own.filter((one) => one.value === null && !one.never).length;
     found.set(ability, {
       numbers: [values.length ? meanOf(values) : NaN, ...ends],
-      counts: [own.length - missing, conversations, missing],
+      counts: [values.length || ability === "average" ? valued : 0, conversations, missing],
     });
   };
   present.forEach((ability, place) =>
@@ -247,6 +256,8 @@ function averageValues(columns, n) {
 // Paired: both are maps from question id to {value}; `asked` as above. Difference, ends, p, conversations, left out.
 function compareScores(asked, first, second, quantiles) {
   const both = asked.filter((one) => first.has(one.id) && second.has(one.id));
+  if (both.some((one) => isNever(first.get(one.id)) || isNever(second.get(one.id))))
+    return { numbers: [NaN, NaN, NaN, NaN], counts: [0, both.length] }; // the rest would not be the average
   const rows = both
     .filter((one) => first.get(one.id).value !== null && second.get(one.id).value !== null)
     .map((one) => ({ ...one, value: first.get(one.id).value - second.get(one.id).value }));

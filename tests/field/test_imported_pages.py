@@ -1,0 +1,67 @@
+"""The page of imported runs: every format's verdicts as they are, and numbers that follow from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from published_results import FILES, LINES, written
+
+from beam_field.importing import read_runs, write_runs
+from beam_page.browser import find_browser
+from beam_page.building import write_page
+from beam_page.data_files import read_data, write_data
+from beam_page.run_folder import read_run
+from beam_page.verifying import verify_page
+from beamlib.errors import UserError
+
+
+@pytest.fixture(scope="session")
+def imported_run(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of all formats, with its page."""
+    folder = tmp_path_factory.mktemp("imported")
+    for form, values in FILES.items():
+        paths = [folder / f"{form}{number}.json" for number in range(len(values))]
+        for path, value in zip(paths, values, strict=True):
+            path.write_text(written(value, form in LINES))
+        write_runs(read_runs(paths, stated={"reader": form, "judge": form}, table=table), folder / "run")
+    write_page(read_run(folder / "run"), claims=False)
+    return folder / "run"
+
+
+def test_numbers_follow_from_what_each_format_tells(imported_run: Path) -> None:
+    if find_browser() is None:
+        pytest.skip("no browser is installed")
+    assert "as-published" in verify_page(imported_run)
+
+
+def test_a_tampered_verdict_of_an_imported_run_shows(imported_run: Path) -> None:
+    if find_browser() is None:
+        pytest.skip("no browser is installed")
+    index = read_data(imported_run / "page" / "run.js")
+    kept = read_data(imported_run / "page" / "run.js")
+    series = next(name for name in index["cells"] if "top_200" in name)
+    row = next(cell["j"][0] for cell in index["cells"][series].values() if set(cell["j"][0]["v"]) == {0, 1, 2})
+    row["v"] = [2, 2, 2]
+    write_data(imported_run, "run", index)
+    try:
+        with pytest.raises(UserError, match=r"nugget-mean, full, .*mem0"):
+            verify_page(imported_run)
+    finally:
+        write_data(imported_run, "run", kept)
+
+
+def test_the_page_shows_questions_sources_and_what_they_lack(imported_run: Path) -> None:
+    index = read_data(imported_run / "page" / "run.js")
+    assert {"as-published", "majority-vote"} < {name for name, _ in index["protocols"]}
+    assert all(one["q"].startswith("In 1") for held in index["conversations"] for one in held["questions"])
+    (place,) = (n for n, one in enumerate(index["conversations"]) if one["id"] == "1M-1")
+    texts = read_data(imported_run / "page" / f"a{place}.js")
+    (mem0,) = (own for name, own in texts["answers"].items() if name.endswith("mem0-top_200"))
+    assert mem0["1M-1-q00"]["j"][0] == {"r": ["so", "so", "so"], "x": {"score": 0.5}}
+    document = (imported_run / "index.html").read_text()
+    assert '<option value="as-published" selected' in document  # the first by which all of them have an average
+    assert "gold in the answer prompt: unknown" in document and "not computable</a>" not in document
+    document = write_page(read_run(imported_run), protocol="paper", claims=False).read_text()
+    assert "not computable</a>" in document
+    assert "The conversations themselves" not in document and "As published</h2>" not in document
