@@ -14,6 +14,9 @@ from beamlib.files import read_jsonl, read_text, sha256, to_json
 Known = Literal["yes", "no", "unknown"]
 DETAILS = "imported.jsonl"
 """The file of an imported arm's folder that holds an `ImportedQuestion` per question."""
+NEUTRAL = "beam-results"
+"""The form of this project, in which anybody may publish."""
+UNNAMED_PROMPT = "a prompt that nobody names"
 
 
 class Provenance(BaseModel):
@@ -21,7 +24,7 @@ class Provenance(BaseModel):
 
     `judge_sees_*` say what the judge was shown beside the answer. `gold_in_prompt`: whether parts of the gold stood in
     the prompt that asked for the answer; `prompt`, what else is known of that prompt. `context` is the budget of the
-    context and `cut` how answers were cut.
+    context and `cut` how answers were cut. `judge_prompt` names the prompt of the judge.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -32,6 +35,7 @@ class Provenance(BaseModel):
     judge_sees_question: Known = "unknown"
     judge_sees_rubric: Known = "unknown"
     judge_sees_reference: Known = "unknown"
+    judge_prompt: str = ""
     gold_in_prompt: Known = "unknown"
     prompt: str = ""
     context: str = ""
@@ -42,9 +46,13 @@ class Provenance(BaseModel):
     date: str = ""
 
     def by_prompt_of(self, harness: str) -> str:
-        """Who judged, by which prompt: this is what tables compare, as one model is another judge by another prompt."""
+        """Who judged, by which prompt: this is what tables compare, as one model is another judge by another prompt.
+
+        Of `harness` where nobody names it; the neutral form is nobody's harness.
+        """
         shown = [name for name in ("question", "rubric", "reference") if getattr(self, f"judge_sees_{name}") == "yes"]
-        prompt = f"the prompt of {harness} ({', '.join(shown) or 'shown things unknown'})"
+        usual = UNNAMED_PROMPT if harness == NEUTRAL else f"the prompt of {harness}"
+        prompt = f"{self.judge_prompt or usual} ({', '.join(shown) or 'shown things unknown'})"
         return f"{self.judge or 'unknown judge'} by {prompt}"
 
 

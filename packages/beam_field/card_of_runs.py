@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import pandas as pd
 
 from beam_field.card_tables import card_sentences, card_tables, corrections_table
+from beam_field.comparing import mean_over_runs
+from beam_field.imported_runs import system_of
 from beam_field.judge_card import JudgeCard, corrections, judge_card, verdict_frame
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import MANIFEST, read_manifest, stored_answers, stored_judgements
@@ -32,9 +34,10 @@ class CardOfRuns:
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """What one judge said: by system, the answers by question and the judgements."""
+    """What one judge said, by arm: what it is a run of, the answers by question and the judgements."""
 
     judge: str
+    systems: Mapping[str, str]
     answers: Mapping[str, Mapping[str, str | None]]
     judgements: Mapping[str, list[Judgement]]
 
@@ -46,7 +49,7 @@ def card_of_runs(run: Path, against: Path, protocol: str) -> CardOfRuns:
     """
     second, first = _judged(run), _judged(against)
     alike = [_alike(one, other) for one, other in ((first, second), (second, first))]
-    scores = [{name: score_run(own, protocol) for name, own in one.items()} for one in alike]
+    scores = [_by_system(one, first.systems, protocol) for one in alike]
     for side, own in zip((against, run), scores, strict=True):
         if all(not_computable(frame).any() for frame in own.values()) and own:
             raise UserError(
@@ -59,12 +62,24 @@ def card_of_runs(run: Path, against: Path, protocol: str) -> CardOfRuns:
     ]
     card = judge_card(sides[0], sides[1])
     tables = card_tables(card, protocol)
-    everything = {name: score_run(own, protocol) for name, own in second.judgements.items() if name in scores[0]}
-    corrected = corrections(everything, scores[0])
+    shared = {name: own for name, own in second.judgements.items() if name in alike[0]}
+    corrected = corrections(_by_system(shared, first.systems, protocol), scores[0])
     part = corrected[corrected["labels"] < corrected["n"]]
     if len(part):
         tables["corrected"] = corrections_table(part, second.judge, first.judge)
     return CardOfRuns(card, tables)
+
+
+def _by_system(
+    judgements: Mapping[str, Sequence[Judgement]], systems: Mapping[str, str], protocol: str
+) -> dict[str, pd.DataFrame]:
+    """Scores by system: of several runs their mean, of a single one those of its arm, under its name."""
+    frames: dict[str, dict[str, pd.DataFrame]] = {}
+    for arm, own in judgements.items():
+        frames.setdefault(systems[arm], {})[arm] = score_run(own, protocol)
+    return {
+        system if len(own) > 1 else next(iter(own)): mean_over_runs([*own.values()]) for system, own in frames.items()
+    }
 
 
 def _judged(run: Path) -> _Judged:
@@ -78,13 +93,15 @@ def _judged(run: Path) -> _Judged:
     sizes = {one.size for one in found.values()}
     answers: dict[str, dict[str, str | None]] = {}
     judgements: dict[str, list[Judgement]] = {}
+    systems: dict[str, str] = {}
     for folder, one in found.items():
         name = f"{one.size} {one.arm}" if len(sizes) > 1 else one.arm
         if name in answers:
             raise UserError(f"{run}: {name} stands in several parts; name one part.")
         answers[name] = {answer.probe_id: answer.text for own in stored_answers(folder).values() for answer in own}
         judgements[name] = stored_judgements(folder)
-    return _Judged(judges[0], answers, judgements)
+        systems[name] = f"{one.size} {system_of(one)}" if len(sizes) > 1 else system_of(one)
+    return _Judged(judges[0], systems, answers, judgements)
 
 
 def _alike(one: _Judged, other: _Judged) -> dict[str, list[Judgement]]:

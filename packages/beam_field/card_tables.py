@@ -181,6 +181,11 @@ def card_sentences(card: JudgeCard) -> list[str]:
                 f"{ability_label(row['ability']).lower()} ({row['kappa']:.2f})" for _, row in weak.head(2).iterrows()
             )
             lines.append(f"Least on {names}: there the second judge is no replacement for the first.")
+    else:
+        lines.append(
+            "Of one of the two it is not known which nugget a verdict is on (it has counts, votes or a score of the "
+            "question), so there is no agreement by nugget; averages are compared."
+        )
     for bias in card.bias.to_dict("records"):
         lines.append(
             f"{bias['system']}: the second judge moves the average by {bias['difference']:+.3f} "

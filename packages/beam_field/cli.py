@@ -49,7 +49,23 @@ def import_results(
     print("\nnothing was written" if check else f"\nwrote {from_root(run)}; next: beamlib score {from_root(run)}")
 
 
+def export(
+    run: Annotated[Path, typer.Argument(help="A run folder, or a part of one, over the released data.")],
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", envvar="BEAM_DATA", help="The released questions; imported runs hold theirs."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the files; by default RUN/exported.")] = None,
+) -> None:
+    """Write RUN's answers and verdicts in the neutral form, a file per arm, to be published and imported by anybody."""
+    from beam_field.exporting import export_runs
+
+    for path in export_runs(run, data, out):
+        print(f"wrote {path}")
+
+
 def add_to(app: typer.Typer, data_app: typer.Typer) -> None:
     """Put the commands into the project's `app`."""
     app.command("import")(import_results)
+    app.command("export")(export)
     judging_cli.add_to(app)

@@ -20,6 +20,7 @@ from beam_field.sources import Source, judgements, published, sources
 from beamlib.data.conversations import SIZES
 from beamlib.data.errata import load_errata
 from beamlib.data.gold import ABILITIES
+from beamlib.evaluate.imported import UNNAMED_PROMPT
 from beamlib.scoring.intervals import Comparison, compare, conversation_values, mean_interval
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.records import Judgement
@@ -62,8 +63,9 @@ class FieldSystem:
     def doubt(self) -> str:
         """Why it may be compared with none, not even of its group; empty where it may."""
         judge = "" if self.source.judge else "nobody says who judged"
+        prompt = "nobody says by which prompt it was judged" if UNNAMED_PROMPT in self.source.judged_by else ""
         gold = "nobody says whether gold was in the prompt" if self.source.gold_in_prompt == "unknown" else ""
-        return " and ".join(filter(None, (judge, gold)))
+        return " and ".join(filter(None, (judge, prompt, gold)))
 
     @cached_property
     def _scores(self) -> dict[str, pd.DataFrame]:
@@ -72,16 +74,23 @@ class FieldSystem:
     def scores(self, protocol: str) -> pd.DataFrame:
         """A row per question as `score_run` makes them, the score the mean over the runs that have one."""
         if protocol not in self._scores:
-            frames = [score_run(own, protocol) for _, own in self.runs]
-            first = frames[0].set_index("probe_id")
-            together = pd.concat(frames)
-            means = together.groupby("probe_id")["score"].mean()
-            known = together.drop_duplicates("probe_id").set_index("probe_id")
-            scored = known.assign(score=means.reindex(known.index))
-            scored["unscored"] = scored["unscored"].where(scored["score"].isna(), "")
-            order = [*first.index, *known.index.difference(first.index)]
-            self._scores[protocol] = scored.loc[order].reset_index()
+            self._scores[protocol] = mean_over_runs([score_run(own, protocol) for _, own in self.runs])
         return self._scores[protocol]
+
+
+def mean_over_runs(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The scores of several runs of one system as of one: a row per question, the mean over the runs that have one.
+
+    Runs are not more questions, and no more systems.
+    """
+    first = frames[0].set_index("probe_id")
+    together = pd.concat(frames)
+    means = together.groupby("probe_id")["score"].mean()
+    known = together.drop_duplicates("probe_id").set_index("probe_id")
+    scored = known.assign(score=means.reindex(known.index))
+    scored["unscored"] = scored["unscored"].where(scored["score"].isna(), "")
+    order = [*first.index, *known.index.difference(first.index)]
+    return scored.loc[order].reset_index()
 
 
 def field_systems(imported: Iterable[tuple[Source, Sequence[Judgement]]] = ()) -> list[FieldSystem]:

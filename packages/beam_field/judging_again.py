@@ -42,7 +42,7 @@ from beamlib.evaluate.run_store import RunStore, made_by, prompt_hashes, setting
 from beamlib.files import read_text, write_text
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.spending import keys_kept_out
-from beamlib.params import usual_parameters
+from beamlib.params import GENERATED, usual_parameters
 from beamlib.scoring.judge import ToJudge
 from beamlib.text import shell_command
 
@@ -77,7 +77,13 @@ class JudgedAgain(ArmFolder):
                 "other answers; give that folder another name to keep them, or delete it."
             )
         self.source, self.found, self.held = source, found, stored_answers(source)
-        seen = {"judge": judge, "judge_sees_rubric": "yes", "judge_sees_reference": "no", "shipped": ""}
+        seen = {
+            "judge": judge,
+            "judge_prompt": "",
+            "judge_sees_rubric": "yes",
+            "judge_sees_reference": "no",
+            "shipped": "",
+        }
         seen["judge_sees_question"] = "yes" if parameters.question_in_prompt else "no"
         self._begun = {
             **dict(found),
@@ -189,7 +195,7 @@ def _part(folders: Sequence[Path], options: JudgeOptions) -> _Part:
     for arm in arms:
         if options.calls != "refresh":
             arm.open(arm.found.conversations, again=options.calls == "record")
-        questions = _questions(arm, options.data)
+        questions = _questions(arm, options.data or (run / GENERATED if (run / GENERATED).is_dir() else None))
         for key, answers in arm.held.items():
             if key not in arm.made[JUDGEMENTS]:
                 asked.setdefault(key, {})[arm.found.arm] = [questions(answer) for answer in answers]

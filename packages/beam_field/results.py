@@ -144,6 +144,7 @@ class Header(Provenance):
     system: Line = Field(min_length=1)
     reader: Line = ""
     judge: Line = ""
+    judge_prompt: Line = ""
     prompt: Line = ""
     context: Line = ""
     cut: Line = ""

@@ -65,6 +65,8 @@ def summary(one: ImportedArm) -> str:
     head += f"{counted(len(one.manifest.conversations), 'conversation')} at {size}; verdicts: {kinds}"
     lines = [head, *(f"  {line}" for line in found.lines())]
     lines.append(f"  reader: {one.manifest.reader}; judge: {one.manifest.judge}")
+    if not found.judge:
+        lines.append("  nobody says who judged: state it with --judge, else it is compared with none")
     lines += [f"  {name}: SHA-256 {digest}" for name, digest in found.files.items()]
     lines += [f"  these are the shipped verdicts of {found.shipped}"] if found.shipped else []
     lines += _named("not a released question", found.unmatched, found.unmatched_count)

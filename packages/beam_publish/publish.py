@@ -45,7 +45,7 @@ def publish(run: Path, archive: Path) -> str:
     if not extra and not (run / "calls").is_dir():
         raise UserError(
             f"{run}: it holds no stored calls, and no {PARAMETERS} in a part of it; name a folder that run_all.sh has "
-            "finished."
+            "finished, or publish answers and verdicts with `beamlib export`."
         )
     notes = [f"no file holds the key in {', '.join(searched)}"] if searched else []
     if left := sorted(used - set(searched)):

@@ -94,7 +94,7 @@ def test_who_judged_by_the_same_prompt_may_be_compared_with_what_is_shipped(
     assert ("Mem0 (platform), top 200", "Mem0, 50 memories") in names
 
 
-@pytest.mark.parametrize("told", [{"judge": ""}, {"gold_in_prompt": "unknown"}])
+@pytest.mark.parametrize("told", [{"judge": ""}, {"gold_in_prompt": "unknown"}, {"source": "beam-results"}])
 def test_what_nobody_says_is_not_taken_for_the_same(systems: list[FieldSystem], told: dict[str, str]) -> None:
     graded = [one for one in systems if one.source.tier == "1M" and one.source.kind == "nuggets"]
     assert len(comparing.pairs(graded)) == 1

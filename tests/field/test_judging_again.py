@@ -131,6 +131,17 @@ def test_models_are_asked_after_a_yes_and_never_twice(tmp_path: Path, table: Pat
     assert read_manifest(again / ARM).judge == "scripted"
 
 
+def test_runs_of_one_system_are_one_system_and_counts_say_what_is_missing(tmp_path: Path, table: Path) -> None:
+    for run in (1, 2):
+        (tmp_path / f"{run}.json").write_text(written(cognee(run), lines=False))
+    write_runs(read_runs([tmp_path / "1.json", tmp_path / "2.json"], table=table), tmp_path / "run")
+    (part,) = (tmp_path / "run").iterdir()
+    judge_again(JudgeOptions(part))
+    found = card_of_runs(part.with_name(f"{part.name}-by-offline"), part, "nugget-mean")
+    assert len(list(part.iterdir())) == 2 and len(found.card.bias) == 1 and not len(found.card.order)
+    assert found.card.bias["n"].tolist() == [20] and "there is no agreement by nugget" in found.render()
+
+
 def test_a_card_of_two_runs_and_what_it_refuses(tmp_path: Path, table: Path) -> None:
     part = imported(mem0(), tmp_path / "run", table)
     judge_again(JudgeOptions(part))
