@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
 from tqdm import tqdm
 
@@ -74,14 +74,14 @@ def use_cluster(given: str) -> None:
 
 
 @contextmanager
-def process_pool(workers: int) -> Iterator[Pool]:
+def process_pool(workers: int, start: Literal["spawn", "forkserver"] = "spawn") -> Iterator[Pool]:
     """A pool of `workers` processes. Leaving it by an exception, an interrupt too, ends them: replies that they have
     under way arrive first, what else they are at is lost.
 
     A worker that is killed from outside (mostly for want of memory) is a `UserError`.
     """
     # "spawn": a forked child would inherit the threads of FAISS and of our event loop in an unusable state.
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context(start)
     told: SimpleQueue[str] = context.SimpleQueue()
     try:
         with Pool(workers, mp_context=context, initializer=_begin_worker, initargs=(told,)) as pool:

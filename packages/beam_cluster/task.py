@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import threading
 import uuid
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from distributed import get_worker
 
@@ -30,6 +31,8 @@ from beamlib.processes import Pool, process_pool
 
 MARK = ".cluster"
 """The file by which a worker knows the run folder again."""
+_LATER = ("beamlib.retrieval.dense", "beamlib.retrieval.hybrid")
+"""What `beamlib` imports only where it is used, and every task uses."""
 _one_at_a_time = threading.Lock()  # ending a process pool ends all child processes of a worker
 
 
@@ -58,6 +61,17 @@ def code_now() -> str:
     return code_hash(ANSWER_CODE)
 
 
+def _start() -> Literal["spawn", "forkserver"]:
+    """How the process of a task begins: forked from one of this worker that has done nothing but import, where it can.
+
+    Importing is most of what a task costs beyond its calls.
+    """
+    if sys.platform != "linux":
+        return "spawn"
+    multiprocessing.set_forkserver_preload(["beam_cluster.task", "beamlib.evaluate.run", *_LATER])
+    return "forkserver"
+
+
 def perform(order: Order, unit: str, work: Callable[[Any], Any], part: Any) -> Any:
     """`work(part)` on a worker. `Lost` where another should try; what `work` raises is raised."""
     mark = order.run / MARK
@@ -80,7 +94,7 @@ def perform(order: Order, unit: str, work: Callable[[Any], Any], part: Any) -> A
                 place = stack.enter_context(temporary_folder("beamlib-allowance-"))
                 allowance = Allowance(place / "ledger.json", order.name, holder, unit, order.limit)
                 stack.callback(allowance.tell, ended=True)
-            pool = stack.enter_context(process_pool(1))
+            pool = stack.enter_context(process_pool(1, _start()))
             future = pool.submit(_in_process, order, unit, work, part, str(allowance.path) if allowance else "")
             return _attended(future, pool, order, unit, allowance)
     except UserError as error:
