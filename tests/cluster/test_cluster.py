@@ -406,3 +406,17 @@ def test_a_driver_that_is_ended_goes_on_where_it_was_in_a_folder_without_locks(
         assert len(server.repeated()) <= (4 if number == signal.SIGKILL else 0)
     assert records(tmp_path / "run") == fewer[0]
     assert not left_behind(tmp_path / "run")
+
+
+def test_of_two_drivers_that_begin_at_once_one_at_most_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the first still merges what an earlier run left."""
+    pool = pytest.importorskip("beam_cluster.pool")
+
+    def second(calls: Path) -> None:
+        monkeypatch.setattr(pool, "_merge_all", lambda _: None)
+        with pytest.raises(UserError, match="another run is recording"), pool._leases(calls, 1.0):
+            pass
+
+    monkeypatch.setattr(pool, "_merge_all", second)
+    with pool._leases(tmp_path, 1.0) as folder:
+        assert [path.name for path in folder.iterdir()] == ["run.1"]
