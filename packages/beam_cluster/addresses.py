@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import Any, Literal
 
 import dask
 import yaml
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Security
+from distributed.comm import connect
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from beamlib.errors import UserError
@@ -68,9 +71,19 @@ def cluster_of() -> Iterator[tuple[Client, int]]:
 
 def _connected(address: str) -> Client:
     try:
+        asyncio.run(_answered(address))
         return Client(address, timeout=_CONNECT, set_as_default=False)
-    except (OSError, TimeoutError) as error:
-        raise UserError(f"--cluster: no scheduler answers at {address} ({error}); begin one: dask scheduler.") from None
+    except TypeError as error:
+        raise UserError(f"--cluster: {address}: {error}; docs/scaling.md says where dask looks for it.") from None
+    except (OSError, TimeoutError, ValueError, MemoryError) as error:
+        said = f" ({error})" if str(error) else ""
+        raise UserError(f"--cluster: no scheduler answers at {address}{said}; begin one: dask scheduler.") from None
+
+
+async def _answered(address: str) -> None:
+    """Wait for a scheduler's greeting; dask's client waits for ever where something else listens and says nothing."""
+    security = Security().get_connection_args("client")
+    (await asyncio.wait_for(connect(address, timeout=_CONNECT, **security), _CONNECT)).abort()
 
 
 def checked(given: str) -> str:
@@ -102,7 +115,11 @@ def _jobs(queue: JobQueue) -> Any:
     except ImportError:
         raise UserError("--cluster: a file needs dask-jobqueue; run pip install 'beamlib[cluster]'.") from None
     options = {"cores": 1, "processes": 1, **queue.options}
+    kind = getattr(dask_jobqueue, queue.cluster)
+    submit = kind.job_cls.submit_command.split()[0]
+    if shutil.which(submit) is None:  # dask would only log it, and the run wait for workers that nobody begins
+        raise UserError(f"--cluster: {queue.cluster} begins its jobs by {submit}, which is not on this machine.")
     try:
-        return getattr(dask_jobqueue, queue.cluster)(**options)
+        return kind(**options)
     except (TypeError, ValueError) as error:
         raise UserError(f"--cluster: options: {error}; dask_jobqueue documents {queue.cluster}.") from None

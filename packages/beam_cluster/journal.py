@@ -51,14 +51,13 @@ class JournalStore(CallStore):
     def put(self, key: str, call: StoredCall) -> None:
         """Append a call. It is on the disk on return, also where the lease was lost meanwhile: it has been paid for."""
         said = json.dumps([self.run_id, key, call.model_dump(mode="json")])
-        line = f"{json.dumps([sha256(said), said])}\n".encode()
+        # On a line of its own: a full disk may have torn the one before.
+        line = f"\n{json.dumps([sha256(said), said])}\n".encode()
         with self._lock:
-            handle = os.open(self.journal, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o666)
-            try:
-                os.write(handle, line)
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            with self.journal.open("ab") as handle:
+                handle.write(line)
+                handle.flush()
+                os.fsync(handle.fileno())
             self._held[key] = self.run_id, call
             if time.monotonic() - self._shown > 1:
                 self._shown = time.monotonic()

@@ -69,15 +69,19 @@ class ClusterPool:
         return future
 
     def _attend(self) -> None:
-        idle = time.monotonic()
+        idle, met = time.monotonic(), False
         while not self._ended.wait(0.05):
             try:
                 while self._waiting and len(self._running) < self.size:
                     self._begin(*self._waiting.popleft())
                 for one in [one for one in self._running if one.status != "pending"]:
-                    self._conclude(one, *self._running.pop(one))
+                    self._conclude(one, *self._running[one])
+                    del self._running[one]  # not before: where its replies cannot be merged, it is told so below
                 there = self._client.status == "running" and bool(self._client.scheduler_info(n_workers=-1)["workers"])
-                idle = time.monotonic() if there or not self._running else idle
+                met = met or there
+                if not met:  # jobs of a batch system may stand in its queue for hours
+                    self.told.append("waiting for the first worker")
+                idle = time.monotonic() if there or not met or not self._running else idle
                 if time.monotonic() - idle > RECONNECT:
                     raise UserError(
                         f"--cluster: no worker has been there for {RECONNECT:.0f} seconds; begin scheduler and workers "
@@ -164,25 +168,27 @@ def cluster_pool(parameters: ResolvedParameters, parts: int) -> Iterator[Cluster
 def _leases(calls: Path, patience: float) -> Iterator[Path]:
     """A folder for the leases of this run, after those of earlier ones are ended and what they left is merged."""
     calls.mkdir(parents=True, exist_ok=True)
-    earlier = [Watch(path / f"{RUN}.1", patience) for path in calls.glob(".leases-*") if (path / f"{RUN}.1").exists()]
-    began = [one.text() for one in earlier]
-    until = time.monotonic() + patience
-    while earlier and time.monotonic() < until:
-        if [one.text() for one in earlier] != began:
-            raise UserError(
-                f"{calls}: another run is recording into its call stores; wait until it has ended, or stop it."
-            )
-        time.sleep(0.2)
-    for path in calls.glob(".leases-*"):
-        shutil.rmtree(path, ignore_errors=True)
-    for store in calls.glob("*.sqlite-wal"):  # a killed run's on one machine
-        with CallStore(store.with_name(store.name.removesuffix("-wal"))) as one:
-            one.claim()
-    _merge_all(calls)
+    # Ours first: of two that begin at once at least one sees the other.
     folder = calls / f".leases-{uuid.uuid4().hex}"
     folder.mkdir()
     lease = Lease(folder, RUN, patience=patience)
     try:
+        others = [path for path in calls.glob(".leases-*") if path != folder]
+        earlier = [Watch(path / f"{RUN}.1", patience) for path in others if (path / f"{RUN}.1").exists()]
+        began = [one.text() for one in earlier]
+        until = time.monotonic() + patience
+        while earlier and time.monotonic() < until:
+            if [one.text() for one in earlier] != began:
+                raise UserError(
+                    f"{calls}: another run is recording into its call stores; wait until it has ended, or stop it."
+                )
+            time.sleep(0.2)
+        for path in others:
+            shutil.rmtree(path, ignore_errors=True)
+        for store in calls.glob("*.sqlite-wal"):  # a killed run's on one machine
+            with CallStore(store.with_name(store.name.removesuffix("-wal"))) as one:
+                one.claim()
+        _merge_all(calls)
         yield folder
     finally:
         lease.release()

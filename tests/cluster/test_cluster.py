@@ -19,10 +19,12 @@ from typing import Any
 import pytest
 import yaml
 
+from beam_cluster.journal import JournalStore, replies
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.llm.spending import SpendingLimit, limited, spend_at_most
+from beamlib.llm.stored_call import StoredCall
 from beamlib.params import RunParameters, load_parameters
 from beamlib.processes import use_cluster
 from scripted_server import ScriptedServer
@@ -31,6 +33,7 @@ from steady_replies import steady_reply
 pytest.importorskip("distributed", reason="dask.distributed is not installed (the extra 'cluster')")
 dask = pytest.importorskip("dask")
 psutil = pytest.importorskip("psutil")
+addresses = pytest.importorskip("beam_cluster.addresses")
 
 ARMS = [Arm(memory="none"), Arm(memory="oracle")]
 FEW = ARMS[:1]
@@ -272,7 +275,7 @@ def test_a_scheduler_that_is_begun_again_has_the_work_go_on(
 
 
 SBATCH = """#!/bin/sh
-setsid sh -c "$(cat "$1")" > /dev/null 2>&1 &
+setsid sh -c "sleep 4; $(cat "$1")" > /dev/null 2>&1 &
 echo $! >> "$(dirname "$0")/jobs"
 echo "Submitted batch job $!"
 """
@@ -281,12 +284,13 @@ echo "Submitted batch job $!"
 def test_workers_as_jobs_of_a_batch_system(
     repo_root: Path, data: Path, fewer: tuple[dict[str, bytes], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """dask-jobqueue with a SLURM that begins every job at once."""
+    """dask-jobqueue with a SLURM whose jobs stand in its queue for longer than workers that are gone are waited for."""
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed (the extra 'cluster')")
     for name, text in (("sbatch", SBATCH), ("scancel", "#!/bin/sh\n")):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("beam_cluster.pool.RECONNECT", 1.0)
     monkeypatch.chdir(repo_root)
     file = yaml.safe_load((repo_root / "params/cluster/slurm.yaml").read_text())
     here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
@@ -324,6 +328,37 @@ def test_a_file_that_names_no_cluster_is_told_in_one_sentence(given: str, said: 
 def test_a_cluster_that_is_none_is_told_in_one_sentence(given: str) -> None:
     with pytest.raises(UserError, match="is neither local:N"):
         use_cluster(given)
+
+
+def test_what_is_no_scheduler_but_listens_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beam_cluster.addresses._CONNECT", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        use_cluster(f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(UserError, match="no scheduler answers"), addresses.cluster_of():
+            pass
+
+
+def test_a_certificate_that_dask_was_not_told_of_is_told_in_one_sentence() -> None:
+    use_cluster("tls://127.0.0.1:9")
+    with pytest.raises(UserError, match="ssl_context"), addresses.cluster_of():
+        pass
+
+
+def test_a_batch_system_that_is_not_here_is_told_in_one_sentence(
+    repo_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    use_cluster(str(repo_root / "params/cluster/slurm.yaml"))
+    with pytest.raises(UserError, match="sbatch, which is not on this machine"), addresses.cluster_of():
+        pass
+
+
+def test_a_reply_after_one_that_a_full_disk_tore_is_kept(tmp_path: Path) -> None:
+    about: dict[str, Any] = dict.fromkeys(("role", "conversation", "step", "about", "model", "base_url", "text"), "one")
+    journal = JournalStore(tmp_path / "100K-1.sqlite", run_id="1")
+    journal.journal.write_bytes(b'["torn')
+    journal.put("key", StoredCall(**about, time="2026-11-23T16:00:00+00:00"))
+    assert [key for _, key, _ in replies(journal.journal)] == ["key"]
 
 
 RUNS = """
@@ -370,3 +405,17 @@ def test_a_driver_that_is_ended_goes_on_where_it_was_in_a_folder_without_locks(
         assert len(server.repeated()) <= (4 if number == signal.SIGKILL else 0)
     assert records(tmp_path / "run") == fewer[0]
     assert not left_behind(tmp_path / "run")
+
+
+def test_of_two_drivers_that_begin_at_once_one_at_most_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the first still merges what an earlier run left."""
+    pool = pytest.importorskip("beam_cluster.pool")
+
+    def second(calls: Path) -> None:
+        monkeypatch.setattr(pool, "_merge_all", lambda _: None)
+        with pytest.raises(UserError, match="another run is recording"), pool._leases(calls, 1.0):
+            pass
+
+    monkeypatch.setattr(pool, "_merge_all", second)
+    with pool._leases(tmp_path, 1.0) as folder:
+        assert [path.name for path in folder.iterdir()] == ["run.1"]
