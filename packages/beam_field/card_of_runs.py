@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from beam_field.card_tables import card_sentences, card_tables, corrections_table
-from beam_field.judge_card import JudgeCard, corrections, judge_card, verdict_frame
+from beam_field.judge_card import JudgeCard, corrections, grouped, judge_card, verdict_frame
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import MANIFEST, read_manifest, stored_answers, stored_judgements
 from beamlib.report.table import Table
@@ -32,9 +32,10 @@ class CardOfRuns:
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """What one judge said: by system, the answers by question and the judgements."""
+    """What one judge said: by arm, the answers by question and the judgements; `runs_of` says of which system it is."""
 
     judge: str
+    runs_of: Mapping[str, str]
     answers: Mapping[str, Mapping[str, str | None]]
     judgements: Mapping[str, list[Judgement]]
 
@@ -57,10 +58,11 @@ def card_of_runs(run: Path, against: Path, protocol: str) -> CardOfRuns:
         (one.judge, verdict_frame(judgements), own)
         for one, judgements, own in zip((first, second), alike, scores, strict=True)
     ]
-    card = judge_card(sides[0], sides[1])
+    runs_of = {**first.runs_of, **second.runs_of}
+    card = judge_card(sides[0], sides[1], runs_of=runs_of)
     tables = card_tables(card, protocol)
     everything = {name: score_run(own, protocol) for name, own in second.judgements.items() if name in scores[0]}
-    corrected = corrections(everything, scores[0])
+    corrected = corrections(*(_rows_of_runs(own, runs_of) for own in (everything, scores[0])))
     part = corrected[corrected["labels"] < corrected["n"]]
     if len(part):
         tables["corrected"] = corrections_table(part, second.judge, first.judge)
@@ -78,13 +80,25 @@ def _judged(run: Path) -> _Judged:
     sizes = {one.size for one in found.values()}
     answers: dict[str, dict[str, str | None]] = {}
     judgements: dict[str, list[Judgement]] = {}
+    runs_of: dict[str, str] = {}
     for folder, one in found.items():
         name = f"{one.size} {one.arm}" if len(sizes) > 1 else one.arm
         if name in answers:
             raise UserError(f"{run}: {name} stands in several parts; name one part.")
         answers[name] = {answer.probe_id: answer.text for own in stored_answers(folder).values() for answer in own}
         judgements[name] = stored_judgements(folder)
-    return _Judged(judges[0], answers, judgements)
+        told = one.imported
+        if told and told.system:
+            size = one.size if len(sizes) > 1 else ""
+            gold = "gold in its prompt" if told.gold_in_prompt == "yes" else ""
+            runs_of[name] = ", ".join(filter(None, (size, told.system, told.context, told.reader, gold)))
+    return _Judged(judges[0], runs_of, answers, judgements)
+
+
+def _rows_of_runs(scores: Mapping[str, pd.DataFrame], runs_of: Mapping[str, str]) -> dict[str, pd.DataFrame]:
+    """The scores by system, each run's answers apart: they go together by conversation as its questions do."""
+    apart = {name: frame.assign(probe_id=f"{name} " + frame["probe_id"]) for name, frame in scores.items()}
+    return {system: pd.concat(own) for system, own in grouped(apart, runs_of).items()}
 
 
 def _alike(one: _Judged, other: _Judged) -> dict[str, list[Judgement]]:

@@ -136,10 +136,10 @@ def corrections_table(frame: pd.DataFrame, cheap: str, better: str) -> Table:
         "corrected, 95 %",
         "weight",
         "labels in conversations",
-        "questions",
+        "answers",
     ]
     footer = (
-        f"Means over questions. All are judged by {model_shown(cheap)}; the labels are by {model_shown(better)}.",
+        f"Means over answers. All are judged by {model_shown(cheap)}; the labels are by {model_shown(better)}.",
         "Prediction-powered inference, jackknife over conversations; the interval holds however bad the cheap "
         "judge is, if what is labelled was not chosen by its answers (its coverage is simulated in the tests).",
     )
@@ -181,6 +181,11 @@ def card_sentences(card: JudgeCard) -> list[str]:
                 f"{ability_label(row['ability']).lower()} ({row['kappa']:.2f})" for _, row in weak.head(2).iterrows()
             )
             lines.append(f"Least on {names}: there the second judge is no replacement for the first.")
+    else:
+        lines.append(
+            "No nugget has a verdict by both judges: one of them is known by counts, votes or scores of whole "
+            "questions alone. Kappa needs verdicts per nugget, which `beamlib judge` gives; averages do not."
+        )
     for bias in card.bias.to_dict("records"):
         lines.append(
             f"{bias['system']}: the second judge moves the average by {bias['difference']:+.3f} "
