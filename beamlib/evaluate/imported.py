@@ -16,9 +16,9 @@ DETAILS = "imported.jsonl"
 class Provenance(BaseModel):
     """Who made results, and how they were judged; empty or `unknown` where nobody says.
 
-    `judge_sees_*` say what the judge was shown beside the answer. `gold_in_prompt`: whether parts of the gold stood in
-    the prompt that asked for the answer; `prompt`, what else is known of that prompt. `context` is the budget of the
-    context and `cut` how answers were cut.
+    `judge_sees_*` say what the judge was shown beside the answer, `judge_prompt` by which prompt it was asked.
+    `gold_in_prompt`: whether parts of the gold stood in the prompt that asked for the answer; `prompt`, what else is
+    known of that prompt. `context` is the budget of the context and `cut` how answers were cut.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -29,6 +29,7 @@ class Provenance(BaseModel):
     judge_sees_question: Known = "unknown"
     judge_sees_rubric: Known = "unknown"
     judge_sees_reference: Known = "unknown"
+    judge_prompt: str = ""
     gold_in_prompt: Known = "unknown"
     prompt: str = ""
     context: str = ""
@@ -41,7 +42,8 @@ class Provenance(BaseModel):
     def by_prompt_of(self, harness: str) -> str:
         """Who judged, by which prompt: this is what tables compare, as one model is another judge by another prompt."""
         shown = [name for name in ("question", "rubric", "reference") if getattr(self, f"judge_sees_{name}") == "yes"]
-        prompt = f"the prompt of {harness} ({', '.join(shown) or 'shown things unknown'})"
+        asked = f"the prompt {self.judge_prompt!r}" if self.judge_prompt else f"the prompt of {harness}"
+        prompt = f"{asked} ({', '.join(shown) or 'shown things unknown'})"
         return f"{self.judge or 'unknown judge'} by {prompt}"
 
 
