@@ -61,17 +61,21 @@ def _header(found: Manifest) -> Header:
     if found.imported is not None:
         told = Provenance(**{name: getattr(found.imported, name) for name in Provenance.model_fields})
         # By this the judge stays the one that it was: an import is told apart by its format's prompt.
-        prompt = told.judge_prompt or ("" if found.judge == told.judge else f"that of {found.imported.format}")
+        prompt = _ours(found) if found.prompts else told.judge_prompt or f"that of {found.imported.format}"
         fields = told.model_dump() | {"system": told.system or found.arm, "judge_prompt": prompt}
         fields |= {"run": found.imported.number}
     else:
-        hashes = ", ".join(f"{name} {found.prompts[name][:12]}" for name in ("judge_nugget",) if name in found.prompts)
         seen = "yes" if found.settings["question_in_prompt"] else "no"
         fields = {"system": found.arm, "reader": found.reader, "judge": found.judge, "gold_in_prompt": "no"}
         fields |= {"judge_sees_question": seen, "judge_sees_rubric": "yes", "judge_sees_reference": "no"}
-        fields |= {"judge_prompt": f"beamlib {found.package_version}, {hashes}"}
+        fields |= {"judge_prompt": _ours(found)}
     said = {name: value for name, value in fields.items() if value not in ("", None)}
     return Header(format=FORMAT, tier=found.size, **said)
+
+
+def _ours(found: Manifest) -> str:
+    """The prompt of a judge who was asked here."""
+    return f"beamlib {found.package_version}, judge_nugget {found.prompts['judge_nugget'][:12]}"
 
 
 def _row(answer: Answer, one: Judgement, told: dict[str, Any]) -> Row:
