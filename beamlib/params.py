@@ -293,6 +293,11 @@ def _values(path: Path) -> dict[str, Any]:
     return {**settings, **values}
 
 
+def generated_in(run: Path) -> Path | None:
+    """The data that was generated for the run in this folder, if any."""
+    return run / GENERATED if (run / GENERATED).is_dir() else None
+
+
 def usual_parameters(size: Size, **overrides: Any) -> RunParameters:
     """The parameters of a size as its file has them; keyword arguments replace single values."""
     return load_parameters(PARAMS / f"{size.lower()}.yaml", **overrides)

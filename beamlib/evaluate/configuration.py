@@ -56,7 +56,7 @@ def writing_configuration(parameters: RunParameters) -> Configuration:
 def stated(configurations: Iterable[Configuration]) -> str:
     """Several configurations as one phrase, for example `paper, but k=15, encoder=embedded`."""
     merged: dict[str, dict[str, None]] = {}
-    for preset, *differences in configurations:
+    for preset, *differences in filter(None, configurations):  # an imported run has none
         merged.setdefault(preset, {}).update(dict.fromkeys(differences))
     return " | ".join(f"{preset}, but {', '.join(found)}" if found else preset for preset, found in merged.items())
 

@@ -52,7 +52,8 @@ class Provenance(BaseModel):
         """
         shown = [name for name in ("question", "rubric", "reference") if getattr(self, f"judge_sees_{name}") == "yes"]
         usual = UNNAMED_PROMPT if harness == NEUTRAL else f"the prompt of {harness}"
-        prompt = f"{self.judge_prompt or usual} ({', '.join(shown) or 'shown things unknown'})"
+        asked = f"the prompt {self.judge_prompt!r}" if self.judge_prompt else usual
+        prompt = f"{asked} ({', '.join(shown) or 'shown things unknown'})"
         return f"{self.judge or 'unknown judge'} by {prompt}"
 
 

@@ -168,7 +168,9 @@ def checked(kind: type[Model], value: object, where: str, advice: str = OTHER_VE
     except ValidationError as error:
         first = error.errors()[0]
         field = within + ".".join(map(str, first["loc"])) or kind.__name__.lower()
-        raise UserError(f"{where}field '{field}': {first['msg']}; {advice}") from None
+        told = first["input"]
+        said = f" is {told!r:.40}" if isinstance(told, int | float | None) else ""  # a text may be long, or a key
+        raise UserError(f"{where}field '{field}'{said}: {first['msg']}; {advice}") from None
 
 
 def made_by() -> dict[str, str]:

@@ -38,6 +38,10 @@ class NuggetVerdict(BaseModel):
         return score
 
 
+Parser = Literal["items", "newline"]
+"""How an answer is cut into events."""
+
+
 class Alignment(BaseModel):
     """An event-ordering answer cut into items and matched to nuggets (paper listing 21).
 
@@ -46,7 +50,7 @@ class Alignment(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    parser: Literal["items", "newline"]
+    parser: Parser
     items: tuple[str, ...]
     matches: tuple[int | None, ...]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,7 @@ from typing import Any
 import pandas as pd
 
 from beam_field.card_tables import card_sentences, card_tables, corrections_table
-from beam_field.comparing import mean_over_runs
-from beam_field.imported_runs import system_of
-from beam_field.judge_card import JudgeCard, corrections, judge_card, verdict_frame
+from beam_field.judge_card import JudgeCard, corrections, grouped, judge_card, verdict_frame
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import MANIFEST, read_manifest, stored_answers, stored_judgements
 from beamlib.report.table import Table
@@ -34,10 +32,10 @@ class CardOfRuns:
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """What one judge said, by arm: what it is a run of, the answers by question and the judgements."""
+    """What one judge said: by arm, the answers by question and the judgements; `runs_of` says of which system it is."""
 
     judge: str
-    systems: Mapping[str, str]
+    runs_of: Mapping[str, str]
     answers: Mapping[str, Mapping[str, str | None]]
     judgements: Mapping[str, list[Judgement]]
 
@@ -49,7 +47,7 @@ def card_of_runs(run: Path, against: Path, protocol: str) -> CardOfRuns:
     """
     second, first = _judged(run), _judged(against)
     alike = [_alike(one, other) for one, other in ((first, second), (second, first))]
-    scores = [_by_system(one, first.systems, protocol) for one in alike]
+    scores = [{name: score_run(own, protocol) for name, own in one.items()} for one in alike]
     for side, own in zip((against, run), scores, strict=True):
         if all(not_computable(frame).any() for frame in own.values()) and own:
             raise UserError(
@@ -60,26 +58,15 @@ def card_of_runs(run: Path, against: Path, protocol: str) -> CardOfRuns:
         (one.judge, verdict_frame(judgements), own)
         for one, judgements, own in zip((first, second), alike, scores, strict=True)
     ]
-    card = judge_card(sides[0], sides[1])
+    runs_of = {**first.runs_of, **second.runs_of}
+    card = judge_card(sides[0], sides[1], runs_of=runs_of)
     tables = card_tables(card, protocol)
-    shared = {name: own for name, own in second.judgements.items() if name in alike[0]}
-    corrected = corrections(_by_system(shared, first.systems, protocol), scores[0])
+    everything = {name: score_run(own, protocol) for name, own in second.judgements.items() if name in scores[0]}
+    corrected = corrections(*(_rows_of_runs(own, runs_of) for own in (everything, scores[0])))
     part = corrected[corrected["labels"] < corrected["n"]]
     if len(part):
         tables["corrected"] = corrections_table(part, second.judge, first.judge)
     return CardOfRuns(card, tables)
-
-
-def _by_system(
-    judgements: Mapping[str, Sequence[Judgement]], systems: Mapping[str, str], protocol: str
-) -> dict[str, pd.DataFrame]:
-    """Scores by system: of several runs their mean, of a single one those of its arm, under its name."""
-    frames: dict[str, dict[str, pd.DataFrame]] = {}
-    for arm, own in judgements.items():
-        frames.setdefault(systems[arm], {})[arm] = score_run(own, protocol)
-    return {
-        system if len(own) > 1 else next(iter(own)): mean_over_runs([*own.values()]) for system, own in frames.items()
-    }
 
 
 def _judged(run: Path) -> _Judged:
@@ -93,15 +80,25 @@ def _judged(run: Path) -> _Judged:
     sizes = {one.size for one in found.values()}
     answers: dict[str, dict[str, str | None]] = {}
     judgements: dict[str, list[Judgement]] = {}
-    systems: dict[str, str] = {}
+    runs_of: dict[str, str] = {}
     for folder, one in found.items():
         name = f"{one.size} {one.arm}" if len(sizes) > 1 else one.arm
         if name in answers:
             raise UserError(f"{run}: {name} stands in several parts; name one part.")
         answers[name] = {answer.probe_id: answer.text for own in stored_answers(folder).values() for answer in own}
         judgements[name] = stored_judgements(folder)
-        systems[name] = f"{one.size} {system_of(one)}" if len(sizes) > 1 else system_of(one)
-    return _Judged(judges[0], systems, answers, judgements)
+        told = one.imported
+        if told and told.system:
+            size = one.size if len(sizes) > 1 else ""
+            gold = "gold in its prompt" if told.gold_in_prompt == "yes" else ""
+            runs_of[name] = ", ".join(filter(None, (size, told.system, told.context, told.reader, gold)))
+    return _Judged(judges[0], runs_of, answers, judgements)
+
+
+def _rows_of_runs(scores: Mapping[str, pd.DataFrame], runs_of: Mapping[str, str]) -> dict[str, pd.DataFrame]:
+    """The scores by system, each run's answers apart: they go together by conversation as its questions do."""
+    apart = {name: frame.assign(probe_id=f"{name} " + frame["probe_id"]) for name, frame in scores.items()}
+    return {system: pd.concat(own) for system, own in grouped(apart, runs_of).items()}
 
 
 def _alike(one: _Judged, other: _Judged) -> dict[str, list[Judgement]]:

@@ -136,10 +136,10 @@ def corrections_table(frame: pd.DataFrame, cheap: str, better: str) -> Table:
         "corrected, 95 %",
         "weight",
         "labels in conversations",
-        "questions",
+        "answers",
     ]
     footer = (
-        f"Means over questions. All are judged by {model_shown(cheap)}; the labels are by {model_shown(better)}.",
+        f"Means over answers. All are judged by {model_shown(cheap)}; the labels are by {model_shown(better)}.",
         "Prediction-powered inference, jackknife over conversations; the interval holds however bad the cheap "
         "judge is, if what is labelled was not chosen by its answers (its coverage is simulated in the tests).",
     )
@@ -183,8 +183,8 @@ def card_sentences(card: JudgeCard) -> list[str]:
             lines.append(f"Least on {names}: there the second judge is no replacement for the first.")
     else:
         lines.append(
-            "Of one of the two it is not known which nugget a verdict is on (it has counts, votes or a score of the "
-            "question), so there is no agreement by nugget; averages are compared."
+            "No nugget has a verdict by both judges: one of them is known by counts, votes or scores of whole "
+            "questions alone. Kappa needs verdicts per nugget, which `beamlib judge` gives; averages do not."
         )
     for bias in card.bias.to_dict("records"):
         lines.append(

@@ -49,23 +49,21 @@ def import_results(
     print("\nnothing was written" if check else f"\nwrote {from_root(run)}; next: beamlib score {from_root(run)}")
 
 
-def export(
-    run: Annotated[Path, typer.Argument(help="A run folder, or a part of one, over the released data.")],
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", envvar="BEAM_DATA", help="The released questions; imported runs hold theirs."),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the files; by default RUN/exported.")] = None,
+def export_results(
+    arm: Annotated[Path, typer.Argument(help="The folder of an arm, for example runs/nano/1m/flat.")],
+    file: Annotated[Path, typer.Argument(help="The file to write, for example results.jsonl.")],
 ) -> None:
-    """Write RUN's answers and verdicts in the neutral form, a file per arm, to be published and imported by anybody."""
-    from beam_field.exporting import export_runs
+    """Write the results in ARM to FILE, for others to import: answers and verdicts, no text of the released data."""
+    from beam_field.exporting import export_arm
+    from beamlib.data.sources import refuse_data
 
-    for path in export_runs(run, data, out):
-        print(f"wrote {path}")
+    refuse_data(file.parent)
+    count = export_arm(arm, file)
+    print(f"wrote {file}: {count} questions; what others see of it: beamlib import {file} --check")
 
 
 def add_to(app: typer.Typer, data_app: typer.Typer) -> None:
     """Put the commands into the project's `app`."""
     app.command("import")(import_results)
-    app.command("export")(export)
+    app.command("export")(export_results)
     judging_cli.add_to(app)

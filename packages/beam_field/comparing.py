@@ -35,6 +35,18 @@ HEADLINE: Mapping[str, str] = {
 """The protocol that says most of what a source holds, by the kind of its verdicts."""
 
 
+def over_runs(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The scores of runs of one system as one frame: a row per question, the score the mean over runs that have one."""
+    first = frames[0].set_index("probe_id")
+    together = pd.concat(frames)
+    means = together.groupby("probe_id")["score"].mean()
+    known = together.drop_duplicates("probe_id").set_index("probe_id")
+    scored = known.assign(score=means.reindex(known.index))
+    scored["unscored"] = scored["unscored"].where(scored["score"].isna(), "")
+    order = [*first.index, *known.index.difference(first.index)]
+    return scored.loc[order].reset_index()
+
+
 @dataclass(frozen=True, eq=False)
 class FieldSystem:
     """A system at a tier, with its runs: each a source and its judgements."""
@@ -74,23 +86,8 @@ class FieldSystem:
     def scores(self, protocol: str) -> pd.DataFrame:
         """A row per question as `score_run` makes them, the score the mean over the runs that have one."""
         if protocol not in self._scores:
-            self._scores[protocol] = mean_over_runs([score_run(own, protocol) for _, own in self.runs])
+            self._scores[protocol] = over_runs([score_run(own, protocol) for _, own in self.runs])
         return self._scores[protocol]
-
-
-def mean_over_runs(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The scores of several runs of one system as of one: a row per question, the mean over the runs that have one.
-
-    Runs are not more questions, and no more systems.
-    """
-    first = frames[0].set_index("probe_id")
-    together = pd.concat(frames)
-    means = together.groupby("probe_id")["score"].mean()
-    known = together.drop_duplicates("probe_id").set_index("probe_id")
-    scored = known.assign(score=means.reindex(known.index))
-    scored["unscored"] = scored["unscored"].where(scored["score"].isna(), "")
-    order = [*first.index, *known.index.difference(first.index)]
-    return scored.loc[order].reset_index()
 
 
 def field_systems(imported: Iterable[tuple[Source, Sequence[Judgement]]] = ()) -> list[FieldSystem]:

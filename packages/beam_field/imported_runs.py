@@ -23,15 +23,11 @@ def imported_in(run: Path) -> Iterator[tuple[Source, list[Judgement]]]:
             yield _source(found, found.imported, judgements), judgements
 
 
-def system_of(found: Manifest) -> str:
-    """What an arm is a run of: repeats of one system are runs of it, with another context it is another system."""
-    imported = found.imported
-    return ", ".join(filter(None, (imported.system or found.arm, imported.context))) if imported else found.arm
-
-
 def _source(found: Manifest, imported: Imported, judgements: list[Judgement]) -> Source:
     told: dict[str, Any] = {name: getattr(imported, name) for name in Provenance.model_fields}
-    told |= {"system": system_of(found), "reader": found.reader, "judged_again": found.judge != imported.judged_by}
+    # Runs of one system are repeats of it; with another context it is another system.
+    system = ", ".join(filter(None, (imported.system or found.arm, imported.context)))
+    told |= {"system": system, "reader": found.reader, "judged_again": found.judge != imported.judged_by}
     names: dict[str, Any] = {"source": _plain(imported.format), "run": _plain(found.arm)}
     kind = Counter(map(_kind, judgements)).most_common(1)[0][0]
     return Source(**told, **names, number=imported.number or 0, tier=found.size, kind=kind, n=len(judgements))

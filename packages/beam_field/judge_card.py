@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
+from beam_field.comparing import over_runs
 from beam_field.prediction_powered import corrected
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.scoring.intervals import Array, compare, difference_interval
 from beamlib.scoring.records import Judgement
 
+T = TypeVar("T")
 LEVELS = (0.0, 0.5, 1.0)
 ALL = "all"
 _KEYS = ["system", "probe_id", "conversation_id", "ability", "nugget"]
@@ -80,10 +83,12 @@ def judge_card(
     first: tuple[str, pd.DataFrame, Mapping[str, pd.DataFrame]],
     second: tuple[str, pd.DataFrame, Mapping[str, pd.DataFrame]],
     seed: int = 0,
+    runs_of: Mapping[str, str] | None = None,
 ) -> JudgeCard:
     """The card of two judges, each as its name, its verdicts (`verdict_frame`) and its scores by system (`score_run`).
 
-    Only what both have judged is compared. A `UserError` where that is nothing.
+    Only what both have judged is compared. A `UserError` where that is nothing. `runs_of` names the system of those
+    that are runs of one: a question counts with its mean over the runs that both have judged.
     """
     systems = [name for name in first[2] if name in second[2]]
     scores = {name: _shared(first[2][name], second[2][name]) for name in systems}
@@ -92,6 +97,9 @@ def judge_card(
         raise UserError("judge card: the two have judged no answer alike; give two runs over the same answers.")
     verdicts = first[1].merge(second[1], on=_KEYS, suffixes=("_first", "_second"), validate="one_to_one")
     asked = sum(len(frame) for side in (first, second) for frame in side[2].values())
+    alone = asked - 2 * sum(len(both[0]) for both in scores.values())
+    groups = grouped(scores, runs_of or {})
+    scores = {name: (over_runs([a for a, _ in own]), over_runs([b for _, b in own])) for name, own in groups.items()}
     return JudgeCard(
         first[0],
         second[0],
@@ -99,8 +107,16 @@ def judge_card(
         confusion(verdicts),
         _bias(scores, seed),
         _order(scores),
-        asked - 2 * sum(len(both[0]) for both in scores.values()),
+        alone,
     )
+
+
+def grouped(found: Mapping[str, T], runs_of: Mapping[str, str]) -> dict[str, list[T]]:
+    """What there is of each system's runs."""
+    groups: dict[str, list[T]] = {}
+    for name, one in found.items():
+        groups.setdefault(runs_of.get(name, name), []).append(one)
+    return groups
 
 
 def agreement_frame(verdicts: pd.DataFrame) -> pd.DataFrame:

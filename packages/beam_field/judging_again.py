@@ -6,8 +6,8 @@ answers, another judge. Estimate, store of calls, resume and the search for keys
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,11 @@ from beamlib.evaluate.imported import DETAILS, read_details
 from beamlib.evaluate.judging import JudgeTask, judge_task, judged
 from beamlib.evaluate.run import worked
 from beamlib.evaluate.run_store import RunStore, made_by, prompt_hashes, settings_of
-from beamlib.files import read_text, write_text
+from beamlib.files import make_folder, read_text, write_text
+from beamlib.llm import call_store as locks
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.spending import keys_kept_out
-from beamlib.params import GENERATED, usual_parameters
+from beamlib.params import generated_in, usual_parameters
 from beamlib.scoring.judge import ToJudge
 from beamlib.text import shell_command
 
@@ -77,13 +78,8 @@ class JudgedAgain(ArmFolder):
                 "other answers; give that folder another name to keep them, or delete it."
             )
         self.source, self.found, self.held = source, found, stored_answers(source)
-        seen = {
-            "judge": judge,
-            "judge_prompt": "",
-            "judge_sees_rubric": "yes",
-            "judge_sees_reference": "no",
-            "shipped": "",
-        }
+        seen = {"judge": judge, "judge_sees_rubric": "yes", "judge_sees_reference": "no", "shipped": ""}
+        seen["judge_prompt"] = ""  # the source's; the hashes in `prompts` name this one
         seen["judge_sees_question"] = "yes" if parameters.question_in_prompt else "no"
         self._begun = {
             **dict(found),
@@ -162,15 +158,36 @@ def judge_again(options: JudgeOptions) -> list[str]:
     groups: dict[Path, list[Path]] = {}
     for folder in _sources(options.run):
         groups.setdefault(folder.parent, []).append(folder)
-    parts = [_part(own, options) for own in groups.values()]
-    confirmed = options.yes
-    if options.models and options.calls != "replay":
-        roles = ("judge", "aligner")
-        confirmed = agreed(
-            {one.name: one.estimate() for one in parts}, lambda: ensure_keys(parts[0].parameters, roles), options.yes
-        )
-    with keys_kept_out(Path(parts[0].parameters.run), options.models):
-        return [line for one in parts for line in one.judge(confirmed)]
+    with ExitStack() as held:
+        parts = [_part(own, options, held) for own in groups.values()]
+        confirmed = options.yes
+        if options.models and options.calls != "replay":
+            roles = ("judge", "aligner")
+            confirmed = agreed(
+                {one.name: one.estimate() for one in parts},
+                lambda: ensure_keys(parts[0].parameters, roles),
+                options.yes,
+            )
+        with keys_kept_out(Path(parts[0].parameters.run), options.models):
+            return [line for one in parts for line in one.judge(confirmed)]
+
+
+@contextmanager
+def _alone(part: Path) -> Iterator[None]:
+    """This process is the only one that judges for `part`; a `UserError` where another is at it."""
+    lock = make_folder(part.parent) / f".{part.name}.judging"
+    try:
+        locks.take(lock)
+    except BlockingIOError:
+        raise UserError(
+            f"{part}: another `beamlib judge` is writing it; wait until it has ended, or stop it."
+        ) from None
+    except OSError as error:
+        raise UserError(f"{part}: cannot be written ({error.strerror}).") from None
+    try:
+        yield
+    finally:
+        locks.give(lock)
 
 
 def _sources(run: Path) -> list[Path]:
@@ -184,18 +201,20 @@ def _sources(run: Path) -> list[Path]:
     return kept
 
 
-def _part(folders: Sequence[Path], options: JudgeOptions) -> _Part:
+def _part(folders: Sequence[Path], options: JudgeOptions, held: ExitStack) -> _Part:
     """Read the answers of a part, and what is on file of their verdicts."""
     run = folders[0].parent.parent
     given: dict[str, Any] = {"run": str(run), "models": options.models, "calls": options.calls}
     given |= {"prompts": str(options.prompts.absolute())} if options.prompts else {}
     parameters = resolved(usual_parameters(read_manifest(folders[0]).size, **{**(options.settings or {}), **given}))
     arms = [JudgedAgain(folder, parameters) for folder in folders]
+    held.enter_context(_alone(arms[0].folder.parent))
     asked: dict[str, dict[str, Sequence[ToJudge]]] = {}
     for arm in arms:
         if options.calls != "refresh":
             arm.open(arm.found.conversations, again=options.calls == "record")
-        questions = _questions(arm, options.data or (run / GENERATED if (run / GENERATED).is_dir() else None))
+        own = None if arm.found.imported else generated_in(run)  # imported answers are to the released questions
+        questions = _questions(arm, options.data or own)
         for key, answers in arm.held.items():
             if key not in arm.made[JUDGEMENTS]:
                 asked.setdefault(key, {})[arm.found.arm] = [questions(answer) for answer in answers]
@@ -219,9 +238,9 @@ def _questions(arm: JudgedAgain, data: Path | None) -> Callable[[Answer], ToJudg
         own = told.get(answer.probe_id)
         if answer.probe_id in known:
             question, gold = known[answer.probe_id]
-            if own is not None and own.question != question:
+            if own is not None and own.question not in ("", question):
                 raise UserError(f"{data}: {answer.probe_id} is another question there than in {arm.source}.")
-        elif own is not None and own.rubric:
+        elif own is not None and own.question and own.rubric:
             known_by = (answer.probe_id, answer.conversation_id, abilities[answer.probe_id])
             question, gold = own.question, Gold(*known_by, own.rubric, "", (), "")
         else:

@@ -10,19 +10,20 @@ from pathlib import Path
 from textwrap import shorten
 
 from beam_field.questions import QUESTIONS, Question, question_hash, questions
-from beam_field.results import Read, Row, one_line
+from beam_field.results import Event, Read, Row, one_line
 from beam_field.sources import Source, fingerprint, placeholder, shipped_as
 from beamlib.data.conversations import SIZES
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.imported import ImportedQuestion
 from beamlib.scoring.question_score import NOT_COMPUTABLE
-from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, Reported
+from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, Parser, Reported
 
 _NAMED = 50
 """Questions that match none are named up to here; all are counted."""
 
-_ONLY_ORDER = f"{NOT_COMPUTABLE}: of a nugget only its place in the order was judged"
+SAID = "the source says: "
+ONLY_ORDER = f"{NOT_COMPUTABLE}: of a nugget only its place in the order was judged"
 
 
 @dataclass(frozen=True)
@@ -65,16 +66,17 @@ class _Tier:
 def matched(read: Read, files: Iterable[str], table: Path | None = None) -> list[Matched]:
     """The rows of a run by tier, each matched by tier and exact text; a `UserError` where none is a known question."""
     known = questions(table or QUESTIONS)
+    by_probe = {question.probe_id: question for question in known.values()}
     usual = _usual_tier(read.rows, known)
     tiers: dict[str, _Tier] = {}
     unmatched = []
     for row in read.rows:
-        tier = _tier(row.tier) or usual
-        question = known.get(question_hash(tier, row.question))
-        if question is None:
-            unmatched.append(row.question)
+        text_hash = question_hash(_tier(row.tier) or usual, row.question)
+        question = by_probe.get(row.probe) if row.probe else known.get(text_hash)
+        if question is None or _tier(row.tier) not in ("", question.tier):
+            unmatched.append(row.question or row.probe)
             continue
-        own = tiers.setdefault(tier, _Tier())
+        own = tiers.setdefault(question.tier, _Tier())
         if question.probe_id in own.rows:
             own.twice.append(question.probe_id)
         else:
@@ -129,7 +131,7 @@ def _nuggets(row: Row) -> int:
 
 
 def _answer(question: Question, row: Row) -> Answer:
-    why = f"the source says: {row.failed}" if row.failed else "the source has no text of the answer"
+    why = f"{SAID}{row.failed}" if row.failed else "the source has no text of the answer"
     text = None if row.failed else row.answer
     return Answer(
         probe_id=question.probe_id,
@@ -150,7 +152,7 @@ def _judgement(question: Question, row: Row) -> Judgement:
         ability=question.ability,
         verdicts=() if row.failed else _verdicts(row),
         alignments=() if row.failed else _alignments(question, row),
-        unscored=f"the source says: {row.failed}" if row.failed else None,
+        unscored=f"{SAID}{row.failed}" if row.failed else None,
         reported=Reported(
             score=row.score,
             nuggets=tuple(score for score in scores if score is not None) if between and None not in scores else (),
@@ -173,20 +175,21 @@ def _verdicts(row: Row) -> tuple[NuggetVerdict, ...]:
         found.append(
             NuggetVerdict(nugget=text, score=nugget.score if step else None, reason=reason, reply=nugget.reply)
         )
-    events = row.events if not row.nuggets else None
-    named = row.rubric if events is not None else ()
-    return (*found, *(NuggetVerdict(nugget=text, score=None, reason=_ONLY_ORDER) for text in named))
+    named = row.rubric if not row.nuggets and (row.events, row.lines) != (None, None) else ()
+    return (*found, *(NuggetVerdict(nugget=text, score=None, reason=ONLY_ORDER) for text in named))
 
 
 def _alignments(question: Question, row: Row) -> tuple[Alignment, ...]:
     """The alignment of an answer's events to the rubric, where the source has it for as many nuggets."""
     nuggets = len(row.nuggets) or len(row.rubric)
-    matches = tuple(event.nugget for event in row.events or ())
-    if row.events is None or question.ability != "event_ordering" or nuggets != question.nuggets:
+    if question.ability != "event_ordering" or nuggets != question.nuggets:
         return ()
-    if any(match is not None and match >= nuggets for match in matches):
-        return ()
-    return (Alignment(parser="items", items=tuple(event.text for event in row.events), matches=matches),)
+    cuts: tuple[tuple[Parser, tuple[Event, ...] | None], ...] = (("items", row.events), ("newline", row.lines))
+    return tuple(
+        Alignment(parser=parser, items=tuple(one.text for one in events), matches=tuple(one.nugget for one in events))
+        for parser, events in cuts
+        if events is not None and all(one.nugget is None or one.nugget < nuggets for one in events)
+    )
 
 
 def _details(question: Question, row: Row) -> ImportedQuestion:

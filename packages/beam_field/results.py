@@ -94,12 +94,15 @@ class Event(Strict):
 class Row(Strict):
     """One question: what was answered, and every verdict that there is. All but the question may be missing.
 
+    It is named by its text or by `probe`, this project's id of it. `lines` are `events` of the answer cut at line ends.
+
     `failed` says why there is no answer (or none that could be judged). `score` is the question's own score, `order`
     the source's figure of event ordering. `votes` are of judges who saw no rubric: is it correct? `tier` is needed
     where the header has none.
     """
 
-    question: Text = Field(min_length=1)
+    question: Text = Field(default="", min_length=1)
+    probe: Line = ""
     tier: Line = ""
     answer: Text | None = None
     failed: Text = ""
@@ -109,6 +112,7 @@ class Row(Strict):
     score: Score | None = None
     order: Signed | None = None
     events: tuple[Event, ...] | None = None
+    lines: tuple[Event, ...] | None = None
     rubric: Texts = ()
     reference: Text = ""
     context_chars: Count | None = None
@@ -127,13 +131,16 @@ class Row(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Row:
+        if bool(self.question) == bool(self.probe):
+            raise ValueError("give the question's text or its probe id, and one of them")
         if self.nuggets and self.counts:
             raise ValueError("give nuggets or counts, not both")
         if self.counts and not sum(self.counts.model_dump().values()):
             raise ValueError("counts must count at least one nugget")
-        used = [event.nugget for event in self.events or () if event.nugget is not None]
-        if len(used) != len(set(used)):
-            raise ValueError("events must name each nugget at most once")
+        for name, events in (("events", self.events), ("lines", self.lines)):
+            used = [event.nugget for event in events or () if event.nugget is not None]
+            if len(used) != len(set(used)):
+                raise ValueError(f"{name} must name each nugget at most once")
         return self
 
 

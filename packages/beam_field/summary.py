@@ -65,8 +65,12 @@ def summary(one: ImportedArm) -> str:
     head += f"{counted(len(one.manifest.conversations), 'conversation')} at {size}; verdicts: {kinds}"
     lines = [head, *(f"  {line}" for line in found.lines())]
     lines.append(f"  reader: {one.manifest.reader}; judge: {one.manifest.judge}")
-    if not found.judge:
-        lines.append("  nobody says who judged: state it with --judge, else it is compared with none")
+    unsaid = [role for role in ("reader", "judge") if not getattr(found, role)]
+    if unsaid:  # a guess here would put numbers of two judges into one average
+        options = " and ".join(f"--{role}" for role in unsaid)
+        lines.append(
+            f"  the file does not say the {' and '.join(unsaid)}: not pooled with other runs; say it by {options}"
+        )
     lines += [f"  {name}: SHA-256 {digest}" for name, digest in found.files.items()]
     lines += [f"  these are the shipped verdicts of {found.shipped}"] if found.shipped else []
     lines += _named("not a released question", found.unmatched, found.unmatched_count)

@@ -24,7 +24,7 @@ from beamlib.evaluate.arm_folder import (
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.imported import ImportedQuestion, read_details
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import GENERATED
+from beamlib.params import GENERATED, generated_in
 from beamlib.scoring.records import Judgement
 
 NO_ARMS = frozenset({"calls", "figures", GENERATED, "meme", "memorycode", "notebooks", "page", "readings", "tables"})
@@ -153,7 +153,7 @@ def read_run(run: Path, data: Path | None = None) -> RunFolder:
             arms.append(_stored(run, folder))
         except UserError as error:
             left_out[folder.relative_to(run).as_posix()] = str(error).replace(f"{run}/", "")
-    place = data or (run / GENERATED if (run / GENERATED).is_dir() else None)
+    place = data or generated_in(run)
     sources = {source.id: source for source in scan(place)[0]} if place and (arms or data) else {}
     return RunFolder(run, sorted(arms, key=_order), left_out, sources, place)
 

@@ -65,7 +65,7 @@ def sections_of(run: RunFolder, notes: Mapping[str, str]) -> list[Section]:
         own = [one for one in run.arms if one.part == part and one.manifest]
         missed = {key: why for one in own if one.manifest for key, why in one.manifest.left_out.items()}
         note = " ".join(filter(None, [notes.get(part, ""), left_out_line(missed) if missed else "", *_origins(own)]))
-        configuration = stated(filter(None, (one.manifest.configuration for one in own if one.manifest)))
+        configuration = stated(one.manifest.configuration for one in own if one.manifest)
         title = {ALL: "All sizes", PUBLISHED: "Published values", **_OTHERS}.get(part) or _titled(part)
         pages = sorted(folder.glob(f"notebooks/{part}/*.html"))
         if own or part in there or notes.get(part):

@@ -43,9 +43,14 @@ def publish(run: Path, archive: Path) -> str:
         files += [arm / name for arm in arms for name in RECORDS]
         extra |= {path.relative_to(run).as_posix(): path for path in files}
     if not extra and not (run / "calls").is_dir():
+        if any(read_manifest(path.parent).imported for path in run.glob("*/*/manifest.json")):
+            raise UserError(
+                f"{run}: its results were imported and no model was called here, so there are no calls to export; "
+                "`beamlib export` writes answers and verdicts as a file."
+            )
         raise UserError(
             f"{run}: it holds no stored calls, and no {PARAMETERS} in a part of it; name a folder that run_all.sh has "
-            "finished, or publish answers and verdicts with `beamlib export`."
+            "finished."
         )
     notes = [f"no file holds the key in {', '.join(searched)}"] if searched else []
     if left := sorted(used - set(searched)):

@@ -17,6 +17,7 @@ from beam_field.sources import verdicts
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import read_answers, read_manifest, stored_judgements
 from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.configuration import stated
 from beamlib.evaluate.imported import DETAILS
 from beamlib.evaluate.run import evaluate
 from beamlib.files import read_jsonl, sha256_of_file
@@ -339,3 +340,7 @@ def test_gzip_and_plain_files_are_the_same_run(tmp_path: Path, table: Path) -> N
     first, second = (read_runs([path], table=table)[0] for path in (plain, packed))
     assert first.judgements == second.judgements and first.imported.files != second.imported.files
     assert len(asked("1M-1")) == len(first.judgements)
+
+
+def test_an_imported_run_has_no_configuration_to_state() -> None:
+    assert stated([(), ("paper", "k=15")]) == "paper, but k=15"  # the page of a run with imported parts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ import pytest
 from published_results import amb, cognee, mem0, neutral, truememory, written
 
 from beam_field.card_of_runs import card_of_runs, record
+from beam_field.exporting import export_arm
 from beam_field.importing import read_runs, write_runs
 from beam_field.judging_again import JudgeOptions, judge_again
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import read_manifest, stored_answers, stored_judgements
 from beamlib.evaluate.imported import DETAILS
 from beamlib.llm.model import OFFLINE_NAME
+from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.scores import score_run
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint, steady_reply
@@ -131,17 +134,6 @@ def test_models_are_asked_after_a_yes_and_never_twice(tmp_path: Path, table: Pat
     assert read_manifest(again / ARM).judge == "scripted"
 
 
-def test_runs_of_one_system_are_one_system_and_counts_say_what_is_missing(tmp_path: Path, table: Path) -> None:
-    for run in (1, 2):
-        (tmp_path / f"{run}.json").write_text(written(cognee(run), lines=False))
-    write_runs(read_runs([tmp_path / "1.json", tmp_path / "2.json"], table=table), tmp_path / "run")
-    (part,) = (tmp_path / "run").iterdir()
-    judge_again(JudgeOptions(part))
-    found = card_of_runs(part.with_name(f"{part.name}-by-offline"), part, "nugget-mean")
-    assert len(list(part.iterdir())) == 2 and len(found.card.bias) == 1 and not len(found.card.order)
-    assert found.card.bias["n"].tolist() == [20] and "there is no agreement by nugget" in found.render()
-
-
 def test_a_card_of_two_runs_and_what_it_refuses(tmp_path: Path, table: Path) -> None:
     part = imported(mem0(), tmp_path / "run", table)
     judge_again(JudgeOptions(part))
@@ -167,3 +159,43 @@ def test_a_card_of_two_runs_and_what_it_refuses(tmp_path: Path, table: Path) -> 
     other = imported(mem0(conversation="1M-2"), tmp_path / "other", table)
     with pytest.raises(UserError, match="judged no answer alike"):
         card_of_runs(again, other, "nugget-mean")
+
+
+def test_runs_of_a_system_are_averaged_and_counts_have_no_kappa(tmp_path: Path, table: Path) -> None:
+    part = imported([*cognee(1), *cognee(2)], tmp_path / "run", table)
+    judge_again(JudgeOptions(part))
+    found = card_of_runs(part.with_name(f"{part.name}-by-offline"), part, "nugget-mean")
+    (bias,) = found.card.bias.to_dict("records")
+    assert (bias["system"], bias["n"]) == ("cognee", 20)
+    assert found.card.order.empty
+    assert "No nugget has a verdict by both judges" in found.render()
+
+
+def test_one_process_at_a_time_judges_a_part(tmp_path: Path, table: Path) -> None:
+    part = imported(mem0(), tmp_path / "run", table)
+    lock = tmp_path / "run" / f".{part.name}-by-offline.judging"
+    with lock.open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match="another `beamlib judge` is writing it"):
+            judge_again(JudgeOptions(part))
+    judge_again(JudgeOptions(part))
+    assert not lock.exists()
+
+
+def test_what_was_judged_here_goes_out_and_comes_back_with_the_same_scores(tmp_path: Path, table: Path) -> None:
+    part = imported(mem0(), tmp_path / "run", table)
+    judge_again(JudgeOptions(part))  # aligns events both ways, so every protocol has what it needs
+    again, file = part.with_name(f"{part.name}-by-offline"), tmp_path / "out.jsonl"
+    assert export_arm(again / ARM, file) == 20
+    assert "names a colour" not in file.read_text()
+    assert "what was said" not in file.read_text()
+    (back,) = write_runs(read_runs([file], table=table), tmp_path / "back")
+    for protocol in PROTOCOLS | REPORTED:
+        scores = [
+            score_run(stored_judgements(one), protocol).set_index("probe_id")["score"] for one in (again / ARM, back)
+        ]
+        assert scores[0].to_dict() == pytest.approx(scores[1].to_dict(), abs=0, nan_ok=True)
+    with pytest.raises(UserError, match="rubric of 1M-1-q00 is not there"):
+        judge_again(JudgeOptions(tmp_path / "back"))
+    with pytest.raises(UserError, match="no arm of a run; name one, such as"):
+        export_arm(tmp_path / "run", file)
