@@ -32,10 +32,14 @@ def main(
     data: Annotated[Path, typer.Option(help="A folder with field/, verdicts/ and beam/.")],
     out: Annotated[Path | None, typer.Option(help="Write the table of made-up answers here, as CSV.")] = None,
     error: Annotated[Path | None, typer.Option(help="Write the table of agreement here, as CSV.")] = None,
+    verdicts: Annotated[Path | None, typer.Option(help="Write the verdicts of the first table here, as CSV.")] = None,
 ) -> None:
     """Print three tables: agreement out of fold, made-up answers, speed."""
     console = Console(width=150)
-    found = measures.agreements(data)
+    rows, ours = measures.held_out_scores(data)
+    if verdicts is not None:
+        write_text(verdicts, measures.packed(rows, ours))
+    found = measures.agreements(data, rows, ours)
     console.print(_table("Agreement with GPT-5, by models that did not see the conversation", found))
     made = list(measures.made_answers(data))
     console.print(_table("Made-up answers on 100K 1 to 10 (nugget mean over ten abilities)", made))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 import judge_attacks as attacks
 import judge_changes as changes
 import judge_samples as samples
+from beam_field.questions import question_hash, questions
 from beam_offline.judge import judge
 from beam_offline.judge.trained import trained
 from beamlib.errors import UserError
@@ -129,9 +130,19 @@ def counted_runs(data: Path) -> Iterator[Agreement]:
         yield Agreement(run, nuggets, 1, None, None, None, *_bias(differences))
 
 
-def agreements(data: Path) -> list[Agreement]:
-    """A row for each published run, and for both of mem0 together."""
-    rows, ours = held_out_scores(data)
+def packed(rows: Sequence[samples.Judged], ours: Scores) -> str:
+    """`beam_field`'s judged_offline.csv: a line per question of a published run, its verdicts as halves."""
+    known = questions()
+    found: dict[tuple[str, str], str] = {}
+    for row, score in zip(rows, ours, strict=True):
+        key = f"mem0/{row.run}", known[question_hash(row.conversation.partition("-")[0], row.question)].probe_id
+        found[key] = found.get(key, "") + str(int(2 * score))
+    lines = [("run", "probe", "verdicts"), *((*key, said) for key, said in found.items())]
+    return "".join(f"{','.join(line)}\n" for line in lines)
+
+
+def agreements(data: Path, rows: Sequence[samples.Judged], ours: Scores) -> list[Agreement]:
+    """A row for each published run, and for both of mem0 together; verdicts as `held_out_scores` gives them."""
     found = []
     for run in samples.VERDICT_FILES:
         chosen = [at for at, row in enumerate(rows) if row.run == run]

@@ -11,8 +11,10 @@ import pandas as pd
 
 from beam_field.card_tables import card_sentences, card_tables, corrections_table
 from beam_field.judge_card import JudgeCard, corrections, grouped, judge_card, verdict_frame
+from beam_field.judged_offline import GRADED
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import MANIFEST, read_manifest, stored_answers, stored_judgements
+from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.table import Table
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import not_computable, score_run
@@ -24,17 +26,28 @@ class CardOfRuns:
 
     card: JudgeCard
     tables: Mapping[str, Table]
+    schooled: bool = False
+
+    @property
+    def means(self) -> list[str]:
+        """What it means, in sentences; `schooled` where the offline judge was trained on these very verdicts."""
+        said = "The offline judge was trained on these verdicts: on others it agrees less, as notebook 13 says."
+        return [*card_sentences(self.card), *([said] if self.schooled else [])]
 
     def render(self) -> str:
         """All of it as text."""
-        return "\n".join([*(one.to_text() for one in self.tables.values()), *card_sentences(self.card)])
+        return "\n".join([*(one.to_text() for one in self.tables.values()), *self.means])
 
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """What one judge said: by arm, the answers by question and the judgements; `runs_of` says of which system it is."""
+    """What one judge said: by arm, the answers by question and the judgements; `runs_of` says of which system it is.
+
+    `shipped` are the shipped runs that these are, empty texts among them for what is none.
+    """
 
     judge: str
+    shipped: frozenset[str]
     runs_of: Mapping[str, str]
     answers: Mapping[str, Mapping[str, str | None]]
     judgements: Mapping[str, list[Judgement]]
@@ -66,7 +79,7 @@ def card_of_runs(run: Path, against: Path, protocol: str) -> CardOfRuns:
     part = corrected[corrected["labels"] < corrected["n"]]
     if len(part):
         tables["corrected"] = corrections_table(part, second.judge, first.judge)
-    return CardOfRuns(card, tables)
+    return CardOfRuns(card, tables, schooled=second.judge == OFFLINE_NAME and first.shipped <= set(GRADED))
 
 
 def _judged(run: Path) -> _Judged:
@@ -92,7 +105,8 @@ def _judged(run: Path) -> _Judged:
             size = one.size if len(sizes) > 1 else ""
             gold = "gold in its prompt" if told.gold_in_prompt == "yes" else ""
             runs_of[name] = ", ".join(filter(None, (size, told.system, told.context, told.reader, gold)))
-    return _Judged(judges[0], runs_of, answers, judgements)
+    shipped = frozenset(one.imported.shipped if one.imported else "" for one in found.values())
+    return _Judged(judges[0], shipped, runs_of, answers, judgements)
 
 
 def _rows_of_runs(scores: Mapping[str, pd.DataFrame], runs_of: Mapping[str, str]) -> dict[str, pd.DataFrame]:
@@ -120,7 +134,7 @@ def record(found: CardOfRuns) -> dict[str, Any]:
     tables = {name: _plain(table.csv if table.csv is not None else table.cells) for name, table in found.tables.items()}
     error = found.card.error
     card = {"first": found.card.first, "second": found.card.second, "alone": found.card.alone}
-    return {**card, "within_error": None if error != error else error, "means": card_sentences(found.card), **tables}
+    return {**card, "within_error": None if error != error else error, "means": found.means, **tables}
 
 
 def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -1,12 +1,13 @@
 """The shipped second opinion: what the offline judge says of answers that GPT-5 has judged, as numbers.
 
-`judged_offline.csv` is made by `scripts/judged_offline.py` from the result files, which are not shipped: a line per
-question, the verdicts as halves ("210").
+The judge was trained on these verdicts, so what is shipped are not its own but those of judges that were trained like
+it without the conversation in question: what it says of its own school says nothing of other answers.
+`judged_offline.csv` is made by `benchmarks/judge.py --verdicts` from the result files, which are not shipped: a line
+per question, the verdicts as halves ("210").
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,6 @@ from beamlib.scoring.records import Judgement, NuggetVerdict
 from beamlib.scoring.scores import score_run
 
 JUDGED_OFFLINE = Path(__file__).with_name("judged_offline.csv")
-_HEADER = "run,probe,verdicts"
 
 
 def offline_judgements(name: str) -> list[Judgement]:
@@ -38,17 +38,6 @@ def _judgement(probe: str, said: str) -> Judgement:
     return Judgement(
         probe_id=probe, conversation_id=question.conversation_id, ability=question.ability, verdicts=tuple(verdicts)
     )
-
-
-def packed_offline(judged: Iterable[tuple[str, Iterable[Judgement]]]) -> str:
-    """The text of judged_offline.csv for the judgements of some runs; a question with a nugget unscored is left out."""
-    lines = [_HEADER]
-    for run, own in judged:
-        for one in own:
-            scores = [verdict.score for verdict in one.verdicts]
-            if scores and None not in scores:
-                lines.append(f"{run},{one.probe_id},{''.join(str(int(2 * (score or 0))) for score in scores)}")
-    return "\n".join(lines) + "\n"
 
 
 def judged_by_offline(system: FieldSystem) -> FieldSystem | None:
