@@ -179,9 +179,14 @@ def assemble(run: Path, options: AssemblyOptions) -> dict[str, Table]:
             made[name] = joined(f"{title}, all sizes", there)
     for name, one in made.items():
         files += save_table(one, name, run / "tables" / ALL)
-    for earlier in {*run.glob(f"tables/{ALL}/*"), *run.glob(f"figures/{ALL}/*")} - set(files):
-        earlier.unlink()  # of other parts than those that are put together now
+    _remove_others(run, files)
     return made
+
+
+def _remove_others(run: Path, files: Collection[Path] = ()) -> None:
+    """Delete what was put together of other parts than those that are now."""
+    for earlier in {*run.glob(f"tables/{ALL}/*"), *run.glob(f"figures/{ALL}/*")} - set(files):
+        earlier.unlink()
 
 
 class OverSizes:
@@ -206,6 +211,7 @@ def assemble_job(run: Path, runs: Sequence[RunParameters]) -> str:
     try:
         assemble(run, AssemblyOptions(runs[0].protocol, runs[0].seed, bases=bases))
     except UserError as error:
+        _remove_others(run)  # else the page would show them in place of the tiers' own
         return str(error)
     return ""
 

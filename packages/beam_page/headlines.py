@@ -66,13 +66,15 @@ def protocols_of(arms: Iterable[StoredArm]) -> Mapping[str, Protocol]:
 
 
 def opening(numbers: Mapping[str, Any], main: Collection[str]) -> str:
-    """The protocol that a page opens with: the first by which every main memory has an average, the paper's if any.
+    """The protocol that a page opens with: the first that is computable for every main memory, so the paper's for all
+    that was run here.
 
-    Sources of published verdicts may lack what a protocol needs.
+    Sources of published verdicts may lack what a protocol needs. An average that is missing since calls failed is no
+    reason for another protocol.
     """
     for name, treatments in numbers.items():
         own = [size[AVERAGE] for key, sizes in treatments["full"].items() if key in main for size in sizes.values()]
-        if name != RECALL and own and all(one[0] is not None for one in own):
+        if name != RECALL and own and all(one[0] is not None or one[5] for one in own):
             return name
     return next(iter(numbers))
 

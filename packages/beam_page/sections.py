@@ -119,13 +119,20 @@ def shown_section(folder: Path, section: Section) -> dict[str, Any]:
     }
 
 
+def _put_together(folder: Path) -> set[str]:
+    """The parts that the tables and figures over all sizes are of, as their figures' records name them."""
+    records = [read_json(path) for path in sorted((folder / "figures" / ALL).glob("*.json"))]
+    return {arm.partition("/")[0] for one in records for arm in one["inputs"].get("judgements", {})}
+
+
 def _once(folder: Path, kind: str, part: str, ending: str) -> list[Path]:
     """A part's tables or figures that no other part shows.
 
-    What is put together over all sizes holds a tier's rows and bars; and tiers save the published values of their size,
-    which all stand in one part.
+    What is put together over all sizes holds a tier's rows and bars, where it was not left out; and tiers save the
+    published values of their size, which all stand in one part.
     """
-    shared = {path.stem for path in (folder / kind / ALL).glob(f"*{ending}")} if part != ALL else set()
+    together = part != ALL and part in _put_together(folder)
+    shared = {path.stem for path in (folder / kind / ALL).glob(f"*{ending}")} if together else set()
     return [
         path
         for path in sorted((folder / kind / part).glob(f"*{ending}"), key=_number)

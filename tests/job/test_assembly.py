@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pandas as pd
 import pytest
@@ -161,6 +162,9 @@ def test_judges_are_not_mixed_unless_asked(mixed: tuple[Path, list[RunParameters
     assert assemble_job(run, own) == ""  # a job's own parts, and of the others those with its judge
     text = (run / "tables" / "all" / "table1_main_results.md").read_text()
     assert "Left out, with another judge or other data: 100k-a, 100k-b, 100k-c, 100k-d, 500k-a, 500k-b, 500k-c." in text
+    with patch("beam_job.assembly.assemble", side_effect=UserError("no")):
+        assert assemble_job(run, own) == "no"
+    assert not list(run.glob("*/all/*"))  # tables of an earlier state would stand for those of the tiers
 
 
 def test_a_damaged_arm_counts_as_missing(mixed: tuple[Path, list[RunParameters]]) -> None:
