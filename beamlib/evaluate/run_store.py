@@ -170,7 +170,8 @@ def checked(kind: type[Model], value: object, where: str, advice: str = OTHER_VE
         field = within + ".".join(map(str, first["loc"])) or kind.__name__.lower()
         told = first["input"]
         said = f" is {told!r:.40}" if isinstance(told, int | float | None) else ""  # a text may be long, or a key
-        raise UserError(f"{where}field '{field}'{said}: {first['msg']}; {advice}") from None
+        as_json = first["msg"].replace("a valid tuple", "a list").replace("a valid dictionary", "an object")
+        raise UserError(f"{where}field '{field}'{said}: {as_json}; {advice}") from None
 
 
 def made_by() -> dict[str, str]:

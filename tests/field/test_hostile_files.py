@@ -119,7 +119,7 @@ def test_a_changed_file_is_a_run_or_one_sentence(
         (b'{"evaluations": 1, "evaluations": 2}', "occurs twice"),
         (b'{"evaluations": ' + b"9" * 9_000 + b"}", "a number too long"),
         (b'{"evaluations": []}', "it holds no results"),
-        (b'{"evaluations": 3}', "field 'evaluations'"),
+        (b'{"evaluations": 3}', "field 'evaluations' is 3: Input should be a list"),
         (b"[]", "none of the formats that are known"),
         (b'"text"', "none of the formats that are known"),
         (b'{"format": "beam-results/2"}', "none of the formats that are known"),
