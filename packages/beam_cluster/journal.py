@@ -11,13 +11,18 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
+from beam_cluster.lease import Lease
+from beamlib.evaluate.calling import STORES
 from beamlib.files import sha256, temporary_folder
-from beamlib.llm.call_store import CallStore
+from beamlib.llm import model as base
+from beamlib.llm.call_store import UNLOCKED, CallStore
+from beamlib.llm.spending import LEDGER
 from beamlib.llm.stored_call import StoredCall
 from beamlib.processes import tell
 
@@ -103,3 +108,26 @@ def merge(path: Path, run_id: str) -> int:
     for journal in found:
         journal.unlink(missing_ok=True)
     return len(calls)
+
+
+def journalled(
+    leases: Path | None, patience: float, unit: str, work: Callable[[Any], Any], part: Any, ledger: str
+) -> Any:
+    """`work(part)` in the process of a task: replies go to a journal while it holds the lease of `unit` in `leases`.
+
+    `ledger` is the file of what it may spend, empty without a limit. Without a folder of leases nothing is paid for.
+    It stands here and not in `task` since it needs none of dask, which takes longer to import than everything else.
+    """
+    os.environ[UNLOCKED] = "1"
+    if ledger:
+        os.environ[LEDGER] = ledger
+    if leases is None:
+        return work(part)
+    lease = Lease(leases, unit, patience=patience)
+    base.stop_where(lease.lost)
+    STORES.set(lambda path: JournalStore(path, run_id=part.run_id))
+    try:
+        return work(part)
+    finally:
+        base.drain()
+        lease.release()

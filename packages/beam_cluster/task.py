@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import sys
 import threading
 import uuid
@@ -18,15 +17,11 @@ from typing import Any, Literal
 from distributed import get_worker
 
 from beam_cluster.budget import Allowance
-from beam_cluster.journal import JournalStore
-from beam_cluster.lease import Lease, Watch, newest
+from beam_cluster.journal import journalled
+from beam_cluster.lease import Watch, newest
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import STORES
 from beamlib.evaluate.run_store import ANSWER_CODE
 from beamlib.files import code_hash, temporary_folder
-from beamlib.llm import model as base
-from beamlib.llm.call_store import UNLOCKED
-from beamlib.llm.spending import LEDGER
 from beamlib.processes import Pool, process_pool
 
 MARK = ".cluster"
@@ -68,7 +63,7 @@ def _start() -> Literal["spawn", "forkserver"]:
     """
     if sys.platform != "linux":
         return "spawn"
-    multiprocessing.set_forkserver_preload(["beam_cluster.task", "beamlib.evaluate.run", *_LATER])
+    multiprocessing.set_forkserver_preload([journalled.__module__, "beamlib.evaluate.run", *_LATER])
     return "forkserver"
 
 
@@ -95,7 +90,8 @@ def perform(order: Order, unit: str, work: Callable[[Any], Any], part: Any) -> A
                 allowance = Allowance(place / "ledger.json", order.name, holder, unit, order.limit)
                 stack.callback(allowance.tell, ended=True)
             pool = stack.enter_context(process_pool(1, _start()))
-            future = pool.submit(_in_process, order, unit, work, part, str(allowance.path) if allowance else "")
+            ledger = str(allowance.path) if allowance else ""
+            future = pool.submit(journalled, order.folder, order.patience, unit, work, part, ledger)
             return _attended(future, pool, order, unit, allowance)
     except UserError as error:
         if isinstance(error.__context__, BrokenProcessPool):
@@ -119,19 +115,3 @@ def _attended(future: Future[Any], pool: Pool, order: Order, unit: str, allowanc
                     process.kill()  # it would not hear that it is to end
                 raise Lost(f"{unit}: its process has stopped")
     return future.result()
-
-
-def _in_process(order: Order, unit: str, work: Callable[[Any], Any], part: Any, ledger: str) -> Any:
-    os.environ[UNLOCKED] = "1"
-    if ledger:
-        os.environ[LEDGER] = ledger
-    if order.folder is None:
-        return work(part)
-    lease = Lease(order.folder, unit, patience=order.patience)
-    base.stop_where(lease.lost)
-    STORES.set(lambda path: JournalStore(path, run_id=part.run_id))
-    try:
-        return work(part)
-    finally:
-        base.drain()
-        lease.release()
