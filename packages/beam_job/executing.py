@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -99,6 +100,8 @@ def _injected(notebook: Path, parameters: RunParameters) -> dict[str, Any]:
 
 def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
     """Run notebook `name` with `parameters` into `folder`; returns the path of what was executed."""
+    # jsonschema imports it, if it can, to check IRIs, which no notebook has: a grammar that compiles for a second.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import papermill
     from papermill.exceptions import PapermillExecutionError
 

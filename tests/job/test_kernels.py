@@ -9,9 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 from beam_job import executing as notebooks
 from beam_job.executing import ROOT, execute_all
@@ -37,6 +35,9 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="kernels are for
 
 def written(folder: Path, **sources: str) -> Path:
     """Notebooks of one cell each, after a tagged cell of parameters."""
+    import nbformat  # for two seconds, which every process that only collects tests would take
+    from nbformat.v4 import new_code_cell, new_notebook
+
     for name, source in sources.items():
         cells = [new_code_cell("size = ''\nrun = ''", metadata={"tags": ["parameters"]}), new_code_cell(source)]
         notebook = new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})

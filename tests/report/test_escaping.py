@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import nbformat
 import pytest
 from IPython.core.formatters import format_display_data
 from markdown_it import MarkdownIt
@@ -66,6 +65,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def _notebook(run: Path) -> Path:
     """A notebook with the parameters of all and every text in them poisoned, executed and rendered as all are."""
+    import nbformat  # for two seconds, which every process that only collects tests would take
+
     source = nbformat.read(NOTEBOOKS / f"{EVALUATION[0]}.ipynb", as_version=4)
     cells = [cell for cell in source.cells if cell.metadata.get("tags")]
     code = [
