@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol, TypeVar
@@ -71,6 +71,16 @@ def use_cluster(given: str) -> None:
             ".venv/bin/pip install -e '.[cluster]')."
         ) from None
     os.environ.update({CLUSTER: addresses.checked(given), UNLOCKED: "1"})
+
+
+@contextmanager
+def one_cluster() -> Iterator[None]:
+    """All that workers of a cluster do meanwhile is done by those that were begun first.
+
+    Else a batch system's would stand in its queue once for answers, again for verdicts, and so for each tier.
+    """
+    with beside("cluster", "addresses").kept() if CLUSTER in os.environ else nullcontext():
+        yield
 
 
 @contextmanager

@@ -40,7 +40,7 @@ from beamlib.evaluate.calling import ResolvedParameters, calls_folder, resolved,
 from beamlib.evaluate.conversation_record import ConversationRecord, record_of
 from beamlib.evaluate.judging import JudgeTask, evidence_of, judge_task, to_judge
 from beamlib.params import RunParameters
-from beamlib.processes import CLUSTER, Workers, as_they_end, process_pool
+from beamlib.processes import CLUSTER, Workers, as_they_end, one_cluster, process_pool
 from beamlib.scoring.records import Judgement
 
 Part = TypeVar("Part", AnswerTask, JudgeTask)
@@ -82,7 +82,8 @@ def evaluate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     """Answer and judge every probe of the tier with every arm, computing only what is not on file."""
     plan = plan_run(parameters, arms, quiet=quiet)
     if plan.tasks:
-        _compute(plan, quiet=quiet)
+        with one_cluster():
+            _compute(plan, quiet=quiet)
     manifests = {name: _finished(held) for name, held in plan.folders.items()}
     return Evaluation(
         parameters=plan.parameters,

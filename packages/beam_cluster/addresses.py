@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,9 +38,49 @@ class JobQueue(BaseModel):
     options: dict[str, Any] = {}
 
 
+class _Kept:
+    """The cluster that was begun first, until `stack` is left; begun again where its scheduler is gone."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._found: tuple[Client, int] | None = None
+
+    def cluster(self) -> tuple[Client, int]:
+        if self._found is None or self._found[0].status != "running":
+            self._found = self._stack.enter_context(_begun())
+        return self._found
+
+
+_kept: _Kept | None = None
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Workers that `cluster_of` begins meanwhile last until this is left, and serve all who ask for the cluster."""
+    global _kept
+    if _kept is not None:
+        yield
+        return
+    with ExitStack() as stack:
+        _kept = _Kept(stack)
+        try:
+            yield
+        finally:
+            _kept = None
+
+
 @contextmanager
 def cluster_of() -> Iterator[tuple[Client, int]]:
     """A client of the cluster that the command names, and how many workers it has, or will have."""
+    if _kept is None or _ADDRESS.fullmatch(os.environ[CLUSTER]):  # whose workers others begin: they are counted anew
+        with _begun() as found:
+            yield found
+    else:
+        yield _kept.cluster()
+
+
+@contextmanager
+def _begun() -> Iterator[tuple[Client, int]]:
     given = os.environ[CLUSTER]
     with temporary_folder("beamlib-dask-") as place, dask.config.set({"temporary-directory": str(place)}):
         if local := _LOCAL.fullmatch(given):

@@ -44,6 +44,7 @@ from beamlib.llm import call_store as locks
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.spending import keys_kept_out
 from beamlib.params import generated_in, usual_parameters
+from beamlib.processes import one_cluster
 from beamlib.scoring.judge import ToJudge
 from beamlib.text import shell_command
 
@@ -168,7 +169,7 @@ def judge_again(options: JudgeOptions) -> list[str]:
                 lambda: ensure_keys(parts[0].parameters, roles),
                 options.yes,
             )
-        with keys_kept_out(Path(parts[0].parameters.run), options.models):
+        with keys_kept_out(Path(parts[0].parameters.run), options.models), one_cluster():
             return [line for one in parts for line in one.judge(confirmed)]
 
 

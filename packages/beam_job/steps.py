@@ -39,6 +39,7 @@ from beamlib.llm.model import OFFLINE_NAME
 from beamlib.llm.spending import keys_kept_out
 from beamlib.params import ADAPTERS, EVOLVING, RunParameters, load_parameters
 from beamlib.places import PARAMS, from_root
+from beamlib.processes import one_cluster
 from beamlib.text import count
 
 CHECK = "check"
@@ -119,18 +120,23 @@ def conversations(job: Job, planned: RunPlan) -> None:
 
 def evaluation(job: Job, planned: RunPlan) -> None:
     """All memories of each tier answer and are judged; then the other benchmarks' models are asked."""
-    costs = beside("costs", "cost_table")
-    for parameters in planned.runs:
-        console.print(f"\n{label(parameters)}", style="bold")
-        started = time.monotonic()
-        costs.begin_on_estimate(parameters)
-        evaluate(parameters, arms_of(parameters, experiments(parameters)))
-        keep_settings(resolved(parameters))
-        if parameters.models and (spent := costs.spent(parameters)):
-            print(spent)
-        console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
+    with one_cluster():
+        for parameters in planned.runs:
+            _evaluated(parameters)
     for suite in planned.suites:
         suite.ask()
+
+
+def _evaluated(parameters: RunParameters) -> None:
+    costs = beside("costs", "cost_table")
+    console.print(f"\n{label(parameters)}", style="bold")
+    started = time.monotonic()
+    costs.begin_on_estimate(parameters)
+    evaluate(parameters, arms_of(parameters, experiments(parameters)))
+    keep_settings(resolved(parameters))
+    if parameters.models and (spent := costs.spent(parameters)):
+        print(spent)
+    console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
 
 
 def _notebooks_of(planned: RunPlan) -> list[Work]:

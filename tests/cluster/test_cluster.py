@@ -304,6 +304,7 @@ def test_workers_as_jobs_of_a_batch_system(
             models = models_file(server, tmp_path / "m.yaml")
             evaluate(parameters(repo_root, data, tmp_path / "run", models, conversations=1), FEW, quiet=True)
         assert records(tmp_path / "run") == fewer[0]
+        assert len((tmp_path / "jobs").read_text().split()) == 1  # for answers and verdicts
     finally:
         for job in (tmp_path / "jobs").read_text().split():
             with suppress(ProcessLookupError):
