@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +29,7 @@ CLUSTER = "BEAMLIB_CLUSTER"
 Value = TypeVar("Value")
 _parent: SimpleQueue[str] | None = None  # in a worker, where it says what it is at
 _TOGETHER = 64  # items that one process waits for at a time
+_SOCKET = len("/pymp-12345678/listener-12345678")
 _TO_ANSWER = 5.0  # seconds beyond what replies get, for a worker that is deep in a library when it is ended
 
 
@@ -52,6 +55,13 @@ class Pool(ProcessPoolExecutor):
 
     told: SimpleQueue[str]
     size: int
+
+
+def can_fork() -> bool:
+    """Whether processes can be forked from a server of `multiprocessing`: where a fork after our imports is safe, on
+    Linux, and the path of the server's socket, among the temporary files, is no longer than the 107 bytes it may have.
+    """
+    return sys.platform == "linux" and len(os.fsencode(tempfile.gettempdir())) + _SOCKET <= 107
 
 
 def use_cluster(given: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import sys
 import threading
 import uuid
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from beam_cluster.lease import Watch, newest
 from beamlib.errors import UserError
 from beamlib.evaluate.run_store import ANSWER_CODE
 from beamlib.files import code_hash, temporary_folder
-from beamlib.processes import Pool, process_pool
+from beamlib.processes import Pool, can_fork, process_pool
 
 MARK = ".cluster"
 """The file by which a worker knows the run folder again."""
@@ -61,7 +60,7 @@ def _start() -> Literal["spawn", "forkserver"]:
 
     Importing is most of what a task costs beyond its calls.
     """
-    if sys.platform != "linux":
+    if not can_fork():
         return "spawn"
     multiprocessing.set_forkserver_preload([journalled.__module__, "beamlib.evaluate.run", *_LATER])
     return "forkserver"

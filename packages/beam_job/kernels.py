@@ -1,6 +1,6 @@
 """Kernels of notebooks, forked from a process that has imported what they import: nearly all their time went there.
 
-On Linux only. Elsewhere a fork after such imports is not safe, and kernels start as Jupyter starts them.
+Where none can be forked (`beamlib.processes.can_fork`), kernels start as Jupyter starts them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from beamlib.files import read_json
-from beamlib.processes import end_with_parent
+from beamlib.processes import can_fork, end_with_parent
 
 _NAME = "beamlib-forked"
 _GROUP = "jupyter_client.kernel_provisioners"
 _LAUNCHER = "ipykernel_launcher"
-_FORKS = sys.platform == "linux"
 _LATER = (
     "beamlib.retrieval.dense",
     "beamlib.retrieval.hybrid",
@@ -46,7 +45,7 @@ def fork_kernels(notebooks: Sequence[Path]) -> None:
     factory = KernelProvisionerFactory.instance()
     factory.provisioners[_NAME] = EntryPoint(_NAME, f"{__name__}:Provisioner", _GROUP)
     factory.default_provisioner_name = _NAME
-    if _FORKS:
+    if can_fork():
         preloaded = ["ipykernel.kernelapp", "matplotlib_inline.backend_inline", *_LATER, *_imported(notebooks)]
         multiprocessing.get_context("forkserver").set_forkserver_preload(preloaded)
         forkserver.ensure_running()  # it imports while this process imports papermill
@@ -70,7 +69,7 @@ class Provisioner(LocalProvisioner):
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
         """Start the kernel that the command line `cmd` describes."""
         _running.add(self)
-        if not _FORKS:
+        if not can_fork():
             return await super().launch_kernel(cmd, **kwargs)
         arguments, folder = cmd[cmd.index(_LAUNCHER) + 1 :], str(kwargs.get("cwd") or Path.cwd())
         context = multiprocessing.get_context("forkserver")

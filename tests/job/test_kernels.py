@@ -86,6 +86,14 @@ def test_an_error_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert gone(int((tmp_path / "pid").read_text()), 5)
 
 
+def test_where_no_socket_fits_the_folder_for_temporary_files_jupyter_starts_kernels(tmp_path: Path) -> None:
+    place = tmp_path / ("long" * 25)
+    place.mkdir()
+    running = job(written(tmp_path, ends=LEAVES_ITS_PID), "ends", TMPDIR=str(place))
+    assert running.wait(60) == 0
+    assert (tmp_path / "pages/ends.html").is_file()
+
+
 @linux_only
 def test_a_killed_job_leaves_no_kernel(tmp_path: Path) -> None:
     running = job(written(tmp_path, sleeps=SLEEPS), "sleeps")
