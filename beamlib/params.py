@@ -103,7 +103,6 @@ class RunParameters(BaseModel):
     k: int = Field(ge=1, description="retrieval budget: pairs recalled")
     budgets: list[int] = Field(min_length=1, description="retrieval budgets compared in notebook 07")
     working_pairs: int = Field(ge=0, description="z of the paper: newest pairs in working memory")
-    context_budget: Literal["fixed", "flowing"] = Field(description="whether LIGHT's scratchpad gets what others leave")
     episodic_share: float = Field(gt=0, lt=1, description="share of LIGHT's context for retrieved pairs")
     working_share: float = Field(gt=0, lt=1, description="share of LIGHT's context for working memory")
     scratchpad_threshold: int = Field(ge=100, description="tokens above which the scratchpad is compressed")

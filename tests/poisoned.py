@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from beam_claims.engine import ClaimResult, markdown
 from beam_costs.cost_table import cost_table
 from beam_costs.costs import Estimate, RealisedRow
-from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.arm_folder import Manifest
 from beamlib.params import RunParameters
 from beamlib.report.footer import footer
@@ -90,7 +90,15 @@ def poisoned_manifest(usual: RunParameters) -> Manifest:
 def shown(usual: RunParameters) -> Iterator[Any]:
     """Everything that a notebook displays, of poisoned records."""
     manifest = poisoned_manifest(usual).model_dump(mode="json")
-    below = footer([manifest], protocol="paper", n_questions=1, unscored=1, interval=EVIL, reasons={EVIL: 1}, gaps=1)
+    below = footer(
+        [manifest],
+        protocol="paper",
+        n_questions=1,
+        unscored=1,
+        interval=EVIL,
+        reasons={EVIL: 1},
+        losses=ContextLosses(1),
+    )
     frame = published_long("table8").assign(series=lambda rows: rows["series"] + EVIL)
     table = result_table(frame, EVIL, below, [manifest, {**manifest, "judge": "b", "reader": "c"}], allow_mixed=True)
     yield table

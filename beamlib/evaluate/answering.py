@@ -19,7 +19,7 @@ from beamlib.llm.stored_model import THIS_RUN
 from beamlib.memory import Memory
 from beamlib.memory.full_context import FullContext, NoMemory
 from beamlib.memory.light import Light, LightSettings
-from beamlib.memory.protocol import RetrievedContext, passage
+from beamlib.memory.protocol import RetrievedContext, partly_shown, passage
 from beamlib.memory.rag import Rag
 from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
 from beamlib.params import EVOLVING, RunParameters
@@ -62,10 +62,14 @@ AnyMemory = TypeVar("AnyMemory", bound=Memory | Oracle)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A probe as it goes to the reader: what was recalled for it, and the prompt; or why there is none."""
+    """A probe as it goes to the reader: what was recalled for it, and the prompt; or why there is none.
+
+    `partial_ids` are the recalled messages that the context does not show whole, None where nobody looked.
+    """
 
     probe: Probe
     recollection: RetrievedContext = field(default_factory=lambda: RetrievedContext(""))
+    partial_ids: tuple[int, ...] | None = None
     prompt: Prompt | None = None
     failure: str = ""
     transient: bool = False
@@ -82,7 +86,6 @@ def light_settings(arm: Arm, parameters: ResolvedParameters) -> LightSettings:
         retriever=arm.retriever or parameters.retriever,
         working_pairs=parameters.working_pairs,
         reader_window=parameters.reader_window,
-        context_budget=arm.other_budget or parameters.context_budget,
         episodic_share=parameters.episodic_share,
         working_share=parameters.working_share,
         scratchpad_threshold=parameters.scratchpad_threshold,
@@ -181,18 +184,32 @@ def _plain_memory(arm: Arm, parameters: ResolvedParameters, evidence: Mapping[st
 
 
 def ask_probes(
-    probes: Sequence[Probe], memory: Memory | Oracle | ModelError, prompt: Callable[[int, str], Prompt]
+    probes: Sequence[Probe],
+    memory: Memory | Oracle | ModelError,
+    prompt: Callable[[int, str], Prompt],
+    conversation: Conversation | None = None,
 ) -> list[Asked]:
-    """What `memory` recalls for every probe, in the prompt made of the probe's place among them and the context."""
+    """Recall for every probe and put the context into the prompt that `prompt(place, context)` returns.
+
+    Args:
+        place: The probe's position among `probes`.
+        conversation: Where given, recalled messages whose text is not whole in the context are noted.
+    """
     if isinstance(memory, ModelError):
         reason = f"the memory could not be built: {memory.reason}"
         return [Asked(probe, failure=reason, transient=memory.transient) for probe in probes]
-    return [
-        Asked(probe, failure=found.reason, transient=found.transient)
-        if isinstance(found, ModelError)
-        else Asked(probe, found, prompt(place, found.context))
-        for place, (probe, found) in enumerate(zip(probes, recollections(probes, memory), strict=True))
-    ]
+    texts = {message.id: message.content for message in conversation.messages} if conversation else {}
+    partial: dict[str, tuple[int, ...]] = {}  # by context: the whole conversation is the same for every probe
+    asked = []
+    for place, (probe, recollection) in enumerate(zip(probes, recollections(probes, memory), strict=True)):
+        if isinstance(recollection, ModelError):
+            asked.append(Asked(probe, failure=recollection.reason, transient=recollection.transient))
+            continue
+        if conversation and recollection.context not in partial:
+            partial[recollection.context] = partly_shown(recollection, texts)
+        ids = partial.get(recollection.context)
+        asked.append(Asked(probe, recollection, ids, prompt(place, recollection.context)))
+    return asked
 
 
 def recollections(probes: Sequence[Probe], memory: Memory | Oracle) -> list[RetrievedContext | ModelError]:
@@ -265,7 +282,11 @@ def answer_arms(
 ) -> dict[str, list[Answer]]:
     """The answers of every arm by its name. Memories read and recall one after the other, then all prompts go out."""
     groups = [
-        (ask_arm(arm, probes, memory, parameters), roster.reader_of(arm.memory), arm.memory == "full-context")
+        (
+            ask_arm(arm, probes, memory, parameters, conversation),
+            roster.reader_of(arm.memory),
+            arm.memory == "full-context",
+        )
         for arm, memory in ingested(arms, conversation, parameters, roster, evidence)
     ]
     names = [arm.name for arm in arms]
@@ -273,7 +294,11 @@ def answer_arms(
 
 
 def ask_arm(
-    arm: Arm, probes: Sequence[Probe], memory: Memory | Oracle | ModelError, parameters: RunParameters
+    arm: Arm,
+    probes: Sequence[Probe],
+    memory: Memory | Oracle | ModelError,
+    parameters: RunParameters,
+    conversation: Conversation,
 ) -> list[Asked]:
     """Every probe as it goes to the reader of an arm: listing 44, or the conversation with the question at its end.
 
@@ -289,7 +314,7 @@ def ask_arm(
         variables = {"question": probes[place].question, "context": context}
         return Prompt(released if whole else "answer", variables, about=probes[place].id)
 
-    return ask_probes(probes, memory, prompt)
+    return ask_probes(probes, memory, prompt, conversation)
 
 
 def _answer(asked: Asked, reply: Completion | ModelError | None, counter: TokenCounter) -> Answer:
@@ -304,6 +329,8 @@ def _answer(asked: Asked, reply: Completion | ModelError | None, counter: TokenC
         text=reply.text,
         message_ids=asked.recollection.message_ids,
         parts=dict(asked.recollection.parts),
+        partial_ids=asked.partial_ids,
+        cuts=asked.recollection.cuts,
         context_tokens=counter.count(asked.recollection.context),
         gaps=asked.recollection.gaps,
     )

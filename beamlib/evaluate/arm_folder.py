@@ -60,7 +60,7 @@ _EVOLVING_PROMPTS = (
 JUDGE_PROMPTS = ("align_batch", "align_events", "judge_nugget")
 _ANSWER_PARAMETERS = (
     "chat_variant", "strip_markers", "errata", "reader_window", "full_context_window", "working_pairs",
-    "context_budget", "episodic_share", "working_share", "chunk_percentile", "chunk_buffer", "scratchpad_threshold",
+    "episodic_share", "working_share", "chunk_percentile", "chunk_buffer", "scratchpad_threshold",
     "scratchpad_target", "token_counter", "encoder", "splade",
 )  # fmt: skip
 JUDGE_PARAMETERS = ("question_in_prompt", "judge_repeats", "alignment")
@@ -69,6 +69,7 @@ _Settings = create_model(
     "_Settings",
     __config__=ConfigDict(extra="forbid", strict=True),
     arm=(Arm, ...),
+    context_budget=(Literal["fixed", "flowing"] | None, None),  # of runs by versions before 2026-11-26
     **{name: (RunParameters.model_fields[name].annotation, RunParameters.model_fields[name]) for name in _RECORDED},  # type: ignore[call-overload]
 )
 """What `settings` of a manifest holds: the arm, and parameters of the types that a run has."""
@@ -143,7 +144,7 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
             "size": parameters.size,
             "configuration": self.configuration,
             "settings": {
-                "arm": arm.model_dump(),  # apart: the arm of the other context_budget differs from the run's
+                "arm": arm.model_dump(),
                 **settings_of(parameters, (*_ANSWER_PARAMETERS, *JUDGE_PARAMETERS, "variant")),
                 "released": sorted(parameters.flags),
             },

@@ -34,7 +34,7 @@ _SEARCHED = {
 class Arm(BaseModel):
     """One memory with its settings. `retriever` and `k` are None where the memory retrieves nothing.
 
-    `other_budget` is the context budget of LIGHT where it is not the run's. `target` is a memory that is not part of
+    `target` is a memory that is not part of
     this package, `file.py:Class`, an adapter's name or `process:NAME:COMMAND`, or the plain name of an imported run.
     All that `name` is made of is of a closed set or a plain name: it names a folder.
     """
@@ -45,7 +45,7 @@ class Arm(BaseModel):
     retriever: RetrieverName | None = None
     k: Annotated[int, Field(ge=1)] | None = None
     without: Component | None = None
-    other_budget: Literal["fixed", "flowing"] | None = None
+    other_budget: Literal["fixed", "flowing"] | None = None  # of runs by versions before 2026-11-26
     target: Annotated[str, Field(pattern=f"^({OWN_MEMORY}|{IMPORTED})$")] | None = None
 
     @property
@@ -85,11 +85,7 @@ def _chosen(parameters: RunParameters) -> Iterator[Arm]:
 
 
 def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
-    """The arms of each experiment: `main` (Table 1 with floor and ceiling), `budget`, `retriever`, `ablation`.
-
-    The last arm of `ablation` divides LIGHT's context the other way (`other_budget`), for the difference it makes.
-    """
-    other: Literal["fixed", "flowing"] = "flowing" if parameters.context_budget == "fixed" else "fixed"
+    """The arms of each experiment: `main` (Table 1 with floor and ceiling), `budget`, `retriever`, `ablation`."""
     return {
         "main": (
             Arm(memory="none"),
@@ -101,11 +97,7 @@ def experiments(parameters: RunParameters) -> Mapping[str, tuple[Arm, ...]]:
         ),
         "budget": tuple(_light(parameters, k=k) for k in parameters.budgets),
         "retriever": tuple(_light(parameters, retriever=name) for name in parameters.retrievers),
-        "ablation": (
-            _light(parameters),
-            *(_light(parameters, without=part) for part in COMPONENTS),
-            _light(parameters, other_budget=other),
-        ),
+        "ablation": (_light(parameters), *(_light(parameters, without=part) for part in COMPONENTS)),
     }
 
 

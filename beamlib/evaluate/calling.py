@@ -89,7 +89,7 @@ def model_roles(models: Mapping[str, Model], outside: Mapping[str, Model] | None
 def windows(parameters: RunParameters) -> dict[str, int]:
     """Tokens that the memories may fill, by parameter: what is wanted, and no more than the endpoints accept.
 
-    RAG and LIGHT get equally much, whatever each is served with (paper, section 4.1: 32K).
+    RAG and LIGHT get equally much, whatever each is served with.
     """
     roles = endpoints(parameters)
     wanted = {"reader_window": parameters.reader_window, "full_context_window": parameters.full_context_window}

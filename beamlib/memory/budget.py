@@ -7,8 +7,9 @@ real tokens does not quite add up over pieces, so every piece of a context is ch
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from beamlib.memory.protocol import Passage
+from beamlib.memory.protocol import Cuts, Passage
 from beamlib.text import WORDS, TokenCounter
 
 RESERVE_TOKENS = 3_000
@@ -56,32 +57,38 @@ def newest_that_fit(sizes: Sequence[int], tokens: int) -> int:
     return start
 
 
-def common_limit(sizes: Sequence[int], tokens: int) -> int:
-    """The largest size to which the larger of `sizes` can be cut so that together they have at most `tokens`.
+def fit_pairs(passages: Sequence[Passage], tokens: int, counter: TokenCounter = WORDS) -> tuple[list[Passage], Cuts]:
+    """Fit ranked pairs into a room: every pair whole, the lowest-ranked left out where they do not fit.
 
-    Cutting only the largest keeps every item in view, where dropping whole ones would lose them.
+    A pair that is longer than the whole room could never be shown whole. It is shortened to an equal share of the room,
+    so that one message of 350,000 characters neither empties the context nor vanishes from it.
+
+    Args:
+        passages: Best first.
+        tokens: The room, joints included; at least `LEAST_TOKENS` and a joint.
+
+    Returns:
+        The passages that are shown, best first, and what was cut.
     """
-    left = tokens
-    for position, size in enumerate(sorted(sizes)):
-        share = left // (len(sizes) - position)
-        if size > share:
-            return share
+    share = max(tokens // max(len(passages), 1) - JOINT_TOKENS, LEAST_TOKENS)
+    fitted: list[Passage] = []
+    shortened, left = 0, tokens
+    for item in passages:
+        size = passage_tokens(item.text, counter)
+        oversized = size > tokens
+        if oversized:
+            item = replace(item, text=shorten(item.text, share, counter))
+            size = passage_tokens(item.text, counter)
+        if size > left:
+            break
+        fitted.append(item)
+        shortened += oversized
         left -= size
-    return max(sizes, default=tokens)
+    return fitted, Cuts(pairs_shortened=shortened, pairs_dropped=len(passages) - len(fitted))
 
 
-def shortened(passages: Sequence[Passage], tokens: int, counter: TokenCounter = WORDS) -> list[Passage]:
-    """`passages` in at most `tokens` tokens, joints included: the longest lose their middle, none its place.
-
-    `tokens` must leave `LEAST_TOKENS` and a joint for each.
-    """
-    limit = common_limit([counter.count(item.text) for item in passages], tokens - JOINT_TOKENS * len(passages))
-    most = max(limit, LEAST_TOKENS)
-    return [Passage(shorten(item.text, most, counter), item.message_ids, item.part) for item in passages]
-
-
-def most_passages(tokens: int) -> int:
-    """How many passages `shortened` can fit into `tokens`."""
+def most_pairs(tokens: int) -> int:
+    """Return how many pairs `fit_pairs` can always show in some form."""
     return tokens // (LEAST_TOKENS + JOINT_TOKENS)
 
 

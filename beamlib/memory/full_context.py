@@ -10,7 +10,7 @@ from __future__ import annotations
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, newest_that_fit, passage_tokens, shorten
-from beamlib.memory.protocol import Passage, RetrievedContext, passage
+from beamlib.memory.protocol import Cuts, Passage, RetrievedContext, passage
 from beamlib.text import WORDS, TokenCounter
 
 
@@ -53,11 +53,13 @@ class FullContext:
         passages = [passage(pair, part="history") for pair in conversation.pairs]
         start = newest_that_fit([passage_tokens(item.text, self._counter) for item in passages], self._tokens)
         shown = passages[start:]
+        cuts = Cuts(pairs_dropped=start)
         if passages and not shown:
             newest = passages[-1]
             text = shorten(newest.text, self._tokens - JOINT_TOKENS, self._counter)
             shown = [Passage(text, newest.message_ids, newest.part)]
-        self._recollection = RetrievedContext.of(shown)
+            cuts = Cuts(pairs_shortened=1, pairs_dropped=len(passages) - 1)
+        self._recollection = RetrievedContext.of(shown, cuts)
 
     def recall(self, question: str) -> RetrievedContext:
         """The part chosen at ingestion, whatever the question."""

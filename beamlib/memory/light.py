@@ -8,7 +8,7 @@ without reading again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import PurePath
 from typing import Any
@@ -16,10 +16,10 @@ from typing import Any
 from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError
-from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, most_passages, passage_tokens, shortened
+from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, passage_tokens
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import episodic_keys, read_pairs
-from beamlib.memory.protocol import Passage, RetrievedContext, passage
+from beamlib.memory.protocol import Cuts, Passage, RetrievedContext, passage
 from beamlib.memory.released_memory import (
     LIGHT_ESTIMATE,
     LIGHT_FLAGS,
@@ -35,26 +35,21 @@ from beamlib.retrieval import Encoders, dense_encoder
 from beamlib.text import TOKEN_COUNTER, WORDS, TokenCounter, token_counter
 
 
-def newest_pairs(pairs: Sequence[Pair], count: int, shown: Collection[int] = ()) -> list[Passage]:
-    """The newest `count` of `pairs`, oldest first, as passages of the part "working".
-
-    Pairs whose messages are in `shown` stand in the context already: they are left out, and no older ones take their
-    place.
-    """
-    shown_ids = frozenset(shown)
-    newest = pairs[max(0, len(pairs) - count) :]
-    return [passage(pair, part="working") for pair in newest if shown_ids.isdisjoint(pair.message_ids)]
+def newest_pairs(pairs: Sequence[Pair], count: int) -> list[Passage]:
+    """Return the newest `count` of `pairs`, oldest first, as passages of the part "working"."""
+    return [passage(pair, part="working") for pair in pairs[max(0, len(pairs) - count) :]]
 
 
 def working_memory(
-    pairs: Sequence[Pair], count: int, tokens: int, shown: Collection[int] = (), counter: TokenCounter = WORDS
-) -> list[Passage]:
-    """The `newest_pairs` in at most `tokens` tokens: where they do not fit, the longest lose their middle.
+    pairs: Sequence[Pair], count: int, tokens: int, counter: TokenCounter = WORDS
+) -> tuple[list[Passage], Cuts]:
+    """Return the newest `count` of `pairs`, oldest first, in at most `tokens` tokens, and what was cut.
 
-    Only where there are too many even for that are the oldest of them left out.
+    What was retrieved makes no difference: a pair may stand in both parts, so that each part reads the same whatever
+    the other holds (Table 8). Where not all fit, the oldest are left out.
     """
-    newest = newest_pairs(pairs, count, shown)
-    return shortened(newest[max(0, len(newest) - most_passages(tokens)) :], tokens, counter)
+    fitted, cuts = fit_pairs(newest_pairs(pairs, count)[::-1], tokens, counter)
+    return fitted[::-1], cuts
 
 
 _SWITCHES = {
@@ -69,15 +64,19 @@ _ENCODERS = Encoders()
 
 @dataclass(frozen=True, slots=True)
 class LightSettings:
-    """What the paper fixes, and what it leaves open.
+    """Settings of LIGHT: what the paper fixes, and what it leaves open.
 
-    Fixed (sections 3.2, 4.1): `scratchpad_threshold` and `scratchpad_target` in tokens, the chunker's percentile and
-    buffer, a `reader_window` of 32K tokens. `k` is the base of Table 9 (M16 of the reference). Open: `working_pairs`
-    (z), and how the window is divided (`budget`); about four distinct pairs is what the released code's budget lets in.
-    `context_budget` "fixed" bounds each part by its own share, whatever the others need: a change of `k` or of the
-    filter then changes nothing else, as in Tables 8 and 9. "flowing" also gives the scratchpad what the others leave.
-    The `use_` switches are the ablations of Table 8. `encoder` makes the chunker's vectors and those of the retriever
-    `dense`, `splade` those of `splade` (see `beamlib.retrieval.Encoders`). All tokens are counted by `token_counter`.
+    The paper fixes `scratchpad_threshold` and `scratchpad_target` in tokens (section 3.2). `k` is the base of Table 9
+    (M16 of the reference). The paper leaves open `working_pairs` (z; about four distinct pairs is what the released
+    code's budget lets in), the chunker's percentile and buffer, and how the window is divided (`budget`).
+
+    Each part has its own room, whatever the others need: a change of `k`, or an ablation of Table 8 (the `use_`
+    switches), changes the part it names and no other. The default `reader_window` of 128K tokens holds the twenty pairs
+    of Table 9, the newest pairs and the whole unfiltered scratchpad of every released conversation at hand. The 32K
+    that section 4.1 states for Qwen cannot: twenty pairs have up to 41,000 tokens, a scratchpad has up to 30,000.
+
+    `encoder` makes the chunker's vectors and those of the retriever `dense`, `splade` those of `splade` (see
+    `beamlib.retrieval.Encoders`). All tokens are counted by `token_counter`.
 
     `released` switches on behaviours of the released code, by the names in `released_memory.LIGHT_FLAGS`:
 
@@ -102,9 +101,8 @@ class LightSettings:
     use_scratchpad: bool = True
     use_filter: bool = True
     working_pairs: int = 4
-    reader_window: int = 32_768
+    reader_window: int = 131_072
     reserve_tokens: int = RESERVE_TOKENS
-    context_budget: str = "fixed"
     episodic_share: float = 0.45
     working_share: float = 0.15
     scratchpad_threshold: int = 30_000
@@ -119,8 +117,6 @@ class LightSettings:
     def __post_init__(self) -> None:
         _require(self.k >= 1, "k", self.k, "at least 1")
         _require(self.working_pairs >= 0, "working_pairs", self.working_pairs, "0 or more")
-        known = self.context_budget in ("fixed", "flowing")
-        _require(known, "context_budget", self.context_budget, "fixed or flowing")
         _require(self.reserve_tokens >= 0, "reserve_tokens", self.reserve_tokens, "0 or more")
         _require(0 < self.episodic_share < 1, "episodic_share", self.episodic_share, "between 0 and 1")
         rest = 1 - self.episodic_share
@@ -143,9 +139,7 @@ class LightSettings:
     def budget(self) -> dict[str, int]:
         """Tokens of the window by part: `episodic`, `working`, `scratchpad`, and `reserve` for what is no memory.
 
-        They add up to `reader_window`; the joints between passages are charged to their parts. By default thirteen
-        retrieved pairs of the median length (1,000 tokens) fit whole, and four of the newest in nearly every
-        conversation. Under `context_budget` "flowing" the scratchpad also gets whatever the other two leave.
+        They add up to `reader_window`; the joints between passages are charged to their parts.
         """
         episodic = int(self.context_tokens * self.episodic_share)
         working = int(self.context_tokens * self.working_share)
@@ -284,40 +278,46 @@ class Light:
         ]
 
     def _recollection(self, question: str, chunks: Sequence[Chunk], gaps: int) -> RetrievedContext:
-        passages = self._packed(question) if "character_budgets" in self.settings.released else self._shared(question)
+        packed = "character_budgets" in self.settings.released
+        passages, cuts = self._packed(question) if packed else self._fitted(question)
         if self.settings.use_scratchpad:
             room = self.settings.budget["scratchpad"]
-            if self.settings.context_budget == "flowing" or "character_budgets" in self.settings.released:
-                taken = (passage_tokens(item.text, self.settings.counter) for item in passages)
-                room = self.settings.context_tokens - sum(taken)
-            passages += scratchpad_passages(chunks, room, self.settings.counter)
-        return replace(RetrievedContext.of(passages), gaps=self._reading().gaps + gaps)
+            if packed:
+                used = (passage_tokens(item.text, self.settings.counter) for item in passages)
+                room = self.settings.context_tokens - sum(used)
+            notes, dropped = scratchpad_passages(chunks, room, self.settings.counter)
+            passages, cuts = passages + notes, cuts + Cuts(chunks_dropped=dropped)
+        return replace(RetrievedContext.of(passages, cuts), gaps=self._reading().gaps + gaps)
 
-    def _shared(self, question: str) -> list[Passage]:
-        """Retrieved pairs and working memory, each within its own share."""
-        settings, tokens = self.settings, self.settings.budget["working"]
-        found = self._episodic(question) if settings.use_retrieval else []
-        if not settings.use_working:
-            return found
-        pairs = entries(self._reading().conversation, settings.released)
-        if "oldest_working_memory" in settings.released:
-            newest = [passage(pair, "working") for pair in pairs[-WORKING_ENTRIES:]]
-            return found + pack(newest, tokens, counter=settings.counter)
-        shown = [i for item in found for i in item.message_ids]
-        return found + working_memory(pairs, settings.working_pairs, tokens, shown, settings.counter)
-
-    def _packed(self, question: str) -> list[Passage]:
-        """Retrieved pairs and working memory as the released code packs them."""
-        settings = self.settings
-        found = [passage(pair, "episodic") for pair in self.retrieved(question)] if settings.use_retrieval else []
+    def _fitted(self, question: str) -> tuple[list[Passage], Cuts]:
+        """Fit retrieved pairs and working memory, each into its own room."""
+        settings, budget = self.settings, self.settings.budget
+        passages, cuts = list[Passage](), Cuts()
+        if settings.use_retrieval:
+            retrieved = [passage(pair, "episodic") for pair in self.retrieved(question)]
+            passages, cuts = fit_pairs(retrieved, budget["episodic"], settings.counter)
         if settings.use_working:
             pairs = entries(self._reading().conversation, settings.released)
             if "oldest_working_memory" in settings.released:
-                found += newest_pairs(pairs, WORKING_ENTRIES)
-            else:
-                found += newest_pairs(pairs, settings.working_pairs, [i for item in found for i in item.message_ids])
+                # Dropping is what this behaviour of the released code is about: it is not counted.
+                oldest = newest_pairs(pairs, WORKING_ENTRIES)
+                return passages + pack(oldest, budget["working"], counter=settings.counter), cuts
+            newest, more = working_memory(pairs, settings.working_pairs, budget["working"], settings.counter)
+            passages, cuts = passages + newest, cuts + more
+        return passages, cuts
+
+    def _packed(self, question: str) -> tuple[list[Passage], Cuts]:
+        """Fit retrieved pairs and working memory as the released code packs them."""
+        settings = self.settings
+        passages = [passage(pair, "episodic") for pair in self.retrieved(question)] if settings.use_retrieval else []
+        retrieved = len(passages)
+        if settings.use_working:
+            oldest = "oldest_working_memory" in settings.released
+            count = WORKING_ENTRIES if oldest else settings.working_pairs
+            passages += newest_pairs(entries(self._reading().conversation, settings.released), count)
         tokens = settings.budget["episodic"] + settings.budget["working"]
-        return pack(found, tokens, LIGHT_ESTIMATE, settings.counter)
+        shown = pack(passages, tokens, LIGHT_ESTIMATE, settings.counter)
+        return shown, Cuts(pairs_dropped=retrieved - sum(item.part == "episodic" for item in shown))
 
     def retrieved(self, question: str, k: int | None = None) -> list[Pair]:
         """The `k` pairs (by default the settings') whose keys are nearest to the question, nearest first.
@@ -355,13 +355,6 @@ class Light:
     def scratchpad(self) -> Scratchpad:
         """The scratchpad with its counts of compressions and cut lines."""
         return self._reading().scratchpad
-
-    def _episodic(self, question: str) -> list[Passage]:
-        # All k pairs are shown. Where they do not fit, the longest lose their middle, not the last their place. Only
-        # namesakes of other plans can be too many even for that.
-        tokens = self.settings.budget["episodic"]
-        found = [passage(pair, part="episodic") for pair in self.retrieved(question)]
-        return shortened(found[: most_passages(tokens)], tokens, self.settings.counter)
 
     def _reading(self) -> _IngestState:
         if self._read is None:

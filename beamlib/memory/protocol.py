@@ -27,32 +27,72 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
+class Cuts:
+    """What did not fit into a context.
+
+    Attributes:
+        pairs_shortened: Pairs that are longer than their part's whole room and lost their middle.
+        pairs_dropped: Recalled pairs that are not in the context at all.
+        chunks_dropped: Scratchpad chunks that the filter kept and the context does not hold whole.
+    """
+
+    pairs_shortened: int = 0
+    pairs_dropped: int = 0
+    chunks_dropped: int = 0
+
+    def __add__(self, other: Cuts) -> Cuts:
+        return Cuts(
+            self.pairs_shortened + other.pairs_shortened,
+            self.pairs_dropped + other.pairs_dropped,
+            self.chunks_dropped + other.chunks_dropped,
+        )
+
+
+NO_CUTS = Cuts()
+
+
+@dataclass(frozen=True, slots=True)
 class RetrievedContext:
     """What a memory hands to the reader.
 
-    `context` is the text the reader sees, `message_ids` the messages surfaced in it (in order of appearance, without
-    repeats), `parts` the ids surfaced by each part of the memory, by name. `gaps` counts the calls of the memory that
-    gave nothing usable: what rests on them is missing here, and tables say so.
+    Attributes:
+        context: The text that the reader sees.
+        message_ids: Messages that the context speaks of, in order of appearance, without repeats.
+        parts: The same ids by part of the memory.
+        gaps: Calls of the memory that returned nothing usable; what rests on them is missing, and tables say so.
+        cuts: What was recalled and did not fit.
     """
 
     context: str
     message_ids: tuple[int, ...] = ()
     parts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     gaps: int = 0
+    cuts: Cuts = NO_CUTS
 
     @classmethod
-    def of(cls, passages: Sequence[Passage]) -> RetrievedContext:
+    def of(cls, passages: Sequence[Passage], cuts: Cuts = NO_CUTS) -> RetrievedContext:
         """Join `passages` in order, a blank line between two."""
         parts: dict[str, dict[int, None]] = {}
         for item in passages:
             parts.setdefault(item.part, {}).update(dict.fromkeys(item.message_ids))
         ids = tuple(dict.fromkeys(i for item in passages for i in item.message_ids))
         text = "\n\n".join(item.text for item in passages)
-        return cls(text, ids, {part: tuple(found) for part, found in parts.items()})
+        return cls(text, ids, {part: tuple(part_ids) for part, part_ids in parts.items()}, cuts=cuts)
 
 
 Recollection = RetrievedContext
 """Its earlier name, which memories of one's own may still import."""
+
+
+def partly_shown(recollection: RetrievedContext, texts: Mapping[int, str]) -> tuple[int, ...]:
+    """Return the `message_ids` whose whole text does not stand in the context.
+
+    It may be shortened there, be told in other words, or only be the source of a note.
+
+    Args:
+        texts: The content of every message by its id.
+    """
+    return tuple(i for i in recollection.message_ids if texts[i] not in recollection.context)
 
 
 class Memory(Protocol):

@@ -6,8 +6,8 @@ from pathlib import PurePath
 
 from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
-from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, shortened
-from beamlib.memory.protocol import RetrievedContext, passage
+from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, fit_pairs
+from beamlib.memory.protocol import Cuts, RetrievedContext, passage
 from beamlib.memory.released_memory import RAG_ESTIMATE, RAG_FLAGS, check_flags, entries, flags_name, pack
 from beamlib.retrieval import Document, Encoders, Index, build_index
 from beamlib.text import WORDS, TokenCounter, split_sentences
@@ -29,7 +29,7 @@ class Rag:
         self,
         k: int = 5,
         retriever: str = "hybrid",
-        window_tokens: int = 32_768,
+        window_tokens: int = 131_072,
         *,
         reserve_tokens: int = RESERVE_TOKENS,
         encoder: str = _DEFAULT.dense,
@@ -75,11 +75,12 @@ class Rag:
         return [self._documents[hit.owner] for hit in self._index.search(question, k)]
 
     def recall(self, question: str) -> RetrievedContext:
-        """The `k` best pairs in rank order; where they exceed the reader's window, the longest lose their middle."""
-        found = [passage(pair) for pair in self.search(question, self.k)]
+        """Return the `k` best pairs in rank order, each whole; the last are dropped where the window is too small."""
+        passages = [passage(pair) for pair in self.search(question, self.k)]
         if "character_budgets" in self.released:
-            return RetrievedContext.of(pack(found, self._tokens, RAG_ESTIMATE, self._counter))
-        return RetrievedContext.of(shortened(found, self._tokens, self._counter))
+            shown = pack(passages, self._tokens, RAG_ESTIMATE, self._counter)
+            return RetrievedContext.of(shown, Cuts(pairs_dropped=len(passages) - len(shown)))
+        return RetrievedContext.of(*fit_pairs(passages, self._tokens, self._counter))
 
 
 def pair_document(pair: Pair, conversation: Conversation) -> Document:

@@ -181,26 +181,31 @@ def relevant_chunks(
     return [kept[question] for question in questions]
 
 
-def scratchpad_passages(chunks: Sequence[Chunk], tokens: int, counter: TokenCounter = WORDS) -> list[Passage]:
-    """`chunks` as one passage each of the part "scratchpad", under one heading, in at most `tokens` tokens, joints
-    included.
+def scratchpad_passages(
+    chunks: Sequence[Chunk], tokens: int, counter: TokenCounter = WORDS
+) -> tuple[list[Passage], int]:
+    """Fit `chunks` into `tokens` tokens, joints included, as passages of the part "scratchpad" under one heading.
 
     Where they do not fit, the newest are kept and the heading says how many were left out. The released code sets no
     limit and may overflow the reader (M6 of the reference).
+
+    Returns:
+        The passages, and how many of `chunks` they do not hold whole.
     """
     if not chunks:
-        return []
+        return [], 0
     room = tokens - passage_tokens(_heading(len(chunks)), counter)
     # By age and not by place: a compressed pad is grouped by subject.
     by_age = sorted(range(len(chunks)), key=lambda place: (max(chunks[place].message_ids, default=-1), place))
     start = newest_that_fit([chunks[place].tokens + JOINT_TOKENS for place in by_age], room)
     shown = [chunks[place] for place in sorted(by_age[start:])]
+    dropped = start
     if not shown:
         start, newest = len(chunks) - 1, chunks[by_age[-1]]
         shown = [Chunk(shorten(newest.text, room - JOINT_TOKENS, counter), newest.message_ids, room)]
     texts = [chunk.text for chunk in shown]
     texts[0] = f"{_heading(start)}\n{texts[0]}"
-    return [Passage(text, chunk.message_ids, "scratchpad") for text, chunk in zip(texts, shown, strict=True)]
+    return [Passage(text, chunk.message_ids, "scratchpad") for text, chunk in zip(texts, shown, strict=True)], dropped
 
 
 def _newest_message(line: str) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
 from io import StringIO
@@ -14,6 +14,7 @@ import pandas as pd
 from beamlib.beside import beside
 from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import NO_LOSSES, ContextLosses
 from beamlib.evaluate.arms import searches
 from beamlib.evaluate.configuration import stated, windows_stated
 from beamlib.evaluate.imported import Imported
@@ -70,12 +71,16 @@ def _range(values: pd.Series[float]) -> str:
 class Footer:
     """What a table rests on. Counts are None where they are not known, as for published values.
 
-    `reasons` counts the unscored questions by named outcome, `gaps` the answers behind which a call of the memory gave
-    nothing usable; `departures` are settings that change what is asked, where they are not the paper's;
-    `left_out` are conversations that cannot be read, with the reason. `configuration` is the preset with what differs
-    from it, `windows` the tokens that memories may fill, `retrieval` the indexes, and what each memory searches there.
-    `memories` says of those of others what was run, and how it differs from the vendor's product, `imported` of results
-    that others made who did, and what is known of them.
+    Attributes:
+        reasons: The unscored questions by named outcome.
+        losses: What contexts lack.
+        departures: Settings that change what is asked, where they are not the paper's.
+        left_out: Conversations that cannot be read, with the reason.
+        configuration: The preset with what differs from it.
+        windows: Tokens that memories may fill.
+        retrieval: The indexes, and what each memory searches in them.
+        imported: Who made the results of others, and what is known of them.
+        memories: Which versions of others' memories ran, and how they differ from the vendor's product.
     """
 
     protocol: str
@@ -89,7 +94,7 @@ class Footer:
     treatment: str
     token_counter: str
     reasons: Mapping[str, int] = field(default_factory=dict)
-    gaps: int = 0
+    losses: ContextLosses = NO_LOSSES
     departures: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
     configuration: str = ""
@@ -117,12 +122,20 @@ class Footer:
             *([f"Departing from the paper: {'; '.join(self.departures)}."] if self.departures else []),
             *([left_out_line(self.left_out)] if self.left_out else []),
             *self.imported,
-            *([f"{counted(self.gaps, 'answer')} from a memory that lacks a reply of its model."] if self.gaps else []),
+            *_loss_lines(self.losses),
         ]
 
     def _why(self) -> str:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
         return f" ({counts})" if counts else ""
+
+
+def _loss_lines(losses: ContextLosses) -> Iterator[str]:
+    if losses.cut_answers:
+        counts = [f"{count:,} {name.replace('_', ' ')}" for name, count in asdict(losses.cuts).items() if count]
+        yield f"{counted(losses.cut_answers, 'context')} without all that was recalled: {', '.join(counts)}."
+    if losses.gaps:
+        yield f"{counted(losses.gaps, 'answer')} from a memory that lacks a reply of its model."
 
 
 def is_offline(model: str) -> bool:
@@ -143,7 +156,7 @@ def footer(
     unscored: int,
     interval: str,
     reasons: Mapping[str, int] | None = None,
-    gaps: int = 0,
+    losses: ContextLosses = NO_LOSSES,
 ) -> Footer:
     """The footer of a table over the runs whose `manifests` are given; differing entries are all named."""
     conversations = {key for manifest in manifests for key in _entry(manifest, "conversations")}
@@ -160,7 +173,7 @@ def footer(
         treatment=" | ".join(dict.fromkeys(_treatment(manifest) for manifest in manifests)),
         token_counter=_all(manifests, "token_counter"),
         reasons=reasons or {},
-        gaps=gaps,
+        losses=losses,
         departures=tuple(dict.fromkeys(text for manifest in manifests for text in _departures(manifest))),
         left_out={key: why for manifest in manifests for key, why in manifest.get("left_out", {}).items()},
         configuration=stated(manifest["configuration"] for manifest in manifests if manifest.get("configuration")),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.answer_record import NO_LOSSES, Answer, ContextLosses
 from beamlib.evaluate.arm_folder import Manifest, read_judgements, read_manifest, stored_judgements
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.run import Evaluation, evaluate
@@ -29,18 +29,26 @@ from beamlib.scoring.scores import (
     unscored_reasons,
 )
 
-RECALL = "evidence recall: share of the cited messages shown in the context (no model, no judge)"
+RECALL = "evidence recall: share of the cited messages shown whole in the context (no model, no judge)"
 NOTES = "scratchpad"
 """The part of a recollection that speaks of messages in other words. A note on a message is not the message."""
+
+Counting = Literal["whole", "partial", "noted"]
+"""Which messages count as recalled: those whose whole text is in the context; those too that it shows in part; those
+too that only a note speaks of."""
 
 
 @dataclass(frozen=True)
 class Results:
     """One experiment of one tier.
 
-    `summary` and `evidence` are frames of `beamlib.report.long_frame` of scores and of evidence recall; `scores` and
-    `recalls` hold one row per question for each arm, with what the arm is. Evidence recall counts messages that the
-    context shows; `noted` counts those as well that only a note speaks of.
+    Attributes:
+        summary: Mean scores, as frames of `beamlib.report.long_frame`.
+        evidence: Mean evidence recall: cited messages whose whole text is in the context.
+        partial: The same, counting messages too that are shown in part.
+        noted: The same, counting messages too that only a note speaks of.
+        scores: One row per question for each arm, with what the arm is.
+        recalls: The same for evidence recall.
     """
 
     evaluation: Evaluation
@@ -48,6 +56,7 @@ class Results:
     evidence: pd.DataFrame
     scores: Mapping[str, pd.DataFrame]
     recalls: Mapping[str, pd.DataFrame]
+    partial: pd.DataFrame
     noted: pd.DataFrame
     footer: Footer
     evidence_footer: Footer
@@ -69,16 +78,19 @@ def results(parameters: RunParameters, experiment: str) -> Results:
     gold = {key: value for loaded in evaluation.loaded.values() for key, value in loaded.gold.items()}
     answers = evaluation.answers
     recalls = {name: of_arm(recall_rows(answers[name], gold), arms[name]) for name in answers}
-    noted = {name: recall_rows(answers[name], gold, notes=True) for name in answers}
+    partial = {name: recall_rows(answers[name], gold, "partial") for name in answers}
+    noted = {name: recall_rows(answers[name], gold, "noted") for name in answers}
+    losses = ContextLosses.of(answer for rows in answers.values() for answer in rows)
     return Results(
         evaluation=evaluation,
         summary=long_frame(scores),
         evidence=long_frame(recalls),
         scores=scores,
         recalls=recalls,
+        partial=long_frame(partial),
         noted=long_frame(noted),
-        footer=footer_of(found, scores, parameters.protocol, _gaps(evaluation)),
-        evidence_footer=footer_of(found, recalls, RECALL),
+        footer=footer_of(found, scores, parameters.protocol, losses),
+        evidence_footer=footer_of(found, recalls, RECALL, losses),
     )
 
 
@@ -89,22 +101,34 @@ def of_arm(scores: pd.DataFrame, arm: Arm) -> pd.DataFrame:
     )
 
 
-def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold], *, notes: bool = False) -> pd.DataFrame:
-    """Evidence recall per question, in the shape of scores; questions that cite no message of the chat are left out.
+def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold], counting: Counting = "whole") -> pd.DataFrame:
+    """Compute evidence recall per question, in the shape of scores.
 
-    Counted are the messages of every part but `NOTES`, or of all parts with `notes`. A memory that names no parts is
-    taken at its `message_ids`.
+    Questions that cite no message of the chat are left out.
     """
     rows = []
     for answer in answers:
-        shown = {i for part, ids in answer.parts.items() if notes or part != NOTES for i in ids}
-        recall = evidence_recall(gold[answer.probe_id], shown if answer.parts else answer.message_ids)
+        recall = evidence_recall(gold[answer.probe_id], recalled_ids(answer, counting))
         if recall is not None:
             size = answer.conversation_id.partition("-")[0]
             ability = gold[answer.probe_id].ability
             value = recall if answer.unscored is None else float("nan")
             rows.append((answer.probe_id, answer.conversation_id, size, ability, value, answer.unscored or ""))
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).astype({"score": float})
+
+
+def recalled_ids(answer: Answer, counting: Counting = "whole") -> frozenset[int]:
+    """Return the messages that an answer's context recalls by a way of counting.
+
+    Answers of earlier versions do not say which messages are whole: all that a part other than `NOTES` shows count.
+    """
+    shown = frozenset(i for part, ids in answer.parts.items() if part != NOTES for i in ids)
+    shown = shown if answer.parts else frozenset(answer.message_ids)
+    if counting == "noted":
+        return frozenset(answer.message_ids)
+    if answer.partial_ids is None:
+        return shown
+    return answer.whole_ids if counting == "whole" else shown | answer.whole_ids
 
 
 def long_frame(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -116,10 +140,6 @@ def long_frame(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         fields = frame[["size", *(field for field in SERIES_FIELDS if field in frame)]].drop_duplicates("size")
         parts.append(summary.assign(series=name, **counts).merge(fields, how="left", on="size"))
     return pd.concat(parts, ignore_index=True)
-
-
-def _gaps(evaluation: Evaluation) -> int:
-    return sum(answer.gaps > 0 for answers in evaluation.answers.values() for answer in answers)
 
 
 def changes_of(scores: Mapping[str, pd.DataFrame], base: str, seed: int) -> pd.DataFrame:
@@ -141,7 +161,9 @@ def changes_of(scores: Mapping[str, pd.DataFrame], base: str, seed: int) -> pd.D
     return pd.DataFrame(rows, columns=[*COLUMNS, "p", "removed"])
 
 
-def footer_of(found: Sequence[Manifest], scores: Mapping[str, pd.DataFrame], protocol: str, gaps: int = 0) -> Footer:
+def footer_of(
+    found: Sequence[Manifest], scores: Mapping[str, pd.DataFrame], protocol: str, losses: ContextLosses = NO_LOSSES
+) -> Footer:
     """The footer of a table of `scores`, a row per question and series, that rest on the runs of these manifests."""
     everything = pd.concat(scores.values())
     counts = everything.groupby("size")["conversation_id"].nunique()
@@ -152,7 +174,7 @@ def footer_of(found: Sequence[Manifest], scores: Mapping[str, pd.DataFrame], pro
         n_questions=everything["probe_id"].nunique(),
         unscored=int((everything["score"].isna() & ~not_computable(everything)).sum()),
         reasons=unscored_reasons(everything),
-        gaps=gaps,
+        losses=losses,
         interval="; ".join(f"{size} {note}" if len(intervals) > 1 else note for size, note in intervals.items()),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
@@ -12,7 +12,7 @@ from beamlib.data.conversations import Probe
 from beamlib.data.errata import spoilt_probes
 from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded
-from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.report.figures import averages
 from beamlib.report.results import Results, long_frame, recall_rows
 from beamlib.report.table import Table
@@ -121,9 +121,35 @@ def index_recall(measured: Results) -> pd.DataFrame:
     gold = {key: value for one in measured.evaluation.loaded.values() for key, value in one.gold.items()}
     alone = {}
     for name, answers in measured.evaluation.answers.items():
-        episodic = [one.model_copy(update={"parts": {"episodic": one.parts.get("episodic", ())}}) for one in answers]
+        episodic = [_only_episodic(answer) for answer in answers]
         alone[name] = recall_rows(episodic, gold)
     return averages(long_frame(alone)).set_index("series")[["mean"]].rename(columns={"mean": "episodic index alone"})
+
+
+def _only_episodic(answer: Answer) -> Answer:
+    ids = answer.parts.get("episodic", ())
+    return answer.model_copy(update={"parts": {"episodic": ids}, "message_ids": ids})
+
+
+def recall_by_counting(measured: Results) -> pd.DataFrame:
+    """Average evidence recall of every arm: messages shown whole, shown at least in part, shown or noted."""
+    columns = {"whole": measured.evidence, "at least in part": measured.partial, "shown or noted": measured.noted}
+    frame = {name: averages(recall).set_index("series")["mean"] for name, recall in columns.items()}
+    return pd.DataFrame(frame).round(3)
+
+
+def cut_counts(measured: Results) -> pd.DataFrame:
+    """Count per arm what was recalled and did not fit into the contexts, beside their mean size in tokens."""
+    rows = {}
+    for name, answers in measured.evaluation.answers.items():
+        losses = ContextLosses.of(answers)
+        rows[name] = {
+            "questions": len(answers),
+            "with cuts": losses.cut_answers,
+            **{name.replace("_", " "): count for name, count in asdict(losses.cuts).items()},
+            "mean context tokens": round(sum(answer.context_tokens for answer in answers) / max(len(answers), 1)),
+        }
+    return pd.DataFrame(rows).T.rename_axis("series")
 
 
 def errata_effect(scores: Mapping[str, pd.DataFrame], spoilt: Collection[str]) -> pd.DataFrame:

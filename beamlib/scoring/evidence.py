@@ -1,4 +1,4 @@
-"""Evidence recall: how much of what a question's author cited did a memory surface? No model answers, none judges."""
+"""Evidence recall: the share of the cited messages that a memory shows the reader. No model answers or judges."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from beamlib.data.gold import ABILITIES, Gold
 from beamlib.data.loading import PAPER, load, readable
 from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
+from beamlib.memory.budget import fit_pairs
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
+from beamlib.memory.light import LightSettings
+from beamlib.memory.protocol import RetrievedContext, partly_shown, passage
 from beamlib.memory.rag import Rag
 from beamlib.processes import process_pool
 from beamlib.retrieval import RETRIEVERS
@@ -30,8 +33,11 @@ MEMORIES = ("light", "rag")
 
 WORKERS = 2
 
-_Finding = tuple[str, str, int, str, float]
-"""memory, retriever, k, ability, recall of one question"""
+_ROOMS = {"light": LightSettings().budget["episodic"], "rag": LightSettings().context_tokens}
+"""Tokens that retrieved pairs may fill by default."""
+
+_Finding = tuple[str, str, int, str, float, float]
+"""memory, retriever, k, ability, recall of one question, counting messages shown in part too"""
 
 
 def evidence_recall(gold: Gold, message_ids: Iterable[int]) -> float | None:
@@ -54,12 +60,19 @@ def evidence_table(
     quiet: bool = False,
     skip_broken: bool = False,
 ) -> list[dict[str, Any]]:
-    """Rows `memory, retriever, size, k, ability, recall, low, high, n, conversations` over those in `folder`.
+    """Measure evidence recall of retrieval alone over the conversations in `folder`.
 
-    `recall` is the mean over the `n` questions that cite messages of the chat, of the share that the k recalled pairs
-    cover; `low` and `high` its 95 % interval, with the `conversations` as clusters (None for one); `ability` is "all"
-    or one of the ten. The number of `workers` changes nothing but the time. With `skip_broken` conversations that
-    cannot be read are named on standard error and left out.
+    A cited message counts where the context of the k retrieved pairs holds its whole text. The pairs go into the
+    room that they have by default.
+
+    Args:
+        workers: Processes; their number changes nothing but the time.
+        skip_broken: Name conversations that cannot be read on standard error and leave them out.
+
+    Returns:
+        Rows `memory, retriever, size, k, ability, recall, low, high, partial, n, conversations`. `recall` is the mean
+        over the `n` questions that cite messages of the chat, with its 95 % interval over `conversations` (None for
+        one); `partial` counts messages too that are shown in part; `ability` is "all" or one of the ten.
     """
     _known("memory", memories, MEMORIES)
     _known("retriever", retrievers, RETRIEVERS)
@@ -79,7 +92,8 @@ def evidence_table(
         for memory in dict.fromkeys(memories):
             for retriever in dict.fromkeys(retrievers):
                 for k in dict.fromkeys(ks):
-                    values = [(place, a, r) for place, m, t, n, a, r in findings if (m, t, n) == (memory, retriever, k)]
+                    key = (memory, retriever, k)
+                    values = [(place, a, r, p) for place, m, t, n, a, r, p in findings if (m, t, n) == key]
                     common = {"memory": memory, "retriever": retriever, "size": size, "k": k}
                     rows += [common | row for row in _means(values)]
     return rows
@@ -104,16 +118,21 @@ def _run(tasks: Sequence[_RecallTask], workers: int, label: str, quiet: bool) ->
 def _findings(task: _RecallTask) -> list[_Finding]:
     """Every question of one conversation, with every memory, retriever and budget; runs in a process of its own."""
     loaded = load(task.source, task.treatment)
+    texts = {message.id: message.content for message in loaded.conversation.messages}
     found: list[_Finding] = []
     for memory in dict.fromkeys(task.memories):
         for retriever, index in _indexes(memory, task.retrievers, loaded.conversation).items():
             for probe in loaded.probes:
                 gold = loaded.gold[probe.id]
-                pairs = index.search(probe.question, max(task.ks)) if gold.evidence else []
+                if not gold.evidence:
+                    continue
+                pairs = index.search(probe.question, max(task.ks))
                 for k in dict.fromkeys(task.ks):  # a search for fewer pairs gives the first of these
-                    recall = evidence_recall(gold, [i for pair in pairs[:k] for i in pair.message_ids])
-                    if recall is not None:
-                        found.append((memory, retriever, k, gold.ability, recall))
+                    passages, _ = fit_pairs([passage(pair) for pair in pairs[:k]], _ROOMS[memory])
+                    context = RetrievedContext.of(passages)
+                    whole = set(context.message_ids).difference(partly_shown(context, texts))
+                    recall, partial = (evidence_recall(gold, ids) or 0.0 for ids in (whole, context.message_ids))
+                    found.append((memory, retriever, k, gold.ability, recall, partial))
     return found
 
 
@@ -128,20 +147,21 @@ def _indexes(memory: str, retrievers: Sequence[str], conversation: Conversation)
     return indexes
 
 
-def _means(values: Sequence[tuple[int, str, float]]) -> list[dict[str, Any]]:
+def _means(values: Sequence[tuple[int, str, float, float]]) -> list[dict[str, Any]]:
     """The row "all", then one per ability that occurs, in the data set's order; `values` name their conversation."""
     rows = []
     for ability in ("all", *ABILITIES):
-        chosen = [(place, recall) for place, name, recall in values if ability in ("all", name)]
+        chosen = [(place, recall, part) for place, name, recall, part in values if ability in ("all", name)]
         if chosen:
-            places, recalls = zip(*chosen, strict=True)
+            places, recalls, partial = zip(*chosen, strict=True)
             counts = np.bincount(places).astype(np.float64)
             sums = np.bincount(places, weights=np.array(recalls)).astype(np.float64)
             held = counts > 0
             ends = mean_interval(conversation_values(sums[held], counts[held]))
             low, high = (None if np.isnan(end) else float(end) for end in ends)
             mean = {"ability": ability, "recall": sum(recalls) / len(recalls), "low": low, "high": high}
-            rows.append({**mean, "n": len(recalls), "conversations": int(held.sum())})
+            counts_of = {"partial": sum(partial) / len(partial), "n": len(recalls), "conversations": int(held.sum())}
+            rows.append(mean | counts_of)
     return rows
 
 

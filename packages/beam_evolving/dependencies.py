@@ -21,7 +21,7 @@ from beam_evolving.subject_names import stems
 from beamlib.data.conversations import Message, Pair
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run
 from beamlib.llm.retrying import Found, ask
-from beamlib.memory.budget import passage_tokens, shorten, shortened
+from beamlib.memory.budget import fit_pairs, passage_tokens, shorten
 from beamlib.memory.protocol import Passage, RetrievedContext, passage
 from beamlib.retrieval import Document, Index, build_index
 from beamlib.text import split_sentences, whole_sentences
@@ -110,7 +110,7 @@ class Dependencies(Evolving):
     def recall(self, question: str) -> RetrievedContext:
         """The states of what the question is about, as the part "state", then the `k` best pairs, "retrieved".
 
-        States get at most half of the reader's window, pairs what is left; the longest lose their middle.
+        States get at most half of the reader's window, pairs what is left; the last that do not fit are dropped.
         """
         if not self._pairs:
             return RetrievedContext("", gaps=self._gaps.lost)
@@ -119,8 +119,8 @@ class Dependencies(Evolving):
         shown = [i for pair in best for i in pair.message_ids]
         states = self._states(self._ledger.asked_about(question, shown, _MOST_SUBJECTS))
         left = self.settings.context_tokens - sum(passage_tokens(one.text, self.settings.counter) for one in states)
-        pairs = shortened([passage(pair) for pair in best], left, self.settings.counter)
-        return replace(RetrievedContext.of([*states, *pairs]), gaps=self._gaps.lost)
+        pairs, cuts = fit_pairs([passage(pair) for pair in best], left, self.settings.counter)
+        return replace(RetrievedContext.of([*states, *pairs], cuts), gaps=self._gaps.lost)
 
     def _states(self, subjects: Sequence[Subject]) -> list[Passage]:
         """One passage of a heading and a line for each of `subjects`, in at most half the window."""

@@ -12,7 +12,7 @@ from beam_evolving.evolving_memory import SessionRead, sessions_of
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt
-from beamlib.memory.budget import RESERVE_TOKENS, most_passages
+from beamlib.memory.budget import RESERVE_TOKENS, most_pairs
 from beamlib.memory.group_calls import MOST_GAPS
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.text import WORDS, TokenCounter
@@ -45,7 +45,7 @@ class EvolvingSettings:
         for name, (value, least) in bounds.items():
             if value < least:
                 raise UserError(f"memory settings: {name} is {value}; it has to be at least {least}.")
-        if self.k > (most := most_passages(self.context_tokens // 2)):
+        if self.k > (most := most_pairs(self.context_tokens // 2)):
             raise UserError(f"memory settings: k is {self.k}; a reader_window of {self.reader_window} holds {most}.")
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from beam_evolving.evolving_memory import SessionRead
 from beam_evolving.evolving_settings import Evolving
@@ -16,7 +17,7 @@ from beam_evolving.json_replies import json_object
 from beam_evolving.session_parts import Part, named_messages, parts_of
 from beam_evolving.tool_loop import run_tools
 from beamlib.llm.model import Prompt, run
-from beamlib.memory.budget import most_passages, shorten, shortened
+from beamlib.memory.budget import fit_pairs, shorten
 from beamlib.memory.protocol import Passage, RetrievedContext
 
 INDEX = "index.md"
@@ -67,16 +68,15 @@ class Wiki(Evolving):
     def recall(self, question: str) -> RetrievedContext:
         """The pages that a model chose by the index, each under its name; nothing where it chose none.
 
-        Raises `ModelError`. Where they do not fit into the reader's window the longest lose their middle.
+        Raises `ModelError`. Where they do not fit into the reader's window, the last are dropped.
         """
         pages = self._pages.texts
         names = self._chosen(question, pages) if pages else []
         counter, tokens = self.settings.counter, self.settings.context_tokens
-        texts = [f"{name}\n{pages[name].rstrip()}" for name in names[: most_passages(tokens)]]
-        shown = shortened([Passage(text, (), "pages") for text in texts], tokens, counter)
-        found = [Passage(one.text, named_messages(one.text, self._ids), "pages") for one in shown]
-        whole = RetrievedContext.of(found)
-        return RetrievedContext(whole.context, whole.message_ids, whole.parts, self._gaps.lost)
+        texts = [f"{name}\n{pages[name].rstrip()}" for name in names]
+        shown, _ = fit_pairs([Passage(text, (), "pages") for text in texts], tokens, counter)
+        named = [Passage(page.text, named_messages(page.text, self._ids), "pages") for page in shown]
+        return replace(RetrievedContext.of(named), gaps=self._gaps.lost)
 
     def _chosen(self, question: str, pages: Mapping[str, str]) -> list[str]:
         prompt = Prompt("wiki_choose", {"index": self._index(), "question": question}, about="a question")

@@ -18,6 +18,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import NO_LOSSES, ContextLosses
 from beamlib.evaluate.arm_folder import Manifest, read_answers, read_manifest, stored_judgements
 from beamlib.evaluate.arms import COMPONENTS, Arm, experiments
 from beamlib.evaluate.calling import run_subdir
@@ -54,7 +55,7 @@ _TITLES = {
     "table10_dense_vs_sparse": "Table 10",
 }
 _VARIED = {
-    "table8_ablation": ("without", "other_budget"),
+    "table8_ablation": ("without",),
     "table9_retrieval_budget": ("k",),
     "table10_dense_vs_sparse": ("retriever",),
 }
@@ -98,7 +99,7 @@ class Stored:
     arm: Arm
     manifest: Manifest
     scores: pd.DataFrame
-    gaps: int
+    losses: ContextLosses
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -119,7 +120,7 @@ class Stored:
         """Backbones by name, methods as in Table 1, then K, retriever and component; sizes from short to long."""
         arm = self.arm
         component = 1 + COMPONENTS.index(arm.without) if arm.without else 0
-        rest = (arm.k or 0, arm.retriever or "", arm.other_budget or "", component, self.manifest.size)
+        rest = (arm.k or 0, arm.retriever or "", component, self.manifest.size)
         return (self.backbone, list(_METHODS).index(arm.memory), arm.target or "", *rest)
 
     def comparable(self) -> Iterator[dict[str, Any]]:
@@ -270,9 +271,9 @@ def _stored(folder: Path, protocol: str) -> Stored:
         raise UserError(f"{folder / 'manifest.json'}: it was written by another version; run again.") from None
     part = folder.parent.name
     backbone = part.removeprefix(found.size.lower()).removeprefix("-") or OFFLINE_NAME
-    gaps = sum(answer.gaps > 0 for answer in read_answers(folder))
+    losses = ContextLosses.of(read_answers(folder))
     scores = of_arm(score_run(stored_judgements(folder), protocol), arm)
-    return Stored(part, backbone, arm, found, scores, gaps)
+    return Stored(part, backbone, arm, found, scores, losses)
 
 
 def _bases(found: Sequence[Stored], options: AssemblyOptions, run: Path) -> dict[str, Arm]:
@@ -283,7 +284,7 @@ def _bases(found: Sequence[Stored], options: AssemblyOptions, run: Path) -> dict
     bases: dict[str, Arm] = {}
     for part in dict.fromkeys(one.part for one in found):
         arms = [one.arm for one in found if one.part == part]
-        complete = [arm for arm in arms if arm.memory == "light" and arm.without is None and arm.other_budget is None]
+        complete = [arm for arm in arms if arm.memory == "light" and arm.without is None]
         names = ", ".join(arm.name for arm in complete)
         if name := (options.bases or {}).get(part, options.base):
             if not (named := [arm for arm in complete if arm.name == name]):
@@ -334,16 +335,17 @@ def _variant(arm: Arm, base: Arm, fields: Sequence[str]) -> str:
         return ""
     if fields != _VARIED["table8_ablation"]:
         return f"K={arm.k}" if "k" in fields else str(arm.retriever)
-    return f"without {arm.without}" if arm.without else f"{arm.other_budget} budget" if varied else _COMPLETE
+    return f"without {arm.without}" if arm.without else _COMPLETE
 
 
 def _table(columns: _Columns, options: AssemblyOptions, sizes: Sequence[str], notes: Sequence[str]) -> Table:
     scores, stored = columns.scores, [one for _, one in columns.members]
+    losses = sum((one.losses for one in stored), NO_LOSSES)
     frame = long_frame(scores)
     return result_table(
         frame,
         f"{_TITLES[columns.table]}, this run, all sizes{columns.backbone and ', ' + columns.backbone}",
-        footer_of([one.manifest for one in stored], scores, options.protocol, sum(one.gaps for one in stored)),
+        footer_of([one.manifest for one in stored], scores, options.protocol, losses),
         [own for one in stored for own in one.comparable()],
         allow_mixed=options.allow_mixed,
         notes=[*notes, *_missing(frame, sizes)],

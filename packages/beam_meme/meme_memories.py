@@ -15,7 +15,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.llm.model import Model
-from beamlib.memory.budget import RESERVE_TOKENS, most_passages, shortened
+from beamlib.memory.budget import RESERVE_TOKENS, fit_pairs, most_pairs
 from beamlib.memory.protocol import Passage, RetrievedContext
 from beamlib.params import RunParameters
 from beamlib.retrieval import Document, Encoders, Index, build_index
@@ -85,13 +85,13 @@ class SessionSearch:
         self,
         retriever: Literal["bm25", "dense"],
         k: int = TOP_SESSIONS,
-        window_tokens: int = 32_768,
+        window_tokens: int = 131_072,
         *,
         encoder: str = _DEFAULT.dense,
         counter: TokenCounter = WORDS,
     ) -> None:
         self._tokens = window_tokens - RESERVE_TOKENS
-        if not 1 <= k <= most_passages(self._tokens):
+        if not 1 <= k <= most_pairs(self._tokens):
             raise UserError(
                 f"sessions: k is {k} in a window of {window_tokens} tokens less a reserve of {RESERVE_TOKENS}; give a "
                 "k of at least 1 and a larger window."
@@ -117,7 +117,7 @@ class SessionSearch:
         if not self._sessions:
             return RetrievedContext("")
         found = [self._sessions[hit.owner] for hit in self._index.search(question, self._k)]
-        return RetrievedContext.of(shortened(found, self._tokens, self._counter))
+        return RetrievedContext.of(*fit_pairs(found, self._tokens, self._counter))
 
 
 def session_passage(batch: Batch) -> Passage:

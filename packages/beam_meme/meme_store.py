@@ -66,7 +66,7 @@ _SETTINGS: Mapping[MemeMemory, tuple[str, ...]] = {
     "dense": ("encoder", "reader_window"),
     "rag": _RETRIEVAL,
     "light": (
-        *_RETRIEVAL, "working_pairs", "context_budget", "episodic_share", "working_share", "scratchpad_threshold",
+        *_RETRIEVAL, "working_pairs", "episodic_share", "working_share", "scratchpad_threshold",
         "scratchpad_target", "chunk_percentile", "chunk_buffer",
     ),
     **dict.fromkeys(EVOLVING, ("reader_window", "retriever", "k")),

@@ -18,6 +18,7 @@ from beam_meme.episode_gold import SHORT, TASKS, Task
 from beam_meme.failure_stages import STAGES, Stage
 from beam_meme.meme_scoring import FILTERED, KINDS, OVERALL
 from beamlib.llm.model import Usage
+from beamlib.evaluate.answer_record import ContextLosses
 from beamlib.report.footer import Footer
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING, with_interval
@@ -79,7 +80,7 @@ def meme_basis(
         treatment=treatment,
         token_counter=token_counter,
         reasons=reasons or {},
-        gaps=gaps,
+        losses=ContextLosses(gaps=gaps),
         memories=memories,
     )
 

@@ -58,7 +58,7 @@ _SETTINGS: Mapping[Setup, tuple[str, ...]] = {
     "own": ("full_context_window", "token_counter", "memory_timeout"),
     "rag": (*_RETRIEVAL, "k", "reader_window", "token_counter"),
     "light": (
-        *_RETRIEVAL, "k", "reader_window", "token_counter", "working_pairs", "context_budget", "episodic_share",
+        *_RETRIEVAL, "k", "reader_window", "token_counter", "working_pairs", "episodic_share",
         "working_share", "scratchpad_threshold", "scratchpad_target", "chunk_percentile", "chunk_buffer",
     ),
 }  # fmt: skip

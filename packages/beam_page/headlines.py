@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from beam_page.run_folder import StoredArm
 from beamlib.data.gold import Gold
 from beamlib.evaluate.answer_record import Answer
-from beamlib.report.results import recall_rows
+from beamlib.report.results import recall_rows, recalled_ids
 from beamlib.report.tables import NOTHING
 from beamlib.scoring.intervals import EXACT_UP_TO, LEVEL, RESAMPLES, SEED, Comparison, compare
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
@@ -116,10 +116,9 @@ def _frames(arms: Sequence[StoredArm], gold: Mapping[str, Gold], name: str) -> I
 
 
 def evidence_held(answer: Answer, gold: Gold, notes: str) -> tuple[list[int], list[int]]:
-    """The cited messages that the context shows, and those that only a note (the part `notes`) speaks of."""
-    parts = answer.parts
-    shown = {i for part, ids in parts.items() if part != notes for i in ids} if parts else set(answer.message_ids)
-    noted = set(parts.get(notes, ())) - shown
+    """The cited messages that the context shows whole, and those that only a note (the part `notes`) speaks of."""
+    shown = recalled_ids(answer)
+    noted = set(answer.parts.get(notes, ())) - shown
     return [i for i in gold.evidence if i in shown], [i for i in gold.evidence if i in noted]
 
 

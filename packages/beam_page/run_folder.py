@@ -188,7 +188,7 @@ def _order(one: StoredArm) -> tuple[object, ...]:
     if arm is None:
         return (1, one.backbone, 0, 0, "", "", "", one.name, one.part)
     place = _MEMORIES.index(arm.memory) if arm.memory in _MEMORIES else 3.5
-    rest = (arm.without or "", arm.other_budget or "", arm.retriever or "")
+    rest = (arm.without or "", arm.retriever or "")
     return (0, one.backbone, place, arm.k or 0, *rest, one.name, one.part)
 
 
@@ -206,7 +206,7 @@ def main_arms(arms: Sequence[StoredArm]) -> frozenset[str]:
             continue
         own = [other.arm for other in arms if other.part == one.part and other.arm]
         beside = [(other.retriever, other.k) for other in own if other.memory == "rag"]
-        plain = arm.without is None and arm.other_budget is None
+        plain = arm.without is None
         if plain and (not beside or (arm.retriever, arm.k) in beside):
             found.add(one.series)
     return frozenset(found)

@@ -105,7 +105,7 @@ def test_a_planted_leak_is_found(poisoned: Loaded, repo_root: Path) -> None:
     memory: Memory = Leaky(poisoned.gold[poisoned.probes[0].id].rubric[0])
     memory.ingest(poisoned.conversation)
     recorder = Recorder()
-    run(answers_to(ask_arm(Arm(memory="none"), poisoned.probes, memory, parameters), recorder))
+    run(answers_to(ask_arm(Arm(memory="none"), poisoned.probes, memory, parameters, poisoned.conversation), recorder))
     assert leaks(recorder)
 
 

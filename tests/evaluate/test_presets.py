@@ -64,7 +64,7 @@ def said(arms: tuple[Arm, ...], parameters: RunParameters) -> str:
 def test_long_context_has_the_window_of_its_backbone(repo_root: Path, size: str, backbone: str, window: int) -> None:
     models = str(repo_root / "params/models.yaml")
     found = resolved(loaded(repo_root, size, models=models, backbone=backbone))
-    assert (found.full_context_window, found.reader_window) == (window, 32_768)
+    assert (found.full_context_window, found.reader_window) == (window, 32_768 if "qwen" in backbone else 131_072)
     assert resolved(found).full_context_window == window
     capped = loaded(repo_root, size, models=models, backbone=backbone, full_context_window=100_000)
     assert resolved(capped).full_context_window == 100_000
@@ -193,7 +193,7 @@ def test_a_footer_says_configuration_and_windows_as_of_the_last_run(repo_root: P
         protocol="paper", n_questions=3, unscored=0, interval="none",
     ).lines()  # fmt: skip
     assert "Configuration: default, but retriever=dense." in lines
-    assert "Context windows in tokens: long context 131,072, RAG and LIGHT 32,768." in lines
+    assert "Context windows in tokens: long context 131,072, RAG and LIGHT 131,072." in lines
     evaluate(loaded(repo_root, **{**values, **given}), arms, quiet=True)
     kept = read_manifest(tmp_path / "run/100k/full-context").configuration
     assert kept == ("paper", "encoder=embedded", "models=offline stand-in, not a language model")

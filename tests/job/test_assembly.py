@@ -181,9 +181,7 @@ def variants(repo_root: Path, data: Path, tmp_path_factory: pytest.TempPathFacto
     """All experiments by the stand-in: two sizes, K of 3 and 6, two retrievers, every component removed once."""
     run = tmp_path_factory.mktemp("variants") / "run"
     parameters = load_parameters(repo_root / "params" / "100k.yaml", data=str(data), run=str(run), workers=1)
-    others = [
-        LIGHT.model_copy(update=change) for change in ({"k": 6}, {"retriever": "dense"}, {"other_budget": "flowing"})
-    ]
+    others = [LIGHT.model_copy(update=change) for change in ({"k": 6}, {"retriever": "dense"})]
     removed = [LIGHT.model_copy(update={"without": name}) for name in COMPONENTS]
     for size, arms in (("100K", (RAG, LIGHT, *others, *removed)), ("500K", (LIGHT, *removed, others[0]))):
         evaluate(parameters.model_copy(update={"size": size}), arms, quiet=True)
@@ -199,7 +197,7 @@ def test_variants_and_figures_over_sizes(variants: Path) -> None:
         "table10_dense_vs_sparse",
     ]
     series = {name: [c for c in csv_of(variants, name) if f"{c} low" in csv_of(variants, name)] for name in made}
-    assert series["table8_ablation"] == ["complete", *(f"without {one}" for one in COMPONENTS), "flowing budget"]
+    assert series["table8_ablation"] == ["complete", *(f"without {one}" for one in COMPONENTS)]
     assert series["table9_retrieval_budget"] == ["K=3", "K=6"]
     assert series["table10_dense_vs_sparse"] == ["bm25", "dense"]
     assert "dense at 500K" in made["table10_dense_vs_sparse"].to_markdown()

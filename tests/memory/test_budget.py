@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.memory.budget import LEAST_TOKENS, common_limit, newest_that_fit, shorten
+from beamlib.memory.budget import LEAST_TOKENS, newest_that_fit, shorten
 from beamlib.text import count_tokens
 
 SIZES = st.lists(st.integers(0, 500), max_size=30)
@@ -31,13 +31,3 @@ def test_newest_that_fit_is_the_longest_tail_within_budget(sizes: list[int], tok
     start = newest_that_fit(sizes, tokens)
     assert sum(sizes[start:]) <= tokens
     assert start == 0 or sum(sizes[start - 1 :]) > tokens
-
-
-@given(SIZES, st.integers(0, 2_000))
-def test_common_limit_uses_the_budget_and_not_more(sizes: list[int], tokens: int) -> None:
-    limit = common_limit(sizes, tokens)
-    assert sum(min(size, limit) for size in sizes) <= tokens or sum(sizes) <= tokens
-    if sum(sizes) > tokens:
-        assert sum(min(size, limit + 1) for size in sizes) > tokens
-    else:
-        assert all(size <= limit for size in sizes)

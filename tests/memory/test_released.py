@@ -108,8 +108,8 @@ def test_character_budgets_of_light(make_model: Any, make_conversation: Callable
     assert recollection.parts["episodic"][:2] == (10, 11) and len(recollection.parts["episodic"]) == 4
     assert recollection.parts["working"] == (0, 1, 2, 3)
     newest = _light(make_model, conversation, replace(settings, released=CHARACTERS, working_pairs=3)).recall("topic5")
-    left = [i for i in range(12, 16) if i not in newest.parts["episodic"]]
-    assert newest.parts["working"] == tuple(left)
+    assert newest.parts["working"] == (10, 11, 12, 13)  # four pairs fit: two retrieved and two of the newest three
+    assert newest.cuts.pairs_dropped == 0
 
 
 def test_character_budgets_of_rag(make_conversation: Callable[..., Conversation]) -> None:

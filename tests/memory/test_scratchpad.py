@@ -221,17 +221,20 @@ def test_the_filter_sees_question_and_chunk_and_keeps_order(make_model: Any) -> 
 def test_passages_keep_the_newest_within_the_budget_and_say_what_is_missing() -> None:
     chunks = [Chunk(f"- note {i} " + "w " * 30, (2 * i, 2 * i + 1), 33) for i in range(10)]
     assert all(chunk.tokens == count_tokens(chunk.text) for chunk in chunks)
-    passages = scratchpad_passages(chunks, 130)
+    passages, dropped = scratchpad_passages(chunks, 130)
+    assert dropped == 7
     assert [p.message_ids for p in passages] == [(14, 15), (16, 17), (18, 19)]
     assert passages[0].text.startswith("SCRATCHPAD [… 7 older chunks left out for lack of room …]\n- note 7")
     assert sum(passage_tokens(p.text) for p in passages) <= 130
     assert {p.part for p in passages} == {"scratchpad"}
-    whole = scratchpad_passages(chunks, 10_000)
+    whole, dropped = scratchpad_passages(chunks, 10_000)
+    assert dropped == 0
     assert len(whole) == 10 and whole[0].text.startswith("SCRATCHPAD\n- note 0")
-    assert scratchpad_passages([], 120) == []
+    assert scratchpad_passages([], 120) == ([], 0)
 
 
 def test_a_chunk_larger_than_the_budget_is_shortened() -> None:
-    (only,) = scratchpad_passages([Chunk("- " + "w " * 999, (0, 1), 1_000)], 150)
+    (only,), dropped = scratchpad_passages([Chunk("- " + "w " * 999, (0, 1), 1_000)], 150)
+    assert dropped == 1
     assert count_tokens(only.text) <= 150
     assert "tokens left out" in only.text
