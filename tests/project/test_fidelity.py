@@ -36,7 +36,7 @@ EACH = [pytest.param(row, id=f"{name.removesuffix('.md')}-{row[0]}") for name, r
 
 
 @cache
-def tests_of(path: Path) -> dict[str, bool]:
+def runnable_tests(path: Path) -> dict[str, bool]:
     """The tests of a file, and whether each runs: neither it nor the file is marked skip or xfail."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     marks = [ast.unparse(node.value) for node in tree.body if isinstance(node, ast.Assign) and _is_mark(node)]
@@ -78,9 +78,9 @@ def problems(row: Row) -> Iterator[str]:
     for file, name in named:
         if not (ROOT / file).exists():
             yield f"test: {file} does not exist"
-        elif name not in ("", *tests_of(ROOT / file)):
+        elif name not in ("", *runnable_tests(ROOT / file)):
             yield f"test: {file} has no {name}"
-        elif not tests_of(ROOT / file).get(name, any(tests_of(ROOT / file).values())):
+        elif not runnable_tests(ROOT / file).get(name, any(runnable_tests(ROOT / file).values())):
             yield f"test: {file}::{name} never runs"
 
 
@@ -139,7 +139,7 @@ def test_a_wrong_row_is_told(old: str, new: str, problem: str) -> None:
 )
 def test_a_test_that_never_runs_holds_nothing(tmp_path: Path, source: str, runs: bool) -> None:
     (tmp_path / "test_x.py").write_text(source)
-    assert tests_of(tmp_path / "test_x.py") == {"test_x": runs}
+    assert runnable_tests(tmp_path / "test_x.py") == {"test_x": runs}
 
 
 def test_the_readme_leads_to_the_ledgers() -> None:
