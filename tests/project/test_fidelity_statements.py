@@ -35,6 +35,8 @@ from beamlib.memory.light import Light, LightSettings
 from beamlib.memory.rag import Rag
 from beamlib.params import RunParameters, usual_parameters
 from beamlib.places import PARAMS
+from beamlib.retrieval import embedded_encoder
+from beamlib.retrieval.dense import DenseIndex
 from beamlib.text import count_tokens
 from talking_model import TalkingModel, make_plan, make_story
 
@@ -298,6 +300,9 @@ def test_dense_search_looks_at_keys_alone_and_gives_the_segments(example: Conver
     index = EpisodicIndex(example, keys, "dense")
     assert index.search("falconry", 1) == index.search("birds of prey", 1) == [example.pairs[7]]
     assert len({pair.user.id for pair in index.search("falconry", 4)}) == 4  # distinct pairs, whichever key is near
+    for question in ("falconry", example.pairs[3].user.content, example.pairs[9].assistant.content[:200]):
+        by_keys = DenseIndex(keys, embedded_encoder()).search(question, len(keys))
+        assert index.search(question, len(keys)) == [example.pairs[hit.owner] for hit in by_keys]
 
 
 @pytest.mark.parametrize("preset", ["default", "paper"])
