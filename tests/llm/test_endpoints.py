@@ -249,7 +249,12 @@ def test_authors_are_optional_and_the_planner_stands_in_for_the_others(tmp_path:
     assert "Llama-3.3-70B" in names["asker"] and names["narrator"] == names["asker"]
     assert names["speaker"] == names["detector"] == "Qwen/Qwen2.5-32B-Instruct-AWQ"
     warm = {role for role, author in ours.authors.items() if author.temperature == 0.1}
-    assert warm == {"planner", "asker", "speaker"}  # section 4.1: plans, user turns, assistant turns; 0 for the rest
+    assert warm == {
+        "planner",
+        "augmenter",
+        "asker",
+        "speaker",
+    }  # section 4.1: plans, user turns, assistant turns; 0 for the rest
     assert {author.temperature for role, author in ours.authors.items() if role not in warm} == {0.0}
 
 
