@@ -11,7 +11,7 @@ from beamlib.beside import beside
 from beamlib.data.conversations import Conversation, Pair, Probe
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, open_models
+from beamlib.evaluate.calling import ResolvedParameters, open_models, sends_chat_turns
 from beamlib.evaluate.ingest_cache import read_light
 from beamlib.llm.model import Completion, Model, ModelError, Prompt, gather_all, run
 from beamlib.llm.roles import ModelRoles
@@ -106,11 +106,14 @@ def ingested(
     parameters: ResolvedParameters,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
+    *,
+    as_turns: bool = False,
 ) -> Iterator[tuple[Arm, Memory | Oracle | ModelError]]:
     """Each arm with its memory, conversation read; a failed reading comes as the `ModelError` it raised.
 
     All variants of LIGHT share one reading, which is most of their cost: they differ only in what they recall.
-    `evidence` maps a probe's id to the message ids it cites, for the oracle alone. Each arm has its own `Conversation`
+    `evidence` maps a probe's id to the message ids it cites, for the oracle alone. With `as_turns` long context comes
+    as chat turns. Each arm has its own `Conversation`
     of the same unchangeable messages; a memory of one's own has a copy of these too, in its process, which ends when
     the next arm is asked for.
     """
@@ -127,7 +130,7 @@ def ingested(
             yield arm, _read(_evolving(arm, parameters, roster), conversation)
             continue
         if arm.memory != "light":
-            yield arm, _read(_plain_memory(arm, parameters, evidence), conversation)
+            yield arm, _read(_plain_memory(arm, parameters, evidence, as_turns=as_turns), conversation)
             continue
         settings = light_settings(arm, parameters)
         if read is None:
@@ -160,14 +163,16 @@ def _evolving(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> M
     return made
 
 
-def _plain_memory(arm: Arm, parameters: ResolvedParameters, evidence: Mapping[str, tuple[int, ...]]) -> Memory | Oracle:
+def _plain_memory(
+    arm: Arm, parameters: ResolvedParameters, evidence: Mapping[str, tuple[int, ...]], *, as_turns: bool
+) -> Memory | Oracle:
     match arm.memory:
         case "none":
             return NoMemory()
         case "oracle":
             return Oracle(evidence)
         case "full-context":
-            return FullContext(parameters.full_context_window, counter=parameters.counter)
+            return FullContext(parameters.full_context_window, counter=parameters.counter, as_turns=as_turns)
         case _:
             return Rag(
                 k=arm.k or parameters.k,
@@ -181,16 +186,16 @@ def _plain_memory(arm: Arm, parameters: ResolvedParameters, evidence: Mapping[st
 
 
 def ask_probes(
-    probes: Sequence[Probe], memory: Memory | Oracle | ModelError, prompt: Callable[[int, str], Prompt]
+    probes: Sequence[Probe], memory: Memory | Oracle | ModelError, prompt: Callable[[int, RetrievedContext], Prompt]
 ) -> list[Asked]:
-    """What `memory` recalls for every probe, in the prompt made of the probe's place among them and the context."""
+    """What `memory` recalls for every probe, in the prompt made of the probe's place among them and that context."""
     if isinstance(memory, ModelError):
         reason = f"the memory could not be built: {memory.reason}"
         return [Asked(probe, failure=reason, transient=memory.transient) for probe in probes]
     return [
         Asked(probe, failure=found.reason, transient=found.transient)
         if isinstance(found, ModelError)
-        else Asked(probe, found, prompt(place, found.context))
+        else Asked(probe, found, prompt(place, found))
         for place, (probe, found) in enumerate(zip(probes, recollections(probes, memory), strict=True))
     ]
 
@@ -266,7 +271,9 @@ def answer_arms(
     """The answers of every arm by its name. Memories read and recall one after the other, then all prompts go out."""
     groups = [
         (ask_arm(arm, probes, memory, parameters), roster.reader_of(arm.memory), arm.memory == "full-context")
-        for arm, memory in ingested(arms, conversation, parameters, roster, evidence)
+        for arm, memory in ingested(
+            arms, conversation, parameters, roster, evidence, as_turns=sends_chat_turns(parameters)
+        )
     ]
     names = [arm.name for arm in arms]
     return dict(zip(names, run(answer_groups(groups, parameters.counter)), strict=True))
@@ -277,17 +284,22 @@ def ask_arm(
 ) -> list[Asked]:
     """Every probe as it goes to the reader of an arm: listing 44, or the conversation with the question at its end.
 
+    Long context that comes as chat turns is sent so, else as one text.
     `questions_accumulate` reproduces the released long-context baseline, whose message list keeps every question from
     the second on (M9 of the reference: 1, 1, 2, 3, ... questions in the prompt).
     """
     whole = arm.memory == "full-context"
     released = "answer_full_released" if "long_context_prompt" in parameters.flags else "answer_full"
 
-    def prompt(place: int, context: str) -> Prompt:
+    def prompt(place: int, recalled: RetrievedContext) -> Prompt:
+        question, about = probes[place].question, probes[place].id
+        if whole and recalled.turns:
+            return Prompt("answer_turns", {"question": question}, about=about, turns=recalled.turns)
+        context = recalled.context
         if whole and "questions_accumulate" in parameters.flags:
             context = "\n\n".join([context, *(f"USER: {earlier.question}" for earlier in probes[1:place])])
-        variables = {"question": probes[place].question, "context": context}
-        return Prompt(released if whole else "answer", variables, about=probes[place].id)
+        variables = {"question": question, "context": context}
+        return Prompt(released if whole else "answer", variables, about=about)
 
     return ask_probes(probes, memory, prompt)
 

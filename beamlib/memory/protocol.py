@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from beamlib.data.conversations import Conversation, Pair
+from beamlib.llm.chat_turns import ChatTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,15 @@ class RetrievedContext:
 
     `context` is the text the reader sees, `message_ids` the messages surfaced in it (in order of appearance, without
     repeats), `parts` the ids surfaced by each part of the memory, by name. `gaps` counts the calls of the memory that
-    gave nothing usable: what rests on them is missing here, and tables say so.
+    gave nothing usable: what rests on them is missing here, and tables say so. `turns` are the same dialogue as chat
+    turns, where the reader gets it so; `context` is then what is searched and counted.
     """
 
     context: str
     message_ids: tuple[int, ...] = ()
     parts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     gaps: int = 0
+    turns: tuple[ChatTurn, ...] = ()
 
     @classmethod
     def of(cls, passages: Sequence[Passage]) -> RetrievedContext:
@@ -74,9 +77,15 @@ class Memory(Protocol):
 
 def passage(pair: Pair, part: str = "retrieved") -> Passage:
     """A pair as the reader sees it: ids first, so that the order of mention can be read off the context."""
-    first, last = pair.message_ids
     return Passage(
-        f"[messages {first}-{last}]\nUSER: {pair.user.content}\nASSISTANT: {pair.assistant.content}",
-        pair.message_ids,
-        part,
+        f"{_header(pair)}\nUSER: {pair.user.content}\nASSISTANT: {pair.assistant.content}", pair.message_ids, part
     )
+
+
+def chat_turns(pair: Pair) -> tuple[ChatTurn, ChatTurn]:
+    """A pair as chat turns; its header begins the user's, so that the order of mention can be read off here too."""
+    return ChatTurn("user", f"{_header(pair)}\n{pair.user.content}"), ChatTurn("assistant", pair.assistant.content)
+
+
+def _header(pair: Pair) -> str:
+    return f"[messages {pair.user.id}-{pair.assistant.id}]"

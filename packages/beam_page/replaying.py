@@ -11,7 +11,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import ingested, recollections
 from beamlib.evaluate.arm_folder import recorded_parameters
-from beamlib.evaluate.calling import ResolvedParameters, open_models, resolved
+from beamlib.evaluate.calling import ResolvedParameters, open_models, resolved, sends_chat_turns
 from beamlib.evaluate.judging import evidence_of, work
 from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS
 from beamlib.files import read_json, to_json
@@ -72,7 +72,8 @@ def _recalled(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Rema
     found: Remade = {}
     with open_models(parameters, loaded.conversation.id) as roster:
         evidence = evidence_of(loaded)
-        memories = ingested(tuple(series), loaded.conversation, parameters, roster, evidence)
+        turns = sends_chat_turns(parameters)
+        memories = ingested(tuple(series), loaded.conversation, parameters, roster, evidence, as_turns=turns)
         for arm, memory in memories:
             one = series[arm]
             if isinstance(memory, ModelError):
