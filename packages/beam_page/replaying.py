@@ -128,6 +128,8 @@ def replay_question(run: RunFolder, one: StoredArm, probe_id: str) -> Iterator[s
     recorded: Mapping[str, object] = {judged.probe_id: judged for judged in one.judgements}
     yield f"question   {probes[0].question}"
     yield f"context    {context if isinstance(context, str) else context.context}"
+    if isinstance(context, RetrievedContext) and context.turns:
+        yield f"sent as    {len(context.turns)} chat turns, the question last"
     yield f"answer     {answer.text if answer.text is not None else f'unscored: {answer.unscored}'}"
     for verdict in judgement.verdicts:
         yield f"verdict    {verdict.score}  {verdict.nugget}  {verdict.reply or verdict.reason}"
