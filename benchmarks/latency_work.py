@@ -32,6 +32,7 @@ from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore, StoredModel
 from beamlib.memory.extraction import extraction_prompts
 from beamlib.memory.light import Light, LightSettings
+from beamlib.memory.protocol import RetrievedContext
 from beamlib.retrieval.encoder import embedded_encoder
 
 STEPS = ("episodic_keys", "scratchpad_notes", "scratchpad_compress", "scratchpad_filter", "answer")
@@ -161,8 +162,9 @@ def _released(loaded: Loaded, reader: Model, memory: Model) -> tuple[dict[str, f
 
 
 def _answers(probes: Sequence[Probe], light: Light, reader: Model) -> list[Answer]:
-    def prompt(place: int, context: str) -> Prompt:
-        return Prompt("answer", {"question": probes[place].question, "context": context}, about=probes[place].id)
+    def prompt(place: int, recalled: RetrievedContext) -> Prompt:
+        variables = {"question": probes[place].question, "context": recalled.context}
+        return Prompt("answer", variables, about=probes[place].id)
 
     return run(answers_to(ask_probes(probes, light, prompt), reader))
 

@@ -26,6 +26,7 @@ from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
 from beamlib.memory.full_context import FullContext
 from beamlib.memory.light import Light
+from beamlib.memory.protocol import RetrievedContext
 from beamlib.memory.rag import Rag
 from beamlib.params import RunParameters, load_parameters
 from beamlib.retrieval import SHIPPED, Document, build_index, embedded_encoder
@@ -160,12 +161,13 @@ def _prompts(
     make: Callable[[], Memory], prompt_id: str, sources: Sequence[Source]
 ) -> list[tuple[Loaded, Probe, Prompt]]:
     """Every question with the prompt a reader gets."""
+
+    def prompt(question: str, recalled: RetrievedContext) -> Prompt:
+        context = {} if recalled.turns else {"context": recalled.context}
+        return Prompt(prompt_id, {"question": question, **context}, turns=recalled.turns)
+
     return [
-        (
-            loaded,
-            probe,
-            Prompt(prompt_id, {"question": probe.question, "context": memory.recall(probe.question).context}),
-        )
+        (loaded, probe, prompt(probe.question, memory.recall(probe.question)))
         for loaded, memory in _ingested(make, sources)
         for probe in loaded.probes
     ]
@@ -199,7 +201,8 @@ def _light() -> Memory:
 
 
 def _full_context() -> Memory:
-    return FullContext(resolved(_parameters("100K")).full_context_window)  # every tier has the same
+    # every tier has the same window
+    return FullContext(resolved(_parameters("100K")).full_context_window, as_turns=True)
 
 
 STAGES: Mapping[str, Callable[[Sequence[Source]], Work]] = {
@@ -216,7 +219,7 @@ STAGES: Mapping[str, Callable[[Sequence[Source]], Work]] = {
     "recall, light": partial(_recalling, _light),
     "answer, rag": partial(_answering, _rag("hybrid"), "answer"),
     "answer, light": partial(_answering, _light, "answer"),
-    "answer, full-context": partial(_answering, _full_context, "answer_full"),
+    "answer, full-context": partial(_answering, _full_context, "answer_turns"),
     "judge": _judging,
 }
 """The stages of `run.STAGES` by name. LIGHT's settings are its defaults.

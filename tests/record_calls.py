@@ -1,8 +1,10 @@
 """Records the calls that `benchmarks/digests.py` replays: `python tests/record_calls.py`, some minutes.
 
 To be run again where prompts, requests or the order of generation change on purpose; code that only moves has to replay
-what is there. A real server answers: the offline author for generation (its answers cut short, to keep the file small),
-rules for the rest. All of it is small: one conversation, few arms, three dialogues.
+what is there. A request that is recorded already gets its reply again, so that only what rests on the change is new;
+delete the archive to record everything anew. A real server answers the rest: the offline author for generation (its
+answers cut short, to keep the file small), rules for all else. All of it is small: one conversation, few arms, three
+dialogues.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "packages"), str(ROOT / "benchmarks")]
 
 from beam_generate.pipeline import ConversationSpec  # noqa: E402
+from beamlib.llm.call_store import CallStore  # noqa: E402
+from beamlib.llm.stored_call import call_key  # noqa: E402
 from beamlib.params import usual_parameters  # noqa: E402
 from product import ASK, DIALOGUES, GENERATE, GENERATED, MODELS, RECORDED, RUN, TALK, Product  # noqa: E402
 
@@ -40,14 +45,18 @@ FEW = (
 
 
 class Server:
-    """Replies to every prompt of the product, told by its text."""
+    """Replies to every prompt of the product: as in `recorded`, by call key, else by its text."""
 
-    def __init__(self) -> None:
+    def __init__(self, recorded: Mapping[str, str]) -> None:
+        self.recorded = recorded
         self.author = ServedAuthor(
             [ConversationSpec(usual_parameters("100K", generation_seed=7, domain="coding")).story()]
         )
 
     def __call__(self, body: dict[str, Any]) -> Any:
+        key = call_key(body, f"http://127.0.0.1:{PORT}/v1", body["seed"])  # each repeat has a seed of its own
+        if key in self.recorded:
+            return self.recorded[key]
         text = body_text(body)
         if agenda := re.search(r"Write a \w+ conversation between (\w+) and (\w+)\.", text):
             return _talk(text[agenda.start() :], *agenda.groups())
@@ -70,9 +79,28 @@ def _talk(agenda: str, mentor: str, mentee: str) -> str:
     return f"{mentor}: {' '.join(agenda.split())}\n\n{mentee}: Understood, thank you."
 
 
+def recorded_replies() -> dict[str, str]:
+    """Read the replies of the last recording, by call key."""
+    if not RECORDED.exists():
+        return {}
+    replies: dict[str, str] = {}
+    with TemporaryDirectory() as folder, tarfile.open(RECORDED) as held:
+        work = Path(folder)
+        held.extractall(work, filter="data")
+        product = Product(work, "recording")
+        product.clear()
+        product.call("calls", "import", work / RUN, product.run)
+        for path in [*work.rglob("*.sqlite"), *product.run.rglob("*.sqlite")]:
+            with CallStore(path, read_only=True) as store:
+                replies |= {key: call.text for key, call in store.calls() if call.text is not None}
+        product.clear()
+    return replies
+
+
 def main() -> None:
     """Record everything, then pack it."""
-    with TemporaryDirectory() as folder, ScriptedServer(Server(), port=PORT) as server:
+    recorded = recorded_replies()
+    with TemporaryDirectory() as folder, ScriptedServer(Server(recorded), port=PORT) as server:
         work = Path(folder)
         product = Product(work, "recording")
         product.clear()

@@ -17,9 +17,16 @@ from scripted_server import ScriptedServer
 
 
 def steady_reply(body: dict[str, Any]) -> str:
-    """The reply to a request for any prompt of the evaluation, told by the tags around its variables."""
+    """The reply to a request for any prompt of the evaluation, told by the tags around its variables.
+
+    A request without tags asks a question at the end of a dialogue.
+    """
     text = str(body["messages"][-1]["content"])
     tags = dict(re.findall(r"<(\w+)>\n(.*?)\n</\1>", text, re.DOTALL))
+    if not tags:
+        question = text.partition("\n\n")[0]  # a complaint follows after a blank line
+        dialogue = "\n".join(str(message["content"]) for message in body["messages"][:-1])
+        return f"About {' '.join(question.split()[:8])}: {_number(dialogue + question)}."
     if "criterion" in tags:
         score = (0, 0.5, 1)[_number(tags["criterion"] + tags["answer"]) % 3]
         return json.dumps({"score": score, "reason": "scripted"})

@@ -11,7 +11,7 @@ from beamlib.beside import beside
 from beamlib.data.conversations import Conversation, Pair, Probe
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, open_models
+from beamlib.evaluate.calling import ResolvedParameters, open_models, sends_chat_turns
 from beamlib.evaluate.ingest_cache import read_light
 from beamlib.llm.model import Completion, Model, ModelError, Prompt, gather_all, run
 from beamlib.llm.roles import ModelRoles
@@ -109,11 +109,14 @@ def ingested(
     parameters: ResolvedParameters,
     roster: ModelRoles,
     evidence: Mapping[str, tuple[int, ...]],
+    *,
+    as_turns: bool = False,
 ) -> Iterator[tuple[Arm, Memory | Oracle | ModelError]]:
     """Each arm with its memory, conversation read; a failed reading comes as the `ModelError` it raised.
 
     All variants of LIGHT share one reading, which is most of their cost: they differ only in what they recall.
-    `evidence` maps a probe's id to the message ids it cites, for the oracle alone. Each arm has its own `Conversation`
+    `evidence` maps a probe's id to the message ids it cites, for the oracle alone. With `as_turns` long context comes
+    as chat turns. Each arm has its own `Conversation`
     of the same unchangeable messages; a memory of one's own has a copy of these too, in its process, which ends when
     the next arm is asked for.
     """
@@ -130,7 +133,7 @@ def ingested(
             yield arm, _read(_evolving(arm, parameters, roster), conversation)
             continue
         if arm.memory != "light":
-            yield arm, _read(_plain_memory(arm, parameters, evidence), conversation)
+            yield arm, _read(_plain_memory(arm, parameters, evidence, as_turns=as_turns), conversation)
             continue
         settings = light_settings(arm, parameters)
         if read is None:
@@ -163,14 +166,16 @@ def _evolving(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> M
     return made
 
 
-def _plain_memory(arm: Arm, parameters: ResolvedParameters, evidence: Mapping[str, tuple[int, ...]]) -> Memory | Oracle:
+def _plain_memory(
+    arm: Arm, parameters: ResolvedParameters, evidence: Mapping[str, tuple[int, ...]], *, as_turns: bool
+) -> Memory | Oracle:
     match arm.memory:
         case "none":
             return NoMemory()
         case "oracle":
             return Oracle(evidence)
         case "full-context":
-            return FullContext(parameters.full_context_window, counter=parameters.counter)
+            return FullContext(parameters.full_context_window, counter=parameters.counter, as_turns=as_turns)
         case _:
             return Rag(
                 k=arm.k or parameters.k,
@@ -186,10 +191,10 @@ def _plain_memory(arm: Arm, parameters: ResolvedParameters, evidence: Mapping[st
 def ask_probes(
     probes: Sequence[Probe],
     memory: Memory | Oracle | ModelError,
-    prompt: Callable[[int, str], Prompt],
+    prompt: Callable[[int, RetrievedContext], Prompt],
     conversation: Conversation | None = None,
 ) -> list[Asked]:
-    """Recall for every probe and put the context into the prompt that `prompt(place, context)` returns.
+    """Recall for every probe and put the context into the prompt that `prompt(place, recollection)` returns.
 
     Args:
         place: The probe's position among `probes`.
@@ -208,7 +213,7 @@ def ask_probes(
         if conversation and recollection.context not in partial:
             partial[recollection.context] = partly_shown(recollection, texts)
         ids = partial.get(recollection.context)
-        asked.append(Asked(probe, recollection, ids, prompt(place, recollection.context)))
+        asked.append(Asked(probe, recollection, ids, prompt(place, recollection)))
     return asked
 
 
@@ -287,7 +292,9 @@ def answer_arms(
             roster.reader_of(arm.memory),
             arm.memory == "full-context",
         )
-        for arm, memory in ingested(arms, conversation, parameters, roster, evidence)
+        for arm, memory in ingested(
+            arms, conversation, parameters, roster, evidence, as_turns=sends_chat_turns(parameters)
+        )
     ]
     names = [arm.name for arm in arms]
     return dict(zip(names, run(answer_groups(groups, parameters.counter)), strict=True))
@@ -302,17 +309,22 @@ def ask_arm(
 ) -> list[Asked]:
     """Every probe as it goes to the reader of an arm: listing 44, or the conversation with the question at its end.
 
+    Long context that comes as chat turns is sent so, else as one text.
     `questions_accumulate` reproduces the released long-context baseline, whose message list keeps every question from
     the second on (M9 of the reference: 1, 1, 2, 3, ... questions in the prompt).
     """
     whole = arm.memory == "full-context"
     released = "answer_full_released" if "long_context_prompt" in parameters.flags else "answer_full"
 
-    def prompt(place: int, context: str) -> Prompt:
+    def prompt(place: int, recalled: RetrievedContext) -> Prompt:
+        question, about = probes[place].question, probes[place].id
+        if whole and recalled.turns:
+            return Prompt("answer_turns", {"question": question}, about=about, turns=recalled.turns)
+        context = recalled.context
         if whole and "questions_accumulate" in parameters.flags:
             context = "\n\n".join([context, *(f"USER: {earlier.question}" for earlier in probes[1:place])])
-        variables = {"question": probes[place].question, "context": context}
-        return Prompt(released if whole else "answer", variables, about=probes[place].id)
+        variables = {"question": question, "context": context}
+        return Prompt(released if whole else "answer", variables, about=about)
 
     return ask_probes(probes, memory, prompt, conversation)
 

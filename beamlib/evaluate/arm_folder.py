@@ -51,8 +51,8 @@ _JUDGE_CODE = (
     "beamlib.text",
 )
 _ANSWER_PROMPTS = (
-    "answer", "answer_full", "answer_full_released", "episodic_keys", "scratchpad_compress", "scratchpad_filter",
-    "scratchpad_notes",
+    "answer", "answer_full", "answer_full_released", "answer_turns", "episodic_keys", "scratchpad_compress",
+    "scratchpad_filter", "scratchpad_notes",
 )  # fmt: skip
 _EVOLVING_PROMPTS = (
     "dependency_notes", "file_memory_ingest", "file_memory_recall", "wiki_choose", "wiki_compile",

@@ -102,6 +102,17 @@ def windows(parameters: RunParameters) -> dict[str, int]:
     return found
 
 
+_ONE_TEXT = frozenset({"questions_accumulate", "long_context_prompt"})
+"""Released behaviours of the long-context prompt, which is one text there."""
+
+
+def sends_chat_turns(parameters: RunParameters) -> bool:
+    """Whether long context goes as chat turns: not as released, and where its reader's endpoint takes roles."""
+    roles = endpoints(parameters)
+    takes_roles = not roles or roles[reader_role("full-context", roles)].chat_turns
+    return takes_roles and not parameters.flags & _ONE_TEXT
+
+
 def _room(reader: Endpoint) -> int:
     # The memories' own reserve has room for a reply of this length and no longer one.
     return reader.context_window - max(0, (reader.max_output_tokens or 0) - _REPLY_IN_RESERVE)

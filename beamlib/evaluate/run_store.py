@@ -27,7 +27,9 @@ from beamlib.params import RunParameters
 from beamlib.places import ROOT
 
 # Whatever an answer depends on; the reports and the command line are left out on purpose.
-MODEL_CODE = (*(f"beamlib.llm.{name}" for name in ("model", "retrying", "client", "prompts")), "beam_offline")
+MODEL_CODE = (
+    *(f"beamlib.llm.{name}" for name in ("chat_turns", "client", "model", "prompts", "retrying")), "beam_offline",
+)  # fmt: skip
 ANSWER_CODE = (
     "beamlib.data",
     "beamlib.memory",

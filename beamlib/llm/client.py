@@ -183,7 +183,7 @@ class EndpointModel:
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """The JSON body that is sent for `prompt`. Each repeat has a seed of its own."""
-        messages = [dict(message) for message in render(prompt.id, prompt.variables, self.prompts)]
+        messages = render(prompt.id, prompt.variables, self.prompts, prompt.turns)
         settings = self.endpoint
         if prompt.tools and not settings.tool_calls:
             messages[-1]["content"] += f"\n\n{in_words(prompt.tools)}"

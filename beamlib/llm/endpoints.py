@@ -79,8 +79,9 @@ class Endpoint(BaseModel):
     `max_output_tokens` is None where a request carries no limit: then the model's own holds. `concurrency` bounds the
     requests in flight of a run, over all its processes. `attempts` bounds the tries of one call, `patience` is how long
     an endpoint may fail to answer anybody before the run stops. `max_reply_bytes` bounds what is read of a reply
-    (`reply_bytes`). `tool_calls` says that it takes OpenAI's tools: else those of a prompt stand in its text. `extra`
-    holds further fields of the request body, passed on as they are.
+    (`reply_bytes`). `tool_calls` says that it takes OpenAI's tools: else those of a prompt stand in its text.
+    `chat_turns` says that it takes a system message and a dialogue in roles: else long context is one user message.
+    `extra` holds further fields of the request body, passed on as they are.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -102,6 +103,7 @@ class Endpoint(BaseModel):
     patience: float = Field(default=60.0, ge=0)
     max_reply_bytes: int | None = Field(default=None, ge=1_000, le=MOST_REPLY_BYTES)
     tool_calls: bool = False
+    chat_turns: bool = True
     extra: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("model")
@@ -175,8 +177,9 @@ class Endpoint(BaseModel):
     @property
     def settings(self) -> dict[str, Any]:
         """What a reply depends on, for manifests: no prices, no concurrency, no patience."""
-        # Without tool calls nothing is said of them: manifests from before there were any stay as they are.
-        unsaid = frozenset[str]() if self.tool_calls else {"tool_calls"}
+        # Left out at their defaults: manifests from before these fields stay as they are.
+        usual = {"tool_calls": False, "chat_turns": True}
+        unsaid = {name for name, value in usual.items() if getattr(self, name) == value}
         return self.model_dump(
             exclude={
                 "input_price", "cached_input_price", "output_price", "concurrency", "timeout", "attempts", "patience",

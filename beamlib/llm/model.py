@@ -16,6 +16,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
+from beamlib.llm.chat_turns import ChatTurn
 from beamlib.llm.prompts import render
 from beamlib.llm.tools import ToolDefinition
 
@@ -32,7 +33,7 @@ class Prompt:
     `about` says what the call concerns (a probe's id, `messages 4-5`) and goes into messages to the user, never into
     the request. `repeat` tells independent repeats of the same call apart. `attempt` is 1 when a call is made a second
     time because its reply could not be used; `complaint` then says why and is appended to the request. `tools` may be
-    called by the reply (`beamlib.llm.tools`).
+    called by the reply (`beamlib.llm.tools`). `turns` are a dialogue that goes before the last message.
     """
 
     id: str
@@ -42,11 +43,12 @@ class Prompt:
     attempt: int = 0
     complaint: str = ""
     tools: tuple[ToolDefinition, ...] = ()
+    turns: tuple[ChatTurn, ...] = ()
 
     @property
     def messages(self) -> list[dict[str, str]]:
         """Chat messages `{"role", "content"}` rendered from `prompts/<id>.md`."""
-        return render(self.id, self.variables)
+        return render(self.id, self.variables, turns=self.turns)
 
     def again(self, complaint: str) -> Prompt:
         """The same call once more, saying what was wrong with its first reply."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,6 +26,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from beamlib.errors import UserError
 from beamlib.files import parse_yaml, read_text, sha256
+from beamlib.llm.chat_turns import ChatTurn, insert_turns
 from beamlib.places import PROMPTS
 
 # Sandboxed: a folder of prompts may have come with somebody else's run.
@@ -104,14 +105,20 @@ def check_overrides(folder: Path) -> list[str]:
     return found
 
 
-def render(prompt_id: str, variables: Mapping[str, str], folder: Path | None = None) -> list[dict[str, str]]:
-    """Chat messages of a prompt. Variables that the header does not name, or that are missing, are a `UserError`."""
+def render(
+    prompt_id: str, variables: Mapping[str, str], folder: Path | None = None, turns: Sequence[ChatTurn] = ()
+) -> list[dict[str, str]]:
+    """Chat messages of a prompt; `turns` go before its last message (`beamlib.llm.chat_turns.insert_turns`).
+
+    Variables that the header does not name, or that are missing, are a `UserError`.
+    """
     declared = set(prompt_file(prompt_id, folder).variables)
     if declared != set(variables):
         raise UserError(
             f"prompts/{prompt_id}.md declares the variables {sorted(declared)} but was given {sorted(variables)}."
         )
-    return [{"role": role, "content": part.render(variables)} for role, part in _templates(prompt_id, folder)]
+    messages = [{"role": role, "content": part.render(variables)} for role, part in _templates(prompt_id, folder)]
+    return insert_turns(messages, turns) if turns else messages
 
 
 @cache

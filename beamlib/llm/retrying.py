@@ -117,6 +117,7 @@ POLICIES = {
     "answer": _ANSWER,
     "answer_full": _ANSWER,
     "answer_full_released": _ANSWER,
+    "answer_turns": _ANSWER,
     "episodic_keys": _LINES,
     "scratchpad_notes": _LINES,
     "scratchpad_compress": Policy(_nothing, complete_lines),

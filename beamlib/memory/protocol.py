@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from beamlib.data.conversations import Conversation, Pair
+from beamlib.llm.chat_turns import ChatTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class RetrievedContext:
         parts: The same ids by part of the memory.
         gaps: Calls of the memory that returned nothing usable; what rests on them is missing, and tables say so.
         cuts: What was recalled and did not fit.
+        turns: The same dialogue as chat turns, where it is sent as such; `context` is then searched and counted.
     """
 
     context: str
@@ -68,6 +70,7 @@ class RetrievedContext:
     parts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     gaps: int = 0
     cuts: Cuts = NO_CUTS
+    turns: tuple[ChatTurn, ...] = ()
 
     @classmethod
     def of(cls, passages: Sequence[Passage], cuts: Cuts = NO_CUTS) -> RetrievedContext:
@@ -114,9 +117,15 @@ class Memory(Protocol):
 
 def passage(pair: Pair, part: str = "retrieved") -> Passage:
     """A pair as the reader sees it: ids first, so that the order of mention can be read off the context."""
-    first, last = pair.message_ids
     return Passage(
-        f"[messages {first}-{last}]\nUSER: {pair.user.content}\nASSISTANT: {pair.assistant.content}",
-        pair.message_ids,
-        part,
+        f"{_header(pair)}\nUSER: {pair.user.content}\nASSISTANT: {pair.assistant.content}", pair.message_ids, part
     )
+
+
+def chat_turns(pair: Pair) -> tuple[ChatTurn, ChatTurn]:
+    """A pair as chat turns; its header begins the user's, so that the order of mention can be read off here too."""
+    return ChatTurn("user", f"{_header(pair)}\n{pair.user.content}"), ChatTurn("assistant", pair.assistant.content)
+
+
+def _header(pair: Pair) -> str:
+    return f"[messages {pair.user.id}-{pair.assistant.id}]"

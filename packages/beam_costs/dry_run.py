@@ -16,6 +16,7 @@ from pathlib import Path
 
 from beam_costs.endpoint_counter import EndpointCounter
 from beamlib.beside import beside
+from beamlib.llm.chat_turns import MESSAGE_TOKENS, dialogue_text, dialogue_tokens
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.model import Completion, Model, Prompt
 from beamlib.llm.prompts import prompt_file, render
@@ -29,13 +30,14 @@ SHARED_TOKENS = 1_024
 BLOCK = 512
 """Characters by which shared prefixes are compared, about 128 tokens: OpenAI's step."""
 
-MESSAGE_TOKENS, REQUEST_TOKENS = 4, 3
-"""What the chat form adds to a text, per message and per request, by OpenAI's count."""
+REQUEST_TOKENS = 3
+"""What the chat form adds to a request, besides `MESSAGE_TOKENS` per message, by OpenAI's count."""
 
 EXPECTED: Mapping[str, tuple[int, str]] = {
     "answer": (200, "the mean of forty answers of a language model on BEAM"),
     "answer_full": (200, "the mean of forty answers of a language model on BEAM"),
     "answer_full_released": (200, "the mean of forty answers of a language model on BEAM"),
+    "answer_turns": (200, "the mean of forty answers of a language model on BEAM"),
     "episodic_keys": (250, "about ten lines of key and value, and a summary"),
     "scratchpad_notes": (200, "a handful of notes"),
     "scratchpad_filter": (2, "yes or no"),
@@ -66,6 +68,7 @@ _DRAWN_OUT: Mapping[str, tuple[str, str]] = {
     "answer": ("context", " "),
     "answer_full": ("context", " "),
     "answer_full_released": ("context", " "),
+    "answer_turns": ("context", " "),
     "scratchpad_notes": ("pair", "\n- "),
 }
 """Steps whose replies stand in later prompts: the variable that lends them sentences, and what goes before each."""
@@ -258,6 +261,7 @@ def _digest(prompt: Prompt) -> bytes:
     for name, value in prompt.variables.items():
         data = value.encode("utf-8", "surrogatepass")
         digest.update(f"\0{name} {len(data)} ".encode() + data)
+    digest.update(dialogue_text(prompt.turns).encode("utf-8", "surrogatepass"))
     return digest.digest()
 
 
@@ -279,8 +283,9 @@ def pad_to_length(prompt: Prompt, reply: str, tokens: float, counter: TokenCount
     if prompt.id not in _DRAWN_OUT:
         return text
     source, mark = _DRAWN_OUT[prompt.id]
+    lender = dialogue_text(prompt.turns) if prompt.turns else prompt.variables[source]
     size = counter.count(text)
-    for sentence in split_sentences(prompt.variables[source][: int(_LENT * tokens)]):
+    for sentence in split_sentences(lender[: int(_LENT * tokens)]):
         if size >= tokens:
             break
         text += mark + sentence
@@ -293,6 +298,8 @@ def input_tokens(prompt: Prompt, folder: Path | None, counter: TokenCounter) -> 
     return (
         _frame_tokens(prompt.id, folder, counter)
         + sum(counter.count(value) for value in prompt.variables.values())
+        + dialogue_tokens(prompt.turns, counter)
+        + MESSAGE_TOKENS * len(prompt.turns)
         + counter.count(prompt.complaint)
     )
 

@@ -28,6 +28,7 @@ from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.llm.model import ModelError, Prompt, run
 from beamlib.llm.roles import ModelRoles
 from beamlib.memory import Memory
+from beamlib.memory.protocol import RetrievedContext
 from beamlib.processes import tell
 
 PROMPT = "meme_answer"
@@ -69,8 +70,8 @@ class _Reading:
         """The questions of a round over what is recalled; recalling counts as retrieval, not as reading."""
         probes = probes_of(self.episode, self.episode.rounds[phase])
 
-        def prompt(place: int, context: str) -> Prompt:
-            variables = {"context": context, "question": probes[place].question}
+        def prompt(place: int, recalled: RetrievedContext) -> Prompt:
+            variables = {"context": recalled.context, "question": probes[place].question}
             return Prompt(PROMPT, variables, about=probes[place].id)
 
         with self.meter.at("retrieval"):

@@ -17,8 +17,8 @@ import pandas as pd
 from beam_meme.episode_gold import SHORT, TASKS, Task
 from beam_meme.failure_stages import STAGES, Stage
 from beam_meme.meme_scoring import FILTERED, KINDS, OVERALL
-from beamlib.llm.model import Usage
 from beamlib.evaluate.answer_record import ContextLosses
+from beamlib.llm.model import Usage
 from beamlib.report.footer import Footer
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING, with_interval

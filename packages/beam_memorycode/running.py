@@ -35,6 +35,7 @@ from beamlib.files import make_folder
 from beamlib.llm.model import Model, Prompt, run
 from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
+from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import RunParameters
 from beamlib.processes import as_they_end, at_once, process_pool
 from beamlib.retrieval import Encoders
@@ -146,8 +147,10 @@ def _recalled(
     for setup, (_, memory) in zip(setups, memories, strict=True):
         places = places_of(dialogue, setup)
 
-        def prompt(number: int, context: str, setup: Setup = setup, places: Sequence[Place] = places) -> Prompt:
-            return recalled_prompt(dialogue, setup, places[number], context)
+        def prompt(
+            number: int, recalled: RetrievedContext, setup: Setup = setup, places: Sequence[Place] = places
+        ) -> Prompt:
+            return recalled_prompt(dialogue, setup, places[number], recalled.context)
 
         found[setup] = ask_probes([_probe(dialogue, setup, place) for place in places], memory, prompt)
     return found

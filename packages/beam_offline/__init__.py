@@ -18,14 +18,16 @@ from beam_offline.meme_answers import meme_answer
 from beam_offline.meme_verdicts import MEME_VERDICTS
 from beam_offline.notes import scratchpad_compress, scratchpad_filter, scratchpad_notes
 from beam_offline.reader import answer
+from beamlib.llm.chat_turns import dialogue_text, dialogue_tokens
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
 from beamlib.llm.prompts import prompt_file, render
-from beamlib.text import TOKEN_COUNTER, count_tokens
+from beamlib.text import TOKEN_COUNTER, WORDS, count_tokens
 
 REPLIES: Mapping[str, Callable[[Mapping[str, str]], str]] = {
     "answer": answer,
     "answer_full": answer,
     "answer_full_released": answer,
+    "answer_turns": answer,
     "episodic_keys": episodic_keys,
     "scratchpad_notes": scratchpad_notes,
     "scratchpad_compress": scratchpad_compress,
@@ -69,10 +71,13 @@ class OfflineModel:
         reply = REPLIES.get(prompt.id)
         if reply is None:
             raise ModelError(f"the {OFFLINE_NAME}, has no rules for prompt '{prompt.id}'; it answers {sorted(REPLIES)}")
+        variables = dict(prompt.variables)
+        if prompt.id == "answer_turns":
+            variables["context"] = dialogue_text(prompt.turns)  # its rules read one text
         try:
-            text = reply(prompt.variables)
+            text = reply(variables)
         except KeyError as error:
             raise ModelError(f"prompt '{prompt.id}' needs the variable {error} and was not given it") from error
         empty = frozenset(name for name, value in prompt.variables.items() if not value)
         size = _frame_tokens(prompt.id, empty) + sum(count_tokens(value) for value in prompt.variables.values())
-        return Completion(text, Usage(size, count_tokens(text)))
+        return Completion(text, Usage(size + dialogue_tokens(prompt.turns, WORDS), count_tokens(text)))

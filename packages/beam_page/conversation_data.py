@@ -174,7 +174,10 @@ def _gold(
 def _answers(
     one: StoredArm, judged: Mapping[str, Judgement], remade: Remade, table: ContextTable
 ) -> dict[str, dict[str, Any]]:
-    """An arm's texts by question: the answer, the place of its context or why it has none, and the judge's replies."""
+    """An arm's texts by question: the answer, the place of its context or why it has none, and the judge's replies.
+
+    `k` is how many chat turns the context was sent as; without it, it was one text.
+    """
     found: dict[str, dict[str, Any]] = {}
     for probe, judgement in judged.items():
         answer = one.answers.get(probe)
@@ -185,6 +188,7 @@ def _answers(
         context = remade.get(one.series, {}).get(probe)
         if isinstance(context, RetrievedContext):
             row["c"] = table.add(context.context, context.message_ids)
+            row |= {"k": len(context.turns)} if context.turns else {}
         elif context:
             row["no"] = context
         found[probe] = row

@@ -11,7 +11,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import ingested, recollections
 from beamlib.evaluate.arm_folder import recorded_parameters
-from beamlib.evaluate.calling import ResolvedParameters, open_models, resolved
+from beamlib.evaluate.calling import ResolvedParameters, open_models, resolved, sends_chat_turns
 from beamlib.evaluate.judging import evidence_of, work
 from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS
 from beamlib.files import read_json, to_json
@@ -72,7 +72,8 @@ def _recalled(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Rema
     found: Remade = {}
     with open_models(parameters, loaded.conversation.id) as roster:
         evidence = evidence_of(loaded)
-        memories = ingested(tuple(series), loaded.conversation, parameters, roster, evidence)
+        turns = sends_chat_turns(parameters)
+        memories = ingested(tuple(series), loaded.conversation, parameters, roster, evidence, as_turns=turns)
         for arm, memory in memories:
             one = series[arm]
             if isinstance(memory, ModelError):
@@ -127,6 +128,8 @@ def replay_question(run: RunFolder, one: StoredArm, probe_id: str) -> Iterator[s
     recorded: Mapping[str, object] = {judged.probe_id: judged for judged in one.judgements}
     yield f"question   {probes[0].question}"
     yield f"context    {context if isinstance(context, str) else context.context}"
+    if isinstance(context, RetrievedContext) and context.turns:
+        yield f"sent as    {len(context.turns)} chat turns, the question last"
     yield f"answer     {answer.text if answer.text is not None else f'unscored: {answer.unscored}'}"
     for verdict in judgement.verdicts:
         yield f"verdict    {verdict.score}  {verdict.nugget}  {verdict.reply or verdict.reason}"

@@ -57,10 +57,11 @@ def test_questions_in_a_prompt(beam_data: Path, repo_root: Path, released: list[
 
 
 def test_the_released_variant_sends_the_released_prompt_and_the_markers(beam_data: Path, repo_root: Path) -> None:
-    for variant, name, marked in (("paper", "answer_full", False), ("released", "answer_full_released", True)):
+    for variant, name, marked in (("paper", "answer_turns", False), ("released", "answer_full_released", True)):
         _, prompts = asked(beam_data, load_parameters(repo_root / "params/100k.yaml", variant=variant))
         assert {prompt.id for prompt in prompts} == {name}
-        assert bool(re.search(r"->-> \d+,\d+", prompts[0].variables["context"])) is marked
+        text = "\n".join(message["content"] for message in prompts[0].messages)
+        assert bool(re.search(r"->-> \d+,\d+", text)) is marked
 
 
 @pytest.mark.parametrize("below", [2_001, 6_000, 9_999])

@@ -103,7 +103,7 @@ def test_what_is_estimated_is_then_called(
     assert len(server.requests) == rehearsed.pending
     made = since(realised(parameters), rehearsed.before)
     assert {(row.role, row.step): row.calls for row in made} == calls(rehearsed)
-    assert calls(rehearsed)["reader", "answer_full"] == 20
+    assert calls(rehearsed)["reader", "answer_turns"] == 20
     # Everything is on file: nothing is left to do.
     assert (estimate(parameters, ARMS, quiet=True).pending, estimate(parameters, ARMS, quiet=True).held) == (0, 0)
     # The answers are gone, the calls are not.
@@ -143,7 +143,7 @@ def test_processes_do_not_change_the_estimate(tmp_path: Path, repo_root: Path) -
 def test_twenty_questions_share_one_conversation(tmp_path: Path, repo_root: Path) -> None:
     parameters = run_parameters(tmp_path, repo_root, "http://127.0.0.1:9/v1")
     found = estimate(parameters, [Arm(memory="full-context")], quiet=True)
-    row = next(row for row in found.rows if row.step == "answer_full")
+    row = next(row for row in found.rows if row.step == "answer_turns")
     each = row.input_tokens / 20
     assert row.calls == 20
     assert 0.9 * 19 * each < row.cached_tokens < 19 * each
@@ -203,7 +203,7 @@ def test_a_request_that_does_not_fit_is_told(tmp_path: Path, repo_root: Path) ->
     found = estimate(parameters, [Arm(memory="full-context")], quiet=True)
     (reader,) = (one for one in found.roles if one.role == "reader")
     assert not reader.fits
-    assert any("reader's longest request (100K-1, answer_full" in warning for warning in found.warnings)
+    assert any("reader's longest request (100K-1, answer_turns" in warning for warning in found.warnings)
 
 
 def test_a_memory_of_ones_own_is_not_run(tmp_path: Path, repo_root: Path) -> None:
@@ -264,7 +264,7 @@ def test_the_rows_add_up(rehearsed: Estimate) -> None:
     assert f"{rehearsed.pending:,} calls to make (0 held)" in pending_line(rehearsed)
     stages = {row.step: row.stage for row in rehearsed.rows}
     assert stages["episodic_keys"] == stages["scratchpad_notes"] == "memory reading"
-    assert stages["scratchpad_filter"] == stages["answer_full"] == "answering"
+    assert stages["scratchpad_filter"] == stages["answer_turns"] == "answering"
     assert stages["judge_nugget"] == stages["align_events"] == "judging"
 
 

@@ -103,7 +103,7 @@ def test_each_method_asks_its_own_server_and_sends_no_limit(repo_root: Path, tmp
         assert read.pop("full-context") == long.base_url and set(read.values()) == {short.base_url}
         with CallStore(tmp_path / "run/calls/100k/100K-1.sqlite", read_only=True) as store:
             roles = {one.step: one.role for one in store.totals()}
-        assert (roles["answer_full"], roles["answer"]) == ("reader:full-context", "reader")
+        assert (roles["answer_turns"], roles["answer"]) == ("reader:full-context", "reader")
 
         calls = len(short.requests) + len(long.requests)
         models_file(models, short.base_url, methods={**yarn, "rag": {"concurrency": 3}, "light": {}})

@@ -20,6 +20,7 @@ VARIABLES = {
     "answer": {"question": "How many hives do I keep?", "context": PAIR},
     "answer_full": {"question": "How many hives do I keep?", "context": PAIR},
     "answer_full_released": {"question": "How many hives do I keep?", "context": PAIR},
+    "answer_turns": {"question": "How many hives do I keep?"},
     "episodic_keys": {"history": "", "pair": PAIR},
     "scratchpad_notes": {"history": "", "pair": PAIR},
     "scratchpad_compress": {"notes": "- [messages 2-3] I keep 14 hives.", "target_tokens": "50"},

@@ -32,7 +32,7 @@ def served(repo_root: Path, release: Path, tmp_path_factory: pytest.TempPathFact
     def reply(body: dict[str, Any]) -> str | Answer:
         text = str(body["messages"][-1]["content"])
         reading = not any(f"<{tag}>" in text for tag in ("criterion", "piece", "exchange", "first"))
-        if reading and f"<question>\n{question}" in text:
+        if reading and (f"<question>\n{question}" in text or text.startswith(question)):
             return Answer(error_body("this is not to be asked", "content_filter"), 400)
         return steady_reply(body)
 

@@ -11,6 +11,7 @@ import pytest
 from beam_page.browser import Browser
 from beam_page.building import write_page
 from beam_page.context_refs import ContextTable
+from beam_page.conversation_data import conversation_data
 from beam_page.run_folder import RunFolder, read_run
 from beamlib.data.loading import load
 from beamlib.errors import UserError
@@ -231,6 +232,15 @@ def test_a_question_is_replayed_by_the_command_that_the_page_names(
     assert done.returncode == 0 and "the same answer and verdicts" in done.stdout
     done = called("replay", page_run, "100k/nobody", "100K-1-q06")  # type: ignore[operator]
     assert done.returncode == 2 and "no arm '100k/nobody'" in done.stderr
+
+
+def test_a_question_that_was_sent_as_chat_turns_is_replayed(page_run: Path, release: Path, called: object) -> None:
+    done = called("replay", page_run, "100k/full-context", "100K-1-q06", "--data", release)  # type: ignore[operator]
+    assert done.returncode == 0 and "the same answer and verdicts" in done.stdout
+    found = conversation_data(read_run(page_run, release), "100K-1")
+    row = found.answers["answers"]["full-context"]["100K-1-q06"]
+    assert row["k"] == found.about["messages"]
+    assert f"sent as    {row['k']} chat turns, the question last" in done.stdout
 
 
 def test_a_folder_without_a_run_is_one_sentence(tmp_path: Path) -> None:

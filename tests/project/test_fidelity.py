@@ -16,8 +16,6 @@ LEDGERS = {"fidelity.md": 120, "memorycode-fidelity.md": 20, "meme-fidelity.md":
 COLUMNS = ["#", "section", "the paper says", "verdict", "where", "deviation and why", "test"]
 HOLDS = ("as described", "preset")
 VERDICTS = {*HOLDS, "open", "deviates", "not reproduced"}
-AWAITED = ("test_whole_pairs.py", "test_ablations.py", "test_shown_text.py", "chat_turns.py", "answer_turns.md")
-"""Files that other branches add (issue 34); drop this once they are merged."""
 _NAMED = re.compile(r"`([\w./-]+\.\w+)(?::(\w+))?`")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`")
 Row = list[str]
@@ -96,10 +94,7 @@ def test_a_ledger_is_whole(name: str) -> None:
 @pytest.mark.parametrize("row", EACH)
 def test_a_row_names_what_is_there_and_the_test_that_holds_it(row: Row) -> None:
     found = list(problems(row))
-    awaited = [one for one in found if one.endswith(" does not exist") and any(name in one for name in AWAITED)]
-    assert found == awaited, f"row {row[0]}: {'; '.join(found)}"
-    if awaited:
-        pytest.skip(f"row {row[0]}: {'; '.join(awaited)}")
+    assert found == [], f"row {row[0]}: {'; '.join(found)}"
 
 
 GOOD = "| 1 | 2 | it is so | as described | `README.md` | | `tests/project/test_fidelity.py::test_a_ledger_is_whole` |"

@@ -64,7 +64,7 @@ def answer_over(memory: Cut, conversation: Conversation) -> Answer:
     prompts = ask_probes(
         [probe],
         memory,
-        lambda place, context: Prompt("answer", {"question": "which?", "context": context}, about="q"),
+        lambda place, recalled: Prompt("answer", {"question": "which?", "context": recalled.context}, about="q"),
         conversation,
     )
     return run(answers_to(prompts, Echo()))[0]
@@ -122,7 +122,7 @@ def test_recall_of_real_questions_by_search(beam_data: Path, window: int) -> Non
     asked = ask_probes(
         loaded.probes,
         rag,
-        lambda place, context: Prompt("answer", {"question": "?", "context": context}, about="q"),
+        lambda place, recalled: Prompt("answer", {"question": "?", "context": recalled.context}, about="q"),
         loaded.conversation,
     )
     answers = run(answers_to(asked, Echo()))

@@ -88,7 +88,7 @@ def test_a_conversation_from_nothing_and_again_without_the_server(
     with CallStore(tmp_path / "first" / "calls" / "100k" / "100K-1.sqlite", read_only=True) as store:
         steps = [call.step for _, call in store.calls()]
     assert len(steps) == sent
-    assert {"episodic_keys", "scratchpad_notes", "scratchpad_filter", "answer", "answer_full", "judge_nugget"} <= set(
+    assert {"episodic_keys", "scratchpad_notes", "scratchpad_filter", "answer", "answer_turns", "judge_nugget"} <= set(
         steps
     )
 

@@ -208,8 +208,8 @@ async function contextText(one, own) {
     const text = held.texts.get(reference) ?? `[message ${reference}: shown to the arm; this page leaves its text out]`;
     return cited ? h("mark", {}, text, h("small", {}, ` (cited: message ${reference})`)) : text;
   });
-  const parts = partsText(own.p);
-  return [h("p", { class: "facts" }, parts || "no message"), h("div", { class: "text", tabindex: 0, role: "region", "aria-label": "Context" }, pieces.length ? pieces : "The context is empty.")];
+  const parts = (partsText(own.p) || "no message") + (own.k ? ` · sent as ${own.k} chat turns, the question last` : "");
+  return [h("p", { class: "facts" }, parts), h("div", { class: "text", tabindex: 0, role: "region", "aria-label": "Context" }, pieces.length ? pieces : "The context is empty.")];
 }
 
 const messageMaps = new Map();
