@@ -20,6 +20,7 @@ from beamlib.report.footer import Footer, ensure_comparable, footer
 from beamlib.report.long_frame import AVERAGE, COLUMNS, SERIES_FIELDS
 from beamlib.scoring.evidence import evidence_recall
 from beamlib.scoring.intervals import compare, interval_note
+from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import (
     SCORE_COLUMNS,
     not_computable,
@@ -60,6 +61,11 @@ class Results:
     noted: pd.DataFrame
     footer: Footer
     evidence_footer: Footer
+
+    @property
+    def judgements(self) -> Mapping[str, list[Judgement]]:
+        """The judgements of every arm by its name."""
+        return self.evaluation.judgements
 
     @property
     def manifests(self) -> list[dict[str, Any]]:
