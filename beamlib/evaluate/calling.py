@@ -10,10 +10,9 @@ from typing import Any
 
 from beamlib.beside import beside
 from beamlib.files import inside
-from beamlib.llm.client import EndpointModel
+from beamlib.llm.client import ROUTES, EndpointModel, ForwardingModel
 from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model
-from beamlib.llm.passed_on import ROUTES, PassedOn
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.roles import ModelRoles
@@ -71,7 +70,7 @@ def ensure_keys(parameters: RunParameters, roles: Collection[str] = ()) -> None:
     unused = EMBEDDING if parameters.own_memory in ("", *EVOLVING) else ""
     for role, endpoint in endpoints(parameters).items():
         if role in roles or not (roles or role == unused):
-            EndpointModel(role, endpoint).ready()
+            EndpointModel(role, endpoint).check_key()
 
 
 def reader_role(memory: str, roles: Mapping[str, Any]) -> str:
@@ -236,5 +235,5 @@ def open_models(
         for route in ROUTES:
             role = EMBEDDING if route == "embeddings" else "memory"
             if role in roles:
-                outside[route] = stored(PassedOn(role, roles[role], route, max_concurrency=share[role]))
+                outside[route] = stored(ForwardingModel(role, roles[role], route, max_concurrency=share[role]))
         yield model_roles(models, outside)

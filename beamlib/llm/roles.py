@@ -13,7 +13,7 @@ class ModelRoles:
     """Who answers (paper section 4.1), reads for LIGHT and compresses its notes (3), judges and aligns (2.4).
 
     `methods` holds the readers of methods that the backbone is served otherwise for, by the name of the memory, and
-    `outside` what passes on the calls of other programs, by route (`beamlib.llm.passed_on`).
+    `outside` what passes on the calls of other programs, by route (`beamlib.llm.client`).
     """
 
     reader: Model

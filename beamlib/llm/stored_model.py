@@ -29,7 +29,7 @@ class _Endpointed(Protocol):
     @property
     def endpoint(self) -> Endpoint: ...
     def request(self, prompt: Prompt) -> dict[str, Any]: ...
-    def most(self, prompt: Prompt) -> float: ...
+    def max_cost(self, prompt: Prompt) -> float: ...
     async def complete(self, prompt: Prompt) -> Completion: ...
 
 
@@ -120,7 +120,7 @@ class StoredModel:
 
     async def _paid(self, prompt: Prompt) -> Completion | ModelError:
         """Ask where there is money left for it (`beamlib.llm.spending`)."""
-        async with room(f"{self.role}, {prompt.id}", self.model.most(prompt)) as pay:
+        async with room(f"{self.role}, {prompt.id}", self.model.max_cost(prompt)) as pay:
             reply = await self._ask(prompt)
             if isinstance(reply, Completion):
                 used = reply.usage

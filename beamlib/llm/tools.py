@@ -37,7 +37,7 @@ Tools are called by your reply, which is JSON and nothing else, in this form:
 They are carried out in the order given. With nothing left to call, reply {"calls": []}. The tools:"""
 
 
-def in_words(tools: Sequence[ToolDefinition]) -> str:
+def describe_tools(tools: Sequence[ToolDefinition]) -> str:
     """What stands at the end of a prompt whose endpoint takes no tools: the form of the reply, and each tool."""
     lines = [_FORM]
     for tool in tools:
@@ -46,7 +46,7 @@ def in_words(tools: Sequence[ToolDefinition]) -> str:
     return "\n".join(lines)
 
 
-def called(message: Mapping[str, Any]) -> str | None:
+def tool_calls_json(message: Mapping[str, Any]) -> str | None:
     """The tool calls of a reply's message as JSON text, None where it has none that can be written so.
 
     What is no call is left out.

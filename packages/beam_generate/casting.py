@@ -77,7 +77,7 @@ class GenerationConfig:
     def ready(self) -> None:
         """A `UserError` where the key of one of the models is missing: before another one's calls are paid for."""
         for role in WRITERS:
-            EndpointModel(role, self.endpoint(role)).ready()
+            EndpointModel(role, self.endpoint(role)).check_key()
 
 
 def prompts_of_generation() -> list[str]:

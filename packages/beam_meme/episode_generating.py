@@ -169,7 +169,7 @@ def _check(order: EpisodeOptions) -> dict[Author, Endpoint]:
 
 def _ready(endpoints: Mapping[Author, Endpoint]) -> None:
     for role, endpoint in endpoints.items():
-        EndpointModel(role, endpoint).ready()
+        EndpointModel(role, endpoint).check_key()
 
 
 def _made_by(order: EpisodeOptions, endpoints: Mapping[Author, Endpoint]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from beam_costs.endpoint_counter import EndpointCounter
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
-from beamlib.llm.faults import bounded
+from beamlib.llm.faults import read_at_most
 from beamlib.llm.model import MOST_REPLY_BYTES, Completion, ModelError, Outcome, Prompt, attempt_all
 from scripted_server import Answer, ScriptedServer, completion
 
@@ -57,9 +57,8 @@ TOO_LONG: dict[str, Callable[[], Iterable[bytes]]] = {
     "no end": lambda: endless(head(Connection="close"), PIECE),
     "chunks without end": lambda: endless(head(Transfer_Encoding="chunked"), b"10000\r\n%b\r\n" % PIECE),
     "spaces without end": lambda: endless(head(Connection="close"), b" " * 65_536),
-    "gzip": lambda: whole(bomb(300), Content_Encoding="gzip"),
+    "gzip": lambda: whole(bomb(100), Content_Encoding="gzip"),
     "deflate": lambda: whole(bomb(100, wbits=15), Content_Encoding="deflate"),
-    "gzip in gzip": lambda: whole(gzip.compress(bomb(300)), Content_Encoding="gzip, gzip"),
 }
 
 
@@ -142,6 +141,7 @@ ODD: dict[str, Callable[[], Iterable[bytes]]] = {
     "trailers without end": lambda: endless(head(Transfer_Encoding="chunked") + b"0\r\n", b"X: y\r\n" * 5_000),
     "shorter than it says": lambda: [head(Content_Length=len(GOOD) + 10), GOOD],
     "a length below zero": lambda: [head(Content_Length=-1), GOOD],
+    "gzip in gzip": lambda: whole(gzip.compress(bomb(100)), Content_Encoding="gzip, gzip"),
     "no gzip at all": lambda: whole(GOOD, Content_Encoding="gzip"),
     "nothing but brackets": lambda: whole(b"[" * 900_000),
     "an object in an object": lambda: whole(b'{"a":' * 150_000),
@@ -216,7 +216,7 @@ def test_reading_stops_where_the_bound_is_passed() -> None:
             yield bytes(10)
 
     async def read(limit: int) -> tuple[bytes, bool]:
-        return await bounded(pieces(), limit)  # type: ignore[arg-type]
+        return await read_at_most(pieces(), limit)  # type: ignore[arg-type]
 
     assert asyncio.run(read(25)) == (bytes(25), False) and taken == [0, 1, 2]
     assert asyncio.run(read(1_000)) == (bytes(1_000), True)

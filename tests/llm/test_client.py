@@ -187,7 +187,6 @@ def test_requests_in_flight_are_bounded_and_start_in_order() -> None:
     with ScriptedServer(told) as server:
         attempt_all(model(server, concurrency=1), [prompt(number) for number in range(12)])
         assert [told(request.body) for request in server.requests] == [str(number) for number in range(12)]
-        assert server.connections == 1, "one call at a time keeps to one connection"
 
 
 def test_models_at_one_address_share_its_lanes() -> None:
@@ -420,7 +419,7 @@ def test_nobody_at_the_address_ends_all_calls_with_one_sentence_and_the_next_run
 
 def test_a_call_with_few_attempts_still_ends_with_the_sentence_about_the_endpoint() -> None:
     found = end_of(model(f"http://127.0.0.1:{free_port()}/v1", patience=0.1, attempts=1))
-    assert isinstance(found, UserError) and "answered nobody" in str(found)
+    assert isinstance(found, UserError) and "has not answered" in str(found)
 
 
 def test_what_cannot_be_an_address_is_told_as_such() -> None:
@@ -443,8 +442,8 @@ def test_calls_wait_for_a_server_that_comes_back() -> None:
         assert server.repeated() == []
 
 
-def test_importing_the_client_imports_no_openai() -> None:
-    script = "import sys, beamlib.llm.client; print('openai' in sys.modules, 'httpx2' in sys.modules)"
+def test_importing_the_client_imports_no_http_library() -> None:
+    script = "import sys, beamlib.llm.client; print('openai' in sys.modules, 'aiohttp' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert shown.stdout.split() == ["False", "False"]
 

@@ -13,7 +13,7 @@ from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Prompt, run
 from beamlib.llm.stored_model import StoredModel, call_key
-from beamlib.llm.tools import ToolDefinition, called, in_words
+from beamlib.llm.tools import ToolDefinition, describe_tools, tool_calls_json
 from scripted_server import Answer, ScriptedServer, completion
 
 APPEND = ToolDefinition("append", "Adds a line.", (("text", "the line"),))
@@ -56,7 +56,7 @@ def test_one_without_is_told_of_them_in_words_and_its_text_comes_back_as_it_is()
         sent = server.requests[0].body
     assert "tools" not in sent
     text = sent["messages"][-1]["content"]
-    assert text == asked.request(PLAIN)["messages"][-1]["content"] + "\n\n" + in_words(OFFERED.tools)
+    assert text == asked.request(PLAIN)["messages"][-1]["content"] + "\n\n" + describe_tools(OFFERED.tools)
     assert "- append: Adds a line. Arguments: text: the line." in text and '{"calls": []}' in text
 
 
@@ -83,7 +83,7 @@ def test_calls_that_nobody_offered_count_for_nothing() -> None:
 
 @pytest.mark.parametrize("calls", [None, 3, [], [1], [{"function": {"name": "a", "arguments": float("nan")}}]])
 def test_calls_that_cannot_be_written_as_json_are_none(calls: Any) -> None:
-    assert called({"tool_calls": calls}) is None
+    assert tool_calls_json({"tool_calls": calls}) is None
 
 
 def test_the_request_and_the_settings_of_prompts_without_tools_are_as_before(tmp_path: Path) -> None:
