@@ -12,10 +12,9 @@ from beamlib.beside import beside
 from beamlib.files import inside
 from beamlib.llm.client import ROUTES, EndpointModel, ForwardingModel
 from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
-from beamlib.llm.model import OFFLINE_NAME, Model
+from beamlib.llm.model import OFFLINE_NAME, Model, ModelRoles
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.retrying import RetryingModel
-from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
 from beamlib.params import EVOLVING, OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import from_root

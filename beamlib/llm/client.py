@@ -14,6 +14,7 @@ import json
 import os
 import ssl
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import urlsplit
@@ -27,9 +28,8 @@ from beamlib.files import parse_json, to_json
 from beamlib.llm.endpoints import UNLIMITED_TOKENS, Endpoint
 from beamlib.llm.faults import Breaker, RetryableError, error_text, excerpt, read_at_most, status_error
 from beamlib.llm.keys import without_key
-from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, drain, nap, run, stopping
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, ToolDefinition, Usage, drain, nap, run, stopping
 from beamlib.llm.prompts import render
-from beamlib.llm.tools import describe_tools, tool_calls_json
 
 if TYPE_CHECKING:  # takes a quarter of a second to import, and most commands call no model
     pass
@@ -47,6 +47,7 @@ FILTERED_REASONS = (
 )  # fmt: skip
 """How the `finish_reason` of a withheld reply begins, in lower case."""
 _NO_KEY = "none"
+_TOOL_CALLS = 256  # of one reply
 _CONNECT_SECONDS = 15.0
 _ERROR_BYTES = 1 << 16
 _KEY_BYTES = 1 << 12
@@ -303,8 +304,8 @@ class EndpointModel:
         body = self._json(content)
         choice = _first(body.get("choices"))
         if choice is None:
-            message = error_text(self._text(content)[:100_000])[0]
-            raise RetryableError(f"the answer has no choices: {excerpt(message, self._key)}")
+            shown = error_text(self._text(content)[:100_000])[0]
+            raise RetryableError(f"the answer has no choices: {excerpt(shown, self._key)}")
         reason = choice.get("finish_reason")
         reason = excerpt(reason, self._key) if isinstance(reason, str) and reason else "stop"
         if reason.casefold() in FAILED_REASONS:
@@ -387,6 +388,41 @@ def _connection_error(error: Exception, timeout: float, key: str) -> tuple[Retry
     if isinstance(error, TimeoutError):
         return RetryableError(f"no answer within {timeout:g} seconds", silent=True), True
     return RetryableError(f"the connection broke ({message})", silent=True), True
+
+
+_TOOLS_HEADING = """\
+Tools are called by your reply, which is JSON and nothing else, in this form:
+{"calls": [{"tool": "its name", "arguments": {"argument": "its text"}}]}
+They are carried out in the order given. With nothing left to call, reply {"calls": []}. The tools:"""
+
+
+def describe_tools(tools: Sequence[ToolDefinition]) -> str:
+    """Write the tools out for a prompt whose endpoint takes none: the form of the reply, and each tool."""
+    lines = [_TOOLS_HEADING]
+    for tool in tools:
+        arguments = "; ".join(f"{name}: {about}" for name, about in tool.arguments)
+        lines.append(f"- {tool.name}: {tool.about}" + (f" Arguments: {arguments}." if arguments else ""))
+    return "\n".join(lines)
+
+
+def tool_calls_json(message: Mapping[str, Any]) -> str | None:
+    """Write a message's tool calls as `{"calls": [{"tool": "append", "arguments": "{\\"text\\": \\"tea\\"}"}]}`.
+
+    Malformed calls are left out. None if no call is left, or if they cannot be written as JSON.
+    """
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return None
+    functions = [call["function"] for call in calls[:_TOOL_CALLS] if isinstance(call, dict) and "function" in call]
+    valid = [
+        {"tool": function["name"], "arguments": function.get("arguments", "")}
+        for function in functions
+        if isinstance(function, dict) and isinstance(function.get("name"), str)
+    ]
+    try:
+        return to_json({"calls": valid}) if valid else None
+    except (ValueError, RecursionError):  # arguments as JSON instead of text, with NaN or endless nesting
+        return None
 
 
 def _first(choices: object) -> dict[str, Any] | None:

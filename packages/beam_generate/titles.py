@@ -24,7 +24,7 @@ from beamlib.llm.client import EndpointModel
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, run
 from beamlib.llm.prompts import check_overrides
-from beamlib.llm.retrying import Found, ask
+from beamlib.llm.retrying import ReadReply, ask
 from beamlib.text import count_tokens, shell_command
 
 _SUFFIX = ".calls.sqlite"
@@ -42,7 +42,7 @@ async def new_topic(model: Model, domain: str, count: int, used: list[str], repa
     found: list[Seed] = []
     known = {name.casefold() for name in used}
 
-    def read(reply: Completion, _: int) -> Found[list[Seed]]:
+    def read(reply: Completion, _: int) -> ReadReply[list[Seed]]:
         for entry in objects(reply.text) or []:
             seed = read_seed(entry, category)
             if seed is None or not (seed.theme and seed.subtopics) or seed.title.casefold() in known:

@@ -26,7 +26,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, open_models, resolved
 from beamlib.files import make_folder
 from beamlib.llm.endpoints import load_models
-from beamlib.llm.roles import ModelRoles
+from beamlib.llm.model import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
 from beamlib.params import RunParameters
 from beamlib.processes import as_they_end, at_once, process_pool

@@ -32,7 +32,7 @@ from beamlib.llm.endpoints import Endpoint, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, run
 from beamlib.llm.prompts import check_overrides, prompt_file, render
 from beamlib.llm.retrying import RetryingModel
-from beamlib.llm.spending import keys_kept_out
+from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 from beamlib.text import shell_command
 
@@ -108,7 +108,7 @@ def generate_dialogues(order: GenerateOptions) -> Generated:
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
     record.write()
     write_json(order.out / TOPICS, topics_json())
-    with keys_kept_out(order.out, str(order.models or "")):
+    with guard_run(order.out, str(order.models or "")):
         done, failed = _write_all(order, endpoint, pending, record, run_id)
     there = tuple(one.id for one in wanted if one not in pending)
     print(

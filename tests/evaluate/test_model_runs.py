@@ -331,7 +331,7 @@ from beamlib.cli.ending import conclude
 from beamlib.files import read_json
 from beamlib.llm import model as base
 
-base.PATIENCE = float(sys.argv[2])
+base.SHUTDOWN_SECONDS = float(sys.argv[2])
 
 def command():
     # Here, as in a command: what these import is not there yet when signals are first answered.
