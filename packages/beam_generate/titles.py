@@ -99,7 +99,7 @@ def ask_titles(path: Path, domain: str, count: int, writing: GenerationConfig) -
             f"titler {endpoint.model}: one call, two where too few titles can be used; each about {asked:,d} tokens in "
             f"and {written:,d} out, {dollars:,.2f} US dollars"
         )
-        ready = EndpointModel("titler", endpoint).ready
+        ready = EndpointModel("titler", endpoint).check_key
         writing = replace(writing, confirmed=agreed({"": Quote(1, dollars, text)}, ready, writing.confirmed))
     repairs = Repairs()
     options = {"titles": path, "--domain": category, "--count": count, "--models": writing.models}

@@ -103,7 +103,7 @@ def generate_dialogues(order: GenerateOptions) -> Generated:
     pending = [one for one in wanted if not record.holds(one.id, _path(order.out, one))]
     if endpoint is not None and order.calls != "replay" and pending:
         quote = estimate([_template(order, one).dialogue for one in pending], endpoint, order.prompts)
-        order = replace(order, yes=agreed({"": quote}, EndpointModel("speaker", endpoint).ready, order.yes))
+        order = replace(order, yes=agreed({"": quote}, EndpointModel("speaker", endpoint).check_key, order.yes))
     started, run_id = time.monotonic(), uuid.uuid4().hex
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
     record.write()
