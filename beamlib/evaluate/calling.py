@@ -60,7 +60,7 @@ def endpoints(parameters: RunParameters) -> dict[str, Endpoint]:
         "reader": usual, **{role: one for role, one in readers.items() if one != usual}, "memory": found.memory,
         "compressor": found.compressor, "judge": found.judge, "aligner": found.aligner,
     }  # fmt: skip
-    limited = {role: one.limited(parameters.output_tokens) for role, one in roles.items()}
+    limited = {role: one.with_output_limit(parameters.output_tokens) for role, one in roles.items()}
     return limited | ({EMBEDDING: found.embedding} if found.embedding else {})
 
 

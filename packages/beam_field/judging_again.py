@@ -131,7 +131,7 @@ class _Part:
         for arm in self.arms:
             arm.take_over()
         if self.parameters.models:
-            load_models(Path(self.parameters.models)).keep(self.arms[0].folder.parent)
+            load_models(Path(self.parameters.models)).save(self.arms[0].folder.parent)
         parameters = self.parameters.model_copy(update={"confirm_cost": confirmed})
         by_name = {arm.found.arm: arm for arm in self.arms}
         tasks = [JudgeTask(key, asked, parameters, command=self.command) for key, asked in self.asked.items()]

@@ -110,7 +110,7 @@ def conversations(job: Job, planned: RunPlan) -> None:
         console.print(f"  conversations of {planned.runs[0].data}: none is written")
         return
     if authors := planned.runs[0].authors:
-        load_models(Path(authors)).keep(planned.folder / "authors")
+        load_models(Path(authors)).save(planned.folder / "authors")
     started = time.monotonic()
     new, all_of_them = planned.generation.make()
     took = f"{time.monotonic() - started:.0f} s"

@@ -120,7 +120,7 @@ def run_episodes(
     for folder in plan.folders.values():
         folder.begin()
     if parameters.models:
-        load_models(Path(parameters.models)).keep(Path(parameters.run) / PART)
+        load_models(Path(parameters.models)).save(Path(parameters.run) / PART)
     try:
         for results in work_through(plan, evidence or {}, command, quiet=quiet):
             plan.folders[results.arm].take("results", results.episode, made(results))
