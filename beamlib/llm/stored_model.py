@@ -114,8 +114,8 @@ class StoredModel:
             raise UserError(f"{place}: interrupted; run the same command again to continue.")
         if not self.confirmed:
             raise UserError(
-                f"{place}: this call is not stored, and no call is sent before confirm_cost is true (or --yes). This "
-                f"command sends it; without --yes it first prints the estimated cost: {self.command}"
+                f"{place}: would be called, and nothing is called before confirm_cost is true (or --yes). This command "
+                f"calls it; without --yes it first prints the estimated cost: {self.command}"
             )
 
     async def _call(self, key: str, prompt: Prompt) -> StoredCall:
