@@ -12,7 +12,6 @@ import io
 import ipaddress
 import json
 import os
-import ssl
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -60,6 +59,7 @@ class _Service:
 
     def __init__(self, base_url: str, max_concurrency: int) -> None:
         import aiohttp
+        import httpx2
         import yarl
 
         host, scheme = urlsplit(base_url).hostname or "", urlsplit(base_url).scheme
@@ -68,7 +68,7 @@ class _Service:
         except ValueError as error:
             raise UserError(f"base_url is {base_url!r}, which is not an address ({error}); correct it.") from None
         # Loading the certificates takes longer than a call.
-        tls = ssl.create_default_context() if scheme == "https" else False
+        tls = httpx2.create_ssl_context() if scheme == "https" else False
         self.slots = asyncio.Semaphore(max_concurrency)
         self.breaker = Breaker()
         proxied = not (_is_local(host) or proxy_bypass(host))
