@@ -11,6 +11,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -49,6 +50,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _PER_DAY = re.compile(r"per[ -]day", re.IGNORECASE)
 
 
+@dataclass(eq=False)
 class RetryableError(Exception):
     """A try that may succeed when repeated.
 
@@ -59,20 +61,14 @@ class RetryableError(Exception):
         web_page: The answer was HTML.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        wait: float | None = None,
-        silent: bool = False,
-        throttled: bool = False,
-        web_page: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.wait = wait
-        self.silent = silent
-        self.throttled = throttled
-        self.web_page = web_page
+    message: str
+    wait: float | None = None
+    silent: bool = False
+    throttled: bool = False
+    web_page: bool = False
+
+    def __str__(self) -> str:
+        return self.message
 
 
 async def read_at_most(chunks: AsyncIterable[bytes], limit: int) -> tuple[bytes, bool]:

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tenacity
 
 from beamlib.errors import UserError
 from beamlib.llm.call_store import CallStore, call_key
-from beamlib.llm.client import EndpointModel, _pause, describe_tools, tool_calls_json
+from beamlib.llm.client import EndpointModel, describe_tools, tool_calls_json
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import (
     Completion,
@@ -35,7 +34,6 @@ from beamlib.llm.model import (
     gather_all,
     run,
 )
-from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import StoredModel
 from scripted_server import Answer, Faults, ScriptedServer, completion, error_body
 
@@ -100,18 +98,6 @@ def test_the_request_is_exactly_what_request_says(tmp_path: Path) -> None:
     assert own.request(prompt())["messages"][0]["content"].startswith("Own words: What about 0?")
 
 
-def test_pauses_are_drawn_below_a_bound_that_doubles_to_a_minute() -> None:
-    async def never() -> None:
-        raise AssertionError("the call is not made")
-
-    for number, longest in ((1, 0.5), (2, 1.0), (5, 8.0), (30, 60.0)):
-        state = tenacity.RetryCallState(tenacity.AsyncRetrying(), never, (), {})
-        state.attempt_number = number
-        pauses = [_pause(state) for _ in range(400)]
-        assert 0 <= min(pauses) < longest / 4
-        assert 3 * longest / 4 < max(pauses) <= longest
-
-
 @pytest.mark.usefixtures("short_pauses")
 @pytest.mark.parametrize("kind", ["delay", "drop", "throttle", "error", "garbage"])
 def test_each_passing_fault_is_survived(kind: str) -> None:
@@ -132,33 +118,6 @@ def test_a_fault_that_stays_ends_the_call_after_its_attempts(kind: str, words: s
         assert isinstance(error, ModelError) and error.outcome is Outcome.UNAVAILABLE and error.transient
         assert "in 2 tries" in str(error) and re.search(words, str(error))
         assert len(server.requests) == 2
-
-
-@pytest.mark.usefixtures("short_pauses")
-def test_twenty_calls_with_a_tenth_of_every_fault() -> None:
-    faults = Faults(**dict.fromkeys(Faults.KINDS, 0.1), delay_seconds=0.05, retry_after=0.02)
-    with ScriptedServer(number_of, faults=faults, seed=1) as server:
-        replies = attempt_all(RetryingModel(model(server, timeout=10)), [prompt(number) for number in range(20)])
-        assert len({request.outcome for request in server.requests}) >= 7
-        assert server.repeated() == []
-    for number, reply in enumerate(replies):
-        if isinstance(reply, Completion):
-            assert reply.text == str(number)
-        else:
-            assert reply.outcome in {Outcome.FILTERED, Outcome.TRUNCATED, Outcome.EMPTY}, reply.reason
-    assert sum(isinstance(reply, Completion) for reply in replies) >= 12
-
-
-def test_truncated_and_empty_replies_are_passed_on_and_refusals_named() -> None:
-    with ScriptedServer(lambda body: "abcdef", faults=Faults(truncate=1.0)) as server:
-        reply = run(model(server).complete(prompt()))
-        assert (reply.text, reply.finish_reason) == ("abc", "length")
-    with ScriptedServer(faults=Faults(empty=1.0)) as server:
-        assert run(model(server).complete(prompt())).text == ""
-    with ScriptedServer(faults=Faults(filtered=1.0)) as server:
-        replies = attempt_all(model(server), [prompt(number) for number in range(8)])
-        assert {reply.outcome for reply in replies if isinstance(reply, ModelError)} == {Outcome.FILTERED}
-        assert len(replies) == len(server.requests) == 8, "asked once each"
 
 
 @pytest.mark.parametrize("headers", [{"Retry-After": "0.4"}, {"Retry-After-Ms": "400", "Retry-After": "60"}])
@@ -514,15 +473,3 @@ def test_importing_the_client_imports_no_http_library() -> None:
     script = "import sys, beamlib.llm.client; print('openai' in sys.modules, 'aiohttp' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert shown.stdout.split() == ["False", "False"]
-
-
-def test_the_server_as_a_process_writes_its_log(repo_root: Path, tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    command = [sys.executable, str(repo_root / "tests/scripted_server.py"), "--log", str(log), "--truncate", "1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().strip()
-        assert run(model(address).complete(prompt())).finish_reason == "length"
-        process.terminate()
-    (line,) = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    assert line["outcome"] == "truncate" and line["answered"] and line["body"]["model"] == "m"

@@ -20,9 +20,7 @@ NAME = "BEAM_TEST_KEY"
 
 
 def test_names_of_variables_are_told_from_keys() -> None:
-    names = (
-        "OPENAI_API_KEY GPT4O_KEY hf_token SK_TELECOM_API_KEY sk_api_key K8S_TOKEN_2 openaiKey"
-    )
+    names = "OPENAI_API_KEY GPT4O_KEY hf_token SK_TELECOM_API_KEY sk_api_key K8S_TOKEN_2 openaiKey"
     assert all(map(is_variable_name, [*names.split(), "_PRIVATE", "AZURE_EASTUS2_KEY", "key", "TOGETHERAIAPIKEY"]))
     keys = [
         *("gsk_Ab3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z", "gsk_abc", "hf_AbCdEfGhIjKlMnOpQrStUvWxYz", "hf_abcdefghijklmnop"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import re
 import shutil
 import signal
 import sqlite3
@@ -15,9 +14,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -29,11 +26,9 @@ from beamlib.errors import UserError
 from beamlib.files import sha256
 from beamlib.llm import call_store
 from beamlib.llm.call_store import CallStore, StoredCall, call_key, stored_calls
-from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
-from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, attempt_all, run
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, run
 from beamlib.llm.stored_model import Mode, StoredModel
-from scripted_server import ScriptedServer
 
 COMMAND = "beamlib run params/mine.yaml --calls record"
 
@@ -190,18 +185,6 @@ def test_refresh_asks_once_per_run_and_keeps_the_old_until_the_new_is_there(stor
     assert run(other.complete(prompt())).text == "reply 2" and len(endpoint.requests) == 2
     later = model_of(endpoint, CallStore(store.path, run_id="third"), "refresh")
     assert run(later.complete(prompt())).text == "reply 3"
-
-
-def test_refresh_looks_at_no_clock(store: CallStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    endpoint = Counted()
-    for day in (3, 3, 1, 4):  # a clock that stands still, and is set back
-        moment = datetime(2026, 1, day, tzinfo=UTC)
-        monkeypatch.setattr("beamlib.llm.stored_model.datetime", SimpleNamespace(now=lambda _, moment=moment: moment))
-        before = len(endpoint.requests)
-        for _ in range(2):
-            with CallStore(store.path, run_id=f"run {before}") as opened:
-                assert run(model_of(endpoint, opened, "refresh").complete(prompt())).text == f"reply {before + 1}"
-        assert len(endpoint.requests) == before + 1
 
 
 def test_equal_calls_at_once_are_one(store: CallStore) -> None:
@@ -551,26 +534,3 @@ def test_threads_share_a_store(store: CallStore) -> None:
     for thread in threads:
         thread.join()
     assert [call for _, call in store.calls()] == [stored(n) for n in sorted(range(200), key=key_of)]
-
-
-def test_through_the_client_to_a_real_server(tmp_path: Path) -> None:
-    questions = [f"question {number}?" for number in range(6)]
-
-    def reply(body: dict[str, Any]) -> str:
-        return "about " + re.findall(r"question \d\?", body["messages"][-1]["content"])[-1]
-
-    with ScriptedServer(reply, latency=0.02) as server:
-        endpoint = Endpoint(model="tiny", base_url=server.base_url, context_window=8_000)
-
-        def ask(store: CallStore, mode: Mode, *, twice: bool = False) -> list[Completion | ModelError]:
-            client = EndpointModel("reader", endpoint)
-            model = StoredModel(client, store, mode, role="reader", conversation="1", command=COMMAND)
-            prompts = [Prompt("answer", {"context": "nothing", "question": text}) for text in questions]
-            return attempt_all(model, [prompt for prompt in prompts for _ in range(1 + twice)])
-
-        with CallStore(tmp_path / "1.sqlite") as store:
-            first = ask(store, "record", twice=True)[::2]
-            assert ask(store, "record") == first and len(server.requests) == 6
-    with CallStore(tmp_path / "1.sqlite", read_only=True) as store:
-        assert ask(store, "replay") == first  # the server is gone
-    assert [reply.text for reply in first if isinstance(reply, Completion)] == [f"about {text}" for text in questions]
