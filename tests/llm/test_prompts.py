@@ -288,7 +288,7 @@ LOOPS = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
         ("anwser.md", BOTH, r"anwser\.md: no prompt has this file name; .*answer\.md"),
         ("Answer.md", BOTH, r"Answer\.md: no prompt has this file name"),
         ("answer.txt", BOTH, r"answer\.txt: no prompt has this file name"),
-        ("readme.txt", BOTH, r"holds no prompt file"),
+        ("readme.txt", BOTH, r"contains no prompt file"),
     ],
 )
 def test_an_override_that_cannot_be_meant_is_one_sentence(name: str, source: str, message: str, tmp_path: Path) -> None:
