@@ -123,7 +123,7 @@ def _end_children() -> None:
     children = multiprocessing.active_children()
     for child in children:
         child.terminate()
-    until = time.monotonic() + base.PATIENCE + _TO_ANSWER
+    until = time.monotonic() + base.SHUTDOWN_SECONDS + _TO_ANSWER
     for child in children:
         child.join(max(0.0, until - time.monotonic()))
         child.kill()

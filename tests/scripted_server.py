@@ -1,8 +1,8 @@
-"""A real HTTP server on the loopback that speaks OpenAI's chat completions and misbehaves on request.
+"""Serve OpenAI's HTTP interface on the loopback, and misbehave on request.
 
-In-process mocks reach neither openai 3.x nor notebook kernels, so tests talk to this one: inside the test process as a
-context manager, or as a process of its own (`python tests/scripted_server.py --help`) that writes its log to a file.
-Nothing of it is random: a fault is drawn from the seed, the request's bytes and how often those bytes were seen.
+In-process mocks do not reach notebook kernels and workers. Use the server inside a test as a context manager, or as its
+own process (`python tests/scripted_server.py --help`) that writes a log file. Nothing is random: a fault depends on the
+seed, the request's bytes and how often those bytes were seen.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Faults:
         return cls(**dict.fromkeys(cls.KINDS, rate))
 
     def draw(self, seed: int, body_hash: str, seen: int) -> tuple[str, bool]:
-        """The outcome of a request, and which of the fault's two forms it takes."""
+        """Draw a request's outcome, and which of the fault's two forms it takes."""
         digest = hashlib.sha256(f"{seed}/{body_hash}/{seen}".encode()).digest()
         place, edge = int.from_bytes(digest[:8]) / 2**64, 0.0
         for kind in self.KINDS:
@@ -100,17 +100,17 @@ class Request:
 
 
 def error_body(message: str, code: str | None = None, kind: str = "invalid_request_error") -> dict[str, Any]:
-    """An error as OpenAI writes it."""
+    """Build an error body as OpenAI writes it."""
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def body_text(body: dict[str, Any]) -> str:
-    """All message contents of a request."""
+    """Join all message contents of a request."""
     return "\n".join(str(message.get("content", "")) for message in body.get("messages", []))
 
 
 def generic_reply(body: dict[str, Any]) -> str:
-    """A deterministic reply in the form that the prompt asks for, told from marks in its text."""
+    """Return a deterministic reply in the form that the prompt asks for, recognised by its text."""
     text = body_text(body)
     number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
     end = text[-900:]
@@ -189,13 +189,13 @@ class ScriptedServer:
     def repeated(self) -> list[str]:
         """Hashes of bodies that were sent again after their final answer had gone out."""
         answered: dict[str, float] = {}
-        found = []
+        repeated = []
         for request in sorted(self.requests, key=lambda request: request.started):
             if request.started > answered.get(request.hash, float("inf")):
-                found.append(request.hash)
+                repeated.append(request.hash)
             if request.answered:
                 answered.setdefault(request.hash, request.ended)
-        return found
+        return repeated
 
     def __enter__(self) -> ScriptedServer:
         self._thread.start()
@@ -236,7 +236,7 @@ class ScriptedServer:
         self._handlers.add(task)
         self.connections += 1
         try:
-            while await self._one(reader, writer):
+            while await self._serve_request(reader, writer):
                 pass
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client has gone; its request, if there was one, is in the log as not answered
@@ -246,8 +246,8 @@ class ScriptedServer:
             self._handlers.discard(task)
             writer.close()
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Serve one request; whether the connection stays open."""
+    async def _serve_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Serve one request; return whether the connection stays open."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *lines = head.split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -261,8 +261,8 @@ class ScriptedServer:
             await self._send(writer, self.tokenize)
             return False
         elif (method, path) == ("POST", "/tokenize") and self.tokenize:
-            asked = json.loads(raw)
-            count = len((asked.get("prompt") or body_text(asked)).split())
+            body = json.loads(raw)
+            count = len((body.get("prompt") or body_text(body)).split())
             await self._send(writer, Answer({"count": count, "max_model_len": 32_768, "tokens": []}))
         else:
             await self._send(writer, Answer(error_body(f"no route {method} {path}"), 404))
@@ -362,7 +362,7 @@ class ScriptedServer:
 
 
 def completion(body: dict[str, Any], text: str | None, finish_reason: str = "stop") -> dict[str, Any]:
-    """A chat completion as the API writes it. Tokens are words; a quarter of the prompt counts as cached."""
+    """Build a chat completion. Tokens are words; a quarter of the prompt counts as cached."""
     prompt_tokens, output = len(body_text(body).split()), len((text or "").split())
     return {
         "id": "chatcmpl-scripted",
@@ -382,28 +382,28 @@ def completion(body: dict[str, Any], text: str | None, finish_reason: str = "sto
 
 
 def vectors(body: dict[str, Any], dimensions: int = 32) -> dict[str, Any]:
-    """A reply to a request for vectors: numbers drawn from each text."""
+    """Build a reply to a request for vectors: numbers from each text's hash."""
     texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
-    drawn = [hashlib.sha256(text.encode()).digest()[:dimensions] for text in texts]
-    floats = [[(byte - 127.5) / 128 for byte in one] for one in drawn]
+    digests = [hashlib.sha256(text.encode()).digest()[:dimensions] for text in texts]
+    floats = [[(byte - 127.5) / 128 for byte in digest] for digest in digests]
     if body.get("encoding_format") == "base64":
-        coded: list[Any] = [base64.b64encode(struct.pack(f"<{dimensions}f", *one)).decode() for one in floats]
+        coded: list[Any] = [base64.b64encode(struct.pack(f"<{dimensions}f", *vector)).decode() for vector in floats]
     else:
         coded = floats
-    data = [{"object": "embedding", "index": place, "embedding": one} for place, one in enumerate(coded)]
+    data = [{"object": "embedding", "index": place, "embedding": vector} for place, vector in enumerate(coded)]
     tokens = sum(len(text.split()) for text in texts)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "model": body["model"], "data": data, "usage": usage}
 
 
 def response(body: dict[str, Any], text: str) -> dict[str, Any]:
-    """A reply of the responses interface as the API writes it."""
+    """Build a reply of the responses interface."""
     part = {"type": "output_text", "text": text, "annotations": []}
     item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
-    asked, said = len(str(body["input"]).split()), len(text.split())
+    input_tokens, output_tokens = len(str(body["input"]).split()), len(text.split())
     usage = {
-        "input_tokens": asked, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": said,
-        "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": asked + said,
+        "input_tokens": input_tokens, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": output_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": input_tokens + output_tokens,
     }  # fmt: skip
     return {
         "id": "resp_1", "object": "response", "created_at": 0, "status": "completed", "model": body["model"],
@@ -423,16 +423,17 @@ def main() -> None:
     parser.add_argument("--faults", type=float, default=0.0, help="one rate for every kind of fault")
     for item in fields(Faults):
         parser.add_argument(f"--{item.name.replace('_', '-')}", type=float)
-    asked = vars(parser.parse_args())
-    given = {item.name: asked.pop(item.name) for item in fields(Faults)}
-    rates = dict.fromkeys(Faults.KINDS, asked.pop("faults")) | {k: v for k, v in given.items() if v is not None}
-    ended = threading.Event()
+    options = vars(parser.parse_args())
+    rates = {item.name: options.pop(item.name) for item in fields(Faults)}
+    usual = dict.fromkeys(Faults.KINDS, options.pop("faults"))
+    faults = Faults(**usual | {name: rate for name, rate in rates.items() if rate is not None})
+    stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
-    with ScriptedServer(faults=Faults(**rates), **asked) as server:
+        signal.signal(number, lambda *_: stopped.set())
+    with ScriptedServer(faults=faults, **options) as server:
         sys.stdout.write(server.base_url + "\n")
         sys.stdout.flush()
-        ended.wait()
+        stopped.wait()
 
 
 if __name__ == "__main__":

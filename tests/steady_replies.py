@@ -1,6 +1,6 @@
-"""Replies for the scripted server that depend on what a prompt is about and on nothing else.
+"""Reply to prompts by their variables alone.
 
-A call made again with a complaint gets the reply of the first, so a run with faults can equal one without.
+A repeated call with a complaint gets the first call's reply, so that a run with faults can equal one without.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scripted_server import ScriptedServer
 
 
 def steady_reply(body: dict[str, Any]) -> str:
-    """The reply to a request for any prompt of the evaluation, told by the tags around its variables.
+    """Reply to any prompt of the evaluation, recognised by the tags around its variables.
 
     A request without tags asks a question at the end of a dialogue.
     """
@@ -40,8 +40,8 @@ def steady_reply(body: dict[str, Any]) -> str:
         return "\n".join(line for line in tags["notes"].splitlines()[::3])
     if "question" in tags:
         return f"About {' '.join(tags['question'].split()[:8])}: {_number(text.partition('</question>')[0])}."
-    said = re.findall(r"USER: (.+)", tags.get("text") or tags["exchange"])[-1]
-    words = " ".join(said.split()[:14])
+    sentence = re.findall(r"USER: (.+)", tags.get("text") or tags["exchange"])[-1]
+    words = " ".join(sentence.split()[:14])
     return f"topic: {words}\nsummary: the user spoke of {words}" if "text" in tags else f"- {words}.\n- More of it."
 
 
@@ -50,7 +50,7 @@ def _number(text: str) -> int:
 
 
 def one_endpoint(server: ScriptedServer, path: Path) -> Path:
-    """A models file with the server in every role."""
+    """Write a models file with the server in every role."""
     endpoint = {"model": "scripted", "base_url": server.base_url, "context_window": 131_072}
     roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
     path.write_text(yaml.safe_dump({"readers": {"one": endpoint}, **roles}))

@@ -1,7 +1,7 @@
 """How a command ends: one sentence and an exit code, whatever ended it, and no reply lost that has been paid for.
 
-Ctrl-C, SIGTERM and SIGHUP do the same: nothing more is sent, replies under way get `base.PATIENCE` seconds to arrive
-and be stored, in worker processes too, and the exit code is 128 and the signal's number. A second signal ends at once.
+Ctrl-C, SIGTERM and SIGHUP do the same: nothing more is sent, pending replies get `base.SHUTDOWN_SECONDS` to arrive and
+be stored, in worker processes too, and the exit code is 128 and the signal's number. A second signal ends at once.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def ended_by_signals() -> Iterator[None]:
         received.append(number)
         base.stop()
         with suppress(OSError):  # print is not made to be called in the middle of a print
-            os.write(2, f"\nbeamlib: ending; replies under way have {base.PATIENCE:g} s to arrive\n".encode())
+            os.write(2, f"\nbeamlib: ending; replies under way have {base.SHUTDOWN_SECONDS:g} s to arrive\n".encode())
         raise SystemExit(128 + number)
 
     # A process of Python's own, for what worker processes share, would die of a SIGHUP to all and complain: it starts

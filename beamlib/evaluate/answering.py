@@ -13,8 +13,7 @@ from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, open_models, sends_chat_turns
 from beamlib.evaluate.ingest_cache import read_light
-from beamlib.llm.model import Completion, Model, ModelError, Prompt, gather_all, run
-from beamlib.llm.roles import ModelRoles
+from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, gather_all, run
 from beamlib.llm.stored_model import THIS_RUN
 from beamlib.memory import Memory
 from beamlib.memory.full_context import FullContext, NoMemory

@@ -10,13 +10,11 @@ from typing import Any
 
 from beamlib.beside import beside
 from beamlib.files import inside
-from beamlib.llm.client import EndpointModel
+from beamlib.llm.client import ROUTES, EndpointModel, ForwardingModel
 from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
-from beamlib.llm.model import OFFLINE_NAME, Model
-from beamlib.llm.passed_on import ROUTES, PassedOn
+from beamlib.llm.model import OFFLINE_NAME, Model, ModelRoles
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.retrying import RetryingModel
-from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
 from beamlib.params import EVOLVING, OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import from_root
@@ -62,7 +60,7 @@ def endpoints(parameters: RunParameters) -> dict[str, Endpoint]:
         "reader": usual, **{role: one for role, one in readers.items() if one != usual}, "memory": found.memory,
         "compressor": found.compressor, "judge": found.judge, "aligner": found.aligner,
     }  # fmt: skip
-    limited = {role: one.limited(parameters.output_tokens) for role, one in roles.items()}
+    limited = {role: one.with_output_limit(parameters.output_tokens) for role, one in roles.items()}
     return limited | ({EMBEDDING: found.embedding} if found.embedding else {})
 
 
@@ -71,7 +69,7 @@ def ensure_keys(parameters: RunParameters, roles: Collection[str] = ()) -> None:
     unused = EMBEDDING if parameters.own_memory in ("", *EVOLVING) else ""
     for role, endpoint in endpoints(parameters).items():
         if role in roles or not (roles or role == unused):
-            EndpointModel(role, endpoint).ready()
+            EndpointModel(role, endpoint).check_key()
 
 
 def reader_role(memory: str, roles: Mapping[str, Any]) -> str:
@@ -247,5 +245,5 @@ def open_models(
         for route in ROUTES:
             role = EMBEDDING if route == "embeddings" else "memory"
             if role in roles:
-                outside[route] = stored(PassedOn(role, roles[role], route, max_concurrency=share[role]))
+                outside[route] = stored(ForwardingModel(role, roles[role], route, max_concurrency=share[role]))
         yield model_roles(models, outside)

@@ -12,8 +12,7 @@ from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.evaluate.run_store import ANSWER_CODE
 from beamlib.files import code_hash, read_json, sha256, to_json, write_text
-from beamlib.llm.model import OFFLINE_NAME
-from beamlib.llm.roles import ModelRoles
+from beamlib.llm.model import OFFLINE_NAME, ModelRoles
 from beamlib.memory.light import Light, LightSettings
 from beamlib.params import RunParameters
 

@@ -10,7 +10,7 @@ from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import answer_arms
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, open_models
-from beamlib.llm.roles import ModelRoles
+from beamlib.llm.model import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
 from beamlib.processes import tell
 from beamlib.scoring.judge import ToJudge, judge_answers

@@ -31,7 +31,7 @@ def keep_settings(parameters: RunParameters) -> None:
         if own and (own / f"{name}.md").exists():
             write_text(folder / "prompts" / f"{name}.md", (own / f"{name}.md").read_text(encoding="utf-8"))
     if parameters.models:
-        load_models(Path(parameters.models)).keep(folder)
+        load_models(Path(parameters.models)).save(folder)
     nobody_elses = {name: value for name, value in NOBODY_ELSES.items() if getattr(parameters, name) not in _BY_NAME}
     changes = {**nobody_elses, "models": MODELS if parameters.models else "", "prompts": "prompts" if own else ""}
     kept = parameters.model_copy(update=changes).model_dump(mode="json", exclude=set(ELSEWHERE))

@@ -1,14 +1,12 @@
-"""Model calls on file: one SQLite file per conversation, so that workers never share one.
+"""Store model calls in SQLite files, one per conversation, so that workers never share one.
 
-Every call is committed by itself. The file is in WAL mode with `synchronous=NORMAL`: a killed process (SIGKILL too)
-loses nothing that was committed; only a power cut may lose the last calls, never damage the file. While nobody records,
-it is one plain file without side files: what a killed run left is put in order by whoever opens the store next, but
-for the empty file that tells the next run that records.
+Each call is its own transaction in WAL mode with `synchronous=NORMAL`. A killed process loses nothing that was
+committed; a power cut may lose the last calls, but never damages the file. While nobody records, the store is one plain
+file: whoever opens it after a kill merges the side files, and only the lock file stays for the next recorder.
 
-Starting to record costs what is new. A store notes in itself the time of change that its file has after a run; where
-the file still has it, nobody has touched it and nothing is checked. After a killed run its own calls are, and
-everything where the file is another one (copied, edited, restored, of format 1): a call that damage hides would be paid
-for again.
+Recording starts fast. A store records the modification time that its file has after a run. If the time still matches,
+nothing is checked. After a kill, the calls of the killed run are checked; otherwise (the file was copied, edited,
+restored or has format 1) every call, because a call that damage hides would be paid for again.
 """
 
 from __future__ import annotations
@@ -21,57 +19,129 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, sha256
-from beamlib.llm import call_store as recording
-from beamlib.llm.stored_call import StoredCall, Totals
+from beamlib.llm.model import TRANSIENT, Completion, ModelError, Outcome, Usage
 
 FORMAT = 2
 THIS_RUN = uuid.uuid4().hex
-"""The run that this process began; its workers are told, since they are processes of the same run."""
+"""Id of the run that this process started; its workers receive it."""
 UNLOCKED = "BEAMLIB_UNLOCKED"
-"""Variable: stores are read as files that nobody changes, for the folder may have no locks (a run on many machines)."""
-PATIENCE = 10.0
-"""Seconds to wait for another program that holds the file."""
+"""Environment variable: open stores as files that nobody changes, because the folder may not support locks."""
+LARGEST_COUNT = 2**53
+"""The largest integer that every JSON reader keeps exact."""
+_BUSY_SECONDS = 10.0
+_PAGE = 500
+Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 
-_COLUMNS = (
-    "key", "role", "conversation", "step", "about", "model", "base_url", "repeat", "attempt", "text", "outcome",
-    "message", "input_tokens", "output_tokens", "cached_tokens", "latency", "finish_reason", "time", "sha256",
-)  # fmt: skip
+
+class StoredCall(BaseModel):
+    """One finished call: its `text`, or an `outcome` with a `message` where there was no usable reply.
+
+    `step` is the prompt's id, `latency` is in seconds, `time` is when the answer arrived (UTC, ISO 8601), and tokens
+    are the endpoint's counts. The request is not stored, because contexts are large: the key is its hash.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    role: str
+    conversation: str
+    step: str
+    about: str
+    model: str
+    base_url: str
+    repeat: Count = 0
+    attempt: Count = 0
+    text: str | None = None
+    outcome: Outcome | None = None
+    message: str = ""
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cached_tokens: Count = 0
+    latency: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    finish_reason: str = ""
+    time: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00$")
+
+    @model_validator(mode="after")
+    def _text_or_outcome(self) -> StoredCall:
+        if (self.text is None) == (self.outcome is None):
+            raise ValueError("exactly one of text and outcome must be set")
+        return self
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of the call."""
+        return Usage(self.input_tokens, self.output_tokens, self.cached_tokens)
+
+    @property
+    def transient(self) -> bool:
+        """Whether it failed in a way that another try may not."""
+        return self.outcome in TRANSIENT
+
+    def completion(self) -> Completion:
+        """Return the reply, or raise the `ModelError` that the call ended with."""
+        if self.text is None:
+            raise ModelError(self.message, self.outcome or Outcome.FAILED)
+        return Completion(self.text, self.usage, self.latency, self.finish_reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over the stored calls of one role, step and model; `calls` includes `failures`, latency is in seconds."""
+
+    role: str
+    step: str
+    model: str
+    calls: int
+    failures: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    latency: float
+
+
+def call_key(request: Mapping[str, Any], base_url: str, repeat: int) -> str:
+    """Hash all that a reply depends on: address, request body and number of the repeat. Hex SHA-256."""
+    parts = {"base_url": base_url, "repeat": repeat, "request": request}
+    return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False))
+
+
+_COLUMNS = ("key", *StoredCall.model_fields, "sha256")
 _TABLE = (
     "CREATE TABLE calls (key TEXT PRIMARY KEY NOT NULL, role TEXT, conversation TEXT, step TEXT, about TEXT, "
     "model TEXT, base_url TEXT, repeat INTEGER, attempt INTEGER, text TEXT, outcome TEXT, message TEXT, "
     "input_tokens INTEGER, output_tokens INTEGER, cached_tokens INTEGER, latency REAL, finish_reason TEXT, time TEXT, "
     "sha256 TEXT)"
 )
+# Who recorded: the greatest rowid when a run began (its own calls have greater ones), and the file's modification time
+# in nanoseconds after the run closed it.
 _RUNS = "CREATE TABLE runs (id TEXT PRIMARY KEY NOT NULL, began INTEGER NOT NULL, stamp INTEGER)"
-"""Who recorded: the greatest rowid when a run began (a call that is put gets a greater one), and the time of change, in
-nanoseconds, that the file was given when it was closed."""
 _FORMATS = {1: [(_TABLE,)], FORMAT: [(_TABLE,), (_RUNS,)]}
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM calls "
-_INSERT = f" INTO calls VALUES ({', '.join('?' * len(_COLUMNS))})"
-_PAGE = 500
+_INSERT = f"INSERT OR REPLACE INTO calls VALUES ({', '.join('?' * len(_COLUMNS))})"
 
 
 class CallStore:
     """The calls of one conversation in the SQLite file `path`, by key. Safe to use from several threads.
 
-    `run_id` names the run that records, all its processes and backbones alike.
+    The file is opened when needed; a missing file is an empty store. The first `put` (or `claim`) creates the file and
+    excludes other recorders until `close`; readers are never excluded. After `close` the store opens itself again when
+    used, so that a late answer is still written. Each row carries a checksum, so a damaged reply is never returned.
 
-    Nothing is opened before it is needed, and a file that is not there holds nothing. The first `put` (or `claim`)
-    makes the file and keeps other processes from recording into it until `close`; readers are never kept out. With
-    `read_only` no file is made or changed, unless a killed run left side files that SQLite has to look through. After
-    `close` the store opens itself again when used: an answer that arrives late is still written.
+    Args:
+        read_only: Create and change no file, unless a kill left side files that SQLite must merge.
+        run_id: The run that records, the same for all its processes and backbones.
 
-    Every method raises `UserError` where the file is damaged, of another version, held by another run or out of reach.
-    Each row carries its hash, so a damaged reply is never returned.
+    Raises:
+        UserError: from every method, if the file is damaged, of another format, locked by another run or inaccessible.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, run_id: str = THIS_RUN) -> None:
@@ -81,7 +151,7 @@ class CallStore:
         self.in_flight: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[StoredCall]] = {}
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._claimed = self._writing = False
+        self._claimed = self._writable = False
 
     def __enter__(self) -> CallStore:
         return self
@@ -90,68 +160,70 @@ class CallStore:
         self.close()
 
     def get(self, key: str, *, of_run: bool = False) -> StoredCall | None:
-        """The call under `key`, if there is one; with `of_run` only one that this run has made."""
+        """Return the call under `key` or None; with `of_run` only a call of this run."""
         with self._access() as connection:
-            if connection is None or (of_run and _format(connection) == 1):  # which does not know of runs
+            if connection is None or (of_run and _format(connection) == 1):  # which does not record runs
                 return None
-            made = " AND rowid > (SELECT began FROM runs WHERE id = ?)" if of_run else ""
-            row = connection.execute(_SELECT + "WHERE key = ?" + made, (key, self.run_id)[: 1 + of_run]).fetchone()
-            return self._read(row, key)[1] if row else None
+            condition = " AND rowid > (SELECT began FROM runs WHERE id = ?)" if of_run else ""
+            values = (key, self.run_id) if of_run else (key,)
+            row = connection.execute(f"{_SELECT}WHERE key = ?{condition}", values).fetchone()
+            return self._parse(row, key)[1] if row else None
 
     def put(self, key: str, call: StoredCall) -> None:
-        """Write a call in place of the one that may be there. It is committed on return."""
+        """Write a call in place of any earlier one. It is committed on return."""
         with self._recording() as connection:
-            connection.execute("INSERT OR REPLACE" + _INSERT, _row(key, call))
+            connection.execute(_INSERT, _row(key, call))
 
     def add(self, calls: Iterable[tuple[str, StoredCall]], *, replace: bool = False) -> int:
-        """Write those of `calls` whose key is free or holds a failure that may pass, all or none; returns how many.
+        """Write calls in one transaction and return how many were written.
 
-        With `replace` what is held gives way to any call but a failure that may pass.
+        A call is written if its key is free or has a transient failure. With `replace` every call is written, except a
+        transient failure over anything.
         """
-        added = 0
+        count = 0
         with self._recording() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
             for key, call in calls:
-                held = self.get(key)
-                if held is None or (not call.transient and (held.transient or replace)):
-                    connection.execute("INSERT OR REPLACE" + _INSERT, _row(key, call))
-                    added += 1
-        return added
+                existing = self.get(key)
+                if existing is None or (not call.transient and (existing.transient or replace)):
+                    connection.execute(_INSERT, _row(key, call))
+                    count += 1
+        return count
 
     def calls(self) -> Iterator[tuple[str, StoredCall]]:
-        """All calls, sorted by key, read in pages: memory is bounded and others may write meanwhile."""
-        last, found = "", 0
+        """Yield all calls sorted by key. Reads in pages: memory is bounded, and others may write meanwhile."""
+        last, count = "", 0
         with self._access() as connection:
-            there = connection.execute("SELECT COUNT(*) FROM calls NOT INDEXED").fetchone()[0] if connection else 0
+            least = connection.execute("SELECT COUNT(*) FROM calls NOT INDEXED").fetchone()[0] if connection else 0
         while True:
             with self._access() as connection:
-                query = _SELECT + "WHERE key > ? ORDER BY key LIMIT ?"
+                query = f"{_SELECT}WHERE key > ? ORDER BY key LIMIT ?"
                 rows = connection.execute(query, (last, _PAGE)).fetchall() if connection else []
-                page = [self._read(row) for row in rows]
+                page = [self._parse(row) for row in rows]
             for key, call in page:
                 if key <= last:  # a damaged index could lead in a circle
-                    raise self._damaged("its index is out of order")
-                last, found = key, found + 1
+                    raise self._damage("its index is out of order")
+                last, count = key, count + 1
                 yield key, call
             if len(page) < _PAGE:
                 break
-        if found < there:
-            raise self._damaged("its index does not lead to every call")
+        if count < least:
+            raise self._damage("its index does not lead to every call")
 
     def totals(self) -> list[Totals]:
-        """Calls, tokens and seconds by role, step and model, in that order."""
+        """Sum calls, tokens and seconds by role, step and model, in that order."""
         query = (
             "SELECT role, step, model, COUNT(*), SUM(outcome IS NOT NULL), CAST(TOTAL(input_tokens) AS INTEGER), "
             "CAST(TOTAL(cached_tokens) AS INTEGER), CAST(TOTAL(output_tokens) AS INTEGER), SUM(latency) FROM calls "
-            "GROUP BY role, step, model ORDER BY role, step, model"  # TOTAL: of senseless counts SUM is an error
+            "GROUP BY role, step, model ORDER BY role, step, model"  # SUM fails for absurd counts, TOTAL does not
         )
         with self._access() as connection:
             return [Totals(*row) for row in connection.execute(query)] if connection else []
 
     def claim(self) -> bool:
-        """Become the one process that records into the file; False where this store already was.
+        """Become the only process that records into the file; return False if this store already was.
 
-        The file is made where it is missing, and checked as far as the module's docstring says.
+        Creates a missing file; checks an existing one as the module's docstring says.
         """
         with self._lock:
             if self._claimed:
@@ -163,18 +235,18 @@ class CallStore:
             return True
 
     def close(self) -> None:
-        """Let go of the file. It may be used again."""
+        """Close the file. The store may be used again."""
         with self._lock:
             connection, self._connection = self._connection, None
             try:
-                with self._told():
+                with self._user_errors():
                     if connection is not None:
                         stamp = time.time_ns()
                         if self._claimed:
                             connection.execute("UPDATE runs SET stamp = ? WHERE id = ?", (stamp, self.run_id))
-                        left = self._writing and self._out_of_wal(connection)
+                        plain = self._writable and self._leave_wal(connection)
                         connection.close()
-                        if self._claimed and left:
+                        if self._claimed and plain:
                             with suppress(PermissionError):  # another user's file: it is checked again
                                 os.utime(self.path, ns=(stamp, stamp))
             finally:
@@ -182,7 +254,7 @@ class CallStore:
 
     def _begin(self) -> None:
         try:
-            killed = recording.take(self._beside("-recording"))
+            killed = lock_file(self._sibling("-recording"))
         except BlockingIOError:
             raise UserError(
                 f"{self.path}: another run is recording into this call store; wait until it has ended, or stop it."
@@ -191,7 +263,7 @@ class CallStore:
             raise self._inaccessible(error.strerror) from None
         self._claimed = True
         try:
-            self._disconnect()  # what only reads may have opened the file as one that nobody writes to
+            self._disconnect()  # it may have been opened as a file that nobody writes to
             with self._access(create=True) as connection:
                 assert connection is not None
                 self._check(connection, self.path.stat().st_mtime_ns, killed=killed)
@@ -202,20 +274,20 @@ class CallStore:
             self._release()
             raise
 
-    def _check(self, connection: sqlite3.Connection, changed: int, *, killed: bool) -> None:
-        """Check what nobody has vouched for in the file, whose time of change is `changed`, and note the run."""
-        known = _format(connection) == FORMAT
-        began = connection.execute("SELECT MAX(began) FROM runs").fetchone()[0] if known else None
-        untouched = known and connection.execute("SELECT 1 FROM runs WHERE stamp = ?", (changed,)).fetchone()
+    def _check(self, connection: sqlite3.Connection, modified: int, *, killed: bool) -> None:
+        """Check the calls that no earlier run has vouched for, and register this run."""
+        current = _format(connection) == FORMAT
+        began = connection.execute("SELECT MAX(began) FROM runs").fetchone()[0] if current else None
+        untouched = current and connection.execute("SELECT 1 FROM runs WHERE stamp = ?", (modified,)).fetchone()
         if not untouched:
             after = began if killed and began is not None else 0
             problem = "ok" if after else connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if problem != "ok":
-                raise self._damaged(problem)
-            for row in connection.execute(_SELECT + "WHERE rowid > ?", (after,)):
+                raise self._damage(problem)
+            for row in connection.execute(f"{_SELECT}WHERE rowid > ?", (after,)):
                 self._check_row(row)
         connection.execute("BEGIN IMMEDIATE")
-        if not known:
+        if not current:
             connection.execute(_RUNS)
             connection.execute(f"PRAGMA user_version={FORMAT}")
         connection.execute(
@@ -223,9 +295,9 @@ class CallStore:
         )
         connection.execute("COMMIT")
 
-    def _out_of_wal(self, connection: sqlite3.Connection) -> bool:
-        # Out of WAL, it can be read from a folder without write permission, or be copied alone. While another has it
-        # open that is refused, and WAL stays: the last to close it clears the side files away.
+    def _leave_wal(self, connection: sqlite3.Connection) -> bool:
+        # Without WAL the file can be read from a read-only folder, or be copied alone. SQLite refuses while another
+        # process has it open; then the last one to close it removes the side files.
         connection.execute("PRAGMA busy_timeout=0")
         with suppress(sqlite3.OperationalError):
             return bool(connection.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",))
@@ -233,7 +305,7 @@ class CallStore:
 
     @contextmanager
     def _access(self, create: bool = False) -> Iterator[sqlite3.Connection | None]:
-        with self._lock, self._told():
+        with self._lock, self._user_errors():
             if self._connection is None:
                 if create and not self.path.exists():
                     self._create()
@@ -250,23 +322,22 @@ class CallStore:
                 yield connection
 
     def _create(self) -> None:
-        # Under another name until it is whole: an empty file in its place can then only be damage.
-        new = self.path.with_name(self.path.name + ".new")
+        # Under another name until complete: an empty file at `path` can then only be damage.
+        new = self._sibling(".new")
         new.unlink(missing_ok=True)
-        connection = sqlite3.connect(new)
-        try:
+        with closing(sqlite3.connect(new)) as connection:
             connection.executescript(f"BEGIN; {_TABLE}; {_RUNS}; PRAGMA user_version={FORMAT}; COMMIT;")
-        finally:
-            connection.close()
         new.replace(self.path)
 
     def _connect(self) -> sqlite3.Connection:
         if self.path.stat().st_size == 0:
-            raise self._damaged("the file is empty")
-        opening = self._opening()
-        self._writing = opening == "rw"
-        address = f"{self.path.resolve().as_uri()}?mode={opening}"
-        connection = sqlite3.connect(address, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+            raise self._damage("the file is empty")
+        mode = self._mode()
+        self._writable = mode == "rw"
+        address = f"{self.path.resolve().as_uri()}?mode={mode}"
+        connection = sqlite3.connect(
+            address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
         try:
             connection.execute("PRAGMA trusted_schema=OFF")  # the file may come from anybody
             connection.execute("PRAGMA cell_size_check=ON")
@@ -278,20 +349,20 @@ class CallStore:
                     "it with the version of beamlib that wrote it, or move it away."
                 )
             if tables != _FORMATS.get(version):
-                raise self._damaged("it does not hold the table of a call store")
+                raise self._damage("it does not contain the table of a call store")
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _opening(self) -> str:
+    def _mode(self) -> str:
         if self._claimed:
             return "rw"
-        if self._beside("-wal").exists() or self._beside("-journal").exists():  # a run is at work, or was killed
+        if self._sibling("-wal").exists() or self._sibling("-journal").exists():  # a run records, or was killed
             return "rw" if os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK) else "ro"
         with self.path.open("rb") as handle:
             header = handle.read(20)
-        # In WAL mode without a WAL: SQLite would have to make one beside it.
+        # In WAL mode without a WAL, SQLite would have to create one.
         return "ro&immutable=1" if header[18:20] == b"\2\2" or UNLOCKED in os.environ else "ro"
 
     def _disconnect(self) -> None:
@@ -299,53 +370,52 @@ class CallStore:
         if connection is not None:
             connection.close()
 
-    def _beside(self, ending: str) -> Path:
+    def _sibling(self, ending: str) -> Path:
         return self.path.with_name(self.path.name + ending)
 
     def _release(self) -> None:
         if self._claimed:
-            self._claimed = self._writing = False
-            recording.give(self._beside("-recording"))
+            self._claimed = self._writable = False
+            unlock_file(self._sibling("-recording"))
 
-    def _read(self, row: tuple[Any, ...], key: str | None = None) -> tuple[str, StoredCall]:
+    def _parse(self, row: tuple[Any, ...], key: str | None = None) -> tuple[str, StoredCall]:
         self._check_row(row)
         if key not in (None, row[0]):
-            raise self._damaged("its index leads to another call")
+            raise self._damage("its index leads to another call")
         try:
             return row[0], StoredCall.model_validate(dict(zip(_COLUMNS[1:-1], row[1:-1], strict=True)))
         except ValidationError as error:
-            raise self._damaged(error.errors()[0]["msg"]) from None
+            raise self._damage(error.errors()[0]["msg"]) from None
 
     def _check_row(self, row: tuple[Any, ...]) -> None:
         if row[-1] != _checksum(row[:-1]):
-            raise self._damaged("a call does not agree with its hash")
+            raise self._damage("a call does not match its checksum")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turn what SQLite and the system complain of into a `UserError`."""
+    def _user_errors(self) -> Iterator[None]:
+        """Raise errors of SQLite and the system as `UserError`."""
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:
             name = getattr(error, "sqlite_errorname", "")
             if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
                 raise UserError(
-                    f"{self.path}: another program holds this call store; wait until it has ended, then run again."
+                    f"{self.path}: another program has locked this call store; wait until it has ended, then run again."
                 ) from None
-            if name.startswith(
-                ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_PERM", "SQLITE_AUTH")
-            ):
+            access = ("CANTOPEN", "READONLY", "FULL", "IOERR", "PERM", "AUTH")
+            if name.startswith(tuple(f"SQLITE_{kind}" for kind in access)):
                 raise self._inaccessible(str(error)) from None
-            raise self._damaged(str(error)) from None
+            raise self._damage(str(error)) from None
         except OSError as error:
             raise self._inaccessible(error.strerror) from None
 
     def _inaccessible(self, problem: str | None) -> UserError:
         return UserError(
-            f"{self.path}: the call store cannot be opened or written ({problem}); see to the folder's permissions and "
-            "free space, then run again."
+            f"{self.path}: the call store cannot be opened or written ({problem}); free disk space or fix the folder's "
+            "permissions, then run the same command again."
         )
 
-    def _damaged(self, problem: str) -> UserError:
+    def _damage(self, problem: str) -> UserError:
         return UserError(
             f"{self.path}: not a call store, or a damaged one ({problem}); restore it from a copy or an archive, or "
             "move it away to pay for its calls again."
@@ -357,63 +427,62 @@ def _format(connection: sqlite3.Connection) -> int:
 
 
 def _row(key: str, call: StoredCall) -> tuple[Any, ...]:
-    data = (
-        key, call.role, call.conversation, call.step, call.about, call.model, call.base_url, call.repeat, call.attempt,
-        call.text, call.outcome and call.outcome.value, call.message, call.input_tokens, call.output_tokens,
-        call.cached_tokens, call.latency, call.finish_reason, call.time,
-    )  # fmt: skip
-    return (*data, _checksum(data))
+    values = (key, *call.model_dump(mode="json").values())
+    return (*values, _checksum(values))
 
 
-def _checksum(data: tuple[Any, ...]) -> str:
-    return sha256(json.dumps(data, default=repr))  # bytes turn up only where the file is damaged
+def _checksum(values: tuple[Any, ...]) -> str:
+    return sha256(json.dumps(values, default=repr))  # only a damaged file contains bytes
 
 
 def stored_calls(folder: Path) -> int:
-    """How many calls the stores of a tier hold at this moment, while others write to them.
+    """Count the calls in the stores of a folder for a progress bar, while others write to them.
 
-    Opened as one who may write: the last to close a store in WAL clears its side files away.
+    Opens them for writing: the last process to close a store in WAL mode removes its side files.
     """
-    total = 0
+    count = 0
     for path in sorted(folder.glob("*.sqlite")):
-        with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as held:
-            total += int(held.execute("SELECT count(*) FROM calls").fetchone()[0])  # for a progress bar: a miss is none
-    return total
+        address = f"{path.absolute().as_uri()}?mode=rw"
+        with suppress(sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as connection:
+            count += int(connection.execute("SELECT count(*) FROM calls").fetchone()[0])
+    return count
 
 
-_HELD: dict[Path, tuple[IO[bytes], int]] = {}
+_LOCKS: dict[Path, tuple[IO[bytes], int]] = {}
 _GUARD = threading.Lock()
 
 
-def take(path: Path) -> bool:
-    """Lock the file at `path` for this process, which may do so several times; whether the file was there before.
+def lock_file(path: Path) -> bool:
+    """Lock the file at `path` for this process, which may do so repeatedly; return whether the file existed.
 
-    `BlockingIOError` where another process has it, `OSError` where it cannot be made.
+    Raises:
+        BlockingIOError: another process has locked it.
+        OSError: it cannot be created.
     """
     with _GUARD:
         path = path.resolve()
-        if path in _HELD:
-            handle, times = _HELD[path]
-            _HELD[path] = handle, times + 1
+        if path in _LOCKS:
+            handle, times = _LOCKS[path]
+            _LOCKS[path] = handle, times + 1
             return True
-        there = path.exists()
-        _HELD[path] = _locked(path), 1
-        return there
+        existed = path.exists()
+        _LOCKS[path] = _open_locked(path), 1
+        return existed
 
 
-def give(path: Path) -> None:
-    """Undo one `take`; the last one removes the file."""
+def unlock_file(path: Path) -> None:
+    """Undo one `lock_file`; the last one removes the file."""
     with _GUARD:
         path = path.resolve()
-        handle, times = _HELD.pop(path)
+        handle, times = _LOCKS.pop(path)
         if times > 1:
-            _HELD[path] = handle, times - 1
+            _LOCKS[path] = handle, times - 1
         else:
             path.unlink(missing_ok=True)
             handle.close()
 
 
-def _locked(path: Path) -> IO[bytes]:
+def _open_locked(path: Path) -> IO[bytes]:
     while True:
         handle = path.open("ab")
         try:

@@ -1,71 +1,86 @@
-"""A model behind any endpoint that speaks OpenAI's chat completions: OpenAI, vLLM, Gemini's compatible address.
+"""Call models behind endpoints that speak OpenAI's HTTP interface: OpenAI, vLLM, Gemini's compatible address.
 
-One try is bounded in time, tries are repeated with jitter, the requests in flight are bounded, and an endpoint that is
-down is noticed (`beamlib.llm.faults`). Calls run on the package's event loop (`beamlib.llm.model.run`).
+Every call has a connection of its own. On a kept-alive connection a surplus reply, sent late by a server or a proxy in
+between, cannot be told from the answer to the next request.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import io
 import ipaddress
 import json
 import os
-import ssl
 import time
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
 import tenacity
 
 from beamlib.errors import UserError
+from beamlib.files import parse_json, to_json
 from beamlib.llm.endpoints import UNLIMITED_TOKENS, Endpoint
-from beamlib.llm.faults import Breaker, TryAgain, bounded, brief, error_text, status_error
+from beamlib.llm.faults import Breaker, RetryableError, error_text, excerpt, read_at_most, status_error
 from beamlib.llm.keys import without_key
-from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, drain, nap, run, stopping
+from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, ToolDefinition, Usage, drain, nap, run, stopping
 from beamlib.llm.prompts import render
-from beamlib.llm.tools import called, in_words
 
-if TYPE_CHECKING:  # openai and httpx2 take half a second to import, and most commands call nothing
-    import httpx2
-    import openai
+if TYPE_CHECKING:  # takes a quarter of a second to import, and most commands call no model
+    pass
+
+Route = Literal["chat/completions", "responses", "embeddings"]
+ROUTES: tuple[Route, ...] = get_args(Route)
+"""What requests of other programs are forwarded to, relative to the base URL."""
 
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-"""Fields of a request that limit the tokens of its reply."""
-_NO_KEY = "none"  # openai insists on one; endpoints that need no key ignore it
-_MOST: ContextVar[int] = ContextVar("_MOST")  # bytes that the reply to the call at hand may have
-_MOST_OF_AN_ERROR = 1 << 16
-_ROOM_FOR_A_KEY = 1 << 12
-# What speaks of the body as it came. The type may name a codec that turns no bytes into text, or raises on any.
-_OF_THE_BODY = frozenset({"content-encoding", "content-length", "content-type", "transfer-encoding"})
-
-
-class _TooLong(Exception):
-    """A reply goes on beyond what its call allows."""
+"""Request fields that limit the tokens of a reply."""
+FAILED_REASONS = frozenset({"error", "network_error", "insufficient_system_resource", "abort"})
+"""Values of `finish_reason`, in lower case, of a reply that the server could not complete."""
+FILTERED_REASONS = (
+    "content_filter", "safety", "recitation", "sensitive", "blocklist", "prohibited_content", "spii", "refusal",
+)  # fmt: skip
+"""How the `finish_reason` of a withheld reply begins, in lower case."""
+_NO_KEY = "none"
+_TOOL_CALLS = 256  # of one reply
+_CONNECT_SECONDS = 15.0
+_ERROR_BYTES = 1 << 16
+_KEY_BYTES = 1 << 12
+_CHUNKED_BYTES = 1 << 19  # longer requests are sent in pieces, so that other calls go on meanwhile
+_ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 
 
 class _Service:
-    """What the calls of one event loop to one address share: how many at once, breaker and connections."""
+    """What all calls of one event loop to one address share: concurrency slots, circuit breaker, HTTP session."""
 
     def __init__(self, base_url: str, max_concurrency: int) -> None:
-        self.base_url = base_url
-        self.max_concurrency = asyncio.Semaphore(max_concurrency)
+        import aiohttp
+        import httpx2
+        import yarl
+
+        host, scheme = urlsplit(base_url).hostname or "", urlsplit(base_url).scheme
+        try:
+            self.urls = {route: yarl.URL(base_url) / route for route in ROUTES}
+        except ValueError as error:
+            raise UserError(f"base_url is {base_url!r}, which is not an address ({error}); correct it.") from None
+        # Loading the certificates takes longer than a call.
+        tls = httpx2.create_ssl_context() if scheme == "https" else False
+        self.slots = asyncio.Semaphore(max_concurrency)
         self.breaker = Breaker()
-        self._http = _http_client(base_url, max_concurrency)
-        self._clients: dict[str, openai.AsyncOpenAI] = {}
+        proxied = not (_is_local(host) or proxy_bypass(host))
+        self.proxy = getproxies().get(scheme, getproxies().get("all")) if proxied else None
+        self.session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, force_close=True, ssl=tls), cookie_jar=aiohttp.DummyCookieJar()
+        )
+        atexit.register(self._close)
 
-    def client(self, key: str) -> openai.AsyncOpenAI:
-        """The openai client that sends `key`."""
-        import openai
-
-        if key not in self._clients:
-            self._clients[key] = openai.AsyncOpenAI(
-                api_key=key, base_url=self.base_url, max_retries=0, http_client=self._http
-            )
-        return self._clients[key]
+    def _close(self) -> None:
+        drain()  # a script that ends by an exception has calls under way
+        run(self.session.close())
 
 
 _SERVICES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, int], _Service]] = WeakKeyDictionary()
@@ -78,63 +93,6 @@ def _service(base_url: str, max_concurrency: int) -> _Service:
     return services[base_url, max_concurrency]
 
 
-def _http_client(base_url: str, max_concurrency: int) -> httpx2.AsyncClient:
-    """The client that carries openai's requests: over aiohttp, which takes a third less time per call than httpcore.
-
-    Redirects are not followed: a key goes to the address that was named and to no other. A proxy of the environment is
-    used, but not for this machine.
-    """
-    import httpx2
-    import openai
-
-    parts = urlsplit(base_url)
-    try:
-        httpx2.URL(base_url)
-        _ = parts.port  # beyond 65535 it raises
-    except (httpx2.InvalidURL, ValueError) as error:
-        raise UserError(f"base_url is {base_url!r}, which is no address ({error}); correct it.") from None
-    # Loading the certificates takes longer than a call, and an http address has no use for them.
-    context = httpx2.create_ssl_context() if parts.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-    class Direct(openai.DefaultAioHttpClient):
-        def build_request(self, method: str, url: Any, *, timeout: Any = None, **parts: Any) -> httpx2.Request:
-            # openai hands over a whole address and all headers; merging them with the client's own, which are none of
-            # ours, would take as long as sending the request.
-            extensions = {"timeout": httpx2.Timeout(timeout).as_dict()}
-            return httpx2.Request(method, url, extensions=extensions, **parts)
-
-        async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
-            # Read by ourselves, for openai would read a reply of any size, and a small one can unpack to gigabytes.
-            response = await super().send(request, stream=True, **options)
-            failed = response.status_code >= 300
-            most = _MOST_OF_AN_ERROR if failed else _MOST.get()
-            try:
-                content, whole = await bounded(response.aiter_bytes(), most)
-            finally:
-                await response.aclose()
-            if not whole and not failed:
-                raise _TooLong(f"its reply is longer than {most:,} bytes, and was read no further")
-            if not whole:  # a key that the server repeats could stand at the end, cut in two and so not be found
-                content = content[:-_ROOM_FOR_A_KEY]
-            headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_BODY]
-            return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
-
-    client = Direct(
-        follow_redirects=False,
-        # 8: probes beside the calls
-        limits=httpx2.Limits(max_connections=max_concurrency + 8, max_keepalive_connections=max_concurrency),
-        trust_env=not _is_local(parts.hostname or ""),
-        verify=context,
-    )
-    atexit.register(_close, client)
-    return client
-
-
-def _close(client: httpx2.AsyncClient) -> None:
-    drain()  # a script that ends by an exception has calls under way
-    run(client.aclose())
-
-
 def _is_local(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -145,15 +103,16 @@ def _is_local(host: str) -> bool:
 class EndpointModel:
     """One role's model at its endpoint. A `Model`.
 
-    `prompts` is a folder of prompt files that override the project's own. `max_concurrency` bounds the
-    requests in flight where the endpoint's `concurrency` is shared out over several processes; models with the same
-    address and the same bound share one queue, first come first served.
+    Models with the same address and concurrency share one queue, first come first served.
 
-    `complete` raises `ModelError` where this call has no answer and `UserError` where no call can have one: no key, a
-    refused key, an unknown model, no credit, an endpoint that is down. Neither ever holds the key.
+    Args:
+        role: Who asks, for messages to the user.
+        endpoint: Where the model is served, and how it is asked.
+        prompts: Folder of prompt files that override the project's own.
+        max_concurrency: Requests in flight, where several processes share the endpoint's `concurrency`.
     """
 
-    route = "/chat/completions"
+    route: Route = "chat/completions"
 
     def __init__(
         self, role: str, endpoint: Endpoint, *, prompts: Path | None = None, max_concurrency: int | None = None
@@ -164,14 +123,22 @@ class EndpointModel:
         self.max_concurrency = max_concurrency or endpoint.concurrency
         self._who = f"The {role} model {endpoint.model} at {endpoint.base_url}"
         self._key = os.environ.get(endpoint.key_variable, "").strip() if endpoint.key_variable else _NO_KEY
+        self._headers = {
+            "Authorization": f"Bearer {self._key}",
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip, deflate",
+            "User-Agent": "beamlib",
+            **{header: os.environ[name] for header, name in _ACCOUNT.items() if os.environ.get(name)},
+        }
 
     @property
     def name(self) -> str:
         """The model's id at its endpoint."""
         return self.endpoint.model
 
-    def ready(self) -> None:
-        """Raise the `UserError` of a missing or impossible key; a model that only replays a store needs none."""
+    def check_key(self) -> None:
+        """Raise a `UserError` if the key is missing or malformed. Replaying stored calls needs none."""
         variable = self.endpoint.key_variable
         if not self._key:
             raise UserError(
@@ -179,14 +146,14 @@ class EndpointModel:
                 "run the same command again."
             )
         if not self._key.isascii() or not self._key.isprintable() or " " in self._key:
-            raise UserError(f"{self._who}: what the environment variable {variable} holds cannot be a key; correct it.")
+            raise UserError(f"{self._who}: the value of the environment variable {variable} is not a key; correct it.")
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
-        """The JSON body that is sent for `prompt`. Each repeat has a seed of its own."""
-        messages = render(prompt.id, prompt.variables, self.prompts, prompt.turns)
+        """Build the JSON body that is sent for `prompt`. Each repeat has its own seed."""
+        messages = [dict(message) for message in render(prompt.id, prompt.variables, self.prompts, prompt.turns)]
         settings = self.endpoint
         if prompt.tools and not settings.tool_calls:
-            messages[-1]["content"] += f"\n\n{in_words(prompt.tools)}"
+            messages[-1]["content"] += f"\n\n{describe_tools(prompt.tools)}"
         if prompt.complaint:
             messages[-1]["content"] += f"\n\n{prompt.complaint}"
         body: dict[str, Any] = {"model": settings.model, "messages": messages}
@@ -200,159 +167,277 @@ class EndpointModel:
             body[settings.limit_field] = settings.max_output_tokens
         return body | settings.extra
 
-    def most(self, prompt: Prompt) -> float:
-        """US dollars that the call for `prompt` can cost at most, once; no text has more tokens than bytes."""
+    def max_cost(self, prompt: Prompt) -> float:
+        """Return the highest price of one call in US dollars. No text has more tokens than bytes."""
         body, endpoint = self.request(prompt), self.endpoint
-        asked = len(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
+        request_bytes = len(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
         limits = [body[name] for name in LIMITS if isinstance(body.get(name), int)]
         reply = min(limits, default=min(endpoint.context_window, UNLIMITED_TOKENS))
-        times = body["n"] if isinstance(body.get("n"), int) else 1
-        return endpoint.dollars(min(asked, endpoint.context_window), 0, reply * times)
+        replies = body["n"] if isinstance(body.get("n"), int) else 1
+        return endpoint.dollars(min(request_bytes, endpoint.context_window), 0, reply * replies)
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Send `prompt`, trying again where that may help; `finish_reason` "length" is returned, not judged."""
-        self.ready()
+        """Send `prompt`, with retries, and return the reply as it came.
+
+        Raises:
+            ModelError: this call has no answer.
+            UserError: no call can be answered: no key, a refused key, an unknown model, no credit, an endpoint that is
+                down. Neither message ever contains the key.
+        """
+        self.check_key()
         service = _service(self.endpoint.base_url, self.max_concurrency)
         breaker, term = service.breaker, service.breaker.term
-        failed: list[TryAgain] = []
+        failures: list[RetryableError] = []
 
         async def attempt() -> Completion:
-            if failed:  # the try made below
-                raise failed.pop()
+            if failures:  # the try below
+                raise failures.pop()
             return await self._attempt(service, term, prompt)
 
         try:
-            # Nearly every call succeeds at once, and the machinery of trying again costs more than the store.
-            return await self._attempt(service, term, prompt)
-        except TryAgain as first:
-            failed.append(first)
+            return await self._attempt(service, term, prompt)  # most succeed, and tenacity costs as much as the store
+        except RetryableError as first:
+            failures.append(first)
         tries = tenacity.AsyncRetrying(
-            # While the breaker is open, tries are probes on behalf of everybody and cost the call nothing.
+            # While the breaker is open, tries are probes on behalf of all calls and are not counted.
             stop=lambda state: state.attempt_number >= self.endpoint.attempts and not breaker.open,
             wait=lambda state: 0.0 if breaker.open else _pause(state),
-            retry=tenacity.retry_if_exception_type(TryAgain),
+            retry=tenacity.retry_if_exception_type(RetryableError),
             sleep=nap,
             reraise=True,
         )
         try:
             return await tries(attempt)
-        except TryAgain as last:
+        except RetryableError as last:
             count = tries.statistics["attempt_number"]
             message = f"{self._who} gave no usable answer in {count} {'try' if count == 1 else 'tries'}, last: {last}"
             raise ModelError(message, Outcome.UNAVAILABLE) from None
 
     async def _attempt(self, service: _Service, term: int, prompt: Prompt) -> Completion:
+        """Wait for a slot, and for the turn to probe while the breaker is open; then send once."""
+        breaker = service.breaker
         while True:
-            async with service.breaker.passage(term) as probing, service.max_concurrency:
-                # The wait for a lane can be long; the endpoint may have gone down meanwhile, or the run been ended.
-                service.breaker.check(term)
-                if stopping():
-                    raise UserError("interrupted before this call was made; the same command goes on from there.")
-                if probing or not service.breaker.open:
-                    # Rendered here and not while queueing: thousands of calls may wait, each with a long text.
-                    return await self._try(service, term, self.request(prompt))
+            if breaker.open:
+                async with breaker.probing:
+                    breaker.check(term)
+                    if breaker.open:
+                        await nap(breaker.pause)
+                        async with service.slots:
+                            return await self._send(service, term, prompt)
+            async with service.slots:
+                if not breaker.open:
+                    return await self._send(service, term, prompt)
 
-    async def _try(self, service: _Service, term: int, body: dict[str, Any]) -> Completion:
+    async def _send(self, service: _Service, term: int, prompt: Prompt) -> Completion:
         import aiohttp
-        import httpx2
-        import openai
 
+        # The wait for a slot can be long: the endpoint may be down by now, or the run interrupted.
+        service.breaker.check(term)
+        if stopping():
+            raise UserError("interrupted before this call was sent; run the same command again to continue.")
+        # Rendered after the wait: thousands of calls may queue, each with a long text.
+        body = self.request(prompt)
         endpoint, breaker = self.endpoint, service.breaker
-        began = time.perf_counter()
-        tools = endpoint.tool_calls and "tools" in body
-        failure: TryAgain | ModelError | UserError
+        failure: RetryableError | ModelError | UserError
         reached = True
-        _MOST.set(endpoint.reply_bytes)
+        content = json.dumps(body).encode()
+        payload = io.BytesIO(content) if len(content) > _CHUNKED_BYTES else content
+        started = time.perf_counter()
+        timeout = aiohttp.ClientTimeout(endpoint.timeout, sock_connect=min(endpoint.timeout, _CONNECT_SECONDS))
         try:
-            # httpx bounds each read; the outer bound ends a server that sends a byte now and then.
-            async with asyncio.timeout(endpoint.timeout):
-                # The typed method would build pydantic objects of the whole reply: a third of a call's cost.
-                response = await service.client(self._key).post(
-                    self.route,
-                    cast_to=httpx2.Response,
-                    body=body,
-                    options={"timeout": httpx2.Timeout(endpoint.timeout, connect=min(endpoint.timeout, 15.0))},
-                )
-            breaker.answered()
-            return self._read(response.content, time.perf_counter() - began, tools=tools)
-        except openai.APIStatusError as error:
-            failure = status_error(
-                self._who, endpoint.key_variable, self._key, error.status_code, error.response.headers,
-                error.response.text,
-            )  # fmt: skip
-        except _TooLong as error:
-            failure = ModelError(f"{self._who}: {error}", Outcome.TOO_LONG)
-        except (openai.APIConnectionError, TimeoutError, aiohttp.ClientError) as error:
-            # openai's timeouts are connection errors; what is not HTTP reaches us as aiohttp's own error.
-            failure, reached = _lost(error, endpoint.timeout, self._key)
-        if isinstance(failure, TryAgain) and failure.silent:
-            breaker.silent(term, self._who, str(failure), endpoint.patience, reached=reached)
+            # Redirects are not followed: the key would go along.
+            async with service.session.post(
+                service.urls[self.route], data=payload, headers=self._headers, timeout=timeout,
+                proxy=service.proxy, allow_redirects=False,
+            ) as response:  # fmt: skip
+                failed = response.status >= 300
+                limit = _ERROR_BYTES if failed else endpoint.reply_bytes
+                content, complete = await read_at_most(response.content.iter_any(), limit)
+            latency = time.perf_counter() - started
+            if failed:
+                # A key at the end, cut in two, would not be recognised.
+                text = self._text(content if complete else content[:-_KEY_BYTES])
+                raise status_error(self._who, endpoint.key_variable, self._key, response.status, response.headers, text)
+            if not complete:
+                message = f"{self._who}: its reply is longer than {limit:,} bytes, and was read no further"
+                raise ModelError(message, Outcome.TOO_LONG)
+            reply = self._read(content, latency, tools=endpoint.tool_calls and "tools" in body)
+            breaker.record_answer()
+            return reply
+        except (RetryableError, ModelError, UserError) as error:
+            failure = error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            failure, reached = _connection_error(error, endpoint.timeout, self._key)
+        if isinstance(failure, RetryableError) and failure.web_page:
+            breaker.record_web_page(self._who, str(failure))
+            breaker.check(term)
+        elif isinstance(failure, RetryableError) and failure.silent:
+            breaker.record_silence(term, self._who, str(failure), endpoint.patience, reached=reached)
             breaker.check(term)
         else:
-            breaker.answered()
+            breaker.record_answer()
         if isinstance(failure, UserError):
-            breaker.end(str(failure))
+            breaker.end_term(str(failure))
         raise failure from None
 
-    def _said(self, content: bytes) -> str:
-        """The text of a body without the key, which is looked for before anything is cut off."""
+    def _text(self, content: bytes) -> str:
+        """Decode a body without the key, which is searched for before anything is cut off."""
         return without_key(content.decode("utf-8", "replace"), self._key)
 
-    def _read(self, content: bytes, latency: float, *, tools: bool) -> Completion:
+    def _json(self, content: bytes) -> dict[str, Any]:
+        """Parse a reply; an error that came with status 200 is what its code says."""
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
-            text = brief(self._said(content)[:2_000], self._key)
-            raise TryAgain(f"the answer is not JSON: {text or 'nothing'}") from None
-        choice = _first(body.get("choices")) if isinstance(body, dict) else None
+            text = self._text(content)
+            shown = excerpt(text[:2_000], self._key) or "nothing"
+            raise RetryableError(f"the answer is not JSON: {shown}", web_page=text.lstrip()[:1] == "<") from None
+        body = body if isinstance(body, dict) else {}
+        error = body.get("error") or (_first(body.get("choices")) or {}).get("error")
+        code = error.get("code") if isinstance(error, dict) else None
+        if str(code).isdecimal() and 400 <= int(str(code)[:4]) < 600:
+            text = self._text(json.dumps({"error": error}).encode())
+            raise status_error(self._who, self.endpoint.key_variable, self._key, int(str(code)), {}, text)
+        return body
+
+    def _read(self, content: bytes, latency: float, *, tools: bool) -> Completion:
+        body = self._json(content)
+        choice = _first(body.get("choices"))
         if choice is None:
-            said = error_text(self._said(content)[:100_000])[0]
-            raise TryAgain(f"the answer has no choices: {brief(said, self._key)}")
+            shown = error_text(self._text(content)[:100_000])[0]
+            raise RetryableError(f"the answer has no choices: {excerpt(shown, self._key)}")
         reason = choice.get("finish_reason")
-        reason = brief(reason, self._key) if isinstance(reason, str) else "stop"  # it is stored, as the text is
+        reason = excerpt(reason, self._key) if isinstance(reason, str) and reason else "stop"
+        if reason.casefold() in FAILED_REASONS:
+            raise RetryableError(f"the reply ended with finish_reason {reason!r}")
         message = choice.get("message")
         refusal = message.get("refusal") if isinstance(message, dict) else None
-        if reason.startswith("content_filter") or (refusal and isinstance(refusal, str)):
-            said = brief(refusal, self._key) if isinstance(refusal, str) else "no reason given"
-            raise ModelError(f"{self._who} kept its reply back: {said}", Outcome.FILTERED)
-        found = _text_of(message, tools=tools) if isinstance(message, dict) else None
-        if not isinstance(found, str):
-            raise TryAgain("the answer holds no text")
-        text = found.encode("utf-8", "replace").decode()  # halves of surrogate pairs cannot be stored
+        filtered = reason.casefold().startswith(FILTERED_REASONS)
+        if filtered or (refusal and isinstance(refusal, str)):
+            why = excerpt(refusal, self._key) if isinstance(refusal, str) else f"finish_reason {reason!r}"
+            raise ModelError(f"{self._who} withheld its reply: {why}", Outcome.FILTERED)
+        text = _message_text(message, tools=tools) if isinstance(message, dict) else None
+        if not isinstance(text, str):
+            raise RetryableError("the answer contains no text")
+        text = text.encode("utf-8", "replace").decode()  # unpaired surrogates cannot be stored
         return Completion(without_key(text, self._key), _usage(body.get("usage")), latency, reason)
 
 
-def _lost(error: Exception, timeout: float, key: str) -> tuple[TryAgain, bool]:
-    """What a try without an answer means, and whether anybody was there.
+def forwarded_step(arm: str, route: Route) -> str:
+    """Name the step that a call of an arm's memory is stored as, for example `mem0/chat`."""
+    return f"{arm}/{route.partition('/')[0]}"
 
-    Told by the first cause: the layers between turn a refused connection into a timeout.
+
+class ForwardingModel(EndpointModel):
+    """One route of a role's endpoint for requests that other programs wrote. A `Model`.
+
+    The prompt's variable `body` is the JSON text of a request. The role's `temperature`, `seed` and `extra` replace
+    the request's. A token limit goes into the field that the endpoint takes, and the smaller of two limits applies.
+    Requests for a stream are sent without it. The reply is the whole body as JSON text, with tool calls, log
+    probabilities and vectors.
     """
+
+    def __init__(self, role: str, endpoint: Endpoint, route: Route, *, max_concurrency: int | None = None) -> None:
+        super().__init__(role, endpoint, max_concurrency=max_concurrency)
+        self.route = route
+
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        """Build the JSON body that is sent for `prompt`."""
+        original = json.loads(prompt.variables["body"])
+        dropped = {"stream", "stream_options", *LIMITS}
+        body = {name: value for name, value in original.items() if name not in dropped}
+        settings = self.endpoint
+        body["model"] = settings.model
+        if self.route == "embeddings":
+            return body | settings.extra
+        body.pop("temperature", None)
+        if settings.temperature is not None:
+            body["temperature"] = settings.temperature
+        if settings.seed is not None and self.route == "chat/completions":
+            body["seed"] = settings.seed + prompt.repeat
+        limits = [original[name] for name in LIMITS if isinstance(original.get(name), int)]
+        limits += [settings.max_output_tokens] if settings.max_output_tokens else []
+        if limits:
+            field = settings.limit_field if self.route == "chat/completions" else "max_output_tokens"
+            body[field] = min(limits)
+        return body | settings.extra
+
+    def _read(self, content: bytes, latency: float, *, tools: bool) -> Completion:
+        self._json(content)
+        text = self._text(content)
+        try:
+            body = parse_json(text)
+        except ValueError:
+            raise RetryableError(f"the answer is not JSON: {excerpt(text[:2_000], self._key) or 'nothing'}") from None
+        field = {"chat/completions": "choices", "responses": "output", "embeddings": "data"}[self.route]
+        items = body.get(field) if isinstance(body, dict) else None
+        if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
+            message = error_text(text[:100_000])[0]
+            raise RetryableError(f"the answer has no {field}: {excerpt(message, self._key)}")
+        reason = items[0].get("finish_reason") if self.route == "chat/completions" else None
+        return Completion(to_json(body), _usage(body.get("usage")), latency, reason if isinstance(reason, str) else "")
+
+
+def _connection_error(error: Exception, timeout: float, key: str) -> tuple[RetryableError, bool]:
+    """Classify a try without an answer, and tell whether there was a connection."""
     import aiohttp
 
-    causes: list[BaseException] = [error]
-    while (deeper := causes[-1].__cause__) is not None:
-        causes.append(deeper)
-    said = brief(str(causes[-1]) or type(causes[-1]).__name__, key)
-    if any(isinstance(cause, aiohttp.ClientConnectorError) for cause in causes):
-        return TryAgain(f"no connection ({said})", silent=True), False
-    if any(isinstance(cause, TimeoutError) for cause in causes):
-        return TryAgain(f"no answer within {timeout:g} seconds", silent=True), True
-    return TryAgain(f"the connection broke ({said})", silent=True), True
+    message = excerpt(str(getattr(error, "strerror", "") or error or type(error).__name__), key)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return RetryableError(f"no connection ({message})", silent=True), False
+    if isinstance(error, TimeoutError):
+        return RetryableError(f"no answer within {timeout:g} seconds", silent=True), True
+    return RetryableError(f"the connection broke ({message})", silent=True), True
+
+
+_TOOLS_HEADING = """\
+Tools are called by your reply, which is JSON and nothing else, in this form:
+{"calls": [{"tool": "its name", "arguments": {"argument": "its text"}}]}
+They are carried out in the order given. With nothing left to call, reply {"calls": []}. The tools:"""
+
+
+def describe_tools(tools: Sequence[ToolDefinition]) -> str:
+    """Write the tools out for a prompt whose endpoint takes none: the form of the reply, and each tool."""
+    lines = [_TOOLS_HEADING]
+    for tool in tools:
+        arguments = "; ".join(f"{name}: {about}" for name, about in tool.arguments)
+        lines.append(f"- {tool.name}: {tool.about}" + (f" Arguments: {arguments}." if arguments else ""))
+    return "\n".join(lines)
+
+
+def tool_calls_json(message: Mapping[str, Any]) -> str | None:
+    """Write a message's tool calls as `{"calls": [{"tool": "append", "arguments": "{\\"text\\": \\"tea\\"}"}]}`.
+
+    Malformed calls are left out. None if no call is left, or if they cannot be written as JSON.
+    """
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return None
+    functions = [call["function"] for call in calls[:_TOOL_CALLS] if isinstance(call, dict) and "function" in call]
+    valid = [
+        {"tool": function["name"], "arguments": function.get("arguments", "")}
+        for function in functions
+        if isinstance(function, dict) and isinstance(function.get("name"), str)
+    ]
+    try:
+        return to_json({"calls": valid}) if valid else None
+    except (ValueError, RecursionError):  # arguments as JSON instead of text, with NaN or endless nesting
+        return None
 
 
 def _first(choices: object) -> dict[str, Any] | None:
     return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
 
 
-def _text_of(message: dict[str, Any], *, tools: bool) -> object:
+def _message_text(message: dict[str, Any], *, tools: bool) -> object:
     """The text of a reply's message. Where tools were offered it is the calls as JSON, none where it says nothing."""
     if not tools:
-        return _joined(message.get("content"))
-    return called(message) or _joined(message.get("content")) or '{"calls": []}'
+        return _content_text(message.get("content"))
+    return tool_calls_json(message) or _content_text(message.get("content")) or '{"calls": []}'
 
 
-def _joined(content: object) -> object:
-    """A reply's content as it came, null as no text; some endpoints write a list of parts, of which text is wanted."""
+def _content_text(content: object) -> object:
+    """The text of a message's content; null is no text, and some endpoints write a list of parts."""
     if isinstance(content, list) and all(isinstance(part, dict) for part in content):
         texts = (part.get("text") for part in content if part.get("type") == "text")
         return "".join(text for text in texts if isinstance(text, str))
@@ -360,12 +445,19 @@ def _joined(content: object) -> object:
 
 
 def _usage(usage: object) -> Usage:
-    def count(holder: object, name: str) -> int:
-        value = holder.get(name) if isinstance(holder, dict) else None
+    """Token counts as any of the three routes spells them; what is not a count is 0."""
+
+    def count(*path: str) -> int:
+        value: Any = usage
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
         return value if isinstance(value, int) and value > 0 else 0
 
-    details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
-    return Usage(count(usage, "prompt_tokens"), count(usage, "completion_tokens"), count(details, "cached_tokens"))
+    return Usage(
+        count("prompt_tokens") or count("input_tokens"),
+        count("completion_tokens") or count("output_tokens"),
+        count("prompt_tokens_details", "cached_tokens") or count("input_tokens_details", "cached_tokens"),
+    )
 
 
 _JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=60)
@@ -373,10 +465,10 @@ _THROTTLED_JITTER = tenacity.wait_random_exponential(multiplier=2, max=60)
 
 
 def _pause(state: tenacity.RetryCallState) -> float:
-    """Seconds until the next try: what the endpoint asked for, and a random share of a bound that doubles each time."""
+    """Seconds until the next try: the wait that the endpoint asked for, plus a random share of a doubling bound."""
     failure = state.outcome.exception() if state.outcome else None
-    asked = failure.wait if isinstance(failure, TryAgain) else None
-    if asked is not None:
-        return asked + _JITTER(state)
-    throttled = isinstance(failure, TryAgain) and failure.throttled
+    wait = failure.wait if isinstance(failure, RetryableError) else None
+    if wait is not None:
+        return wait + _JITTER(state)
+    throttled = isinstance(failure, RetryableError) and failure.throttled
     return (_THROTTLED_JITTER if throttled else _JITTER)(state)

@@ -1,7 +1,7 @@
-"""Keys: what looks like one and is refused, in which forms one may be written, and the search for them in files.
+"""Recognise API keys, and search a run's files for them.
 
-Keys come from environment variables and stay in memory. Whatever is written down is checked twice: settings before they
-are used, by what a key looks like; all files of a run afterwards, by what the variables hold.
+Keys come from environment variables and stay in memory. Settings are checked before use for what looks like a key; all
+files of a run are searched afterwards for the values of the variables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from urllib.parse import quote, quote_plus
 
 from beamlib.errors import UserError
 
-_KNOWN = re.compile(
+_PROVIDERS = re.compile(
     r"""(?<![A-Za-z0-9])(?:
         sk[-_][A-Za-z0-9_-]{12,}
         | (?:gsk|hf|xai|nvapi|pplx|gh[opsu]|github_pat|glpat|csk|r8|fw|tgp_v1|tvly|lsv2_[a-z]+)[-_][A-Za-z0-9]{12,}
@@ -31,142 +31,144 @@ _KNOWN = re.compile(
     re.VERBOSE,
 )
 _RUN = re.compile(r"[A-Za-z0-9]{20,}")
-
-_WORD = re.compile(
+_NAME_PART = re.compile(
     r"[A-Z]{0,20}\d{0,4}|[a-z]{0,20}\d{0,4}|[A-Z0-9]{1,10}|[a-z0-9]{1,8}|[a-z]{0,20}(?:[A-Z][a-z]{1,20}){1,5}\d{0,4}"
 )
 _PREFIX = re.compile(r"(?:sk|gsk|hf|xai|nvapi|pplx|gh[opsu]|github_pat|glpat|csk|r8|fw|tgp)_(?!.*(?:key|token|secret))")
-_NAMES_A_KEY = re.compile(
+_KEY_NAME = re.compile(
     r"(?:.*[-_])?(?:(?:access|api|master|private|secret|service|subscription)[-_]?key|secret|passw(?:or)?d"
     r"|(?:access|api|auth|bearer|session)[-_]?token)|(?:.*-)?auth(?:orization)?|bearer|token|key|cookie|passphrase"
     r"|credentials?"
 )
-_SHORTEST = 8
-_WORDS = 20
-_PIECE = 1 << 20
+_SHORTEST_KEY = 8
+_LONGEST_WORD = 20
+_PIECE_BYTES = 1 << 20
 _ROWS = 64
-_SHOWN = 5
+_SHOWN_FILES = 5
 
 
 def looks_like_key(text: str, *, strict: bool = False) -> bool:
-    """Whether a part of `text` is written as keys are: known beginnings, letters of both cases with digits among them.
+    """Whether part of `text` has the form of a key: a provider's prefix, or mixed case with digits in between.
 
-    `strict` also takes long rows of one case for a key, as hashes are: a model's path may hold one, an address not.
+    `strict` also takes long runs of one case, as in hashes: a model's path may contain one, an address may not.
     """
-    return bool(_KNOWN.search(text)) or any(_is_drawn(run, strict=strict) for run in _RUN.findall(text))
+    return bool(_PROVIDERS.search(text)) or any(_is_random(run, strict=strict) for run in _RUN.findall(text))
 
 
-def _is_drawn(run: str, *, strict: bool) -> bool:
-    """Whether letters and digits in a row look drawn by chance. A name has digits at one place, as `Qwen2Model` has."""
+def _is_random(run: str, *, strict: bool) -> bool:
+    """Whether letters and digits look random. A name has its digits in one place, as `Qwen2Model`."""
     mixed = not (run.islower() or run.isupper()) and len(re.findall(r"\d+", run)) > 1
     return not run.isdigit() and (mixed or (strict and len(run) >= 24 and not run.isalpha()))
 
 
 def is_variable_name(text: str) -> bool:
-    """Whether `text` is the name of an environment variable, and not a key that happens to be spelt like one."""
-    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", text) and all(map(_WORD.fullmatch, text.split("_")))
+    """Whether `text` is an environment variable's name, and not a key that is spelt like one."""
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", text) and all(map(_NAME_PART.fullmatch, text.split("_")))
     return bool(plain) and not _PREFIX.match(text)
 
 
-def names_a_key(field: str) -> bool:
-    """Whether a text under this name would be a key."""
-    return bool(_NAMES_A_KEY.fullmatch(field.strip().casefold().replace(" ", "_")))
+def is_key_name(field: str) -> bool:
+    """Whether a field of this name would contain a key."""
+    return bool(_KEY_NAME.fullmatch(field.strip().casefold().replace(" ", "_")))
 
 
 def is_secret(value: str) -> bool:
-    """Whether a variable's value can be told from other text: not short, and no plain word such as `placeholder`."""
+    """Whether a variable's value differs from ordinary text: not short, not one word such as `placeholder`."""
     word = value.isalpha() and (value.islower() or value.isupper() or value.istitle())
-    return len(value) >= _SHORTEST and not (word and len(value) < _WORDS)
+    return len(value) >= _SHORTEST_KEY and not (word and len(value) < _LONGEST_WORD)
 
 
 @cache
-def forms(key: str) -> tuple[str, ...]:
-    """The ways in which `key` may be written into a text: plain, in JSON, an address, HTML, hexadecimal and base64."""
-    # In base64 a text looks different at each of three places; the ends that its neighbours share are left out.
+def encodings_of(key: str) -> tuple[str, ...]:
+    """Return the forms in which a text may contain `key`: plain, JSON, URL, HTML, hexadecimal and base64."""
+    # Base64 depends on the offset in a group of three bytes; characters shared with neighbours are left out.
     raw = key.encode()
-    coded = [
-        code(b"\0" * shift + raw)[skip:-4].decode()
-        for code in (b64encode, urlsafe_b64encode)
+    base64 = [
+        encode(b"\0" * shift + raw)[skip:-4].decode()
+        for encode in (b64encode, urlsafe_b64encode)
         for shift, skip in enumerate((0, 2, 3))
     ]
-    quoted = [quoting(key, safe=safe) for quoting in (quote, quote_plus) for safe in ("", "/")]
-    quoted += [re.sub("%..", lambda part: part[0].lower(), one) for one in quoted]
+    urls = [quoting(key, safe=safe) for quoting in (quote, quote_plus) for safe in ("", "/")]
+    urls += [re.sub("%..", lambda part: part[0].lower(), url) for url in urls]
     in_json = json.dumps(key)[1:-1]
-    written = [in_json, in_json.replace("/", "\\/"), *quoted, escape(key), raw.hex(), raw.hex().upper()]
-    return tuple(dict.fromkeys([key, *written, *(one for one in coded if len(one) >= _SHORTEST)]))
+    others = [in_json, in_json.replace("/", "\\/"), *urls, escape(key), raw.hex(), raw.hex().upper()]
+    return tuple(dict.fromkeys([key, *others, *(text for text in base64 if len(text) >= _SHORTEST_KEY)]))
 
 
 def without_key(text: str, key: str) -> str:
-    """`text` with the key taken out in all of its `forms`: a server may echo what it was sent."""
-    for form in forms(key) if is_secret(key) else ():
+    """Remove the key from `text` in all its encodings: a server may echo what it was sent."""
+    for form in encodings_of(key) if is_secret(key) else ():
         text = text.replace(form, "[key]")
     return text
 
 
-def keys_in(variables: Iterable[str]) -> dict[str, str]:
-    """What the environment variables hold, by name, without those that hold nothing that could be searched for."""
-    held = {name: os.environ.get(name, "").strip() for name in variables if name}
-    return {name: value for name, value in sorted(held.items()) if is_secret(value)}
+def key_values(variables: Iterable[str]) -> dict[str, str]:
+    """Return the values of the environment variables by name, leaving out those that are not secrets."""
+    values = {name: os.environ.get(name, "").strip() for name in variables if name}
+    return {name: value for name, value in sorted(values.items()) if is_secret(value)}
 
 
 def refuse_keys(paths: Iterable[Path], variables: Iterable[str]) -> list[str]:
-    """Search files for what the environment variables hold; a `UserError` names file and variable.
+    """Search files and their names for the values of environment variables.
 
-    Names of files count. Files are read in pieces, and call stores row by row as well: within its file SQLite cuts long
-    texts up. Returned are the variables whose values were searched for: those that are not set, or hold what cannot be
-    told from other text (`is_secret`), are left out.
+    Call stores are searched by row as well, because SQLite splits long texts.
+
+    Returns:
+        The variables that were searched for. Unset ones and those that are not secrets (`is_secret`) are left out.
+
+    Raises:
+        UserError: names the files that contain a key, and the variables.
     """
-    held = keys_in(variables)
-    wanted = {name: _coded(value) for name, value in held.items()}
-    overlap = max((len(form) for coded in wanted.values() for form in coded), default=1) - 1
-    found = []
-    for path in sorted(paths) if wanted else ():
+    keys = key_values(variables)
+    forms = {name: _encoded(value) for name, value in keys.items()}
+    overlap = max((len(form) for encoded in forms.values() for form in encoded), default=1) - 1
+    hits = []
+    for path in sorted(paths) if forms else ():
         pieces = _pieces(path, overlap) if path.is_file() and not path.is_symlink() else iter(())
-        if names := _found(chain([os.fsencode(path.name)], pieces), wanted):
-            found.append(f"{path} ({', '.join(names)})")
-    if found:
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        if names := _search(chain([os.fsencode(path.name)], pieces), forms):
+            hits.append(f"{path} ({', '.join(names)})")
+    if hits:
+        more = f" and {len(hits) - _SHOWN_FILES} more" if len(hits) > _SHOWN_FILES else ""
         message = (
-            f"A key is on file, the value of the environment variable in brackets: {', '.join(found[:_SHOWN])}{more}; "
-            "pass nothing of it on, replace the key at its provider, delete these files and run again."
+            f"Files contain a key, the value of the environment variable in brackets: {', '.join(hits[:_SHOWN_FILES])}"
+            f"{more}; do not share them, replace the key at its provider, delete these files and run again."
         )
-        raise UserError(reduce(without_key, held.values(), message))
-    return list(wanted)
+        raise UserError(reduce(without_key, keys.values(), message))
+    return list(forms)
 
 
-def _coded(key: str) -> set[bytes]:
-    return {key.encode("utf-16-le"), *(form.encode() for form in forms(key))}
+def _encoded(key: str) -> set[bytes]:
+    return {key.encode("utf-16-le"), *(form.encode() for form in encodings_of(key))}
 
 
-def _found(pieces: Iterable[bytes], wanted: Mapping[str, set[bytes]]) -> list[str]:
-    """The names of those whose forms are in one of the pieces."""
-    left = dict(wanted)
+def _search(pieces: Iterable[bytes], forms: Mapping[str, set[bytes]]) -> list[str]:
+    """Return the names of which a form is in one of the pieces."""
+    hits = set[str]()
     for piece in pieces:
-        for name in [name for name, coded in left.items() if any(form in piece for form in coded)]:
-            del left[name]
-    return [name for name in wanted if name not in left]
+        hits |= {name for name in forms.keys() - hits if any(form in piece for form in forms[name])}
+    return [name for name in forms if name in hits]
 
 
 def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
-    """The bytes of a file in pieces that overlap, and the values in it where it is a database."""
+    """Yield the bytes of a file in overlapping pieces, and the values in it if it is a database."""
     try:
         with path.open("rb") as handle:
             last = b""
-            while piece := handle.read(_PIECE):
+            while piece := handle.read(_PIECE_BYTES):
                 yield last + piece
                 last = (last + piece)[-overlap:]
-    except FileNotFoundError:  # another run's, and gone meanwhile
+    except FileNotFoundError:  # another run's, removed meanwhile
         return
     except OSError as error:
         raise UserError(f"{path}: cannot be searched for keys ({error.strerror}); make it readable.") from None
     if path.suffix == ".sqlite":
-        # What is no database, or a damaged one, has been searched as a file, and is told where it is read.
-        settled = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"  # nothing is made beside it
+        # A damaged database has been searched as a file, and is reported where it is read.
+        settled = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"  # creates no side file
         address = f"{path.resolve().as_uri()}?mode=ro{settled}"
         with suppress(sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as store:
             store.text_factory = bytes
             for (table,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                 quoted = table.decode(errors="replace").replace('"', '""')
                 rows = store.execute(f'SELECT * FROM "{quoted}"')
-                while some := rows.fetchmany(_ROWS):
-                    yield b"\0".join(value for row in some for value in row if isinstance(value, bytes))
+                while batch := rows.fetchmany(_ROWS):
+                    yield b"\0".join(value for row in batch for value in row if isinstance(value, bytes))

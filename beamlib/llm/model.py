@@ -1,7 +1,7 @@
-"""The contract between this project and anything that answers prompts.
+"""Define the interface between this project and anything that answers prompts, and the event loop that calls run on.
 
-A model is whatever has a `name` and an `await complete(prompt)`: a served language model (`beamlib.llm.client`), the
-offline stand-in (`beam_offline`), or a store that wraps either. Nothing here knows which.
+A model has a `name` and an `await complete(prompt)`: a served language model (`beamlib.llm.client`), the offline
+stand-in (`beam_offline`), or a store in front of either.
 """
 
 from __future__ import annotations
@@ -18,22 +18,40 @@ from typing import Any, Protocol, TypeVar
 
 from beamlib.llm.chat_turns import ChatTurn
 from beamlib.llm.prompts import render
-from beamlib.llm.tools import ToolDefinition
 
 Value = TypeVar("Value")
 
 OFFLINE_NAME = "offline stand-in, not a language model"
-"""What stands for the name of a model in all that rests on `beam_offline`."""
+"""The model name in everything that `beam_offline` answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool that a reply may call. Its arguments, as (name, description), are all texts."""
+
+    name: str
+    about: str
+    arguments: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def openai(self) -> dict[str, Any]:
+        """The definition as an entry of `tools` in a request."""
+        properties = {name: {"type": "string", "description": about} for name, about in self.arguments}
+        parameters = {"type": "object", "properties": properties, "required": list(properties)}
+        function = {"name": self.name, "description": self.about, "parameters": parameters}
+        return {"type": "function", "function": function}
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt file's id and the variables that fill it. Rendered only when a model asks for `messages`.
+    """A prompt file's id and the variables that fill it. Rendered only when a model needs its messages.
 
-    `about` says what the call concerns (a probe's id, `messages 4-5`) and goes into messages to the user, never into
-    the request. `repeat` tells independent repeats of the same call apart. `attempt` is 1 when a call is made a second
-    time because its reply could not be used; `complaint` then says why and is appended to the request. `tools` may be
-    called by the reply (`beamlib.llm.tools`). `turns` are a dialogue that goes before the last message.
+    Args:
+        about: What the call concerns (a probe's id, `messages 4-5`), for messages to the user. Never sent.
+        repeat: Number of this repeat among independent repeats of the same call.
+        attempt: 1 when the first reply could not be used; `complaint` then says why and is appended to the request.
+        tools: What the reply may call.
+        turns: A dialogue that goes before the last message.
     """
 
     id: str
@@ -51,13 +69,13 @@ class Prompt:
         return render(self.id, self.variables, turns=self.turns)
 
     def again(self, complaint: str) -> Prompt:
-        """The same call once more, saying what was wrong with its first reply."""
+        """Return the same call with a complaint about its first reply."""
         return replace(self, attempt=self.attempt + 1, complaint=complaint)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call, as the endpoint reports them. It had `cached_tokens` of the `input_tokens` in a cache."""
+    """Tokens of one call as the endpoint counts them; `cached_tokens` are part of `input_tokens`."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -66,7 +84,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model said. `latency` is in seconds; `finish_reason` follows the OpenAI names."""
+    """A model's reply. `latency` is in seconds; `finish_reason` is the endpoint's, usually one of OpenAI's."""
 
     text: str
     usage: Usage = field(default_factory=Usage)
@@ -75,7 +93,7 @@ class Completion:
 
 
 MOST_REPLY_BYTES = 32 << 20
-"""Bytes that any reply may have; what an archive of calls holds of one is never longer than its reply was."""
+"""The most bytes of any reply, and so of any reply in an archive of calls."""
 
 
 class Outcome(StrEnum):
@@ -94,11 +112,11 @@ class Outcome(StrEnum):
 
 
 TRANSIENT = frozenset({Outcome.UNAVAILABLE, Outcome.REDIRECTED})
-"""Outcomes that may pass: a run that records asks again, where the others are final."""
+"""Outcomes of calls that a recording run sends again. All others are final."""
 
 
 class ModelError(Exception):
-    """A call that gave no usable reply. Whatever asked becomes `unscored` with this text as its reason."""
+    """A call without a usable reply. The answer or verdict it was for is `unscored` with this text as its reason."""
 
     def __init__(self, message: str, outcome: Outcome = Outcome.FAILED) -> None:
         super().__init__(message)
@@ -120,7 +138,7 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """Identifies the model in manifests and table captions."""
+        """Identify the model in manifests and table captions."""
         ...
 
     async def complete(self, prompt: Prompt) -> Completion:
@@ -128,83 +146,107 @@ class Model(Protocol):
         ...
 
 
-_making = threading.Lock()
+@dataclass(frozen=True, slots=True)
+class ModelRoles:
+    """The models of a run: reader (paper section 4.1), memory and compressor (3), judge and aligner (2.4).
+
+    `methods` are the readers of methods that the backbone is served otherwise for, by the name of the memory.
+    `outside` forwards the requests of other programs, by route (`beamlib.llm.client.ForwardingModel`).
+    """
+
+    reader: Model
+    memory: Model
+    compressor: Model
+    judge: Model
+    aligner: Model
+    methods: Mapping[str, Model] = field(default_factory=dict)
+    outside: Mapping[str, Model] = field(default_factory=dict)
+
+    def reader_of(self, memory: str) -> Model:
+        """Return the model that answers from what `memory` recalls."""
+        return self.methods.get(memory, self.reader)
+
+    @classmethod
+    def of(cls, model: Model) -> ModelRoles:
+        """Use one model in every role."""
+        return cls(model, model, model, model, model)
+
+
+SHUTDOWN_SECONDS = 25.0
+"""How long pending replies may take to arrive when a run is ended: they are paid for. Schedulers kill after 30."""
+
+_pending: set[asyncio.Task[Any]] = set()
+_stopping = threading.Event()
+_stop_checks: list[Callable[[], bool]] = []
+_deadline = math.inf
+_loop_lock = threading.Lock()
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    with _making:  # `cache` alone would let threads that come at the same time make a loop each
-        return _made_loop()
+    with _loop_lock:  # `cache` alone would let threads that come at the same time create a loop each
+        return _new_loop()
 
 
 @cache
-def _made_loop() -> asyncio.AbstractEventLoop:
-    # Notebooks already run an event loop in the main thread, so ours lives in a thread of its own.
+def _new_loop() -> asyncio.AbstractEventLoop:
+    # Notebooks already run an event loop in the main thread, so ours has its own thread.
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="beamlib-models", daemon=True).start()
     return loop
 
 
-PATIENCE = 25.0
-"""Seconds that replies under way get to arrive when a run is ended: they are paid for. Schedulers kill after 30."""
-
-_in_flight: set[asyncio.Task[Any]] = set()
-_stopping = threading.Event()
-_withdrawn: list[Callable[[], bool]] = []
-_ends = math.inf
-
-
 def track(task: asyncio.Task[Any]) -> None:
-    """Count `task`, a call that is being paid for, among those that `drain` waits for."""
-    _in_flight.add(task)
-    task.add_done_callback(_in_flight.discard)
+    """Let `drain` wait for `task`, a call that is being paid for."""
+    _pending.add(task)
+    task.add_done_callback(_pending.discard)
 
 
 def stop() -> None:
-    """Let no call start any more, for the process is about to end, `PATIENCE` seconds from now at the latest."""
-    global _ends
+    """Start no more calls: the process ends within `SHUTDOWN_SECONDS`."""
+    global _deadline
     _stopping.set()
-    _ends = min(_ends, time.monotonic() + PATIENCE)
+    _deadline = min(_deadline, time.monotonic() + SHUTDOWN_SECONDS)
 
 
 def stopping() -> bool:
-    """Whether no new call should be made."""
-    return _stopping.is_set() or any(one() for one in _withdrawn)
+    """Whether no new call may start."""
+    return _stopping.is_set() or any(check() for check in _stop_checks)
 
 
-def stop_where(withdrawn: Callable[[], bool]) -> None:
-    """Let no call start either where `withdrawn` says, each time before one, that this process may not any more."""
-    _withdrawn[:] = [withdrawn]
+def stop_if(check: Callable[[], bool]) -> None:
+    """Start no more calls as soon as `check` returns True. It is called before each call."""
+    _stop_checks[:] = [check]
 
 
 async def nap(seconds: float) -> None:
-    """Sleep for `seconds`, or until no new call should be made."""
+    """Sleep for `seconds`, or until no new call may start."""
     until = time.monotonic() + seconds
     while not stopping() and (left := until - time.monotonic()) > 0:
         await asyncio.sleep(min(left, 0.2))
 
 
 def drain() -> None:
-    """Let no new call start until those in flight have arrived and are stored, or `PATIENCE` seconds have passed."""
-    if not _in_flight:
+    """Wait until pending replies are stored, at most `SHUTDOWN_SECONDS`; no new call starts meanwhile."""
+    if not _pending:
         return
-    patience = min(PATIENCE, max(0.0, _ends - time.monotonic()))
+    timeout = min(SHUTDOWN_SECONDS, max(0.0, _deadline - time.monotonic()))
 
-    async def arrive() -> None:
-        if tasks := list(_in_flight):
-            await asyncio.wait(tasks, timeout=patience)
+    async def wait() -> None:
+        if tasks := list(_pending):
+            await asyncio.wait(tasks, timeout=timeout)
 
     _stopping.set()
     try:
-        asyncio.run_coroutine_threadsafe(arrive(), _loop()).result()
+        asyncio.run_coroutine_threadsafe(wait(), _loop()).result()
     finally:
-        if _ends == math.inf:  # a notebook's cell was interrupted, and the next one may call
+        if _deadline == math.inf:  # a notebook's cell was interrupted, and the next one may call
             _stopping.clear()
 
 
 def run(coroutine: Coroutine[Any, Any, Value]) -> Value:
-    """Run a coroutine on the package's event loop and wait for its result; works in scripts and in notebooks.
+    """Run a coroutine on the package's event loop and wait for its result, in scripts and in notebooks.
 
-    An interrupt while waiting ends it: what was not sent stays so, and replies under way are waited for (`drain`).
+    On an interrupt, requests that were not sent are dropped and pending replies are awaited (`drain`).
     """
     future = asyncio.run_coroutine_threadsafe(coroutine, _loop())
     try:
@@ -216,30 +258,32 @@ def run(coroutine: Coroutine[Any, Any, Value]) -> Value:
 
 
 async def gather_all(model: Model, prompts: Sequence[Prompt]) -> list[Completion | ModelError]:
-    """Answer `prompts` concurrently; in order, the completion of each or the `ModelError` it ended with.
+    """Answer `prompts` concurrently; return completions and `ModelError`s in order.
 
-    Requests start in the order given, so prompts that share a long prefix should stand together. A model that wants to
-    bound its concurrency does so itself. Any other exception (a `UserError`: nothing can be called) is raised once all
-    calls have ended: what is in flight has been paid for and still reaches the store.
+    Requests start in the order of `prompts`: put prompts with a common prefix next to each other. The model limits
+    its own concurrency.
+
+    Raises:
+        UserError: no call can be answered. Raised once all calls have ended, so that pending replies are stored.
     """
-    done = await asyncio.gather(*(model.complete(prompt) for prompt in prompts), return_exceptions=True)
-    found: list[Completion | ModelError] = []
-    for reply in done:
-        if isinstance(reply, BaseException) and not isinstance(reply, ModelError):
-            raise reply
-        found.append(reply)
-    return found
+    results = await asyncio.gather(*(model.complete(prompt) for prompt in prompts), return_exceptions=True)
+    replies: list[Completion | ModelError] = []
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, ModelError):
+            raise result
+        replies.append(result)
+    return replies
 
 
 def attempt_all(model: Model, prompts: Sequence[Prompt]) -> list[Completion | ModelError]:
-    """`gather_all`, waited for."""
+    """Run `gather_all` and wait for it."""
     return run(gather_all(model, prompts))
 
 
 def complete_all(model: Model, prompts: Sequence[Prompt]) -> list[Completion]:
-    """Answer `prompts` concurrently and return the completions in order; raises the first `ModelError`."""
-    found = attempt_all(model, prompts)
-    for reply in found:
+    """Answer `prompts` concurrently and return the completions in order; raise the first `ModelError`."""
+    replies = attempt_all(model, prompts)
+    for reply in replies:
         if isinstance(reply, ModelError):
             raise reply
-    return [reply for reply in found if isinstance(reply, Completion)]
+    return [reply for reply in replies if isinstance(reply, Completion)]

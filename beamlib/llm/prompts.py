@@ -1,11 +1,11 @@
-"""Prompt files: one per prompt in `prompts/`, a YAML header between two `---` lines, then the text as a Jinja template.
+"""Read and render prompt files: a YAML header between two `---` lines, then the text as a Jinja template.
 
-The header states `listing` (in the paper), `role` (which model answers), `variables` and `output`. Rendering with a
-missing or an unknown variable is an error, so that a prompt can never go out with a hole in it. The text is one user
-message, or a system and a user message, each after a line `=== system ===` or `=== user ===` of its own.
+The header states `listing` (in the paper), `role` (which model answers), `variables` and `output`. Missing and unknown
+variables are errors. The text is one user message, or a system and a user message, each after its own line
+`=== system ===` or `=== user ===`.
 
-A folder of one's own (parameter `prompts`) overrides any of them by file name. There the header may lack any field, or
-be left out altogether: what it does not say is as in our file. Only the variables cannot differ.
+A user's folder (parameter `prompts`) overrides prompts by file name. Its headers may lack fields, or be absent: the
+project's own file supplies the rest. Only the variables cannot differ.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from beamlib.files import parse_yaml, read_text, sha256
 from beamlib.llm.chat_turns import ChatTurn, insert_turns
 from beamlib.places import PROMPTS
 
-# Sandboxed: a folder of prompts may have come with somebody else's run.
+# Sandboxed: the prompts may come from another person's run.
 _ENVIRONMENT = SandboxedEnvironment(undefined=jinja2.StrictUndefined, keep_trailing_newline=False, autoescape=False)
-# What a prompt is made of takes time and space in proportion to its text and variables. Loops, macros, arithmetic and
-# most filters do not, and a dozen characters of them can fill a machine.
+# Allowed are nodes and filters whose time and memory grow with text and variables alone. A dozen characters of loops,
+# macros or arithmetic can fill a machine.
 _NODES = (
     nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.If, nodes.CondExpr, nodes.Compare,
     nodes.Operand, nodes.And, nodes.Or, nodes.Not, nodes.Tuple, nodes.List, nodes.Concat, nodes.Filter, nodes.Test,
 )  # fmt: skip
 _FILTERS = frozenset({"capitalize", "default", "length", "lower", "string", "title", "trim", "upper"})
-_MOST_TEXT = 200_000  # characters of a prompt file; the longest of ours has 8,000
-_MOST_TIMES = 20  # one variable in one text: a context of millions of characters is sent as often as it is named
+_LONGEST_TEXT = 200_000  # characters of a prompt file; the project's longest has 8,000
+_MOST_USES = 20  # of one variable in one text: a context may have millions of characters
 _HEADER = re.compile(r"---[ \t]*\n(?P<header>.*?)^---[ \t]*(?:\n|\Z)(?P<text>.*)", re.MULTILINE | re.DOTALL)
 _ROLE_LINE = re.compile(r"^=== (\w+) ===[ \t]*$", re.MULTILINE)
 _FIELDS = ("listing", "role", "variables", "output")
@@ -47,10 +47,9 @@ _FIELDS = ("listing", "role", "variables", "output")
 
 @dataclass(frozen=True)
 class PromptFile:
-    """A parsed prompt file.
+    """A parsed prompt file: its whole `template`, and `parts`, the (chat role, template) of each message.
 
-    `template` is its whole text, `parts` the (chat role, template) of each message it becomes. `sha256` is of the file
-    and goes into manifests.
+    `sha256` is the file's and goes into manifests.
     """
 
     id: str
@@ -64,13 +63,13 @@ class PromptFile:
 
 
 def prompt_ids() -> list[str]:
-    """The ids of all prompts, sorted."""
+    """Return the ids of all prompts, sorted."""
     return sorted(path.stem for path in PROMPTS.glob("*.md"))
 
 
 @cache
 def prompt_file(prompt_id: str, folder: Path | None = None) -> PromptFile:
-    """Read `<prompt_id>.md` from `folder` if it is there, else from `prompts/`. A file with errors is a `UserError`."""
+    """Read `<prompt_id>.md` from `folder` if it is there, else from `prompts/`; a malformed file is a `UserError`."""
     own = _read(PROMPTS / f"{prompt_id}.md", None)
     if folder is not None and (folder / f"{prompt_id}.md").exists():
         return _read(folder / f"{prompt_id}.md", own)
@@ -78,10 +77,11 @@ def prompt_file(prompt_id: str, folder: Path | None = None) -> PromptFile:
 
 
 def check_overrides(folder: Path) -> list[str]:
-    """The ids of the prompts that `folder` overrides, sorted. To be called before anything is asked.
+    """Check a folder of prompts before any call, and return the ids that it overrides, sorted. Skips hidden files.
 
-    A `UserError` says what is wrong where the folder is missing or overrides nothing, where a file name is no prompt's,
-    and where a file cannot be read or has other variables than ours. Hidden files are passed over.
+    Raises:
+        UserError: the folder is missing or overrides nothing, a file name is not a prompt's, or a file is malformed or
+            has other variables than the project's own.
     """
     try:
         paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
@@ -90,19 +90,19 @@ def check_overrides(folder: Path) -> list[str]:
             f"{folder}: the folder of prompts cannot be read ({error.strerror}); correct `prompts`."
         ) from None
     known = prompt_ids()
-    found = []
+    overridden = []
     for path in paths:
         if path.suffix == ".md" and path.stem in known:
-            found.append(_read(path, _read(PROMPTS / path.name, None)).id)
+            overridden.append(_read(path, _read(PROMPTS / path.name, None)).id)
         elif path.suffix.lower() == ".md" or path.stem.lower() in known:
             raise UserError(
                 f"{path}: no prompt has this file name; use one of {', '.join(f'{name}.md' for name in known)}."
             )
-    if not found:
+    if not overridden:
         raise UserError(
-            f"{folder}: the folder holds no prompt file; name one as in prompts/, or leave `prompts` empty."
+            f"{folder}: the folder contains no prompt file; name one as in prompts/, or leave `prompts` empty."
         )
-    return found
+    return overridden
 
 
 def render(
@@ -130,8 +130,8 @@ def _templates(prompt_id: str, folder: Path | None) -> tuple[tuple[str, jinja2.T
 def _read(path: Path, own: PromptFile | None) -> PromptFile:
     """Parse a prompt file; with `own`, as an override of it."""
     source = read_text(path)
-    if len(source) > _MOST_TEXT:
-        raise UserError(f"{path}: {len(source):,} characters, more than the {_MOST_TEXT:,} of a prompt; shorten it.")
+    if len(source) > _LONGEST_TEXT:
+        raise UserError(f"{path}: {len(source):,} characters, more than the {_LONGEST_TEXT:,} of a prompt; shorten it.")
     header, text = _split(path, source, bare=own is not None)
     fields = _fields(path, header, own)
     variables = _variables(path, fields["variables"], own)
@@ -143,7 +143,7 @@ def _read(path: Path, own: PromptFile | None) -> PromptFile:
 
 
 def _split(path: Path, source: str, *, bare: bool) -> tuple[str, str]:
-    """Header and text. A file without a header is all text where that is allowed (`bare`)."""
+    """Split a file into header and text. With `bare` the header may be absent."""
     content = source.removeprefix("\ufeff").strip()
     if match := _HEADER.match(content):
         return match["header"], match["text"].strip()
@@ -168,7 +168,7 @@ def _fields(path: Path, header: str, own: PromptFile | None) -> dict[str, Any]:
 
 
 def _variables(path: Path, value: object, own: PromptFile | None) -> tuple[str, ...]:
-    names = list(value) if isinstance(value, tuple) else value  # a tuple is our own file's, taken over
+    names = list(value) if isinstance(value, tuple) else value  # a tuple is from the project's own file
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise UserError(f"{path}: 'variables' is {reprlib.repr(names)} where a list of names belongs; correct it.")
     if own is not None and (wrong := sorted(set(names) ^ set(own.variables))):
@@ -178,7 +178,7 @@ def _variables(path: Path, value: object, own: PromptFile | None) -> tuple[str, 
 
 
 def _parts(path: Path, text: str) -> tuple[tuple[str, str], ...]:
-    """The messages of a text as (chat role, template). Split before rendering: what is filled in cannot add one."""
+    """Split a text into messages (chat role, template), before rendering: a variable's value cannot add one."""
     before, *pieces = _ROLE_LINE.split(text)
     if not pieces:
         return (("user", before.strip()),)
@@ -209,8 +209,8 @@ def _check_variables(path: Path, parts: tuple[tuple[str, str], ...], variables: 
 
 
 def _check_nodes(path: Path, tree: nodes.Template) -> None:
-    """A template may choose between texts and fill in variables, a bounded number of times, and nothing else."""
-    times: Counter[str] = Counter()
+    """Allow a template to insert variables and to choose between texts, and nothing else."""
+    uses: Counter[str] = Counter()
     for node in [tree, *tree.find_all(nodes.Node)]:
         if not isinstance(node, _NODES) or (isinstance(node, nodes.Filter) and node.name not in _FILTERS):
             what = f"the filter '{node.name}'" if isinstance(node, nodes.Filter) else f"'{type(node).__name__.lower()}'"
@@ -219,9 +219,9 @@ def _check_nodes(path: Path, tree: nodes.Template) -> None:
                 f"{', '.join(sorted(_FILTERS))}; {what} in line {node.lineno} is none of them: leave it out."
             )
         if isinstance(node, nodes.Name):
-            times[node.name] += 1
-            if times[node.name] > _MOST_TIMES:
-                raise UserError(f"{path}: the text names '{node.name}' more than {_MOST_TIMES} times; leave some out.")
+            uses[node.name] += 1
+            if uses[node.name] > _MOST_USES:
+                raise UserError(f"{path}: the text names '{node.name}' more than {_MOST_USES} times; leave some out.")
 
 
 def _try_out(path: Path, parts: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> None:

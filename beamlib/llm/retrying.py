@@ -1,6 +1,6 @@
-"""Replies that cannot be used as they came: asking again with a complaint (`ask`), and what is done by prompt.
+"""Ask again when a reply cannot be used, and decide by prompt what of a truncated reply can be.
 
-`RetryingModel` sits outside the store, so a reply is kept as it arrived and a later change of rules costs no call.
+`RetryingModel` sits outside the store: replies are stored as they arrived, so new rules cost no call.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import TypeVar
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
 
 Value = TypeVar("Value")
-Found = tuple[Value, str | None]
-"""What was read in a reply, and the complaint with which the model is asked again: None where the value will do, ""
-where the same prompt is sent once more."""
+ReadReply = tuple[Value, str | None]
+"""A value read from a reply, and the complaint to ask again with: None accepts the value, "" repeats the prompt."""
 
 _COMPLAINTS = {
     Outcome.TRUNCATED: "A first reply to this was cut off for its length. Write one that is much shorter and complete.",
@@ -24,24 +23,35 @@ _COMPLAINTS = {
 }
 _REASONS = {
     Outcome.TRUNCATED: "asked twice, and the last reply was cut off at the limit of output tokens",
-    Outcome.EMPTY: "asked twice, and the last reply held nothing",
+    Outcome.EMPTY: "asked twice, and the last reply was empty",
 }
 _YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
-_THOUGHT = re.compile(r"\s*<think>(.*?)(</think>\s*|\Z)", re.DOTALL)
+
+COMPLETE_REASONS = frozenset(
+    {"", "stop", "eos", "eos_token", "end_turn", "stop_sequence", "complete", "completed", "tool_calls"}
+    | {"function_call", "tool_use"}
+)
+"""Values of `finish_reason`, in lower case, of a complete reply."""
+TRUNCATED_REASONS = frozenset(
+    {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
+)
+"""Values of `finish_reason`, in lower case, of a reply that was cut off."""
 
 
 async def ask(
     model: Model,
     prompt: Prompt,
-    read: Callable[[Completion, int], Found[Value]],
+    read: Callable[[Completion, int], ReadReply[Value]],
     *,
-    failed: Callable[[ModelError, int], Found[Value]] | None = None,
+    failed: Callable[[ModelError, int], ReadReply[Value]] | None = None,
     tries: int = 2,
 ) -> Value:
-    """What `read` finds in the reply to `prompt`, asked again until it has no complaint, at most `tries` times.
+    """Return what `read` makes of the reply to `prompt`, asking again while it complains.
 
-    `read` is handed each reply and the number of its try, from 0. `failed` is handed a call's `ModelError` in the same
-    way; without it, or where the error may pass, it is raised.
+    Args:
+        read: Gets a reply and the number of its try, from 0.
+        failed: Gets the `ModelError` of a call instead. Without it, or if the error is transient, it is raised.
+        tries: How often to ask; the last value is returned with or without a complaint.
     """
     for attempt in range(tries):
         try:
@@ -58,11 +68,10 @@ async def ask(
     return value
 
 
-async def ended(parts: Iterable[Awaitable[Value]]) -> list[Value]:
-    """The results of `parts`, run concurrently, in order; the first exception once all have ended.
+async def gather(parts: Iterable[Awaitable[Value]]) -> list[Value]:
+    """Await all `parts` concurrently and return their results in order, then raise the first exception.
 
-    What is in flight has been paid for, so an error of one part (a `UserError`: nothing can be called) cuts no other
-    part short.
+    An error of one part cuts no other short: pending replies have been paid for.
     """
     tasks = [asyncio.ensure_future(part) for part in parts]
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -70,80 +79,56 @@ async def ended(parts: Iterable[Awaitable[Value]]) -> list[Value]:
 
 
 def complete_lines(text: str) -> str:
-    """The lines of a reply that was cut off, without the last one unless it had been ended."""
+    """Drop the last line of a truncated reply, unless it was ended."""
     return text.rpartition("\n")[0].rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What of a truncated reply can be used on the first try and on the second, and whether a reply may be empty."""
+
+    first: Callable[[str], str]
+    second: Callable[[str], str]
+    may_be_empty: bool = False
 
 
 def _nothing(text: str) -> str:
     return ""
 
 
-def _as_it_is(text: str) -> str:
-    return text
-
-
-def _decided(text: str) -> str:
+def _decision(text: str) -> str:
     return text if _YES_OR_NO.search(text) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What of a cut-off reply can be used, the first time and the second; whether a second empty reply is a reply."""
-
-    cut: Callable[[str], str]
-    cut_again: Callable[[str], str]
-    may_be_empty: bool = False
-
-
 _ANSWER = Policy(_nothing, _nothing)  # half an answer would be judged as if its author had left the rest out
-# What is lost of keys and notes is lost for good, so a shorter whole is asked for before the complete lines are taken.
-_LINES = Policy(_nothing, complete_lines, may_be_empty=True)  # a pair may hold nothing new
-_DECISION = Policy(_decided, _decided)  # one word decides; half of it decides nothing
-_FORMED = Policy(_as_it_is, _as_it_is)  # scoring repairs what it can of the JSON
-_CODE = Policy(_as_it_is, _as_it_is)  # the published answers have a limit as well, and count as they came
+_LINES = Policy(_nothing, complete_lines, may_be_empty=True)  # lost keys and notes stay lost; a pair may have none
+_DECISION = Policy(_decision, _decision)
+_WHOLE = Policy(str, str)  # scoring and generation repair what they can of JSON, lists and code
 
 MEMORYCODE = tuple(f"memorycode_{name}" for name in ("instruction", "session", "history", "chain", "recalled", "alone"))
-"""Prompts whose replies are code that is scored by rules."""
-
+"""Prompts whose replies are code that is scored by rules. The published answers were limited too, and count as is."""
 MEMORIES = ("file_memory_ingest", "file_memory_recall", "wiki_compile", "wiki_choose", "dependency_notes")
 """Prompts of the memories in `beam_evolving`, whose replies are JSON: half of one would note half a fact."""
-
 MEME_JUDGES = tuple(
     f"meme_judge_{task}" for task in ("aggregation", "tracking", "cascade", "absence", "deletion", "before")
 )
 """Prompts whose replies are verdicts of `beam_meme`, as JSON."""
 
 POLICIES = {
-    "answer": _ANSWER,
-    "answer_full": _ANSWER,
-    "answer_full_released": _ANSWER,
-    "answer_turns": _ANSWER,
-    "episodic_keys": _LINES,
-    "scratchpad_notes": _LINES,
+    **dict.fromkeys(
+        ("answer", "answer_full", "answer_full_released", "answer_turns", "meme_answer", *MEMORIES), _ANSWER
+    ),
+    **dict.fromkeys(("episodic_keys", "scratchpad_notes"), _LINES),
     "scratchpad_compress": Policy(_nothing, complete_lines),
-    "scratchpad_filter": _DECISION,
-    "align_events": _DECISION,
-    "align_batch": _FORMED,
-    "judge_nugget": _FORMED,
-    "meme_answer": _ANSWER,
-    **dict.fromkeys(MEME_JUDGES, _FORMED),
-    **dict.fromkeys(MEMORYCODE, _CODE),
-    **dict.fromkeys(MEMORIES, _ANSWER),
-    "detect_question": _DECISION,
-    "detect_followup": _DECISION,
-    # Generation repairs by its own rules what of a cut-off list can be used.
-    "questions_general": _FORMED,
-    "questions_coding": _FORMED,
-    "questions_math": _FORMED,
+    **dict.fromkeys(("scratchpad_filter", "align_events", "detect_question", "detect_followup"), _DECISION),
+    **dict.fromkeys(("align_batch", "judge_nugget", *MEME_JUDGES, *MEMORYCODE), _WHOLE),
+    **dict.fromkeys(("questions_general", "questions_coding", "questions_math"), _WHOLE),
 }
+"""The policy of each prompt id. Other prompts are treated as answers."""
 
 
 class RetryingModel:
-    """A `Model` that asks again once where a reply was cut off or empty, and names the outcome where that did not help.
-
-    A leading `<think>…</think>` (Qwen3, DeepSeek) is taken off; one that never ends means the reply was cut off before
-    it began. Prompt ids that `POLICIES` does not know are treated as answers.
-    """
+    """A `Model` that asks again once after a truncated or empty reply, and removes a model's thoughts from replies."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -154,30 +139,66 @@ class RetryingModel:
         return self.model.name
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """The usable reply to `prompt`; `ModelError` with outcome TRUNCATED or EMPTY where two tries gave none."""
+        """Return a usable reply to `prompt`.
+
+        Raises:
+            ModelError: two tries gave none (TRUNCATED, EMPTY), or it cannot be told what the reply is (UNREADABLE).
+        """
         policy = POLICIES.get(prompt.id, _ANSWER)
 
-        def read(reply: Completion, attempt: int) -> Found[Completion | Outcome]:
-            cut, may_be_empty = (policy.cut_again, policy.may_be_empty) if attempt else (policy.cut, False)
-            found = _usable(reply, cut, may_be_empty=may_be_empty)
-            return found, _COMPLAINTS[found] if isinstance(found, Outcome) else None
+        def read(reply: Completion, attempt: int) -> ReadReply[Completion | Outcome]:
+            cut, may_be_empty = (policy.second, policy.may_be_empty) if attempt else (policy.first, False)
+            result = _usable(reply, cut, may_be_empty=may_be_empty)
+            return result, _COMPLAINTS[result] if isinstance(result, Outcome) else None
 
-        found = await ask(self.model, prompt, read)
-        if isinstance(found, Outcome):
-            raise ModelError(_REASONS[found], found)
-        return found
+        result = await ask(self.model, prompt, read)
+        if isinstance(result, Outcome):
+            raise ModelError(_REASONS[result], result)
+        return result
 
 
 def _usable(reply: Completion, cut: Callable[[str], str], *, may_be_empty: bool) -> Completion | Outcome:
-    thought = _THOUGHT.match(reply.text)
-    text = reply.text[thought.end() :] if thought else reply.text
-    unfinished = thought is not None and not thought[2]
-    if unfinished or reply.finish_reason == "length":
+    reason = reply.finish_reason.casefold()
+    if reason not in COMPLETE_REASONS | TRUNCATED_REASONS:
+        raise ModelError(f"the reply ended with an unknown finish_reason, {reply.finish_reason!r}", Outcome.UNREADABLE)
+    text, unfinished = remove_thoughts(reply.text)
+    if unfinished or reason in TRUNCATED_REASONS:
         text = cut(text)
-        if not text.strip():
-            return Outcome.TRUNCATED
-    elif not text.strip():
-        if not may_be_empty:
-            return Outcome.EMPTY
-        text = ""
+        return replace(reply, text=text, finish_reason="length") if text.strip() else Outcome.TRUNCATED
+    if not text.strip():
+        return replace(reply, text="") if may_be_empty else Outcome.EMPTY
     return replace(reply, text=text)
+
+
+_OPENING = r"<(?:think|thinking|thought|reasoning)>|\[THINK\]|<\|begin_of_thought\|>"
+_CLOSING = r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]|<\|end_of_thought\|>"
+_THOUGHT = re.compile(rf"(?:{_OPENING})(?:(?!{_OPENING}).)*?(?:{_CLOSING})\s*", re.DOTALL | re.IGNORECASE)
+_OPEN_TAG, _CLOSE_TAG = (re.compile(tag, re.IGNORECASE) for tag in (_OPENING, _CLOSING))
+_FINAL = re.compile(r".*(?:<\|channel\|>final\s*<\|message\|>|\Aanalysis.*assistantfinal)", re.DOTALL)
+_CONTROL = re.compile(r"<\|(?:start|end|return|channel|message|(?:begin|end)_of_solution)\|>")
+_LAST_CONTROL = re.compile(r"<\|(?:end|return|end_of_solution)\|>\s*\Z|<\|begin_of_solution\|>")
+
+
+def remove_thoughts(text: str) -> tuple[str, bool]:
+    """Remove a reasoning model's thoughts from a reply, and tell whether the reply ended before they did.
+
+    Known are `<think>`, `<thinking>`, `<thought>`, `<reasoning>`, `[THINK]`, `<|begin_of_thought|>` (in any case,
+    several times, with the opening tag missing) and harmony's channels, with and without their control tokens.
+
+    Raises:
+        ModelError: a marker is left, so that thoughts cannot be told from the reply (UNREADABLE).
+    """
+    final = _FINAL.match(text)
+    answer = text[final.end() :] if final else text
+    answer = _THOUGHT.sub("", _LAST_CONTROL.sub("", answer))
+    *_, last = [None, *_CLOSE_TAG.finditer(answer)]
+    answer = answer[last.end() :] if last else answer
+    if answer is not text and len(answer) != len(text):
+        answer = answer.lstrip()
+    if (opening := _OPEN_TAG.search(answer)) is not None:
+        return answer[: opening.start()], True
+    if answer.startswith("<|channel|>") and not final:
+        return "", True
+    if _CONTROL.search(answer):
+        raise ModelError("thoughts cannot be told from the reply", Outcome.UNREADABLE)
+    return answer, False

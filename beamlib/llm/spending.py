@@ -1,7 +1,7 @@
-"""What a run may spend (`--max-cost`): a call is made only where its price, at the most that it can be, still fits.
+"""Limit what a command spends (`--max-cost`): a call is sent only if its highest possible price still fits.
 
-The limit holds for a command with all its processes, over all that the call stores of its folder already hold. It
-travels in environment variables, which worker processes inherit, and changes no result: only how far a run gets.
+The limit covers all processes of a command and everything already stored in its run folder. Worker processes inherit it
+through environment variables. It changes no result, only how far a run gets.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ from beamlib.llm.model import nap, stopping
 from beamlib.text import money
 
 LIMIT, LEDGER = "BEAMLIB_MAX_COST", "BEAMLIB_LEDGER"
-"""Variables: US dollars that the command may spend, and the file in which its processes add up."""
-_SIZE = 1 << 16  # of the ledger, padded: it is written in one piece, and a killed process leaves it whole
-_POLL = 0.2
+"""Environment variables: the command's limit in US dollars, and the file in which its processes add up."""
+_LEDGER_BYTES = 1 << 16  # padded: it is written in one piece, and a killed process leaves it whole
+_POLL_SECONDS = 0.2
 
 
 class SpendingLimit(UserError):
-    """Nothing more can be called for the money that a run may spend. The same command goes on with a higher limit."""
+    """The next call does not fit the limit. The same command with a higher limit continues."""
 
     exit_code = 3
 
 
-def spend_at_most(dollars: float | None) -> None:
-    """Take the command's `--max-cost`; None leaves it without a limit."""
+def set_spending_limit(dollars: float | None) -> None:
+    """Set the command's `--max-cost`; None removes it."""
     os.environ.pop(LIMIT, None)
     if dollars is not None:
         if not math.isfinite(dollars):
-            raise UserError(f"--max-cost: {dollars} is no number of US dollars; leave it out where there is no limit.")
+            raise UserError(f"--max-cost: {dollars} is not a number of US dollars; omit it for no limit.")
         os.environ[LIMIT] = repr(dollars)
 
 
 @contextmanager
 def limited(folder: Path, *files: str | Path) -> Iterator[None]:
-    """The command's limit in force for a run in `folder` by these models files, with what its stores hold as spent.
+    """Apply the command's limit to a run in `folder` with these models files, counting its stored calls as spent.
 
-    Where it is in force already, for a part of the same run, it stays as it is.
+    Nested uses change nothing.
     """
-    if not (given := os.environ.get(LIMIT)) or is_limited():
+    if not (limit := os.environ.get(LIMIT)) or has_limit():
         yield
         return
     prices = _prices(*files)
-    if files and not any(one.input_price or one.output_price for one in prices.values()):
+    if files and not any(endpoint.input_price or endpoint.output_price for endpoint in prices.values()):
         raise UserError(
-            "--max-cost: the models have no prices, so nothing would count; give input_price and output_price in a "
-            "models file, or leave the limit out."
+            "--max-cost: the models have no prices, so nothing would count; set input_price and output_price in the "
+            "models file, or omit the limit."
         )
     with temporary_folder("beamlib-spending-") as place:
         ledger = place / "ledger.json"
-        write_ledger(ledger, float(given), _stored(folder, prices))
+        write_ledger(ledger, float(limit), _stored_cost(folder, prices))
         os.environ[LEDGER] = str(ledger)
         try:
             yield
@@ -70,11 +70,10 @@ def limited(folder: Path, *files: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def keys_kept_out(folder: Path, *files: str) -> Iterator[None]:
-    """A run in `folder` by these models files (empty: none), within the command's limit of spending (`limited`): at its
-    end all files are searched for the keys.
+def guard_run(folder: Path, *files: str) -> Iterator[None]:
+    """Run in `folder` within the spending limit, then search all its files for the keys of these models files.
 
-    A run that ends by a `UserError` has written files too; one that is interrupted goes on later, and is searched then.
+    The search also follows a `UserError`. An interrupted run is searched when it is resumed.
     """
     variables = key_variables(*files)
     try:
@@ -87,94 +86,98 @@ def keys_kept_out(folder: Path, *files: str) -> Iterator[None]:
 
 
 def _prices(*files: str | Path) -> dict[tuple[str, str], Endpoint]:
-    """The endpoints of models files by role and model, as calls are stored."""
-    found: dict[tuple[str, str], Endpoint] = {}
+    """Return the endpoints of models files by role and model, as calls are stored."""
+    endpoints: dict[tuple[str, str], Endpoint] = {}
     for models in (load_models(Path(file)) for file in files if file):
-        found |= {(role, one.model): one for role, one in models.by_stored_role()}
-    return found
+        endpoints |= {(role, endpoint.model): endpoint for role, endpoint in models.by_stored_role()}
+    return endpoints
 
 
-def _stored(folder: Path, prices: dict[tuple[str, str], Endpoint]) -> float:
-    """US dollars of all calls that are stored below `folder`, as far as a models file still names their models."""
+def _stored_cost(folder: Path, prices: dict[tuple[str, str], Endpoint]) -> float:
+    """Sum the price of all calls stored below `folder` whose model a models file still names."""
     spent = 0.0
     for path in sorted(folder.rglob("*.sqlite")):
-        if any(part.startswith(".") for part in path.relative_to(folder).parts):  # what memories store, not calls
+        if any(part.startswith(".") for part in path.relative_to(folder).parts):  # databases of memories
             continue
         with CallStore(path, read_only=True) as store:
-            for one in store.totals():
-                if (endpoint := prices.get((one.role, one.model))) is not None:
-                    spent += endpoint.dollars(one.input_tokens, one.cached_tokens, one.output_tokens)
+            for sums in store.totals():
+                if (endpoint := prices.get((sums.role, sums.model))) is not None:
+                    spent += endpoint.dollars(sums.input_tokens, sums.cached_tokens, sums.output_tokens)
     return spent
 
 
-def is_limited() -> bool:
+def has_limit() -> bool:
     """Whether this process works for a command with a limit."""
     return LEDGER in os.environ
 
 
 @asynccontextmanager
-async def room(who: str, most: float) -> AsyncIterator[Callable[[float], None]]:
-    """Wait until a call that costs `most` US dollars at most fits, then hold that much until it has ended.
+async def reserve(who: str, most: float) -> AsyncIterator[Callable[[float], None]]:
+    """Wait until a call of at most `most` US dollars fits, and reserve that much until the call has ended.
 
-    The value takes what it did cost. `SpendingLimit` where it cannot fit, whatever the calls under way come to.
+    Yields:
+        A function that takes the real cost.
+
+    Raises:
+        SpendingLimit: the call cannot fit, whatever the pending calls cost.
     """
     ledger = Path(os.environ[LEDGER])
-    mine, costs, asked = str(os.getpid()), list[float](), False
+    process, costs, waiting = str(os.getpid()), list[float](), False
     while True:
         with open_ledger(ledger) as book:
-            held = sum(book["held"].values())
-            fits = book["spent"] + held + most <= book["limit"]
+            fits = book["spent"] + sum(book["held"].values()) + most <= book["limit"]
             if fits:
-                book["held"][mine] = book["held"].get(mine, 0.0) + most
+                book["held"][process] = book["held"].get(process, 0.0) + most
             elif most > (left := book.get("left", book["limit"] - book["spent"])):
                 whole = book.get("whole", book["limit"])
                 raise SpendingLimit(
                     f"--max-cost: this run has spent {money(whole - left)} of {money(whole)}, and the next call "
-                    f"({who}) may cost {money(most)}; what has arrived is stored, and the same command with a higher "
-                    "--max-cost goes on from there."
+                    f"({who}) may cost {money(most)}; replies that arrived are stored, and the same command with a "
+                    "higher --max-cost continues from there."
                 )
-            if asked is fits:  # what the calls that wait come to: on a cluster the limit is raised by it
+            if waiting is fits:  # a cluster raises the limit by what waiting calls may cost
                 book["wanted"] = book.get("wanted", 0.0) + (-most if fits else most)
-                asked = not fits
+                waiting = not fits
         if fits:
             break
         if stopping():
-            raise UserError("interrupted before this call was made; the same command goes on from there.")
-        await nap(_POLL)  # what is under way may cost less than it could
+            raise UserError("interrupted before this call was sent; run the same command again to continue.")
+        await nap(_POLL_SECONDS)  # pending calls may cost less than reserved
     try:
         yield costs.append
     finally:
         with open_ledger(ledger) as book:
-            book["held"][mine] = book["held"].get(mine, most) - most
+            book["held"][process] = book["held"].get(process, most) - most
             book["spent"] += sum(costs)
 
 
 def write_ledger(path: Path, limit: float, spent: float, **more: Any) -> None:
-    """A ledger in which nothing is under way.
+    """Write a ledger without pending calls.
 
-    `more` is what a worker of a cluster has beside its `limit`, a share that grows as it asks: `whole` is the limit of
-    the run, and `left` what is left of it, if nothing else is spent.
+    Args:
+        more: For a worker of a cluster, whose `limit` is a share that grows on demand: `whole`, the run's limit, and
+            `left`, what is left of it if nobody else spends.
     """
     path.write_bytes(_padded({"limit": limit, "spent": spent, "held": {}, **more}))
 
 
 @contextmanager
 def open_ledger(path: Path) -> Iterator[dict[str, Any]]:
-    """The ledger, to be changed while nobody else does; what a dead process held is let go."""
+    """Lock the ledger and yield it for changes; reservations of dead processes are dropped."""
     with path.open("r+b", buffering=0) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         book: dict[str, Any] = json.loads(handle.read())
-        book["held"] = {process: held for process, held in book["held"].items() if _lives(int(process))}
+        book["held"] = {process: amount for process, amount in book["held"].items() if _is_alive(int(process))}
         yield book
         handle.seek(0)
         handle.write(_padded(book))
 
 
 def _padded(book: dict[str, Any]) -> bytes:
-    return json.dumps(book).encode().ljust(_SIZE)
+    return json.dumps(book).encode().ljust(_LEDGER_BYTES)
 
 
-def _lives(process: int) -> bool:
+def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,6 +1,6 @@
-"""The model that never pays twice: every call of a conversation is stored, and replayed from there.
+"""Answer from the call store, and store every call that is made, so that no call is paid for twice.
 
-A call is written the moment its answer arrives, so a run that is killed at any instant goes on where it was.
+A call is stored the moment its answer arrives. A run that is killed at any instant continues where it stopped.
 """
 
 from __future__ import annotations
@@ -10,45 +10,49 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 from beamlib.errors import UserError
-from beamlib.llm.call_store import THIS_RUN, CallStore
+from beamlib.llm.call_store import LARGEST_COUNT, THIS_RUN, CallStore, StoredCall, Totals, call_key
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, ModelError, Prompt, stopping, track
-from beamlib.llm.spending import is_limited, room
-from beamlib.llm.stored_call import MOST, StoredCall, Totals, call_key
+from beamlib.llm.spending import has_limit, reserve
 
 __all__ = ["THIS_RUN", "CallStore", "Mode", "StoredCall", "StoredModel", "Totals", "call_key"]
 
 Mode = Literal["replay", "record", "refresh"]
 
 
-class _Endpointed(Protocol):
-    """What is stored: a model behind an endpoint (`beamlib.llm.client.EndpointModel`)."""
+class _EndpointModel(Protocol):
+    """What this module needs of `beamlib.llm.client.EndpointModel`."""
 
     @property
     def name(self) -> str: ...
     @property
     def endpoint(self) -> Endpoint: ...
     def request(self, prompt: Prompt) -> dict[str, Any]: ...
-    def most(self, prompt: Prompt) -> float: ...
+    def max_cost(self, prompt: Prompt) -> float: ...
     async def complete(self, prompt: Prompt) -> Completion: ...
 
 
 class StoredModel:
-    """A model whose calls go through a store.
+    """A model whose calls go through a store. A `Model`.
 
-    `replay` never calls: what is not held is a `UserError` that names `command`, which would record it. `record` calls
-    what is missing and asks again what failed in a way that may pass. `refresh` calls everything that the store's run
-    (`run_id`) has not called itself, and replaces what is held when the new answer has arrived (never by a failure that
-    may pass). Without `confirmed` anything that would be called is a `UserError`.
+    A call is stored before its caller sees it, and even if the caller was cancelled. Simultaneous calls with one key
+    are sent once. A call that ended in a `ModelError` is stored too and raises the same error again.
 
-    A call is written the moment it arrives, before anyone sees it, even if whoever asked has been cancelled: it has
-    been paid for. Calls asked for at the same time under one key are made once. A call that ended in a `ModelError` is
-    held as well and raises the same error again. `made` and `replayed` count calls.
+    Args:
+        mode: `replay` sends nothing: a missing call is a `UserError`. `record` sends what is missing and what failed
+            transiently. `refresh` sends whatever the store's run has not sent itself, and replaces the earlier call
+            unless the new one fails transiently.
+        command: The shell command that records missing calls, for messages.
+        confirmed: Whether the user confirmed the cost. Without it, a call that would be sent is a `UserError`.
+
+    Attributes:
+        made: Calls sent.
+        replayed: Calls answered from the store.
     """
 
     def __init__(
         self,
-        model: _Endpointed,
+        model: _EndpointModel,
         store: CallStore,
         mode: Mode,
         *,
@@ -73,103 +77,107 @@ class StoredModel:
         return self.model.name
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """The held answer, or that of a call made now; raises `ModelError`, and `UserError` where it may not call."""
+        """Return the stored reply or that of a call sent now.
+
+        Raises:
+            ModelError: the call ended without a usable reply.
+            UserError: a call would have to be sent and may not be.
+        """
         key = call_key(self.model.request(prompt), self.model.endpoint.base_url, prompt.repeat)
         flight = (asyncio.get_running_loop(), key)
         task = self.store.in_flight.get(flight)
         if task is None:
-            held = self._held(key)
-            if held is None:
-                self._may_call(prompt)
-                if self.store.claim():  # only just: another run may have made the call meanwhile
-                    held = self._held(key)
-            if held is not None:
+            stored = self._stored(key)
+            if stored is None:
+                self._check_permission(prompt)
+                if self.store.claim():  # another run may have recorded the call until now
+                    stored = self._stored(key)
+            if stored is not None:
                 self.replayed += 1
-                return held.completion()
+                return stored.completion()
             task = asyncio.create_task(self._call(key, prompt))
             track(task)
             self.store.in_flight[flight] = task
-            task.add_done_callback(lambda done: self._landed(flight, done))
+            task.add_done_callback(lambda done: self._on_done(flight, done))
         return (await asyncio.shield(task)).completion()
 
-    def _held(self, key: str) -> StoredCall | None:
+    def _stored(self, key: str) -> StoredCall | None:
         call = self.store.get(key, of_run=self.mode == "refresh")
-        again = call is not None and call.transient and self.mode != "replay"
-        return None if again else call
+        resend = call is not None and call.transient and self.mode != "replay"
+        return None if resend else call
 
-    def _may_call(self, prompt: Prompt) -> None:
-        where = f"conversation {self.conversation}, step {prompt.id}, {prompt.about or self.role}"
+    def _check_permission(self, prompt: Prompt) -> None:
+        place = f"conversation {self.conversation}, step {prompt.id}, {prompt.about or self.role}"
         if self.mode == "replay":
-            raise UserError(f"{self.store.path}: {where}: the call is not stored; to record it, run: {self.command}")
+            raise UserError(f"{self.store.path}: {place}: the call is not stored; to record it, run: {self.command}")
         if stopping():
-            raise UserError(f"{where}: interrupted; the same command goes on where this one stopped.")
+            raise UserError(f"{place}: interrupted; run the same command again to continue.")
         if not self.confirmed:
             raise UserError(
-                f"{where}: would be called, and nothing is called before confirm_cost is true (or --yes); this command "
-                f"calls it, and without --yes says first what it would cost: {self.command}"
+                f"{place}: would be called, and nothing is called before confirm_cost is true (or --yes). This command "
+                f"calls it; without --yes it first prints the estimated cost: {self.command}"
             )
 
     async def _call(self, key: str, prompt: Prompt) -> StoredCall:
         self.made += 1
-        reply = await (self._paid(prompt) if is_limited() else self._ask(prompt))
+        reply = await (self._send_within_limit(prompt) if has_limit() else self._send(prompt))
         call = self._record(prompt, reply)
-        held = self.store.get(key) if call.transient else None
-        if held is None or held.transient:
+        earlier = self.store.get(key) if call.transient else None
+        if earlier is None or earlier.transient:
             self.store.put(key, call)
         return call
 
-    async def _paid(self, prompt: Prompt) -> Completion | ModelError:
-        """Ask where there is money left for it (`beamlib.llm.spending`)."""
-        async with room(f"{self.role}, {prompt.id}", self.model.most(prompt)) as pay:
-            reply = await self._ask(prompt)
+    async def _send_within_limit(self, prompt: Prompt) -> Completion | ModelError:
+        async with reserve(f"{self.role}, {prompt.id}", self.model.max_cost(prompt)) as pay:
+            reply = await self._send(prompt)
             if isinstance(reply, Completion):
                 used = reply.usage
                 pay(self.model.endpoint.dollars(used.input_tokens, used.cached_tokens, used.output_tokens))
         return reply
 
-    async def _ask(self, prompt: Prompt) -> Completion | ModelError:
+    async def _send(self, prompt: Prompt) -> Completion | ModelError:
         try:
             return await self.model.complete(prompt)
         except ModelError as error:
             return error
 
     def _record(self, prompt: Prompt, reply: Completion | ModelError) -> StoredCall:
-        ended: dict[str, Any]
+        result: dict[str, Any]
         if isinstance(reply, ModelError):
-            ended = {"outcome": reply.outcome, "message": _sound(str(reply))}
+            result = {"outcome": reply.outcome, "message": _valid_text(str(reply))}
         else:
-            ended = {
-                "text": _sound(reply.text),
-                "input_tokens": _bounded(reply.usage.input_tokens),
-                "output_tokens": _bounded(reply.usage.output_tokens),
-                "cached_tokens": _bounded(reply.usage.cached_tokens),
+            result = {
+                "text": _valid_text(reply.text),
+                "input_tokens": _valid_count(reply.usage.input_tokens),
+                "output_tokens": _valid_count(reply.usage.output_tokens),
+                "cached_tokens": _valid_count(reply.usage.cached_tokens),
                 "latency": reply.latency,
-                "finish_reason": _sound(reply.finish_reason),
+                "finish_reason": _valid_text(reply.finish_reason),
             }
         return StoredCall(
             role=self.role,
             conversation=self.conversation,
             step=prompt.id,
-            about=_sound(prompt.about),
+            about=_valid_text(prompt.about),
             model=self.model.name,
             base_url=self.model.endpoint.base_url,
             repeat=prompt.repeat,
             attempt=prompt.attempt,
             time=datetime.now(UTC).isoformat(timespec="microseconds"),
-            **ended,
+            **result,
         )
 
-    def _landed(self, flight: tuple[asyncio.AbstractEventLoop, str], task: asyncio.Task[StoredCall]) -> None:
+    def _on_done(self, flight: tuple[asyncio.AbstractEventLoop, str], task: asyncio.Task[StoredCall]) -> None:
         del self.store.in_flight[flight]
         if not task.cancelled():
-            task.exception()  # where all who asked are gone, nobody else looks at it
+            task.exception()  # if all callers were cancelled, nobody else retrieves it
 
 
-def _sound(text: str) -> str:
-    """The text with halves of surrogate pairs (which JSON can spell and no file can hold) joined or replaced."""
+def _valid_text(text: str) -> str:
+    """Join or replace surrogates, which JSON can spell and no file can contain."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _bounded(tokens: int) -> int:
-    """A count an endpoint reports, brought into what can be kept: a senseless one must not lose a reply."""
-    return min(max(tokens, 0), MOST)
+def _valid_count(tokens: int) -> int:
+    """Clip an endpoint's token count to what can be stored: an absurd one must not lose a reply."""
+    return min(max(tokens, 0), LARGEST_COUNT)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from beamlib.llm.model import Completion, Model, ModelError, Prompt
-from beamlib.llm.retrying import ended
+from beamlib.llm.retrying import gather
 from beamlib.scoring.event_ordering import is_order_nugget
 from beamlib.scoring.items import parse_items, without_marks
 from beamlib.scoring.records import Alignment
@@ -52,7 +52,7 @@ async def align(
         return await _batched(sides, rubric, model, about, repeat)
     detector = _Detector(rubric, model, about, repeat)
     try:
-        return ParsedReply(tuple(await ended(detector.align(side) for side in sides)))
+        return ParsedReply(tuple(await gather(detector.align(side) for side in sides)))
     except ModelError as error:
         return ParsedReply.failed(error)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from beamlib.data.gold import Gold
 from beamlib.llm.model import Completion, Model, Prompt, run
-from beamlib.llm.retrying import ended
+from beamlib.llm.retrying import gather
 from beamlib.scoring.alignment import AlignmentMethod, align
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, RepeatJudgement
 from beamlib.scoring.replies import ParsedReply, ask_parsed, read_score
@@ -76,7 +76,7 @@ def judge_answer(
 
 
 async def _judge_all(items: Sequence[ToJudge], asking: _Asking, repeats: int) -> list[Judgement]:
-    rounds = await ended(
+    rounds = await gather(
         asking.round(item, item.answer, repeat)
         for item in items
         if item.unscored is None and item.answer is not None
@@ -138,7 +138,7 @@ class _Asking:
             for number, nugget in enumerate(item.gold.rubric, start=1)
         )
         parts: list[Awaitable[ParsedReply[Any]]] = [self._aligned(item.gold, answer, repeat)]
-        aligned, *found = await ended([*parts, *(ask_parsed(self.judge, prompt, _score) for prompt in prompts)])
+        aligned, *found = await gather([*parts, *(ask_parsed(self.judge, prompt, _score) for prompt in prompts)])
         record = RepeatJudgement(
             verdicts=tuple(
                 NuggetVerdict(nugget=nugget, score=verdict.value, reason=verdict.reason, reply=verdict.reply)

@@ -18,7 +18,7 @@ from typing import Any, Generic
 
 from beamlib.files import mend_json
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
-from beamlib.llm.retrying import Found, Value, ask
+from beamlib.llm.retrying import ReadReply, Value, ask
 
 LEVELS = (0.0, 0.5, 1.0)
 
@@ -50,7 +50,7 @@ async def ask_parsed(
     """
     last = ""
 
-    def parse(reply: Completion, _: int) -> Found[ParsedReply[Value]]:
+    def parse(reply: Completion, _: int) -> ReadReply[ParsedReply[Value]]:
         nonlocal last
         last = reply.text
         value, reason = read(reply)

@@ -21,9 +21,8 @@ from beam_cluster.lease import Lease
 from beamlib.evaluate.calling import STORES
 from beamlib.files import sha256, temporary_folder
 from beamlib.llm import model as base
-from beamlib.llm.call_store import UNLOCKED, CallStore
+from beamlib.llm.call_store import UNLOCKED, CallStore, StoredCall
 from beamlib.llm.spending import LEDGER
-from beamlib.llm.stored_call import StoredCall
 from beamlib.processes import tell
 
 ENDING = ".replies"
@@ -124,7 +123,7 @@ def journalled(
     if leases is None:
         return work(part)
     lease = Lease(leases, unit, patience=patience)
-    base.stop_where(lease.lost)
+    base.stop_if(lease.lost)
     STORES.set(lambda path: JournalStore(path, run_id=part.run_id))
     try:
         return work(part)

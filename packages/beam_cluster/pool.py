@@ -122,7 +122,7 @@ class ClusterPool:
         """Hand out nothing more, and wait for what workers have under way, as long as replies get to arrive."""
         self._ended.set()
         self._thread.join()
-        until = time.monotonic() + base.PATIENCE
+        until = time.monotonic() + base.SHUTDOWN_SECONDS
         while self._client.status == "running" and time.monotonic() < until:
             if all(one.status != "pending" for one in self._running):
                 break

@@ -15,7 +15,7 @@ from beamlib.data.conversations import Conversation
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import EMBEDDING, ResolvedParameters, calls_folder, endpoints
 from beamlib.llm.call_store import CallStore
-from beamlib.llm.passed_on import step_of
+from beamlib.llm.client import forwarded_step
 from beamlib.params import ADAPTERS
 
 
@@ -54,13 +54,13 @@ def count_adapters(
         text = sum(counter.count(message.content) for message in conversation)
         # By step: calls, their input tokens, the output tokens of each.
         wanted: dict[Step, tuple[int, int, float]] = {
-            ("memory", step_of(arm.name, "chat/completions")): (
+            ("memory", forwarded_step(arm.name, "chat/completions")): (
                 rule.calls * pairs, rule.calls * (pairs * rule.tokens + text), rule.output,
             )
         }  # fmt: skip
         if EMBEDDING in endpoints(parameters):
             requests = rule.vectors * pairs + questions
-            wanted[EMBEDDING, step_of(arm.name, "embeddings")] = (requests, rule.vectors * text, 0)
+            wanted[EMBEDDING, forwarded_step(arm.name, "embeddings")] = (requests, rule.vectors * text, 0)
         held = _held(conversation.id, parameters)
         for step, (calls, tokens, output) in wanted.items():
             counts, there = tally.of(step), min(calls, held.get(step, 0))

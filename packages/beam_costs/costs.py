@@ -202,7 +202,7 @@ def stage_of(role: str, step: str) -> Stage:
     """The stage a call belongs to; the noise filter belongs to answering, since every question asks anew."""
     if role in _JUDGING_ROLES:
         return "judging"
-    # A memory from outside reads by most of its calls, and asks for what is alike by few (beamlib.llm.passed_on).
+    # A memory from outside reads by most of its calls, and asks for what is alike by few (beamlib.llm.client).
     return "memory reading" if step in _READING or "/" in step else "answering"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 
 from beamlib.llm.endpoints import Endpoint
-from beamlib.llm.faults import bounded
+from beamlib.llm.faults import read_at_most
 
 ENDPOINT_COUNTER = "endpoint"
 """Name of this counter, recorded with every result."""
@@ -80,7 +80,7 @@ class EndpointCounter:
         sending = self._client.stream("POST", self._url, content=asked, headers=headers)
         try:
             async with self._turn, asyncio.timeout(TIMEOUT), sending as reply:
-                content, whole = await bounded(reply.aiter_bytes(), most)
+                content, whole = await read_at_most(reply.aiter_bytes(), most)
             found = json.loads(content) if whole and reply.status_code == 200 else None
         except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, ValueError, RecursionError):
             return None  # the error's text may hold the key: not passed on

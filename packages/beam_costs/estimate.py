@@ -39,9 +39,8 @@ from beamlib.evaluate.run import plan_run
 from beamlib.files import read_json, write_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
-from beamlib.llm.model import Model, run
+from beamlib.llm.model import Model, ModelRoles, run
 from beamlib.llm.retrying import RetryingModel
-from beamlib.llm.roles import ModelRoles
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import ADAPTERS, RunParameters
 from beamlib.processes import process_pool

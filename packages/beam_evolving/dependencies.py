@@ -20,7 +20,7 @@ from beam_evolving.session_parts import Part, pairs_of, parts_of
 from beam_evolving.subject_names import stems
 from beamlib.data.conversations import Message, Pair
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run
-from beamlib.llm.retrying import Found, ask
+from beamlib.llm.retrying import ReadReply, ask
 from beamlib.memory.budget import fit_pairs, passage_tokens, shorten
 from beamlib.memory.protocol import Passage, RetrievedContext, passage
 from beamlib.retrieval import Document, Index, build_index
@@ -64,7 +64,7 @@ class Dependencies(Evolving):
                 self._enter(note, session.date, part)
 
     def _notes(self, prompt: Prompt) -> list[Note]:
-        def read(reply: Completion, _: int) -> Found[list[Note] | None]:
+        def read(reply: Completion, _: int) -> ReadReply[list[Note] | None]:
             notes = read_notes(reply.text)
             return notes, _COMPLAINT if notes is None else None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from beamlib.llm.tools import ToolDefinition
+from beamlib.llm.model import ToolDefinition
 from beamlib.memory.budget import shorten
 from beamlib.text import WORDS, TokenCounter
 

@@ -14,8 +14,7 @@ from beam_evolving.evolving_settings import Evolving
 from beam_evolving.file_tools import Arguments, FileTools, Folder, Tool, ToolRefused, numbers_in
 from beam_evolving.session_parts import named_messages, parts_of
 from beam_evolving.tool_loop import run_tools
-from beamlib.llm.model import Prompt
-from beamlib.llm.tools import ToolDefinition
+from beamlib.llm.model import Prompt, ToolDefinition
 from beamlib.memory.budget import shorten
 from beamlib.memory.protocol import Passage, RetrievedContext
 

@@ -42,7 +42,7 @@ from beamlib.evaluate.run_store import RunStore, made_by, prompt_hashes, setting
 from beamlib.files import make_folder, read_text, write_text
 from beamlib.llm import call_store as locks
 from beamlib.llm.endpoints import load_models
-from beamlib.llm.spending import keys_kept_out
+from beamlib.llm.spending import guard_run
 from beamlib.params import generated_in, usual_parameters
 from beamlib.processes import one_cluster
 from beamlib.scoring.judge import ToJudge
@@ -131,7 +131,7 @@ class _Part:
         for arm in self.arms:
             arm.take_over()
         if self.parameters.models:
-            load_models(Path(self.parameters.models)).keep(self.arms[0].folder.parent)
+            load_models(Path(self.parameters.models)).save(self.arms[0].folder.parent)
         parameters = self.parameters.model_copy(update={"confirm_cost": confirmed})
         by_name = {arm.found.arm: arm for arm in self.arms}
         tasks = [JudgeTask(key, asked, parameters, command=self.command) for key, asked in self.asked.items()]
@@ -169,7 +169,7 @@ def judge_again(options: JudgeOptions) -> list[str]:
                 lambda: ensure_keys(parts[0].parameters, roles),
                 options.yes,
             )
-        with keys_kept_out(Path(parts[0].parameters.run), options.models), one_cluster():
+        with guard_run(Path(parts[0].parameters.run), options.models), one_cluster():
             return [line for one in parts for line in one.judge(confirmed)]
 
 
@@ -178,7 +178,7 @@ def _alone(part: Path) -> Iterator[None]:
     """This process is the only one that judges for `part`; a `UserError` where another is at it."""
     lock = make_folder(part.parent) / f".{part.name}.judging"
     try:
-        locks.take(lock)
+        locks.lock_file(lock)
     except BlockingIOError:
         raise UserError(
             f"{part}: another `beamlib judge` is writing it; wait until it has ended, or stop it."
@@ -188,7 +188,7 @@ def _alone(part: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        locks.give(lock)
+        locks.unlock_file(lock)
 
 
 def _sources(run: Path) -> list[Path]:

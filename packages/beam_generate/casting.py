@@ -58,7 +58,7 @@ class GenerationConfig:
     def endpoint(self, role: Author) -> Endpoint:
         """Where the model of a role is served, with the limit of its replies; only with a models file."""
         own = self.question_output_tokens if role == "asker" else 0
-        return load_models(Path(self.models)).author(role).limited(own or self.output_tokens)
+        return load_models(Path(self.models)).author(role).with_output_limit(own or self.output_tokens)
 
     def made_by(self, stage: Stage) -> dict[str, Any]:
         """What the work of a stage rests on beside its files and numbers, for its record."""
@@ -77,7 +77,7 @@ class GenerationConfig:
     def ready(self) -> None:
         """A `UserError` where the key of one of the models is missing: before another one's calls are paid for."""
         for role in WRITERS:
-            EndpointModel(role, self.endpoint(role)).ready()
+            EndpointModel(role, self.endpoint(role)).check_key()
 
 
 def prompts_of_generation() -> list[str]:

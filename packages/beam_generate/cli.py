@@ -43,9 +43,9 @@ def generate(
     }  # fmt: skip
     given = {name: value for name, value in values.items() if value is not None}
     from beam_generate.options import GenerationOptions, run
-    from beamlib.llm.spending import spend_at_most
+    from beamlib.llm.spending import set_spending_limit
 
-    spend_at_most(max_cost)
+    set_spending_limit(max_cost)
     run(GenerationOptions(out, listed(size), conversations, given, named_settings(settings), titles))
 
 

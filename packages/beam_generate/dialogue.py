@@ -15,7 +15,7 @@ from beam_generate.seeds import render_topic
 from beam_generate.shapes import DialogueMessage, DialogueTurn, Limits, MainQuestion, Plan, Repairs, Story
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt
-from beamlib.llm.retrying import ended
+from beamlib.llm.retrying import gather
 from beamlib.text import count_tokens
 
 _Reaction = Literal["answer_ai_question", "followup_question"]
@@ -118,7 +118,7 @@ async def _played(
     if cast.limits.reach == "conversation":
         memory = _Memory(recent)
         return [await cast.play(number, asked, stored.get(number, []), memory) for number, asked in numbered]
-    return await ended(cast.play(number, asked, stored.get(number, []), _Memory(recent)) for number, asked in numbered)
+    return await gather(cast.play(number, asked, stored.get(number, []), _Memory(recent)) for number, asked in numbered)
 
 
 class _Memory:

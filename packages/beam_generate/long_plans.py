@@ -27,7 +27,7 @@ from beam_generate.shapes import Plan, Repairs, Story, Timeline
 from beamlib.data.conversations import Seed
 from beamlib.errors import UserError
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
-from beamlib.llm.retrying import Found, ask, ended
+from beamlib.llm.retrying import ReadReply, ask, gather
 
 _STAGE = "seeds"
 
@@ -46,7 +46,7 @@ async def make_plans(model: Model, story: Story, repairs: Repairs) -> list[Plan]
         return [await make_plan(model, story, repairs)]
     story = await with_biography(model, story, repairs)
     stages = await make_stages(model, story, repairs)
-    narratives = await ended(ask_narratives(model, story, stage.seed, k, repairs) for k, stage in enumerate(stages))
+    narratives = await gather(ask_narratives(model, story, stage.seed, k, repairs) for k, stage in enumerate(stages))
     plans: list[Plan] = []
     summaries: list[str] = []
     for index, stage in enumerate(stages):
@@ -72,7 +72,7 @@ async def make_stages(model: Model, story: Story, repairs: Repairs) -> list[Stag
         where,
     )
 
-    def read(reply: Completion, _: int) -> Found[list[tuple[Seed, Timeline | None]]]:
+    def read(reply: Completion, _: int) -> ReadReply[list[tuple[Seed, Timeline | None]]]:
         found = _read(reply.text, story.topic.category)
         if len(found) >= count:
             return found, None
@@ -174,4 +174,4 @@ def _show(stage: Stage) -> str:
 
 async def ask_summaries(model: Model, story: Story, plans: Sequence[Plan], repairs: Repairs) -> list[str]:
     """About a hundred words on each plan, asked for together."""
-    return await ended(ask_summary(model, story, plan, repairs) for plan in plans)
+    return await gather(ask_summary(model, story, plan, repairs) for plan in plans)

@@ -9,7 +9,7 @@ from beam_generate.shapes import Repairs
 from beamlib.data.markers import ARROW, strip_stray
 from beamlib.llm.model import Completion, Model, ModelError, Prompt
 from beamlib.llm.prompts import prompt_file
-from beamlib.llm.retrying import Found, ask
+from beamlib.llm.retrying import ReadReply, ask
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REFUSAL = re.compile(
@@ -86,7 +86,7 @@ async def ask_message(model: Model, prompt: Prompt, repairs: Repairs, where: str
     def note(what: str, done: str) -> None:
         repairs.note("dialogue", where, f"{prompt.id}: {what}", done)
 
-    def read(reply: Completion, attempt: int) -> Found[None]:
+    def read(reply: Completion, attempt: int) -> ReadReply[None]:
         nonlocal text, found
         text, markers = tidy(reply.text, quoted=prompt.id != "assistant_answer")
         if markers:
@@ -103,7 +103,7 @@ async def ask_message(model: Model, prompt: Prompt, repairs: Repairs, where: str
         note(f"the message repeats its prompt ({found[0][:60]!r})", "parts taken out" if attempt else "asked again")
         return None, _LEAKED
 
-    def failed(error: ModelError, attempt: int) -> Found[None]:
+    def failed(error: ModelError, attempt: int) -> ReadReply[None]:
         note(f"no {'second ' * attempt}reply ({error.reason})", "the first one taken" if attempt else "left out")
         return None, None
 
@@ -129,14 +129,14 @@ async def ask_yes_or_no(model: Model, prompt: Prompt, repairs: Repairs, where: s
     def undecided(reason: str, done: str) -> None:
         repairs.note("dialogue", where, f"{prompt.id}: neither yes nor no ({reason})", done)
 
-    def read(reply: Completion, attempt: int) -> Found[bool]:
+    def read(reply: Completion, attempt: int) -> ReadReply[bool]:
         decided = _YES_OR_NO.match(reply.text)
         if decided:
             return decided[1].lower() == "yes", None
         undecided(f"{reply.text.strip()[:60]!r}", "taken for no" if attempt else "asked again")
         return False, _ONE_WORD
 
-    def failed(error: ModelError, _: int) -> Found[bool]:
+    def failed(error: ModelError, _: int) -> ReadReply[bool]:
         undecided(error.reason, "taken for no")
         return False, None
 

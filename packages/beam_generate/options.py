@@ -18,7 +18,7 @@ from beamlib.cli.spending import agreed
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.llm.prompts import check_overrides
-from beamlib.llm.spending import keys_kept_out
+from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters, usual_parameters
 from beamlib.text import shell_command
 
@@ -74,7 +74,7 @@ def run(options: GenerationOptions) -> None:
         writing = replace(writing, confirmed=agreed(priced, writing.ready, writing.confirmed))
     started = time.monotonic()
     print(f"author: {writing.names}")
-    with keys_kept_out(options.out, writing.models):
+    with guard_run(options.out, writing.models):
         finished = generate_all(specs, options.out, writing, wanted[0].workers)
     for done in finished:
         counts = {stage: len(rows) for stage, rows in repairs_of(done.folder).items() if rows}

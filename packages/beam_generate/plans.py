@@ -43,7 +43,7 @@ from beam_generate.seeds import render_topic
 from beam_generate.shapes import Plan, Repairs, Story, SubPlan, Timeline
 from beamlib.data.conversations import Seed
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
-from beamlib.llm.retrying import Found, ask
+from beamlib.llm.retrying import ReadReply, ask
 
 NARRATIVES = (15, 20)
 _BIOGRAPHY = (80, 240)  # words; 120 to 160 are asked for
@@ -97,7 +97,7 @@ async def ask_narratives(model: Model, story: Story, topic: Seed, index: int, re
     prompt = Prompt(f"narratives_{story.style}", {"topic": render_topic(topic)}, where)
     best: list[Narrative] = []
 
-    def read(reply: Completion, _: int) -> Found[list[Narrative]]:
+    def read(reply: Completion, _: int) -> ReadReply[list[Narrative]]:
         nonlocal best
         found = read_narratives(reply.text)
         _note_frame(reply.text, "LABEL", where, repairs)
@@ -122,7 +122,7 @@ async def ask_plan(
     size, where = story.layout, about(story, "plan", index)
     first: dict[int, ParsedSubPlan] = {}
 
-    def read(reply: Completion, attempt: int) -> Found[dict[int, ParsedSubPlan]]:
+    def read(reply: Completion, attempt: int) -> ReadReply[dict[int, ParsedSubPlan]]:
         nonlocal first
         if not attempt:
             _note_frame(reply.text, "BATCH", where, repairs)
@@ -158,7 +158,7 @@ async def _ask_special(
     prompt = Prompt("special_bullets", {"plan": render_plan(base)}, where)
     found: dict[int, SpecialBullets] = {}
 
-    def read(reply: Completion, _: int) -> Found[dict[int, SpecialBullets]]:
+    def read(reply: Completion, _: int) -> ReadReply[dict[int, SpecialBullets]]:
         take_special(base, objects(reply.text) or [], found, where, repairs)
         lacking = "; ".join(
             f"batch {number} lacks {' and '.join(state.lacking)}" for number, state in found.items() if state.lacking
@@ -182,7 +182,7 @@ async def _prose(model: Model, prompt: Prompt, words: tuple[int, int], repairs: 
     """A reply of continuous text on one line, asked for twice where its length is far off."""
     least, most = words
 
-    def read(reply: Completion, attempt: int) -> Found[str]:
+    def read(reply: Completion, attempt: int) -> ReadReply[str]:
         text = _body(reply.text)
         count = len(text.split())
         if least <= count <= most:

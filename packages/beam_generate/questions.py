@@ -14,7 +14,7 @@ from beam_generate.seeds import render_topic
 from beam_generate.shapes import Bullet, Layout, MainQuestion, Plan, Repairs, Story, Style, SubPlan
 from beamlib.errors import UserError
 from beamlib.llm.model import Completion, Model, ModelError, Prompt
-from beamlib.llm.retrying import Found, ask, ended
+from beamlib.llm.retrying import ReadReply, ask, gather
 from beamlib.text import count_tokens
 
 Item = TypeVar("Item")
@@ -83,7 +83,7 @@ async def make_questions(
     """
     asker = _Asker(model, story.style, plan, story.layout)
     groups = [group for subplan in plan.subplans for group in _groups(subplan, story.layout)]
-    asked = list(zip(groups, await ended(map(asker.ask, groups)), strict=True))
+    asked = list(zip(groups, await gather(map(asker.ask, groups)), strict=True))
     for _, (_, notes) in asked:
         repairs.entries += notes.entries
     said = set() if said is None else said
@@ -127,14 +127,14 @@ class _Asker:
     async def _best(self, group: _Group, wanted: list[Bullet], count: int, where: str, notes: Repairs) -> list[Read]:
         best: list[Read] = []
 
-        def read(reply: Completion, attempt: int) -> Found[list[Read]]:
+        def read(reply: Completion, attempt: int) -> ReadReply[list[Read]]:
             nonlocal best
             found = self._usable(reply, group, count, where, notes)
             best = max(best, found, key=lambda some: (min(len(some), count), sum(one.linked for one in some)))
             # A missing link is worth one more call, missing questions are worth two (the released code's number).
             return best, None if attempt and len(best) >= _enough(count) else _complaint(best, count)
 
-        def failed(error: ModelError, attempt: int) -> Found[list[Read]]:
+        def failed(error: ModelError, attempt: int) -> ReadReply[list[Read]]:
             done = "asked again" if attempt + 1 < ATTEMPTS else "left out"
             notes.note("questions", where, f"no reply ({error.reason})", done)
             return best, ""

@@ -10,7 +10,7 @@ from typing import Any
 from beam_generate.shapes import Repairs
 from beamlib.files import MOST_MENDED, mend_json, parse_json
 from beamlib.llm.model import Completion, Model, ModelError, Prompt
-from beamlib.llm.retrying import Found, ask, ended
+from beamlib.llm.retrying import ReadReply, ask, gather
 
 Wanted = type[list[Any]] | type[dict[Any, Any]]
 
@@ -77,18 +77,18 @@ async def ask_json(model: Model, prompts: Sequence[Prompt], wanted: Wanted, repa
         """What each try gave: a value, None for none, and what was wrong."""
         found: list[tuple[Any, str]] = []
 
-        def read(reply: Completion, _: int) -> Found[list[tuple[Any, str]]]:
+        def read(reply: Completion, _: int) -> ReadReply[list[tuple[Any, str]]]:
             value, what = _value(reply.text, wanted, kind)
             found.append((value, what))
             return found, complaint if value is None else None
 
-        def failed(error: ModelError, _: int) -> Found[list[tuple[Any, str]]]:
+        def failed(error: ModelError, _: int) -> ReadReply[list[tuple[Any, str]]]:
             found.append((None, error.reason))
             return found, complaint
 
         return await ask(model, prompt, read, failed=failed)
 
-    replies = await ended(map(tried, prompts))
+    replies = await gather(map(tried, prompts))
     notes = []
     for prompt, tries in zip(prompts, replies, strict=True):
         where = f"{prompt.id}, {prompt.about}" if prompt.about else prompt.id

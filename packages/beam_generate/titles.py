@@ -24,7 +24,7 @@ from beamlib.llm.client import EndpointModel
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, run
 from beamlib.llm.prompts import check_overrides
-from beamlib.llm.retrying import Found, ask
+from beamlib.llm.retrying import ReadReply, ask
 from beamlib.text import count_tokens, shell_command
 
 _SUFFIX = ".calls.sqlite"
@@ -42,7 +42,7 @@ async def new_topic(model: Model, domain: str, count: int, used: list[str], repa
     found: list[Seed] = []
     known = {name.casefold() for name in used}
 
-    def read(reply: Completion, _: int) -> Found[list[Seed]]:
+    def read(reply: Completion, _: int) -> ReadReply[list[Seed]]:
         for entry in objects(reply.text) or []:
             seed = read_seed(entry, category)
             if seed is None or not (seed.theme and seed.subtopics) or seed.title.casefold() in known:
@@ -99,7 +99,7 @@ def ask_titles(path: Path, domain: str, count: int, writing: GenerationConfig) -
             f"titler {endpoint.model}: one call, two where too few titles can be used; each about {asked:,d} tokens in "
             f"and {written:,d} out, {dollars:,.2f} US dollars"
         )
-        ready = EndpointModel("titler", endpoint).ready
+        ready = EndpointModel("titler", endpoint).check_key
         writing = replace(writing, confirmed=agreed({"": Quote(1, dollars, text)}, ready, writing.confirmed))
     repairs = Repairs()
     options = {"titles": path, "--domain": category, "--count": count, "--models": writing.models}

@@ -76,10 +76,10 @@ def run_all(
     from beam_job.job import Job
     from beam_job.steps import run
     from beamlib.cli.arguments import Endpoints
-    from beamlib.llm.spending import spend_at_most
+    from beamlib.llm.spending import set_spending_limit
     from beamlib.processes import use_cluster
 
-    spend_at_most(max_cost)
+    set_spending_limit(max_cost)
     use_cluster(cluster)
     run(
         Job(

@@ -36,7 +36,7 @@ from beamlib.evaluate.run import evaluate
 from beamlib.files import temporary_folder
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.llm.spending import keys_kept_out
+from beamlib.llm.spending import guard_run
 from beamlib.params import ADAPTERS, EVOLVING, RunParameters, load_parameters
 from beamlib.places import PARAMS, from_root
 from beamlib.processes import one_cluster
@@ -66,7 +66,7 @@ def run(job: Job, step: str = "", *, announced: bool = False) -> None:
                     changes["authors"] = changes["models"]
         planned = planned.agreed(changes)
     first, suites = planned.runs[0], [one.shown.models for one in planned.suites]
-    with keys_kept_out(planned.folder, first.models, first.authors, *suites):
+    with guard_run(planned.folder, first.models, first.authors, *suites):
         for name, work in STEPS.items():
             if step in ("", name):
                 work(job, planned)
@@ -110,7 +110,7 @@ def conversations(job: Job, planned: RunPlan) -> None:
         console.print(f"  conversations of {planned.runs[0].data}: none is written")
         return
     if authors := planned.runs[0].authors:
-        load_models(Path(authors)).keep(planned.folder / "authors")
+        load_models(Path(authors)).save(planned.folder / "authors")
     started = time.monotonic()
     new, all_of_them = planned.generation.make()
     took = f"{time.monotonic() - started:.0f} s"

@@ -58,9 +58,9 @@ def generate(
 ) -> None:
     """Generate episodes with their gold; without --models the sessions are told by rules."""
     from beam_meme.episode_generating import EpisodeOptions, generate_episodes
-    from beamlib.llm.spending import spend_at_most
+    from beamlib.llm.spending import set_spending_limit
 
-    spend_at_most(max_cost)
+    set_spending_limit(max_cost)
     generate_episodes(
         EpisodeOptions(
             out=out,
@@ -101,10 +101,10 @@ def run(
     """Ask memories and a reader about episodes; without models the offline stand-in answers."""
     from beam_meme.meme_ordering import RunOptions, run_memories
     from beamlib.cli.arguments import Endpoints, check_run_name
-    from beamlib.llm.spending import spend_at_most
+    from beamlib.llm.spending import set_spending_limit
     from beamlib.places import ROOT
 
-    spend_at_most(max_cost)
+    set_spending_limit(max_cost)
     check_run_name(name)
     with temporary_folder("beamlib-meme-") as place:  # a run that is refused leaves nothing
         run_memories(
@@ -145,10 +145,10 @@ def score(
     from beam_meme.meme_ordering import RunOptions
     from beam_meme.meme_tally import score_run
     from beamlib.cli.arguments import Endpoints, check_run_name
-    from beamlib.llm.spending import spend_at_most
+    from beamlib.llm.spending import set_spending_limit
     from beamlib.places import ROOT
 
-    spend_at_most(max_cost)
+    set_spending_limit(max_cost)
     check_run_name(name)
     tables = score_run(
         RunOptions(

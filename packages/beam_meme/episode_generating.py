@@ -38,7 +38,7 @@ from beamlib.llm.endpoints import Author, Endpoint, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, Prompt, run
 from beamlib.llm.prompts import check_overrides, prompt_file, render
 from beamlib.llm.retrying import RetryingModel
-from beamlib.llm.spending import keys_kept_out
+from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 from beamlib.text import shell_command
 
@@ -101,7 +101,7 @@ def generate_episodes(order: EpisodeOptions) -> Path:
     writer = _Writer(order, endpoints)
     print(f"author: {writer.name}")
     record.write()
-    with keys_kept_out(order.out, str(order.models or "")):
+    with guard_run(order.out, str(order.models or "")):
         sessions = writer.tell_all(drawn)
         pools = {domain: writer.judged(domain, pool) for domain, pool in pools.items()}
         for variant in pending:
@@ -169,7 +169,7 @@ def _check(order: EpisodeOptions) -> dict[Author, Endpoint]:
 
 def _ready(endpoints: Mapping[Author, Endpoint]) -> None:
     for role, endpoint in endpoints.items():
-        EndpointModel(role, endpoint).ready()
+        EndpointModel(role, endpoint).check_key()
 
 
 def _made_by(order: EpisodeOptions, endpoints: Mapping[Author, Endpoint]) -> dict[str, Any]:

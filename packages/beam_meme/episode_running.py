@@ -25,8 +25,7 @@ from beamlib.data.conversations import Probe
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Asked, Oracle, answers_to, ask_probes, ingested
 from beamlib.evaluate.calling import ResolvedParameters
-from beamlib.llm.model import ModelError, Prompt, run
-from beamlib.llm.roles import ModelRoles
+from beamlib.llm.model import ModelError, ModelRoles, Prompt, run
 from beamlib.memory import Memory
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.processes import tell

@@ -24,7 +24,7 @@ from beam_meme.episodes import Domain, Line
 from beam_meme.fillers import STORIES, Filler, cut, offline_conversations, read_fillers
 from beamlib.files import parse_json
 from beamlib.llm.model import Completion, Model, ModelError, Prompt
-from beamlib.llm.retrying import Found, ask, ended
+from beamlib.llm.retrying import ReadReply, ask, gather
 from beamlib.retrieval.dense import DenseIndex
 from beamlib.retrieval.encoder import embedded_encoder
 from beamlib.retrieval.sparse import SparseIndex, tokenize
@@ -150,7 +150,7 @@ async def by_model(fillers: Sequence[Filler], domain: Domain, model: Model) -> C
     Where it gives no readable verdict the filler goes: there are others. A `ModelError` that may pass is raised.
     """
     pairs = nearest(fillers, gold_sentences(domain))
-    verdicts = await ended(_judge(model, _prompt(*pair)) for pair in pairs)
+    verdicts = await gather(_judge(model, _prompt(*pair)) for pair in pairs)
     removed = {one.name: conflict for (_, one), conflict in zip(pairs, verdicts, strict=True) if conflict}
     free = tuple(one for one in fillers if one.name not in removed)
     return Checked(free, tuple(sorted(removed.items())), len(pairs))
@@ -180,7 +180,7 @@ def _prompt(sentence: str, filler: Filler) -> Prompt:
 
 
 async def _judge(model: Model, prompt: Prompt) -> Conflict | None:
-    def read(reply: Completion, attempt: int) -> Found[dict[str, bool] | None]:
+    def read(reply: Completion, attempt: int) -> ReadReply[dict[str, bool] | None]:
         found = read_verdict(reply.text)
         return found, _AGAIN if found is None else None
 

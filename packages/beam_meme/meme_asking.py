@@ -26,7 +26,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, open_models, resolved
 from beamlib.files import make_folder
 from beamlib.llm.endpoints import load_models
-from beamlib.llm.roles import ModelRoles
+from beamlib.llm.model import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
 from beamlib.params import RunParameters
 from beamlib.processes import as_they_end, at_once, process_pool
@@ -120,7 +120,7 @@ def run_episodes(
     for folder in plan.folders.values():
         folder.begin()
     if parameters.models:
-        load_models(Path(parameters.models)).keep(Path(parameters.run) / PART)
+        load_models(Path(parameters.models)).save(Path(parameters.run) / PART)
     try:
         for results in work_through(plan, evidence or {}, command, quiet=quiet):
             plan.folders[results.arm].take("results", results.episode, made(results))

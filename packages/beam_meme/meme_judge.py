@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from beam_meme.episode_gold import EpisodeGold, MemeGold
 from beamlib.files import mend_json, parse_json
 from beamlib.llm.model import Completion, Model, Prompt, run
-from beamlib.llm.retrying import ended
+from beamlib.llm.retrying import gather
 from beamlib.scoring.replies import ParsedReply, ask_parsed, first_bracketed
 
 BY_CONTAINMENT = "containment"
@@ -100,7 +100,7 @@ def judge_round(asked: Sequence[ToJudgeMeme], judge: Model) -> list[Verdict]:
 
 
 async def _judge_all(asked: Sequence[ToJudgeMeme], judge: Model) -> list[Verdict]:
-    return await ended(_verdict(one, judge) for one in asked)
+    return await gather(_verdict(one, judge) for one in asked)
 
 
 def contains(value: str, text: str) -> bool:

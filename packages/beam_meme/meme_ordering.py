@@ -18,7 +18,7 @@ from beam_meme.meme_asking import CEILING, Ran, estimate_episodes, run_episodes
 from beam_meme.meme_memories import MEMORIES, MemeMemory, parse_memories
 from beam_suite.orders import SuiteOptions, check_own, checked_parameters, confirmed, outcome_line, reader_shown
 from beamlib.errors import UserError
-from beamlib.llm.spending import keys_kept_out
+from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters
 from beamlib.text import count, shell_command
 
@@ -52,7 +52,7 @@ def run_memories(order: RunOptions) -> Ran:
     reader = reader_shown(parameters)
     print(f"MEME: {len(episodes)} of {count(len(loaded), 'episode')}; reader: {reader}; memories: {', '.join(arms)}")
     started = time.monotonic()
-    with keys_kept_out(order.folder, parameters.models):
+    with guard_run(order.folder, parameters.models):
         ran = run_episodes(
             episodes,
             arms,

@@ -36,9 +36,8 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.calling import ResolvedParameters, ensure_keys, identities, open_models, resolved
 from beamlib.files import write_jsonl
-from beamlib.llm.model import Model, Usage
-from beamlib.llm.roles import ModelRoles
-from beamlib.llm.spending import keys_kept_out
+from beamlib.llm.model import Model, ModelRoles, Usage
+from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters
 from beamlib.report.footer import Footer
 from beamlib.report.table import Table, save_table
@@ -179,7 +178,7 @@ def score(
     A `UserError` where the episodes are not those that were asked about.
     """
     pairs, known = _pairs(held, loaded), resolved(parameters)
-    with keys_kept_out(Path(parameters.run), parameters.models):
+    with guard_run(Path(parameters.run), parameters.models):
         judged = _judged(pairs, lambda episode: open_models(known, episode, suite=PART, command=command), quiet)
     return Scored(pairs, judged, held, _basis(judged, held, known, data))
 

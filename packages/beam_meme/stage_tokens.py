@@ -13,9 +13,8 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from beamlib.files import to_json
-from beamlib.llm.model import Completion, Model, Prompt
-from beamlib.llm.roles import ModelRoles
-from beamlib.llm.stored_call import MOST
+from beamlib.llm.call_store import LARGEST_COUNT
+from beamlib.llm.model import Completion, Model, ModelRoles, Prompt
 
 Stage = Literal["ingest", "retrieval", "answer"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -76,7 +75,7 @@ class Meter:
             self._seen.add(key)
             usage = reply.usage
             numbers = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
-            taken, given, cached = (min(max(number, 0), MOST) for number in numbers)  # what an endpoint says is no fact
+            taken, given, cached = (min(max(number, 0), LARGEST_COUNT) for number in numbers)
             more = Spent(calls=1, input_tokens=taken, output_tokens=given, cached_tokens=cached)
             self.spent[stage] += more
 

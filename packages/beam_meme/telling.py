@@ -21,7 +21,7 @@ from beam_meme.episodes import Domain, Line
 from beam_meme.talk_bank import SmallTalk
 from beamlib.data.checked_json import is_writable
 from beamlib.llm.model import Completion, Model, ModelError, Prompt, run
-from beamlib.llm.retrying import Found, ask, ended
+from beamlib.llm.retrying import ReadReply, ask, gather
 
 USER, ASSISTANT = "meme_session_user", "meme_session_assistant"
 """Prompt ids."""
@@ -63,7 +63,7 @@ async def tell(drawn: Drawn, model: Model | None = None) -> list[ToldSession]:
 
     A `ModelError` that may pass is raised: the same command asks again. Any other leaves the message to the rules.
     """
-    return await ended(_Teller(drawn, part, model).session() for part in PARTS)
+    return await gather(_Teller(drawn, part, model).session() for part in PARTS)
 
 
 def prompts_of(drawn: Drawn) -> list[Prompt]:
@@ -160,7 +160,7 @@ class _Teller:
         """What the model says, as soon as nothing is wrong with it; else `usual`, and counted."""
         about = f"episode {self.drawn.id}, part {self.part}, line {len(self.lines) + 1}"
 
-        def read(reply: Completion, attempt: int) -> Found[str | None]:
+        def read(reply: Completion, attempt: int) -> ReadReply[str | None]:
             text = reply.text.strip()
             problem = problem_in(text)
             complaint = f"{_TRIED[attempt]} to this could not be used. {problem} Write the message anew."

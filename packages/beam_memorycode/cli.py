@@ -85,9 +85,9 @@ def generate(
     """Generate dialogues with their rules; without --models the offline stand-in writes what is said."""
     from beam_memorycode.dialogues import SESSION_COUNTS
     from beam_memorycode.generating import GenerateOptions, generate_dialogues
-    from beamlib.llm.spending import spend_at_most
+    from beamlib.llm.spending import set_spending_limit
 
-    spend_at_most(max_cost)
+    set_spending_limit(max_cost)
     generate_dialogues(
         GenerateOptions(
             out=out,
@@ -135,10 +135,10 @@ def run(
     """Ask a reader, over the whole history or over what a memory recalls; without models the offline stand-in."""
     from beam_memorycode.ordering import RunOptions, run_setups
     from beamlib.cli.arguments import Endpoints, check_run_name
-    from beamlib.llm.spending import spend_at_most
+    from beamlib.llm.spending import set_spending_limit
     from beamlib.places import ROOT
 
-    spend_at_most(max_cost)
+    set_spending_limit(max_cost)
     check_run_name(name)
     with temporary_folder("beamlib-memorycode-") as place:  # a run that is refused leaves nothing
         run_setups(

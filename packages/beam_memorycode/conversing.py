@@ -14,7 +14,7 @@ from beam_memorycode.dialogues import Dialogue, Setting
 from beam_memorycode.offline_writer import PROMPT
 from beam_memorycode.wordings import foreign, take_apart
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
-from beamlib.llm.retrying import Found, ask, ended
+from beamlib.llm.retrying import ReadReply, ask, gather
 
 _OUTSIDE = re.compile(r"[\[(*#<=_-]|\w[\w .'-]{0,29}: |\S+$")  # a stage direction, an unknown speaker, a lone word
 _TRIED = ("A first reply", "A second reply", "A third reply")
@@ -37,11 +37,11 @@ async def hold_conversations(model: Model, dialogue: Dialogue) -> list[str | Mod
 
     Anything else that is raised (a `UserError`: nothing can be called) is raised once all calls have ended.
     """
-    return await ended(_hold(model, dialogue, place) for place in range(len(dialogue.sessions)))
+    return await gather(_hold(model, dialogue, place) for place in range(len(dialogue.sessions)))
 
 
 async def _hold(model: Model, dialogue: Dialogue, place: int) -> str | ModelError:
-    def read(reply: Completion, attempt: int) -> Found[str]:
+    def read(reply: Completion, attempt: int) -> ReadReply[str]:
         text, problem = check_conversation(reply.text, dialogue.context, dialogue.sessions[place].instructions)
         if problem and attempt + 1 == len(_TRIED):
             raise ModelError(f"asked {len(_TRIED)} times, and of the last reply: {problem}", Outcome.UNREADABLE)

@@ -106,7 +106,7 @@ def run_all(
     for folder in arms:
         folder.begin()
     if parameters.models:
-        load_models(Path(parameters.models)).keep(Path(parameters.run) / PART)
+        load_models(Path(parameters.models)).save(Path(parameters.run) / PART)
     by_id = {one.id: one for one in dialogues}
     try:
         for work in work_through(plan.wanted, plan.parameters, command, quiet=quiet):

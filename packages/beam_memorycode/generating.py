@@ -32,7 +32,7 @@ from beamlib.llm.endpoints import Endpoint, load_models
 from beamlib.llm.model import OFFLINE_NAME, Model, ModelError, run
 from beamlib.llm.prompts import check_overrides, prompt_file, render
 from beamlib.llm.retrying import RetryingModel
-from beamlib.llm.spending import keys_kept_out
+from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 from beamlib.text import shell_command
 
@@ -103,12 +103,12 @@ def generate_dialogues(order: GenerateOptions) -> Generated:
     pending = [one for one in wanted if not record.holds(one.id, _path(order.out, one))]
     if endpoint is not None and order.calls != "replay" and pending:
         quote = estimate([_template(order, one).dialogue for one in pending], endpoint, order.prompts)
-        order = replace(order, yes=agreed({"": quote}, EndpointModel("speaker", endpoint).ready, order.yes))
+        order = replace(order, yes=agreed({"": quote}, EndpointModel("speaker", endpoint).check_key, order.yes))
     started, run_id = time.monotonic(), uuid.uuid4().hex
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
     record.write()
     write_json(order.out / TOPICS, topics_json())
-    with keys_kept_out(order.out, str(order.models or "")):
+    with guard_run(order.out, str(order.models or "")):
         done, failed = _write_all(order, endpoint, pending, record, run_id)
     there = tuple(one.id for one in wanted if one not in pending)
     print(

@@ -13,7 +13,7 @@ from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.evaluating import Ran, chosen, estimate_all, run_all
 from beam_memorycode.setups import SETUPS, Setup, parse_setups
 from beam_suite.orders import SuiteOptions, check_own, checked_parameters, confirmed, outcome_line, reader_shown
-from beamlib.llm.spending import keys_kept_out
+from beamlib.llm.spending import guard_run
 from beamlib.params import RunParameters
 from beamlib.text import shell_command
 
@@ -41,7 +41,7 @@ def run_setups(order: RunOptions) -> Ran:
     print(f"MemoryCode: {len(dialogues)} of {len(known)} dialogues; reader: {reader}; setups: {', '.join(setups)}")
     started = time.monotonic()
     command = recording_command(order)
-    with keys_kept_out(order.folder, parameters.models):
+    with guard_run(order.folder, parameters.models):
         ran = run_all(dialogues, setups, parameters, known=known, command=command, quiet=order.quiet)
     for setup in setups:
         print(_line(setup, ran))

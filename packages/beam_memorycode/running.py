@@ -32,8 +32,7 @@ from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ask_pro
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, open_models
 from beamlib.files import make_folder
-from beamlib.llm.model import Model, Prompt, run
-from beamlib.llm.roles import ModelRoles
+from beamlib.llm.model import Model, ModelRoles, Prompt, run
 from beamlib.llm.stored_model import THIS_RUN
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import RunParameters

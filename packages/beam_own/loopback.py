@@ -1,7 +1,7 @@
 """An endpoint on this machine's loopback, in front of the real ones: a memory's own calls are calls like all others.
 
 It speaks OpenAI's chat completions, responses and embeddings, streams included, and asks for a token that is drawn for
-each memory. Behind it stand the models of `beamlib.llm.passed_on` in their call store: so whatever comes through is
+each memory. Behind it stand the models of `beamlib.llm.client` in their call store: so whatever comes through is
 stored at once, replayed without a network, priced and counted, and tried again where that may help.
 """
 
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from beamlib.errors import UserError
 from beamlib.files import parse_json, to_json
+from beamlib.llm.client import ROUTES, Route, forwarded_step
 from beamlib.llm.model import Model, ModelError, Outcome, Prompt, run
-from beamlib.llm.passed_on import ROUTES, Route, step_of
 from beamlib.retrieval.encoder import EMBEDDED_NAME, embedded_encoder
 from beamlib.text import WORDS
 
@@ -147,7 +147,7 @@ class Loopback:
         return body
 
     async def _passed_on(self, route: Route, body: dict[str, Any]) -> str:
-        prompt = Prompt(step_of(self.arm, route), {"body": to_json(body)}, about=self.arm)
+        prompt = Prompt(forwarded_step(self.arm, route), {"body": to_json(body)}, about=self.arm)
         try:
             with self._call():
                 return (await self.models[route].complete(prompt)).text

@@ -23,8 +23,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, models_file
 from beamlib.files import make_folder, temporary_folder, to_json
-from beamlib.llm.model import ModelError, Outcome, run
-from beamlib.llm.roles import ModelRoles
+from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
 from beamlib.memory import RetrievedContext
 from beamlib.text import WORDS, TokenCounter
 

@@ -10,9 +10,8 @@ from typing import Any
 from beam_page.run_folder import StoredArm
 from beamlib.errors import UserError
 from beamlib.files import inside
-from beamlib.llm.call_store import CallStore
+from beamlib.llm.call_store import CallStore, StoredCall
 from beamlib.llm.endpoints import MODELS, Endpoint, load_models
-from beamlib.llm.stored_call import StoredCall
 
 _NUGGET = re.compile(r" nugget \d{1,6}\Z")
 COLUMNS = (

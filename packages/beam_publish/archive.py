@@ -29,8 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from beamlib.errors import UserError, shown
 from beamlib.files import inside, make_folder, parse_json, sha256_of_file, temporary_folder, write_pieces
-from beamlib.llm.call_store import CallStore
-from beamlib.llm.stored_call import StoredCall
+from beamlib.llm.call_store import CallStore, StoredCall
 
 FORMAT = 1
 LIST = "archive.json"

@@ -21,7 +21,7 @@ from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.calling import open_models, resolved
 from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.llm.model import ModelError
-from beamlib.llm.spending import SpendingLimit, limited, spend_at_most
+from beamlib.llm.spending import SpendingLimit, limited, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint
@@ -196,11 +196,11 @@ def test_a_limit_of_spending_holds_for_its_own_calls(tmp_path: Path, repo_root: 
         models.write_text(re.sub("model: scripted", f"{prices}\n  model: scripted", models.read_text()))
         chosen = parameters(tmp_path, repo_root, script(tmp_path, ASKS), models=str(models), confirm_cost=True)
         try:
-            spend_at_most(0.6)
+            set_spending_limit(0.6)
             with pytest.raises(SpendingLimit, match="process-mine/chat"), limited(tmp_path / "run", models):
                 evaluate(chosen, own(chosen), quiet=True)
         finally:
-            spend_at_most(None)
+            set_spending_limit(None)
         first = len(server.requests)
         assert 0 < first < 40
         found = evaluate(chosen, own(chosen), quiet=True)

@@ -12,8 +12,7 @@ from beamlib.data.sources import find_conversations
 from beamlib.evaluate.answering import answer_arms
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
-from beamlib.llm.model import Completion, Prompt
-from beamlib.llm.roles import ModelRoles
+from beamlib.llm.model import Completion, ModelRoles, Prompt
 from beamlib.memory.budget import RESERVE_TOKENS, passage_tokens
 from beamlib.memory.full_context import FullContext
 from beamlib.memory.protocol import passage

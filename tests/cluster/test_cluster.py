@@ -23,8 +23,8 @@ from beam_cluster.journal import JournalStore, replies
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import Evaluation, evaluate
-from beamlib.llm.spending import SpendingLimit, limited, spend_at_most
-from beamlib.llm.stored_call import StoredCall
+from beamlib.llm.call_store import StoredCall
+from beamlib.llm.spending import SpendingLimit, limited, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
 from beamlib.processes import use_cluster
 from scripted_server import ScriptedServer
@@ -43,7 +43,7 @@ FEW = ARMS[:1]
 def no_cluster() -> Iterator[None]:
     yield
     use_cluster("")
-    spend_at_most(None)
+    set_spending_limit(None)
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +193,7 @@ def test_a_limit_of_spending_holds_for_all_workers(
         prices = {"input_price": 1_000.0, "output_price": 1_000.0, "max_output_tokens": 60}
         models = models_file(server, tmp_path / "m.yaml", **prices)
         given = parameters(repo_root, data, tmp_path / "run", models)
-        spend_at_most(4.0)
+        set_spending_limit(4.0)
         said = r"has spent \$[23].* of \$4.00, and the next call"
         with pytest.raises(SpendingLimit, match=said) as reached, limited(Path(given.run), models):
             evaluate(given, ARMS, quiet=True)
@@ -205,7 +205,7 @@ def test_a_limit_of_spending_holds_for_all_workers(
             for one in server.requests
         )
         assert 2.0 < words / 1_000 <= 4.0
-        spend_at_most(1_000)
+        set_spending_limit(1_000)
         with limited(Path(given.run), models):
             evaluate(given, ARMS, quiet=True)
         assert not server.repeated() and 0 < made < len(server.requests) == expected[1]

@@ -20,8 +20,7 @@ from beamlib.evaluate.answering import AnswerTask, answer_arms, answer_task, ans
 from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.judging import evidence_of
-from beamlib.llm.model import Completion, Prompt, run
-from beamlib.llm.roles import ModelRoles
+from beamlib.llm.model import Completion, ModelRoles, Prompt, run
 from beamlib.memory import Memory, RetrievedContext
 from beamlib.params import load_parameters
 from beamlib.processes import process_pool

@@ -161,7 +161,7 @@ def test_a_failed_call_is_unscored_with_its_reason(parameters: RunParameters) ->
     from beamlib.data.sources import find_conversations
     from beamlib.evaluate.answering import answer_arms
     from beamlib.evaluate.calling import resolved
-    from beamlib.llm.roles import ModelRoles
+    from beamlib.llm.model import ModelRoles
 
     loaded = load(find_conversations(Path(parameters.data))[0])
     arms = [Arm(memory="none"), Arm(memory="light", retriever="bm25", k=2)]

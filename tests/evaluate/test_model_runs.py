@@ -331,7 +331,7 @@ from beamlib.cli.ending import conclude
 from beamlib.files import read_json
 from beamlib.llm import model as base
 
-base.PATIENCE = float(sys.argv[2])
+base.SHUTDOWN_SECONDS = float(sys.argv[2])
 
 def command():
     # Here, as in a command: what these import is not there yet when signals are first answered.
@@ -463,7 +463,7 @@ def test_an_endpoint_that_dies_ends_the_run_with_one_sentence(repo_root: Path, t
     _, said = process.communicate(timeout=60)
     assert process.returncode == 2
     last = said.strip().splitlines()[-1]
-    assert last.startswith("beamlib: ") and server.base_url in last and "the same command goes on" in last
+    assert last.startswith("beamlib: ") and server.base_url in last and "the same command continues" in last
     assert "Traceback" not in said and "resource_tracker" not in said
     with ScriptedServer(steady_reply, port=server.port) as again:
         evaluate(parameters(repo_root, tmp_path / "run", models), ARMS, quiet=True)

@@ -11,7 +11,7 @@ from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.ingest_cache import read_light
-from beamlib.llm.roles import ModelRoles
+from beamlib.llm.model import ModelRoles
 from beamlib.memory.light import Light, LightSettings
 from beamlib.params import RunParameters, load_parameters
 

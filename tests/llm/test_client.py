@@ -1,33 +1,44 @@
-"""EndpointModel against a real server on the loopback: requests, faults, keys, lanes, an endpoint that is down."""
+"""EndpointModel against a real server on the loopback: requests, faults, keys, tools, slots, a server that is down."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import re
 import socket
+import socketserver
 import subprocess
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tenacity
 
 from beamlib.errors import UserError
-from beamlib.llm.client import EndpointModel, _pause
+from beamlib.llm.call_store import CallStore, call_key
+from beamlib.llm.client import EndpointModel, describe_tools, tool_calls_json
 from beamlib.llm.endpoints import Endpoint
-from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, attempt_all, gather_all, run
-from beamlib.llm.retrying import RetryingModel
-from scripted_server import FINAL, Answer, Faults, ScriptedServer, completion, error_body
+from beamlib.llm.model import (
+    Completion,
+    ModelError,
+    Outcome,
+    Prompt,
+    ToolDefinition,
+    Usage,
+    attempt_all,
+    gather_all,
+    run,
+)
+from beamlib.llm.stored_model import StoredModel
+from scripted_server import Answer, Faults, ScriptedServer, completion, error_body
 
 KEY = "sk-invented-0123456789"
-KINDS = Faults.KINDS
+NOWHERE = "http://127.0.0.1:9/v1"
 
 
 def prompt(number: int = 0, **fields: Any) -> Prompt:
@@ -42,7 +53,7 @@ def model(
     return EndpointModel(role, Endpoint(**settings), max_concurrency=max_concurrency)
 
 
-def told(body: dict[str, Any]) -> str:
+def number_of(body: dict[str, Any]) -> str:
     """A reply that says which question it answers."""
     return body["messages"][-1]["content"].partition("What about ")[2].partition("?")[0]
 
@@ -52,64 +63,47 @@ def in_turn(*answers: str | Answer) -> Callable[[dict[str, Any]], str | Answer]:
     return lambda body: left.pop(0) if len(left) > 1 else left[0]
 
 
-def end_of(asked: EndpointModel, what: Prompt | None = None) -> Completion | ModelError | UserError:
+def result_of(client: EndpointModel, what: Prompt | None = None) -> Completion | ModelError | UserError:
     try:
-        return run(asked.complete(what or prompt()))
+        return run(client.complete(what or prompt()))
     except (ModelError, UserError) as error:
         return error
 
 
-def test_the_request_is_exactly_what_request_says() -> None:
+def texts(replies: list[Completion | ModelError]) -> list[str]:
+    return [reply.text if isinstance(reply, Completion) else reply.reason for reply in replies]
+
+
+def test_the_request_is_exactly_what_request_says(tmp_path: Path) -> None:
     extra = {"top_p": 0.9, "chat_template_kwargs": {"enable_thinking": False}}
-    with ScriptedServer(told) as server:
+    with ScriptedServer(number_of) as server:
         limit = {"limit_field": "max_completion_tokens", "max_output_tokens": 1024}
-        asked = model(server, **limit, seed=7, temperature=0.5, extra=extra)
+        client = model(server, **limit, seed=7, temperature=0.5, extra=extra)
         again = prompt(3, repeat=2, about="never sent").again("Shorter.")
-        reply = run(asked.complete(again))
-        assert server.requests[0].body == asked.request(again)
+        reply = run(client.complete(again))
+        assert server.requests[0].body == client.request(again)
     assert server.requests[0].authorization == "Bearer none"
     text = again.messages[0]["content"] + "\n\nShorter."
-    assert asked.request(again) == {
+    assert client.request(again) == {
         "model": "m", "messages": [{"role": "user", "content": text}], "temperature": 0.5, "seed": 9,
         "max_completion_tokens": 1024, **extra,
     }  # fmt: skip
     words = len(text.split())
     assert (reply.text, reply.finish_reason) == ("3", "stop")
     assert reply.usage == Usage(words, 1, words // 4) and reply.latency > 0
-    assert asked.name == "m"
-
-
-def test_unset_temperature_seed_and_limit_are_not_sent() -> None:
-    body = model("http://127.0.0.1:9/v1", temperature=None, seed=None).request(prompt(repeat=1))
-    assert set(body) == {"model", "messages"}
-
-
-def test_a_folder_of_ones_own_prompts_is_used(tmp_path: Path) -> None:
+    assert set(model(NOWHERE, temperature=None, seed=None).request(prompt(repeat=1))) == {"model", "messages"}
     header = "---\nlisting: 44\nrole: reader\nvariables: [question, context]\noutput: text\n---\n"
     (tmp_path / "answer.md").write_text(header + "Own words: {{ question }} {{ context }}", encoding="utf-8")
-    own = EndpointModel("reader", model("http://127.0.0.1:9/v1").endpoint, prompts=tmp_path)
+    own = EndpointModel("reader", client.endpoint, prompts=tmp_path)
     assert own.request(prompt())["messages"][0]["content"].startswith("Own words: What about 0?")
-
-
-@pytest.mark.parametrize(("number", "longest"), [(1, 0.5), (2, 1.0), (5, 8.0), (30, 60.0)])
-def test_pauses_are_drawn_below_a_bound_that_doubles_to_a_minute(number: int, longest: float) -> None:
-    async def never() -> None:
-        raise AssertionError("the call is not made")
-
-    state = tenacity.RetryCallState(tenacity.AsyncRetrying(), never, (), {})
-    state.attempt_number = number
-    drawn = [_pause(state) for _ in range(400)]
-    assert 0 <= min(drawn) < longest / 4
-    assert 3 * longest / 4 < max(drawn) <= longest
 
 
 @pytest.mark.usefixtures("short_pauses")
 @pytest.mark.parametrize("kind", ["delay", "drop", "throttle", "error", "garbage"])
 def test_each_passing_fault_is_survived(kind: str) -> None:
     faults = Faults(**{kind: 0.4}, delay_seconds=0.05, retry_after=0.02)
-    with ScriptedServer(told, faults=faults) as server:
-        found = attempt_all(model(server), [prompt(number) for number in range(8)])
-        assert [reply.text if isinstance(reply, Completion) else reply.reason for reply in found] == list("01234567")
+    with ScriptedServer(number_of, faults=faults) as server:
+        assert texts(attempt_all(model(server), [prompt(number) for number in range(8)])) == list("01234567")
         assert kind in {request.outcome for request in server.requests}
         assert server.repeated() == []
 
@@ -120,39 +114,10 @@ def test_each_passing_fault_is_survived(kind: str) -> None:
 )
 def test_a_fault_that_stays_ends_the_call_after_its_attempts(kind: str, words: str) -> None:
     with ScriptedServer(faults=Faults(**{kind: 1.0}, retry_after=0.0)) as server:
-        found = end_of(model(server, attempts=2))
-        assert isinstance(found, ModelError) and found.outcome is Outcome.UNAVAILABLE and found.transient
-        assert "in 2 tries" in str(found)
+        error = result_of(model(server, attempts=2))
+        assert isinstance(error, ModelError) and error.outcome is Outcome.UNAVAILABLE and error.transient
+        assert "in 2 tries" in str(error) and re.search(words, str(error))
         assert len(server.requests) == 2
-    assert re.search(words, str(found))
-
-
-def test_truncated_and_empty_replies_are_passed_on_and_filtered_ones_named() -> None:
-    with ScriptedServer(lambda body: "abcdef", faults=Faults(truncate=1.0)) as server:
-        reply = run(model(server).complete(prompt()))
-        assert (reply.text, reply.finish_reason) == ("abc", "length")
-    with ScriptedServer(faults=Faults(empty=1.0)) as server:
-        assert run(model(server).complete(prompt())).text == ""
-    with ScriptedServer(faults=Faults(filtered=1.0)) as server:
-        found = attempt_all(model(server), [prompt(number) for number in range(8)])
-        assert {reply.outcome for reply in found if isinstance(reply, ModelError)} == {Outcome.FILTERED}
-        assert len(found) == len(server.requests) == 8, "asked once each"
-
-
-@pytest.mark.usefixtures("short_pauses")
-def test_twenty_calls_with_a_tenth_of_every_fault() -> None:
-    faults = Faults(**dict.fromkeys(KINDS, 0.1), delay_seconds=0.05, retry_after=0.02)
-    with ScriptedServer(told, faults=faults, seed=1) as server:
-        found = attempt_all(RetryingModel(model(server, timeout=10)), [prompt(number) for number in range(20)])
-        seen = {request.outcome for request in server.requests}
-        assert server.repeated() == []
-    for number, reply in enumerate(found):
-        if isinstance(reply, Completion):
-            assert reply.text == str(number)
-        else:
-            assert reply.outcome in {Outcome.FILTERED, Outcome.TRUNCATED, Outcome.EMPTY}, reply.reason
-    assert sum(isinstance(reply, Completion) for reply in found) >= 12
-    assert len(seen & (set(KINDS) | FINAL)) >= 7
 
 
 @pytest.mark.parametrize("headers", [{"Retry-After": "0.4"}, {"Retry-After-Ms": "400", "Retry-After": "60"}])
@@ -160,214 +125,215 @@ def test_retry_after_is_kept_to(headers: dict[str, str]) -> None:
     seen: dict[str, int] = {}
 
     def busy_once(body: dict[str, Any]) -> str | Answer:
-        seen[told(body)] = seen.get(told(body), 0) + 1
-        return Answer(error_body("slow"), 429, headers) if seen[told(body)] == 1 else "fine"
+        number = number_of(body)
+        seen[number] = seen.get(number, 0) + 1
+        return Answer(error_body("slow"), 429, headers) if seen[number] == 1 else "fine"
 
     with ScriptedServer(busy_once) as server:
-        # Many calls, since a pause drawn at random may be long enough by chance.
+        # Many calls, since a random pause may be long enough by chance.
         attempt_all(model(server, concurrency=24), [prompt(number) for number in range(24)])
         assert set(seen.values()) == {2}
         for number in seen:
-            first, second = (request for request in server.requests if told(request.body) == number)
+            first, second = (request for request in server.requests if number_of(request.body) == number)
             assert second.started - first.ended >= 0.39
 
 
-def test_a_call_that_waits_for_its_next_try_holds_no_lane() -> None:
+def test_a_call_that_waits_for_its_next_try_takes_no_slot() -> None:
     busy = Answer(error_body("slow"), 429, {"Retry-After": "0.3"})
     with ScriptedServer(in_turn(busy, "fine")) as server:
-        found = attempt_all(model(server, concurrency=1), [prompt(0), prompt(1)])
-        assert all(isinstance(reply, Completion) for reply in found)
-        assert [told(request.body) for request in server.requests] == ["0", "1", "0"]
+        assert texts(attempt_all(model(server, concurrency=1), [prompt(0), prompt(1)])) == ["fine", "fine"]
+        assert [number_of(request.body) for request in server.requests] == ["0", "1", "0"]
 
 
-def test_requests_in_flight_are_bounded_and_start_in_order() -> None:
-    with ScriptedServer(told, latency=0.02) as server:
-        attempt_all(model(server, max_concurrency=4), [prompt(number) for number in range(24)])
-        assert server.peak == 4
-    with ScriptedServer(told) as server:
+def test_requests_in_flight_are_bounded_over_models_and_start_in_order() -> None:
+    with ScriptedServer(number_of) as server:
         attempt_all(model(server, concurrency=1), [prompt(number) for number in range(12)])
-        assert [told(request.body) for request in server.requests] == [str(number) for number in range(12)]
-        assert server.connections == 1, "one call at a time keeps to one connection"
-
-
-def test_models_at_one_address_share_its_lanes() -> None:
-    with ScriptedServer(told, latency=0.02) as server:
-        readers = [model(server, concurrency=3, model=name) for name in ("a", "b", "c")]
+        assert [number_of(request.body) for request in server.requests] == [str(number) for number in range(12)]
+    with ScriptedServer(number_of, latency=0.02) as server:
+        readers = [model(server, max_concurrency=3, model=name) for name in ("a", "b", "c")]
 
         async def everything() -> None:
             await asyncio.gather(*(gather_all(reader, [prompt(n) for n in range(6)]) for reader in readers))
 
         run(everything())
-        assert server.peak == 3
-        assert len(server.requests) == 18
+        assert (server.peak, len(server.requests)) == (3, 18)
 
 
 def test_several_event_loops_can_call() -> None:
-    with ScriptedServer(told) as server:
-        asked = model(server, concurrency=1)
-        for number in range(2):
-
-            async def both(base: int = number * 2) -> list[Completion | ModelError]:
-                return await gather_all(asked, [prompt(base), prompt(base + 1)])
-
-            assert all(isinstance(reply, Completion) for reply in asyncio.run(both()))
-        gc.collect()
+    with ScriptedServer(number_of) as server:
+        client = model(server, concurrency=1)
+        for _ in range(2):
+            assert texts(asyncio.run(gather_all(client, [prompt(0), prompt(1)]))) == ["0", "1"]
 
 
-def test_a_server_that_drips_bytes_cannot_hang_a_call() -> None:
-    with ScriptedServer(lambda body: Answer(completion(body, "slow"), drip=0.02)) as server:
-        found = end_of(model(server, timeout=0.3, attempts=1))
-        assert isinstance(found, ModelError) and found.outcome is Outcome.UNAVAILABLE
-        assert "no answer within 0.3 seconds" in str(found) and "1 try" in str(found)
+def chat(**message: Any) -> dict[str, Any]:
+    return {"choices": [{"message": message, "finish_reason": None}], "usage": {"prompt_tokens": "many"}}
 
 
-def test_odd_bodies_are_tried_again_and_odd_fields_are_not_believed() -> None:
-    def chat(**message: Any) -> dict[str, Any]:
-        return {"choices": [{"message": message, "finish_reason": None}], "usage": {"prompt_tokens": "many"}}
-
-    odd: list[str | dict[str, Any]] = [
+@pytest.mark.usefixtures("short_pauses")
+@pytest.mark.parametrize(
+    "body",
+    [
         "", "[" * 50_000, "[]", "null", '{"choices": []}', '{"choices": [7]}', {"choices": [{"finish_reason": "stop"}]},
-        chat(content=[1]), {"error": {"message": "upstream", "code": 502}},
-    ]  # fmt: skip
-    for body in odd:
-        with ScriptedServer(in_turn(Answer(body), Answer(chat(content="fine\ud800")))) as server:
-            reply = run(model(server).complete(prompt()))
-            assert (reply.text, reply.finish_reason, reply.usage) == ("fine?", "stop", Usage())
-            assert len(server.requests) == 2
-    with ScriptedServer(lambda body: Answer(chat(content=None))) as server:
-        assert run(model(server).complete(prompt())).text == ""
-    for kept_back in (chat(content=None, refusal="I will not."), {"choices": [{"finish_reason": "content_filter: X"}]}):
-        with ScriptedServer(lambda body, kept=kept_back: Answer(kept)) as server:  # type: ignore[misc]
-            found = end_of(model(server))
-            assert isinstance(found, ModelError) and found.outcome is Outcome.FILTERED
+        chat(content=[1]), {"error": {"message": "upstream", "code": 502}}, {"error": {"message": "no code"}},
+        {"error": {"code": 429, "message": "slow"}}, completion({}, "You picked the", "error"),
+        {**completion({}, "You picked"), "error": {"code": 502, "message": "Upstream provider died"}},
+        completion({}, "You picked the", "network_error"),
+    ],
+)  # fmt: skip
+def test_odd_bodies_and_broken_replies_are_retried(body: Any) -> None:
+    with ScriptedServer(in_turn(Answer(body), Answer(chat(content="fine\ud800")))) as server:
+        reply = run(model(server).complete(prompt()))
+        assert (reply.text, reply.finish_reason, reply.usage) == ("fine?", "stop", Usage())
+        assert len(server.requests) == 2
 
 
-def test_context_length_is_named_and_not_tried_again() -> None:
-    full = Answer(error_body("This model's maximum context length is 10 tokens.", "context_length_exceeded"), 400)
-    with ScriptedServer(lambda body: full) as server:
-        found = end_of(model(server))
-        assert isinstance(found, ModelError) and found.outcome is Outcome.CONTEXT_LENGTH
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (chat(content=None), ""),
+        (chat(content=[{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Ada "}]), "Ada "),
+        (chat(content=None, refusal="I will not."), Outcome.FILTERED),
+        ({"choices": [{"finish_reason": "content_filter: X"}]}, Outcome.FILTERED),
+        ({"error": {"code": 402, "message": "Insufficient credits"}}, "credit"),
+        ({"error": {"code": 401, "message": "User not found."}}, "without a key"),
+        ({"error": {"code": 404, "message": "No endpoints found for m"}}, "base_url"),
+        ({"error": {"code": 403, "message": "Your input was flagged by moderation"}}, Outcome.FILTERED),
+        ({"error": {"code": 400, "message": "maximum context length is 32768 tokens"}}, Outcome.CONTEXT_LENGTH),
+    ],
+)
+def test_odd_replies_and_errors_with_status_200_are_read_once(body: Any, text: str | Outcome) -> None:
+    with ScriptedServer(lambda _: Answer(body)) as server:
+        result = result_of(model(server))
         assert len(server.requests) == 1
+    match result:
+        case Completion():
+            assert result.text == text
+        case ModelError():
+            assert result.outcome is text
+        case UserError():
+            assert text in str(result)
 
 
-@pytest.mark.parametrize("variable", [None, "", "two words", "sk-\u00e4\u00f6\u00fc-umlaut"])
-def test_a_missing_or_impossible_key_is_told_before_anything_is_sent(
-    monkeypatch: pytest.MonkeyPatch, variable: str | None
+def test_web_pages_end_the_run_with_a_sentence_about_the_address() -> None:
+    with ScriptedServer(lambda body: Answer("<!doctype html><title>Welcome</title>")) as server:
+        with pytest.raises(UserError, match=r"answers with web pages .*correct base_url"):
+            attempt_all(model(server, concurrency=4), [prompt(number) for number in range(30)])
+        assert len(server.requests) < 20
+
+
+@pytest.mark.parametrize("value", [None, "", "two words", "sk-\u00e4\u00f6\u00fc-umlaut"])
+def test_a_missing_or_malformed_key_is_an_error_before_anything_is_sent(
+    monkeypatch: pytest.MonkeyPatch, value: str | None
 ) -> None:
     monkeypatch.delenv("BEAM_TEST_KEY", raising=False)
-    if variable is not None:
-        monkeypatch.setenv("BEAM_TEST_KEY", variable)
+    if value is not None:
+        monkeypatch.setenv("BEAM_TEST_KEY", value)
     with ScriptedServer() as server:
-        asked = model(server, role="judge", key_variable="BEAM_TEST_KEY")
-        assert asked.request(prompt())["model"] == "m", "replaying needs no key"
-        found = end_of(asked)
-        assert isinstance(found, UserError)
-        assert "judge" in str(found) and "BEAM_TEST_KEY" in str(found)
-        assert not variable or variable not in str(found)
+        client = model(server, role="judge", key_variable="BEAM_TEST_KEY")
+        assert client.request(prompt())["model"] == "m", "replaying needs no key"
+        error = result_of(client)
+        assert isinstance(error, UserError)
+        assert "judge" in str(error) and "BEAM_TEST_KEY" in str(error)
+        assert not value or value not in str(error)
         assert server.requests == []
 
 
-def test_the_key_is_sent_and_stray_line_ends_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_key_stops_the_queue_and_stray_line_ends_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BEAM_TEST_KEY", KEY + "\r\n")
-    with ScriptedServer(told, require_key=KEY) as server:
-        assert run(model(server, key_variable="BEAM_TEST_KEY").complete(prompt(5))).text == "5"
-
-
-def test_a_refused_key_stops_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BEAM_TEST_KEY", KEY)
-    with ScriptedServer(told, require_key="another", latency=0.01) as server:
-        asked = model(server, key_variable="BEAM_TEST_KEY", concurrency=2)
+    with ScriptedServer(number_of, require_key="another", latency=0.01) as server:
+        client = model(server, key_variable="BEAM_TEST_KEY", concurrency=2)
         with pytest.raises(UserError, match=r"The reader model m at http://127.* BEAM_TEST_KEY .*401") as caught:
-            attempt_all(asked, [prompt(number) for number in range(40)])
+            attempt_all(client, [prompt(number) for number in range(40)])
         assert len(server.requests) <= 4
         assert KEY not in "".join(traceback.format_exception(caught.value))
         server.require_key = KEY
-        assert run(asked.complete(prompt(1))).text == "1", "the next command is not held back"
+        assert run(client.complete(prompt(1))).text == "1", "the next command is not held back"
 
 
 @pytest.mark.parametrize(
     "answer",
     [
         Answer(error_body("Bad header $AUTHORIZATION in " + "x" * 300), 400),
+        *(Answer(error_body("$AUTHORIZATION"), status) for status in (401, 402, 404, 500)),
         Answer("$AUTHORIZATION", 422),
-        Answer(error_body("$AUTHORIZATION"), 404),
-        Answer(error_body("$AUTHORIZATION"), 402),
-        Answer(error_body("$AUTHORIZATION"), 401),
-        Answer(error_body("$AUTHORIZATION"), 500),
         Answer("$AUTHORIZATION"),
         Answer({"error": "$AUTHORIZATION"}),
+        Answer({"error": {"code": 400, "message": "$AUTHORIZATION"}}),
         Answer({"choices": [{"message": {"refusal": "$AUTHORIZATION"}}]}),
     ],
 )
 def test_a_server_that_echoes_the_key_gets_it_into_no_message(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
     monkeypatch.setenv("BEAM_TEST_KEY", KEY)
     with ScriptedServer(lambda body: answer) as server:
-        asked = model(server, key_variable="BEAM_TEST_KEY", attempts=1)
-        found = end_of(asked)
+        client = model(server, key_variable="BEAM_TEST_KEY", attempts=1)
+        error = result_of(client)
         assert server.requests[0].authorization == f"Bearer {KEY}"
-    assert isinstance(found, ModelError | UserError)
-    shown = "".join(traceback.format_exception(found)) + repr(asked) + repr(found) + str(getattr(found, "reason", ""))
-    assert KEY not in shown and "\n" not in str(found) and len(str(found)) < 600
+    assert isinstance(error, ModelError | UserError)
+    shown = "".join(traceback.format_exception(error)) + repr(client) + repr(error) + str(getattr(error, "reason", ""))
+    assert KEY not in shown and "\n" not in str(error) and len(str(error)) < 600
 
 
-def test_a_completion_that_holds_the_key_is_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_completion_that_contains_the_key_is_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BEAM_TEST_KEY", KEY)
-    with ScriptedServer(lambda body: "you sent $AUTHORIZATION") as server:
-        assert run(model(server, key_variable="BEAM_TEST_KEY").complete(prompt())).text == "you sent Bearer [key]"
-    choice = '{"choices": [{"message": {"content": "fine"}, "finish_reason": "$AUTHORIZATION"}]}'
+    choice = '{"choices": [{"message": {"content": "sent $AUTHORIZATION"}, "finish_reason": "$AUTHORIZATION"}]}'
     with ScriptedServer(lambda body: Answer(choice)) as server:
         reply = run(model(server, key_variable="BEAM_TEST_KEY").complete(prompt()))
-        assert (reply.text, reply.finish_reason) == ("fine", "Bearer [key]")
+        assert (reply.text, reply.finish_reason) == ("sent Bearer [key]", "Bearer [key]")
 
 
-def test_a_reply_in_parts_is_their_text_and_is_not_asked_for_twice() -> None:
-    parts = [
-        {"type": "thinking", "thinking": "hm"},
-        {"type": "text", "text": "Ada "},
-        {"type": "text", "text": "it is"},
-    ]
-    with ScriptedServer(lambda body: Answer({"choices": [{"message": {"content": parts}}]})) as server:
-        assert run(model(server).complete(prompt())).text == "Ada it is"
-        assert len(server.requests) == 1
+class TwoReplies(socketserver.StreamRequestHandler):
+    """Sends the answer to each request, and `pause` seconds later a reply that answers nothing."""
+
+    pause: float
+
+    def handle(self) -> None:
+        while self.rfile.readline():
+            length = 0
+            while (line := self.rfile.readline().strip()) != b"":
+                name, _, value = line.partition(b":")
+                length = int(value) if name.lower() == b"content-length" else length
+            body = json.loads(self.rfile.read(length))
+            time.sleep(0.02)  # longer than a late reply takes, so that it can come first
+            right, surplus = (self.reply(body, text) for text in (number_of(body), "surplus"))
+            try:
+                if not self.pause:
+                    self.wfile.write(right + surplus)
+                    continue
+                self.wfile.write(right)
+                time.sleep(self.pause)
+                self.wfile.write(surplus)
+            except ConnectionError:
+                return
+
+    @staticmethod
+    def reply(body: dict[str, Any], text: str) -> bytes:
+        content = json.dumps(completion(body, text)).encode()
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+        return head.encode() + content
 
 
-@pytest.mark.parametrize("header", [{"No colon\r\nhere": "x"}, {"Long": "x" * 100_000}, {"Content-Length": "-5"}])
-def test_what_is_not_http_is_tried_again_and_shows_no_key(
-    monkeypatch: pytest.MonkeyPatch, header: dict[str, str]
-) -> None:
-    monkeypatch.setenv("BEAM_TEST_KEY", KEY)
-    broken = Answer("$AUTHORIZATION", headers={**header, "X-Echo": KEY})
-    with ScriptedServer(in_turn(broken, "fine")) as server:
-        assert run(model(server, key_variable="BEAM_TEST_KEY").complete(prompt())).text == "fine"
-    with ScriptedServer(lambda body: broken) as server:
-        found = end_of(model(server, key_variable="BEAM_TEST_KEY", attempts=2))
-        assert isinstance(found, ModelError) and found.outcome is Outcome.UNAVAILABLE
-        assert KEY not in "".join(traceback.format_exception(found)) and len(str(found)) < 600
+class RawServer(socketserver.ThreadingTCPServer):
+    allow_reuse_address = daemon_threads = True
+    request_queue_size = 128
 
 
-def test_a_redirect_is_not_followed_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BEAM_TEST_KEY", KEY)
-    with ScriptedServer() as other:
-        away = Answer("", 307, {"Location": other.base_url + "/chat/completions"})
-        with ScriptedServer(lambda body: away) as server:
-            found = end_of(model(server, key_variable="BEAM_TEST_KEY"))
-        assert isinstance(found, ModelError) and "307" in str(found) and "base_url" in str(found)
-        assert other.requests == []
+@contextmanager
+def raw_server(pause: float) -> Iterator[str]:
+    with RawServer(("127.0.0.1", 0), type("Handler", (TwoReplies,), {"pause": pause})) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        finally:
+            server.shutdown()
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (Answer(error_body("No such model", "model_not_found"), 404), "model"),
-        (Answer(error_body("You exceeded your current quota", "insufficient_quota"), 429), "credit"),
-        (Answer(error_body("Payment required"), 402), "credit"),
-    ],
-)
-def test_what_no_call_can_mend_stops_the_run(answer: Answer, words: str) -> None:
-    with ScriptedServer(lambda body: answer) as server:
-        found = end_of(model(server))
-        assert isinstance(found, UserError) and words in str(found) and server.base_url in str(found)
-        assert len(server.requests) == 1
+@pytest.mark.parametrize("pause", [0.0, 0.001, 0.01])
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_a_surplus_reply_answers_no_question(pause: float, concurrency: int) -> None:
+    with raw_server(pause) as address:
+        replies = attempt_all(model(address, concurrency=concurrency), [prompt(number) for number in range(48)])
+    assert texts(replies) == [str(number) for number in range(48)]
 
 
 def test_a_loopback_address_is_reached_past_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,7 +341,7 @@ def test_a_loopback_address_is_reached_past_a_proxy(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    with ScriptedServer(told) as server:
+    with ScriptedServer(number_of) as server:
         assert run(model(server).complete(prompt(4))).text == "4"
 
 
@@ -395,7 +361,7 @@ def test_a_proxy_from_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.getsockname()[1]}")
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)
-        assert "418" in str(end_of(model("http://models.invalid/v1")))
+        assert "418" in str(result_of(model("http://models.invalid/v1")))
         thread.join(5)
     assert lines == [b"POST http://models.invalid/v1/chat/completions HTTP/1.1"]
 
@@ -408,54 +374,102 @@ def free_port() -> int:
 def test_nobody_at_the_address_ends_all_calls_with_one_sentence_and_the_next_run_may_succeed() -> None:
     port = free_port()
     address = f"http://127.0.0.1:{port}/v1"
-    asked = model(address, patience=0.3, concurrency=4)
+    client = model(address, patience=0.3, concurrency=4)
     with pytest.raises(UserError) as caught:
-        attempt_all(asked, [prompt(number) for number in range(30)])
+        attempt_all(client, [prompt(number) for number in range(30)])
     text = str(caught.value)
     assert address in text and "stored" in text and "same command" in text and text.count(". ") == 0
-    with ScriptedServer(told, port=port):
-        found = attempt_all(asked, [prompt(number) for number in range(3)])
-        assert [reply.text for reply in found if isinstance(reply, Completion)] == ["0", "1", "2"]
-
-
-def test_a_call_with_few_attempts_still_ends_with_the_sentence_about_the_endpoint() -> None:
-    found = end_of(model(f"http://127.0.0.1:{free_port()}/v1", patience=0.1, attempts=1))
-    assert isinstance(found, UserError) and "answered nobody" in str(found)
-
-
-def test_what_cannot_be_an_address_is_told_as_such() -> None:
-    found = end_of(model("http://\u2603/v1"))
-    assert isinstance(found, UserError) and "base_url" in str(found) and "\n" not in str(found)
+    with ScriptedServer(number_of, port=port):
+        assert texts(attempt_all(client, [prompt(number) for number in range(3)])) == ["0", "1", "2"]
+    error = result_of(model(f"http://127.0.0.1:{free_port()}/v1", patience=0.1, attempts=1))
+    assert isinstance(error, UserError) and "has not answered" in str(error), "however few attempts a call has"
+    error = result_of(model("http://\u2603/v1", patience=0.1))
+    assert isinstance(error, UserError) and "base_url" in str(error) and "\n" not in str(error)
 
 
 def test_calls_wait_for_a_server_that_comes_back() -> None:
     port = free_port()
-    ends: list[list[Completion | ModelError]] = []
-    asked = model(f"http://127.0.0.1:{port}/v1", patience=30, attempts=1)
-    waiting = threading.Thread(target=lambda: ends.append(attempt_all(asked, [prompt(n) for n in range(9)])))
+    results: list[list[Completion | ModelError]] = []
+    client = model(f"http://127.0.0.1:{port}/v1", patience=30, attempts=1)
+    waiting = threading.Thread(target=lambda: results.append(attempt_all(client, [prompt(n) for n in range(9)])))
     waiting.start()
     time.sleep(0.4)
-    with ScriptedServer(told, port=port) as server:
+    with ScriptedServer(number_of, port=port) as server:
         waiting.join(20)
-        texts = [reply.text if isinstance(reply, Completion) else reply.reason for reply in ends[0]]
         # One attempt each, and still all nine: tries made while nobody answers are probes and do not count.
-        assert texts == [str(number) for number in range(9)]
+        assert texts(results[0]) == [str(number) for number in range(9)]
         assert server.repeated() == []
 
 
-def test_importing_the_client_imports_no_openai() -> None:
-    script = "import sys, beamlib.llm.client; print('openai' in sys.modules, 'httpx2' in sys.modules)"
+APPEND = ToolDefinition("append", "Adds a line.", (("text", "the line"),))
+LIST = ToolDefinition("list", "Names the files.")
+OFFERED = Prompt("answer", prompt().variables, tools=(APPEND, LIST))
+CALL = {"name": "append", "arguments": '{"text": "tea"}'}
+CALLS = '{"calls": [{"arguments": "{\\"text\\": \\"tea\\"}", "tool": "append"}]}'
+
+
+def with_calls(body: dict[str, Any], content: str | None, *functions: Any) -> Answer:
+    reply = completion(body, content, "tool_calls")
+    calls = [{"id": "c", "type": "function", "function": function} for function in functions]
+    reply["choices"][0]["message"]["tool_calls"] = calls
+    return Answer(reply)
+
+
+@pytest.mark.parametrize("tool_calls", [True, False])
+def test_tools_are_sent_in_a_field_or_as_text_and_their_calls_stored_as_json(tool_calls: bool, tmp_path: Path) -> None:
+    def reply(body: dict[str, Any]) -> str | Answer:
+        return with_calls(body, None, CALL) if "tools" in body else CALLS
+
+    with ScriptedServer(reply) as server, CallStore(tmp_path / "calls.sqlite") as store:
+        client = model(server, tool_calls=tool_calls)
+        stored = StoredModel(client, store, "record", role="memory", conversation="1", command="again")
+        assert [run(stored.complete(OFFERED)).text for _ in range(2)] == [CALLS] * 2
+        assert (stored.made, stored.replayed) == (1, 1)
+        sent = server.requests[0].body
+    plain = client.request(prompt())["messages"]
+    assert sent == client.request(OFFERED)
+    if tool_calls:
+        assert [tool["function"]["name"] for tool in sent["tools"]] == ["append", "list"]
+        assert sent["tools"][0]["function"]["parameters"]["properties"]["text"]["description"] == "the line"
+        assert sent["messages"] == plain
+    else:
+        assert "tools" not in sent
+        text = sent["messages"][-1]["content"]
+        assert text == plain[-1]["content"] + "\n\n" + describe_tools(OFFERED.tools)
+        assert "- append: Adds a line. Arguments: text: the line." in text and '{"calls": []}' in text
+
+
+@pytest.mark.parametrize(
+    ("content", "functions", "expected"),
+    [
+        (None, (), '{"calls": []}'),
+        ("All is stored.", (), "All is stored."),
+        ("Here goes.", (CALL,), CALLS),
+        ("Here goes.", ({"name": 7}, "append", None), "Here goes."),
+        (None, ({"name": "list"},), '{"calls": [{"arguments": "", "tool": "list"}]}'),
+    ],
+)
+def test_a_reply_where_tools_were_offered(content: Any, functions: Any, expected: str) -> None:
+    with ScriptedServer(lambda body: with_calls(body, content, *functions)) as server:
+        assert run(model(server, tool_calls=True).complete(OFFERED)).text == expected
+        if not functions:
+            assert run(model(server, tool_calls=True).complete(prompt())).text == (content or "")
+    for calls in (None, 3, [], [1], [{"function": {"name": "a", "arguments": float("nan")}}]):
+        assert tool_calls_json({"tool_calls": calls}) is None
+
+
+def test_requests_and_settings_without_tools_have_the_keys_that_they_always_had() -> None:
+    offering, plain = (model(NOWHERE, tool_calls=on, context_window=9_000) for on in (True, False))
+    assert offering.request(prompt()) == plain.request(prompt()) and "tools" not in plain.request(prompt())
+    question = Prompt("answer", {"question": "What?", "context": "Ada likes tea."})
+    assert call_key(plain.request(question), NOWHERE, 0) == (
+        "8dccae4846a8246728ba5611f0171eeb262886788208023b096db3df4eb31335"
+    )
+    assert "tool_calls" not in plain.endpoint.settings
+    assert offering.endpoint.settings == {**plain.endpoint.settings, "tool_calls": True}
+
+
+def test_importing_the_client_imports_no_http_library() -> None:
+    script = "import sys, beamlib.llm.client; print('openai' in sys.modules, 'aiohttp' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert shown.stdout.split() == ["False", "False"]
-
-
-def test_the_server_as_a_process_writes_its_log(repo_root: Path, tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    command = [sys.executable, str(repo_root / "tests/scripted_server.py"), "--log", str(log), "--truncate", "1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().strip()
-        assert run(model(address).complete(prompt())).finish_reason == "length"
-        process.terminate()
-    (line,) = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    assert line["outcome"] == "truncate" and line["answered"] and line["body"]["model"] == "m"

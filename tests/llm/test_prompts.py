@@ -272,19 +272,14 @@ LOOPS = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
         ("answer.md", f"---\nlisting: 44\n{BOTH}", r"answer\.md: .*header between two '---' lines"),
         ("answer.md", BOTH + " {{ question", r"answer\.md: .*not a valid template"),
         ("answer.md", BOTH + " {{ question | sing }}", r"answer\.md: .*not a valid template .*sing"),
-        ("answer.md", BOTH + " {{ question[0] }}", r"answer\.md: .*not a valid template"),
         ("answer.md", BOTH + " {% include 'other.md' %}", r"answer\.md: .*not a valid template"),
         ("answer.md", BOTH + " {{ question.__class__.__mro__ }}", r"answer\.md: .*not a valid template"),
         ("answer.md", BOTH + LOOPS, r"answer\.md: .*not a valid template.*'for' in line 1"),
         ("answer.md", BOTH + " {{ 'x' * 9999999999 }}", r"answer\.md: .*not a valid template.*'mul'"),
-        ("answer.md", BOTH + " {{ 9 ** 9 ** 9 ** 9 }}", r"answer\.md: .*not a valid template.*'pow'"),
-        ("answer.md", BOTH + " {{ '%999999999d' % 1 }}", r"answer\.md: .*not a valid template.*'mod'"),
         ("answer.md", BOTH + " {{ question | center(9999999999) }}", r"answer\.md: .*the filter 'center'"),
         ("answer.md", BOTH + " {% macro m() %}{{ m() }}{% endmacro %}", r"answer\.md: .*not a valid template"),
-        ("answer.md", BOTH + " {% set x = question ~ question %}", r"answer\.md: .*not a valid template.*'assign'"),
         ("answer.md", BOTH + " {{ context }}" * 30, r"answer\.md: the text names 'context' more than 20 times"),
         ("answer.md", BOTH + " {{ " + "(" * 3_000 + ")" * 3_000 + " }}", r"answer\.md: .*not a valid template"),
-        ("answer.md", BOTH + " {{ " + "not " * 3_000 + "question }}", r"answer\.md: .*not a valid template"),
         ("answer.md", BOTH + "x" * 200_000, r"answer\.md: 200,0\d\d characters, more than"),
         ("answer.md", f"=== system ===\n{BOTH}", r"answer\.md: the text has the messages \['system'\]"),
         ("answer.md", f"Hello\n=== user ===\n{BOTH}", r"answer\.md: the text has the messages"),
@@ -293,7 +288,7 @@ LOOPS = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
         ("anwser.md", BOTH, r"anwser\.md: no prompt has this file name; .*answer\.md"),
         ("Answer.md", BOTH, r"Answer\.md: no prompt has this file name"),
         ("answer.txt", BOTH, r"answer\.txt: no prompt has this file name"),
-        ("readme.txt", BOTH, r"holds no prompt file"),
+        ("readme.txt", BOTH, r"contains no prompt file"),
     ],
 )
 def test_an_override_that_cannot_be_meant_is_one_sentence(name: str, source: str, message: str, tmp_path: Path) -> None:
@@ -303,24 +298,19 @@ def test_an_override_that_cannot_be_meant_is_one_sentence(name: str, source: str
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "nowhere", tmp_path / "file"):
+        with pytest.raises(UserError, match=rf"{path.name}: the folder of prompts cannot be read"):
+            check_overrides(path)
+        (tmp_path / "file").write_text("")
+    (tmp_path / "file").unlink()
     (tmp_path / "answer.md").write_bytes(b"caf\xe9 " + BOTH.encode())
     with pytest.raises(UserError, match=r"answer\.md: not UTF-8"):
         check_overrides(tmp_path)
-
-
-def test_a_link_to_nowhere_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "answer.md").unlink()
     (tmp_path / "answer.md").symlink_to(tmp_path / "gone.md")
     with pytest.raises(UserError, match=r"answer\.md: the file does not exist"):
         check_overrides(tmp_path)
-
-
-def test_a_folder_that_is_missing_or_a_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"nowhere: the folder of prompts cannot be read"):
-        check_overrides(tmp_path / "nowhere")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"file: the folder of prompts cannot be read"):
-        check_overrides(tmp_path / "file")
 
 
 def test_our_own_folder_is_a_valid_one() -> None:

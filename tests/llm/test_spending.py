@@ -17,7 +17,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.llm.model import run
-from beamlib.llm.spending import LEDGER, LIMIT, SpendingLimit, limited, room, spend_at_most
+from beamlib.llm.spending import LEDGER, LIMIT, SpendingLimit, limited, reserve, set_spending_limit
 from beamlib.params import RunParameters, load_parameters
 from commands import beamlib
 from scripted_server import ScriptedServer
@@ -30,7 +30,7 @@ DEAR = {"input_price": 1_000.0, "output_price": 1_000.0, "max_output_tokens": 60
 @pytest.fixture(autouse=True)
 def no_limit() -> Iterator[None]:
     yield
-    spend_at_most(None)
+    set_spending_limit(None)
     assert LEDGER not in os.environ
 
 
@@ -66,15 +66,15 @@ def test_never_more_is_spent_and_the_run_goes_on(tmp_path: Path, repo_root: Path
         chosen = parameters(tmp_path, repo_root, models, workers=2)
         paid = []
         for limit in (6.0, 9.0):
-            spend_at_most(limit)
+            set_spending_limit(limit)
             said = r"has spent \$.* and the next call"
             with pytest.raises(SpendingLimit, match=said) as reached, limited(Path(chosen.run), models):
                 evaluate(chosen, ARMS, quiet=True)
             assert reached.value.exit_code == 3
-            assert "with a higher --max-cost goes on" in str(reached.value)
+            assert "with a higher --max-cost continues" in str(reached.value)
             paid.append(cost(server))
             assert limit / 2 < paid[-1] <= limit
-        spend_at_most(1_000)
+        set_spending_limit(1_000)
         with limited(Path(chosen.run), models):
             found = evaluate(chosen, ARMS, quiet=True)
         assert server.repeated() == []
@@ -93,7 +93,7 @@ def test_what_is_stored_counts_before_anything_is_called(tmp_path: Path, repo_ro
         chosen = parameters(tmp_path, repo_root, models)
         evaluate(chosen, ARMS[:1], quiet=True)
         before = len(server.requests)
-        spend_at_most(cost(server))
+        set_spending_limit(cost(server))
         with pytest.raises(SpendingLimit), limited(Path(chosen.run), models):
             evaluate(chosen, ARMS, quiet=True)
         assert len(server.requests) == before
@@ -104,19 +104,19 @@ def test_what_is_stored_counts_before_anything_is_called(tmp_path: Path, repo_ro
 def test_models_without_prices_cannot_be_limited(tmp_path: Path) -> None:
     with ScriptedServer(steady_reply) as server:
         models = dear(server, tmp_path / "models.yaml", input_price=0.0, output_price=0.0)
-    spend_at_most(5)
+    set_spending_limit(5)
     with pytest.raises(UserError, match="the models have no prices"), limited(tmp_path, models):
         pass
 
 
 def test_a_call_waits_for_what_others_hold(tmp_path: Path) -> None:
     """Ten calls that may cost a dollar and cost a tenth of it, with two dollars: two at a time, and all ten fit."""
-    spend_at_most(2.0)
+    set_spending_limit(2.0)
     at_once, most = 0, 0
 
     async def call() -> None:
         nonlocal at_once, most
-        async with room("a call", 1.0) as pay:
+        async with reserve("a call", 1.0) as pay:
             at_once += 1
             most = max(most, at_once)
             await asyncio.sleep(0.01)
@@ -134,18 +134,18 @@ def test_a_call_waits_for_what_others_hold(tmp_path: Path) -> None:
 
 HOLDS = """
 import asyncio, os, signal
-from beamlib.llm.spending import room
+from beamlib.llm.spending import reserve
 async def hold():
-    async with room("a call", 1.5): os.kill(os.getpid(), signal.SIGKILL)
+    async with reserve("a call", 1.5): os.kill(os.getpid(), signal.SIGKILL)
 asyncio.run(hold())
 """
 
 
 def test_what_a_killed_process_held_is_let_go(tmp_path: Path) -> None:
-    spend_at_most(2.0)
+    set_spending_limit(2.0)
 
     async def call() -> None:
-        async with room("a call", 1.0) as pay:
+        async with reserve("a call", 1.0) as pay:
             pay(1.0)
 
     with limited(tmp_path):

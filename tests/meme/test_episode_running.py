@@ -24,8 +24,7 @@ from beam_offline import OfflineModel
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ResolvedParameters, resolved
-from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, Usage, run
-from beamlib.llm.roles import ModelRoles
+from beamlib.llm.model import Completion, ModelError, ModelRoles, Outcome, Prompt, Usage, run
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import load_parameters
 

@@ -27,8 +27,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate import run_store
 from beamlib.evaluate.answer_record import Answer as Record
 from beamlib.evaluate.calling import open_models, resolved
-from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Outcome, Prompt
-from beamlib.llm.roles import ModelRoles
+from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, ModelRoles, Outcome, Prompt
 from beamlib.params import RunParameters, load_parameters
 from scripted_server import Answer, ScriptedServer, body_text, error_body
 from steady_replies import steady_reply
