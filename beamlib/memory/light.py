@@ -362,7 +362,7 @@ class Light:
 
 
 def _cuts(retrieved: Sequence[Passage], newest: Sequence[Passage], shown: Sequence[Passage]) -> Cuts:
-    """Count what is not whole anywhere in a context: a pair may stand in one part where the other has no room for it."""
+    """Count what is not whole anywhere in a context: a pair may stand in one part where the other has no room."""
     of_newest = pairs_cut(newest, shown)
     return pairs_cut(retrieved, shown) + Cuts(newest_cut=of_newest.pairs_shortened + of_newest.pairs_dropped)
 

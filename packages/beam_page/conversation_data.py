@@ -137,8 +137,10 @@ def _question(
 
 
 def _cell(one: StoredArm, judgement: Judgement, gold: Mapping[str, Gold]) -> dict[str, Any]:
-    """What an arm has on a question, without texts: rounds of verdicts, cited messages (`s` shown whole, `p` in part, `n`
-    noted), tokens."""
+    """What an arm has on a question, without texts: rounds of verdicts, cited messages, tokens.
+
+    Cited messages are shown whole (`s`), shown in part (`p`) or only noted (`n`).
+    """
     cell: dict[str, Any] = {"j": verdict_rows(judgement)}
     answer, found = one.answers.get(judgement.probe_id), gold.get(judgement.probe_id)
     if answer is None:
