@@ -19,6 +19,9 @@ the counter's error: on single messages the default one may be 5 % below a real 
 LEAST_TOKENS = 64
 """No passage is ever shortened below this: room for its header, the mark and some words on either side."""
 
+OVERSIZED_SHARE = 1 / 8
+"""What a pair that is longer than all the room gets of it: with the default window, room for twenty others is left."""
+
 JOINT_TOKENS = 2
 """Charged for the blank line between two passages, and for tokens that are cut differently where they meet."""
 
@@ -60,8 +63,9 @@ def newest_that_fit(sizes: Sequence[int], tokens: int) -> int:
 def fit_pairs(passages: Sequence[Passage], tokens: int, counter: TokenCounter = WORDS) -> tuple[list[Passage], Cuts]:
     """Fit ranked pairs into a room: every pair whole, the lowest-ranked left out where they do not fit.
 
-    A pair that is longer than the whole room could never be shown whole. It is shortened to an equal share of the room,
-    so that one message of 350,000 characters neither empties the context nor vanishes from it.
+    A pair that is longer than the whole room could never be shown whole. It is shortened to `OVERSIZED_SHARE` of the
+    room, so that one message of 350,000 characters neither empties the context nor vanishes from it. How many pairs
+    there are makes no difference to it: a larger K shows all that a smaller one does, and then more.
 
     Args:
         passages: Best first.
@@ -70,25 +74,31 @@ def fit_pairs(passages: Sequence[Passage], tokens: int, counter: TokenCounter = 
     Returns:
         The passages that are shown, best first, and what was cut.
     """
-    share = max(tokens // max(len(passages), 1) - JOINT_TOKENS, LEAST_TOKENS)
+    share = max(int(tokens * OVERSIZED_SHARE) - JOINT_TOKENS, LEAST_TOKENS)
     fitted: list[Passage] = []
-    shortened, left = 0, tokens
+    left = tokens
     for item in passages:
         size = passage_tokens(item.text, counter)
-        oversized = size > tokens
-        if oversized:
+        if size > tokens:
             item = replace(item, text=shorten(item.text, share, counter))
             size = passage_tokens(item.text, counter)
         if size > left:
             break
         fitted.append(item)
-        shortened += oversized
         left -= size
-    return fitted, Cuts(pairs_shortened=shortened, pairs_dropped=len(passages) - len(fitted))
+    return fitted, pairs_cut(passages, fitted)
+
+
+def pairs_cut(recalled: Sequence[Passage], shown: Sequence[Passage]) -> Cuts:
+    """Count the `recalled` pairs that stand nowhere in a context, and those that stand in it only shortened."""
+    whole = {(item.message_ids, item.text) for item in shown}
+    in_part = {item.message_ids for item in shown}
+    cut = [item.message_ids in in_part for item in recalled if (item.message_ids, item.text) not in whole]
+    return Cuts(pairs_shortened=cut.count(True), pairs_dropped=cut.count(False))
 
 
 def most_pairs(tokens: int) -> int:
-    """Return how many pairs `fit_pairs` can always show in some form."""
+    """Return how many pairs of the least size a room holds."""
     return tokens // (LEAST_TOKENS + JOINT_TOKENS)
 
 

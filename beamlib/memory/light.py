@@ -16,7 +16,7 @@ from typing import Any
 from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError
-from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, passage_tokens
+from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, pairs_cut, passage_tokens
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import episodic_keys, read_pairs
 from beamlib.memory.protocol import Cuts, Passage, RetrievedContext, passage
@@ -40,16 +40,14 @@ def newest_pairs(pairs: Sequence[Pair], count: int) -> list[Passage]:
     return [passage(pair, part="working") for pair in pairs[max(0, len(pairs) - count) :]]
 
 
-def working_memory(
-    pairs: Sequence[Pair], count: int, tokens: int, counter: TokenCounter = WORDS
-) -> tuple[list[Passage], Cuts]:
-    """Return the newest `count` of `pairs`, oldest first, in at most `tokens` tokens, and what was cut.
+def working_memory(pairs: Sequence[Pair], count: int, tokens: int, counter: TokenCounter = WORDS) -> list[Passage]:
+    """Return the newest `count` of `pairs`, oldest first, in at most `tokens` tokens.
 
     What was retrieved makes no difference: a pair may stand in both parts, so that each part reads the same whatever
     the other holds (Table 8). Where not all fit, the oldest are left out.
     """
-    fitted, cuts = fit_pairs(newest_pairs(pairs, count)[::-1], tokens, counter)
-    return fitted[::-1], cuts
+    fitted, _ = fit_pairs(newest_pairs(pairs, count)[::-1], tokens, counter)
+    return fitted[::-1]
 
 
 _SWITCHES = {
@@ -292,32 +290,33 @@ class Light:
     def _fitted(self, question: str) -> tuple[list[Passage], Cuts]:
         """Fit retrieved pairs and working memory, each into its own room."""
         settings, budget = self.settings, self.settings.budget
-        passages, cuts = list[Passage](), Cuts()
+        retrieved, newest, shown = list[Passage](), list[Passage](), list[Passage]()
         if settings.use_retrieval:
             retrieved = [passage(pair, "episodic") for pair in self.retrieved(question)]
-            passages, cuts = fit_pairs(retrieved, budget["episodic"], settings.counter)
+            shown, _ = fit_pairs(retrieved, budget["episodic"], settings.counter)
         if settings.use_working:
             pairs = entries(self._reading().conversation, settings.released)
             if "oldest_working_memory" in settings.released:
                 # Dropping is what this behaviour of the released code is about: it is not counted.
                 oldest = newest_pairs(pairs, WORKING_ENTRIES)
-                return passages + pack(oldest, budget["working"], counter=settings.counter), cuts
-            newest, more = working_memory(pairs, settings.working_pairs, budget["working"], settings.counter)
-            passages, cuts = passages + newest, cuts + more
-        return passages, cuts
+                shown = shown + pack(oldest, budget["working"], counter=settings.counter)
+            else:
+                newest = newest_pairs(pairs, settings.working_pairs)
+                shown = shown + working_memory(pairs, settings.working_pairs, budget["working"], settings.counter)
+        return shown, _cuts(retrieved, newest, shown)
 
     def _packed(self, question: str) -> tuple[list[Passage], Cuts]:
         """Fit retrieved pairs and working memory as the released code packs them."""
         settings = self.settings
-        passages = [passage(pair, "episodic") for pair in self.retrieved(question)] if settings.use_retrieval else []
-        retrieved = len(passages)
+        retrieved = [passage(pair, "episodic") for pair in self.retrieved(question)] if settings.use_retrieval else []
+        newest = list[Passage]()
         if settings.use_working:
             oldest = "oldest_working_memory" in settings.released
             count = WORKING_ENTRIES if oldest else settings.working_pairs
-            passages += newest_pairs(entries(self._reading().conversation, settings.released), count)
+            newest = newest_pairs(entries(self._reading().conversation, settings.released), count)
         tokens = settings.budget["episodic"] + settings.budget["working"]
-        shown = pack(passages, tokens, LIGHT_ESTIMATE, settings.counter)
-        return shown, Cuts(pairs_dropped=retrieved - sum(item.part == "episodic" for item in shown))
+        shown = pack([*retrieved, *newest], tokens, LIGHT_ESTIMATE, settings.counter)
+        return shown, _cuts(retrieved, [], shown)
 
     def retrieved(self, question: str, k: int | None = None) -> list[Pair]:
         """The `k` pairs (by default the settings') whose keys are nearest to the question, nearest first.
@@ -360,6 +359,12 @@ class Light:
         if self._read is None:
             raise RuntimeError("Light has read no conversation yet: call ingest first")
         return self._read
+
+
+def _cuts(retrieved: Sequence[Passage], newest: Sequence[Passage], shown: Sequence[Passage]) -> Cuts:
+    """Count what is not whole anywhere in a context: a pair may stand in one part where the other has no room."""
+    of_newest = pairs_cut(newest, shown)
+    return pairs_cut(retrieved, shown) + Cuts(newest_cut=of_newest.pairs_shortened + of_newest.pairs_dropped)
 
 
 def _index_settings(settings: LightSettings) -> tuple[str, Encoders, bool]:

@@ -32,19 +32,22 @@ class Cuts:
     """What did not fit into a context.
 
     Attributes:
-        pairs_shortened: Pairs that are longer than their part's whole room and lost their middle.
-        pairs_dropped: Recalled pairs that are not in the context at all.
+        pairs_shortened: Retrieved pairs that are longer than their part's whole room and lost their middle.
+        pairs_dropped: Retrieved pairs that are not in the context at all.
+        newest_cut: Pairs of working memory that the context does not hold whole.
         chunks_dropped: Scratchpad chunks that the filter kept and the context does not hold whole.
     """
 
     pairs_shortened: int = 0
     pairs_dropped: int = 0
+    newest_cut: int = 0
     chunks_dropped: int = 0
 
     def __add__(self, other: Cuts) -> Cuts:
         return Cuts(
             self.pairs_shortened + other.pairs_shortened,
             self.pairs_dropped + other.pairs_dropped,
+            self.newest_cut + other.newest_cut,
             self.chunks_dropped + other.chunks_dropped,
         )
 

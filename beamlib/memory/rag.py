@@ -6,8 +6,8 @@ from pathlib import PurePath
 
 from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
-from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, fit_pairs
-from beamlib.memory.protocol import Cuts, RetrievedContext, passage
+from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, pairs_cut
+from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.memory.released_memory import RAG_ESTIMATE, RAG_FLAGS, check_flags, entries, flags_name, pack
 from beamlib.retrieval import Document, Encoders, Index, build_index
 from beamlib.text import WORDS, TokenCounter, split_sentences
@@ -79,7 +79,7 @@ class Rag:
         passages = [passage(pair) for pair in self.search(question, self.k)]
         if "character_budgets" in self.released:
             shown = pack(passages, self._tokens, RAG_ESTIMATE, self._counter)
-            return RetrievedContext.of(shown, Cuts(pairs_dropped=len(passages) - len(shown)))
+            return RetrievedContext.of(shown, pairs_cut(passages, shown))
         return RetrievedContext.of(*fit_pairs(passages, self._tokens, self._counter))
 
 

@@ -14,7 +14,7 @@ from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded
 from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.report.figures import averages
-from beamlib.report.results import Results, long_frame, recall_rows
+from beamlib.report.results import Results, long_frame, recall_rows, recalled_ids
 from beamlib.report.table import Table
 from beamlib.report.tables import result_table, shown_averages
 from beamlib.scoring.intervals import compare
@@ -42,11 +42,13 @@ class ShownQuestion:
         rows = {}
         for name, answer in self.answers.items():
             cited = set(self.gold.evidence) & set(answer.message_ids)
+            whole = cited & recalled_ids(answer)
             shown = [f"{one}*" if one in cited else str(one) for one in answer.message_ids]
             rows[name] = {
                 "context tokens": answer.context_tokens,
                 "messages": len(shown),
-                "cited ones among them": f"{len(cited)} of {len(self.gold.evidence)}",
+                "cited ones shown whole": f"{len(whole)} of {len(self.gold.evidence)}",
+                "cited ones in part or noted": len(cited - whole),
                 "first": " ".join(shown[:10]),
             }
         return pd.DataFrame(rows).T.rename_axis("memory")

@@ -23,7 +23,6 @@ from beamlib.data.loading import Loaded, load
 from beamlib.errors import UserError
 from beamlib.evaluate.imported import ImportedQuestion
 from beamlib.memory.protocol import RetrievedContext
-from beamlib.report.results import NOTES
 from beamlib.scoring.records import Judgement
 
 WHOLE = 700_000
@@ -138,7 +137,10 @@ def _question(
 
 
 def _cell(one: StoredArm, judgement: Judgement, gold: Mapping[str, Gold]) -> dict[str, Any]:
-    """What an arm has on a question, without texts: rounds of verdicts, cited messages shown and noted, tokens."""
+    """What an arm has on a question, without texts: rounds of verdicts, cited messages, tokens.
+
+    Cited messages are shown whole (`s`), shown in part (`p`) or only noted (`n`).
+    """
     cell: dict[str, Any] = {"j": verdict_rows(judgement)}
     answer, found = one.answers.get(judgement.probe_id), gold.get(judgement.probe_id)
     if answer is None:
@@ -146,8 +148,8 @@ def _cell(one: StoredArm, judgement: Judgement, gold: Mapping[str, Gold]) -> dic
     if answer.unscored is not None:
         cell["u"] = answer.unscored[:500]
     if found is not None and found.evidence:
-        shown, noted = evidence_held(answer, found, NOTES)
-        cell |= {"s": shown} | ({"n": noted} if noted else {})
+        shown, partly, noted = evidence_held(answer, found)
+        cell |= {"s": shown} | ({"p": partly} if partly else {}) | ({"n": noted} if noted else {})
     return cell | {"t": answer.context_tokens} | ({"g": answer.gaps} if answer.gaps else {})
 
 

@@ -115,11 +115,14 @@ def _frames(arms: Sequence[StoredArm], gold: Mapping[str, Gold], name: str) -> I
             yield series, frame
 
 
-def evidence_held(answer: Answer, gold: Gold, notes: str) -> tuple[list[int], list[int]]:
-    """The cited messages that the context shows whole, and those that only a note (the part `notes`) speaks of."""
-    shown = recalled_ids(answer)
-    noted = set(answer.parts.get(notes, ())) - shown
-    return [i for i in gold.evidence if i in shown], [i for i in gold.evidence if i in noted]
+def evidence_held(answer: Answer, gold: Gold) -> tuple[list[int], list[int], list[int]]:
+    """The cited messages that the context shows whole, those it shows in part, and those that only a note speaks of."""
+    whole, partly, noted = recalled_ids(answer), recalled_ids(answer, "partial"), recalled_ids(answer, "noted")
+
+    def cited(ids: frozenset[int]) -> list[int]:
+        return [i for i in gold.evidence if i in ids]
+
+    return cited(whole), cited(partly - whole), cited(noted - partly)
 
 
 def _best(frames: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, dict[str, Any]]]:

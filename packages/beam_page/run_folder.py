@@ -206,7 +206,7 @@ def main_arms(arms: Sequence[StoredArm]) -> frozenset[str]:
             continue
         own = [other.arm for other in arms if other.part == one.part and other.arm]
         beside = [(other.retriever, other.k) for other in own if other.memory == "rag"]
-        plain = arm.without is None
+        plain = arm.without is None and arm.other_budget is None  # of runs by versions before 2026-11-26
         if plain and (not beside or (arm.retriever, arm.k) in beside):
             found.add(one.series)
     return frozenset(found)

@@ -146,7 +146,8 @@ def test_parts_keep_to_their_budgets(make_conversation: Callable[..., Conversati
     retrieved = len(recollection.parts["episodic"]) // 2
     assert sum(sizes[:retrieved]) <= budget["episodic"] < sum(sizes[:retrieved]) + sizes[0]
     assert recollection.cuts.pairs_shortened == 0
-    assert recollection.cuts.pairs_dropped == 10 - retrieved + 9 - len(recollection.parts["working"]) // 2
+    assert recollection.cuts.pairs_dropped == 10 - retrieved
+    assert recollection.cuts.newest_cut == 9 - len(recollection.parts["working"]) // 2
 
 
 @pytest.mark.parametrize("changes", [{"k": 0}, {"k": -3}, {"k": 5_000}, {"window_tokens": 3_100}])

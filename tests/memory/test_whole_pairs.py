@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,6 +35,38 @@ def test_pairs_are_whole_in_rank_order_until_one_does_not_fit(lengths: list[int]
     assert cuts.pairs_dropped == len(ranked) - len(shown)
     for is_whole, original in zip(whole, ranked, strict=False):
         assert is_whole == (passage_tokens(original.text) <= tokens), "only what fits into no context is shortened"
+
+
+@given(LENGTHS, st.integers(LEAST_TOKENS + JOINT_TOKENS, 1_500))
+def test_more_pairs_never_change_what_fewer_show(lengths: list[int], tokens: int) -> None:
+    """With pairs that are longer than all the room among them, too: only K varies in Table 9."""
+    ranked = [Passage("word " * length, (place,)) for place, length in enumerate(lengths)]
+    smaller: list[Passage] = []
+    for k in range(1, len(ranked) + 1):
+        shown, _ = fit_pairs(ranked[:k], tokens)
+        assert shown[: len(smaller)] == smaller
+        smaller = shown
+
+
+def test_records_count_the_retrieved_pairs_that_a_search_does_not_find(
+    make_conversation: Callable[..., Conversation],
+) -> None:
+    """A retrieved pair that only working memory has room for is there; a cut of working memory is counted apart."""
+    turns = [[(f"kiln item{i} " + "clay " * 40 * i, "noted " * 30)] for i in range(20)]
+    turns.append([("kiln " + "glaze " * 8_000, "noted")])
+    light = Light(OfflineModel(), LightSettings(k=5, retriever="bm25", reader_window=8_000, use_scratchpad=False))
+    light.ingest(make_conversation(turns))
+    cuts = []
+    for k in range(1, 15):
+        variant = light.variant(replace(light.settings, k=k))
+        recollection = variant.recall("kiln item19 clay")
+        pairs = [passage(pair) for pair in variant.retrieved("kiln item19 clay")]
+        found = [item.text in recollection.context for item in pairs]
+        cuts.append(recollection.cuts)
+        assert found.count(False) == cuts[-1].pairs_shortened + cuts[-1].pairs_dropped
+        newest = [passage(pair).text in recollection.context for pair in light.pairs[-4:]]
+        assert newest.count(False) == cuts[-1].newest_cut
+    assert cuts[-1].pairs_dropped and cuts[-1].newest_cut
 
 
 def test_a_larger_budget_shows_all_that_a_smaller_one_does(

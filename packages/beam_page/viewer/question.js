@@ -89,7 +89,8 @@ function evidencePart(one, at, shown) {
   const mark = (arm, m) => {
     const cell = cellOf(arm, one.id);
     if (!cell.s) return h("td", { class: "none" }, "unknown");
-    if (cell.s.includes(m)) return h("td", { class: "good" }, "● shown");
+    if (cell.s.includes(m)) return h("td", { class: "good" }, "● shown whole");
+    if (cell.p?.includes(m)) return h("td", { class: "half" }, "◐ only in part");
     return cell.n?.includes(m) ? h("td", { class: "half" }, "◐ only in a note") : h("td", { class: "bad" }, "○ missed");
   };
   return h("section", { "aria-label": "Evidence" }, h("h2", {}, "Cited messages in each context"),
@@ -106,7 +107,7 @@ function answerCard(one, at, arm, texts) {
   const cell = cellOf(arm, one.id);
   const own = texts.answers[arm]?.[one.id] ?? { j: [] };
   const score = scoresOf(arm, at.protocol).get(one.id);
-  const facts = [cell.s ? `${cell.s.length} of ${one.e.length} cited messages shown` : "", cell.t ? `${cell.t.toLocaleString("en")} tokens of context` : "",
+  const facts = [cell.s ? `${cell.s.length} of ${one.e.length} cited messages shown whole` : "", cell.t ? `${cell.t.toLocaleString("en")} tokens of context` : "",
     cell.g ? `${cell.g} gaps in the memory` : ""].filter(Boolean).join(" · ");
   const { reader, judge, part } = seriesOf.get(arm).parts[one.size] ?? {};
   return h("article", { class: "card", "aria-label": arm },
