@@ -33,7 +33,7 @@ from beam_offline.judge.features import NAMES, features
 from beam_offline.judge.model import Estimate, Trees, probability, score
 from beam_offline.judge.reading import read_text
 from beam_offline.judge.trained import WEIGHTS
-from beam_offline.judge.words import KINDS
+from beam_offline.lexicon import KINDS
 from beamlib.files import write_text
 from beamlib.scoring.items import parse_items
 

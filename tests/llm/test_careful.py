@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_offline import REPLIES
+from beam_offline import ANSWERED
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run
@@ -48,7 +48,7 @@ def asked(prompt_id: str, *replies: Said) -> tuple[Completion | ModelError, list
 
 
 def test_every_prompt_of_the_evaluation_has_a_policy() -> None:
-    assert set(POLICIES) >= set(REPLIES)
+    assert set(POLICIES) >= ANSWERED
 
 
 def test_what_generation_reads_by_its_own_rules_is_not_thrown_away(repo_root: Any) -> None:

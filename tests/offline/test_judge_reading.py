@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from beam_offline.judge.reading import ordinals, products, read_text
-from beam_offline.judge.words import Lexicon
+from beam_offline.lexicon import Lexicon
 from beamlib.retrieval.encoder import embedded_encoder
 
 

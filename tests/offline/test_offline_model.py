@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_offline import REPLIES, OfflineModel
+from beam_offline import ANSWERED, OfflineModel
 from beamlib.llm.model import OFFLINE_NAME, ModelError, Prompt, complete_all
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.text import count_tokens
@@ -97,7 +97,7 @@ def test_repeats_and_second_attempts_are_answered_alike(prompt_id: str) -> None:
 
 
 def test_the_tests_cover_what_it_answers() -> None:
-    assert set(VARIABLES) == set(REPLIES)
+    assert set(VARIABLES) == ANSWERED
 
 
 def test_an_unknown_prompt_is_a_model_error_that_names_the_known_ones() -> None:
@@ -123,7 +123,7 @@ def test_it_says_what_it_is() -> None:
 
 def test_it_reaches_no_gold(repo_root: Path) -> None:
     paths = sorted(path for top in ("beamlib/llm", "packages/beam_offline") for path in (repo_root / top).rglob("*.py"))
-    assert len(paths) > 30
+    assert len(paths) > 20
     for path in paths:
         source = path.read_text(encoding="utf-8")
         assert "data.gold" not in source, path

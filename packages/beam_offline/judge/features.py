@@ -25,7 +25,7 @@ from beam_offline.judge.reading import (
     read_text,
 )
 from beam_offline.judge.trained import trained
-from beam_offline.judge.words import FIRST_PERSON, KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU
+from beam_offline.lexicon import FIRST_PERSON, KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU
 
 OF_NUGGET: Final = (
     "no_information", "conflict", "asking", "avoid", "says_state", "says_mention", "says_contain",

@@ -147,3 +147,19 @@ def lexicon() -> Lexicon:
     for mark in "'’.,":
         _piece(mark)
     return Lexicon()
+
+
+def sum_vectors(vectors: NDArray[np.float32], sizes: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Add up the vectors of successive words text by text.
+
+    Args:
+        vectors: One row for each word.
+        sizes: How many words each text has.
+
+    Returns:
+        One row for each text, zeros where it has no word.
+    """
+    found = np.zeros((len(sizes), vectors.shape[1]), dtype=np.float32)
+    if len(vectors):
+        found[sizes > 0] = np.add.reduceat(vectors, (np.cumsum(sizes) - sizes)[sizes > 0])
+    return found
