@@ -10,9 +10,8 @@ import pytest
 
 from beam_generate.pipeline import ConversationSpec
 from beam_generate.probes.wording import content
-from beam_offline.author.answers import AnswerDraft, write_answer
+from beam_offline.author.answers import AnswerDraft, ShufflePool, scope_of, title_case, write_answer
 from beam_offline.author.grammar import compiled, to_you
-from beam_offline.author.scope import ShufflePool, scope_of, title_case
 from beam_offline.author.script import Measures, PlanScript
 from beam_offline.author.word_bank import common, grammar
 from beam_offline.author.world import World

@@ -19,8 +19,7 @@ import numpy as np
 import pytest
 
 from beam_offline.judge import judge
-from beam_offline.judge.features import NAMES
-from beam_offline.judge.trained import WEIGHTS, trained
+from beam_offline.judge.features import NAMES, WEIGHTS, trained
 from beam_offline.lexicon import KINDS
 from beamlib.evaluate import arm_folder, run_store
 from beamlib.files import _files_of
