@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
-from beam_generate.seeds import general_domains, titles
+from beam_generate.seeds import titles
 from beam_offline.author import word_bank as bank_module
 from beam_offline.author.grammar import compiled, slots
 from beam_offline.author.word_bank import BANKS, NUMBERS, StrandKind, bank, banks, common, grammar
@@ -26,9 +25,6 @@ _SCOPE = {
     "count", "ask", "he", "place", "side", "topic", "worst", "who", "day", "what",
 }  # fmt: skip
 """Slots that messages, answers and questions fill by themselves."""
-_ONE_WAY = re.compile(
-    r"\b(?:raised to|lowered|increased|reduced|more than|less than|dropped to|rose|went (?:up|down))\b"
-)
 
 
 def texts(part: BaseModel) -> Iterator[str]:
@@ -44,12 +40,6 @@ def texts(part: BaseModel) -> Iterator[str]:
 def strands() -> list[tuple[str, StrandKind]]:
     own = [(domain, one) for domain in banks() for one in bank(domain).strand]
     return [*own, *(("common", one) for one in common().strand)]
-
-
-def test_at_least_six_general_domains_coding_and_mathematics_within_a_megabyte() -> None:
-    assert len(set(banks()) & set(general_domains())) >= 6
-    assert {"Coding", "Math"} <= set(banks())
-    assert sum(path.stat().st_size for path in BANKS.glob("*.toml")) <= 1_000_000
 
 
 @pytest.mark.parametrize("domain", sorted(banks()))
@@ -91,11 +81,6 @@ def test_a_strand_has_what_the_readme_asks_for() -> None:
         assert len(drawn) >= 8, where
 
 
-def test_updates_may_go_either_way() -> None:
-    found = [text for _, one in strands() for fact in one.fact if fact.kind in NUMBERS for text in fact.say]
-    assert not [text for text in found if _ONE_WAY.search(text)]
-
-
 def test_what_abstention_asks_for_stands_nowhere_else_in_its_strand() -> None:
     for domain, one in strands():
         for absent in one.absent:
@@ -127,10 +112,3 @@ def test_a_broken_bank_is_one_sentence(
 def test_a_domain_without_a_bank_is_for_language_models() -> None:
     with pytest.raises(UserError, match=r"'Astrology': the offline author does not write it.*choose one of: .*Coding"):
         bank("Astrology")
-
-
-def test_no_list_stands_in_two_common_files() -> None:
-    """The later one would replace the earlier without a word."""
-    texts = [tomllib.loads((BANKS / f"{name}.toml").read_text("utf-8")) for name in bank_module._COMMON]
-    names = [name for text in texts for name in text.get("lists", {})]
-    assert len(names) > 50 and len(names) == len(set(names))

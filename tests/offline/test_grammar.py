@@ -24,11 +24,6 @@ def test_what_a_scope_gives_is_not_expanded_again() -> None:
     assert said("{v}", v="list[int] | {x}") == {"list[int] | {x}"}
 
 
-def test_a_callable_is_asked_each_time() -> None:
-    found = iter(["one", "two"])
-    assert Grammar({}).fill("{x} {x}", {"x": lambda: next(found)}, random.Random(0)) == "one two"
-
-
 @pytest.mark.parametrize(
     ("thing", "verb"),
     [

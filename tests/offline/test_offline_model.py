@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from beam_offline import ANSWERED, OfflineModel
 from beamlib.llm.model import OFFLINE_NAME, ModelError, Prompt, complete_all
-from beamlib.llm.prompts import prompt_file, render
 from beamlib.text import count_tokens
 
 PAIR = "[messages 2-3]\nUSER: I keep 14 hives behind the barn.\nASSISTANT: **Feed them**: in autumn."
@@ -53,47 +53,15 @@ VARIABLES = {
 
 
 @pytest.mark.parametrize("prompt_id", sorted(VARIABLES))
-def test_it_answers_every_prompt_in_the_form_the_prompt_asks_for(prompt_id: str) -> None:
+def test_it_answers_every_prompt_alike_each_time_and_counts_its_tokens(prompt_id: str) -> None:
     prompt = Prompt(prompt_id, VARIABLES[prompt_id])
-    completion = asyncio.run(OfflineModel().complete(prompt))
-    assert completion.text
-    assert completion.usage.output_tokens == count_tokens(completion.text)
-    assert completion.finish_reason == "stop"
-
-
-@pytest.mark.parametrize("prompt_id", sorted(VARIABLES))
-def test_every_prompt_file_shows_each_of_its_variables(prompt_id: str) -> None:
-    marked = {name: f"<<{name}>>" for name in VARIABLES[prompt_id]}
-    text = "\n".join(message["content"] for message in render(prompt_id, marked))
-    assert all(value in text for value in marked.values())
-    assert prompt_file(prompt_id).listing
-    assert prompt_file(prompt_id).output
-
-
-@pytest.mark.parametrize("prompt_id", sorted(VARIABLES))
-def test_usage_is_what_the_rendered_prompt_holds(prompt_id: str) -> None:
-    prompt = Prompt(prompt_id, VARIABLES[prompt_id])
-    usage = asyncio.run(OfflineModel().complete(prompt)).usage
+    again = [replace(prompt, about="messages 2-3", repeat=4), prompt.again("that was no JSON"), prompt]
+    first, *rest = complete_all(OfflineModel(), [prompt, *again])
+    assert first.text and rest == [first] * 3
+    assert first.usage.output_tokens == count_tokens(first.text)
     # Only `target_tokens` stands in its prompt more than once, and is counted once.
     rendered = sum(count_tokens(message["content"]) for message in prompt.messages)
-    assert rendered - 4 <= usage.input_tokens <= rendered
-
-
-def test_usage_follows_what_an_empty_question_takes_out_of_the_judge_prompt() -> None:
-    prompt = Prompt("judge_nugget", {**VARIABLES["judge_nugget"], "question": ""})
-    usage = asyncio.run(OfflineModel().complete(prompt)).usage
-    assert usage.input_tokens == count_tokens(prompt.messages[0]["content"])
-
-
-@pytest.mark.parametrize("prompt_id", sorted(VARIABLES))
-def test_repeats_and_second_attempts_are_answered_alike(prompt_id: str) -> None:
-    prompt = Prompt(prompt_id, VARIABLES[prompt_id])
-    others = [
-        Prompt(prompt_id, VARIABLES[prompt_id], about="messages 2-3", repeat=4),
-        prompt.again("that was no JSON"),
-    ]
-    first, *rest = complete_all(OfflineModel(), [prompt, *others])
-    assert rest == [first, first]
+    assert rendered - 4 <= first.usage.input_tokens <= rendered
 
 
 def test_the_tests_cover_what_it_answers() -> None:
@@ -108,13 +76,6 @@ def test_an_unknown_prompt_is_a_model_error_that_names_the_known_ones() -> None:
 def test_a_missing_variable_is_a_model_error_that_names_it() -> None:
     with pytest.raises(ModelError, match="'context'"):
         asyncio.run(OfflineModel().complete(Prompt("answer", {"question": "Why?"})))
-
-
-def test_it_is_deterministic_whatever_was_asked_before() -> None:
-    prompts = [Prompt(name, VARIABLES[name]) for name in sorted(VARIABLES)]
-    model = OfflineModel()
-    first = complete_all(model, prompts)
-    assert complete_all(model, prompts[::-1]) == first[::-1]
 
 
 def test_it_says_what_it_is() -> None:
