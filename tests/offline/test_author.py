@@ -6,10 +6,8 @@ import atexit
 import hashlib
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from contextlib import ExitStack
 from functools import cache
@@ -21,17 +19,15 @@ from beam_claims.data_check import check_folder
 from beam_generate.casting import GenerationConfig
 from beam_generate.layouts import layouts_of, targets
 from beam_generate.pipeline import (
-    JOURNAL,
     ConversationSpec,
     make_dialogue_of_plan,
     make_plan_stage,
     make_probe_stage,
     make_question_stage,
+    repairs_of,
 )
 from beam_generate.probes.wording import content, share
 from beam_generate.seeds import style_of
-from beam_offline.author.author import OfflineAuthor, share_of
-from beam_offline.author.examiner import QuestionWriter
 from beam_offline.author.grammar import to_you
 from beam_offline.author.word_bank import banks
 from beam_offline.author.world import World
@@ -94,18 +90,6 @@ def test_size_and_shape_are_those_asked_for(domain: str) -> None:
         assert abs(mains / goal.turns - 1) < 0.15
 
 
-def test_replies_and_followups_spread_as_released_and_keep_the_published_means() -> None:
-    goal = targets("100K")
-    stories = [
-        ConversationSpec(usual_parameters("100K", generation_seed=SEED), number).story() for number in range(1, 41)
-    ]
-    replies, followups = zip(*(share_of(story, goal.answered, goal.followups) for story in stories), strict=True)
-    for counts, mean in ((replies, goal.answered), (followups, goal.followups)):
-        assert abs(sum(counts) / len(counts) / mean - 1) < 0.05
-        assert min(counts) < 0.3 * mean
-        assert max(counts) > 2 * mean
-
-
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_nothing_is_said_twice_and_the_assistant_never_speaks_as_the_user(domain: str) -> None:
     texts = [message.content for message in loaded(domain).conversation]
@@ -158,25 +142,6 @@ def test_nothing_is_told_before_it_can_have_happened(size: Size) -> None:
     assert waited
 
 
-def test_nuggets_belong_to_a_probe_and_not_to_the_words_of_its_question() -> None:
-    author = OfflineAuthor(world("Trip Planning").story)
-    examiner = QuestionWriter(author.world, author.script)
-    found = []
-    for candidate in examiner.candidates("instruction_following", "[0.1.1]"):
-        told = candidate["about"].removeprefix("the instruction: ")
-        asked = examiner.question("instruction_following", f"[{candidate['bullets'][0]}]", f"[message 5, user] {told}")
-        assert asked["evidence"] == [5]
-        found.append(asked)
-    assert len(found) >= 4
-    for asked in found:
-        # As the pipeline asks: the question's words alone would not tell two instructions apart.
-        named = {"ability": "instruction_following", "question": asked["question"], "reference": asked["answer"]}
-        assert examiner.nuggets(named) == [
-            f"LLM response should contain: {one}" for one in asked["compliance_indicators"]
-        ]
-        assert examiner.nuggets({**named, "reference": "another answer"}) == []
-
-
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_the_cited_messages_say_what_the_rubric_wants(domain: str) -> None:
     found = loaded(domain)
@@ -197,19 +162,11 @@ def test_the_cited_messages_say_what_the_rubric_wants(domain: str) -> None:
 
 @pytest.mark.parametrize("domain", ["Trip Planning", "Coding", "Math"])
 def test_the_same_seed_gives_the_same_bytes(domain: str, tmp_path: Path) -> None:
-    """Killed in the dialogue and gone on with by two workers, whose sets and mappings are in another order."""
+    """By two workers, whose sets and mappings are in another order."""
     command = [sys.executable, "-m", "beamlib.cli", "generate", "--out", str(tmp_path), "--seed", str(SEED)]
-    command += ["--domain", domain, "--workers"]
-    folder = tmp_path / "100K" / "1"
-    process = subprocess.Popen([*command, "1"], env={**os.environ, "PYTHONHASHSEED": "1"}, start_new_session=True)
-    deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline and not (folder / JOURNAL).exists():
-        time.sleep(0.005)
-    assert process.poll() is None, "it ended before it was killed"
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    subprocess.run([*command, "2"], env={**os.environ, "PYTHONHASHSEED": "2"}, check=True, timeout=240)
-    assert digest(folder) == digest(generated(domain) / "100K" / "1")
+    command += ["--domain", domain, "--workers", "2"]
+    subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "2"}, check=True, timeout=240)
+    assert digest(tmp_path / "100K" / "1") == digest(generated(domain) / "100K" / "1")
 
 
 def digest(folder: Path) -> str:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from beam_generate.seeds import titles
 from beam_offline.author import word_bank as bank_module
-from beam_offline.author.grammar import compiled, slots
+from beam_offline.author.grammar import Grammar, compiled, is_plural, sentence, slots, to_me, to_you
 from beam_offline.author.word_bank import BANKS, NUMBERS, StrandKind, bank, banks, common, grammar
 from beamlib.errors import UserError
 
@@ -112,3 +112,22 @@ def test_a_broken_bank_is_one_sentence(
 def test_a_domain_without_a_bank_is_for_language_models() -> None:
     with pytest.raises(UserError, match=r"'Astrology': the offline author does not write it.*choose one of: .*Coding"):
         bank("Astrology")
+
+
+def test_a_broken_phrase_is_one_sentence() -> None:
+    assert slots("{Word} [x {b}|{c}]") == {"word", "b", "c"}
+    for broken in ("[a|b", "a]", "{x"):
+        with pytest.raises(UserError, match="correct the bank"):
+            Grammar({"x": [broken]})
+
+
+def test_phrases_agree_in_number_and_article_and_turn_to_another_person() -> None:
+    own = Grammar({"color": ["red", "dark [green|blue]"]})
+    said = {own.fill("{Color} {thing} <is|are>", {"thing": "bills"}, random.Random(seed)) for seed in range(60)}
+    assert said == {"Red bills are", "Dark green bills are", "Dark blue bills are"}
+    for thing, many in (("the list of results", False), ("the people who came", True), ("the hand luggage", False)):
+        assert is_plural(thing) == many
+    assert own.fill("a hour and an pear", {}, random.Random(0)) == "an hour and a pear"
+    assert to_you("we've sold our car and I was late") == "you've sold your car and you were late"
+    assert to_me("note what confused you and what you tried") == "note what confused me and what I tried"
+    assert sentence("so , it  is done") == "So, it is done."

@@ -81,31 +81,18 @@ def test_what_deserves_nothing_earns_little(paid: dict[str, float]) -> None:
     assert {kind: paid[kind] for kind, most in AT_MOST.items() if paid[kind] > most} == {}
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "\x00" * 1000,
-        "not " * 200_000,
-        "It is so. That is false. " * 40_000,
-        "perhaps, a guess; " * 50_000,
-        "the first hive, the 2nd hive. " * 30_000,
-        "1 " * 200_000,
-        "ab" * 500_000,
-        "a, " * 100_000,
-        "[" * 300_000,
-        "é\u0301😀" * 50_000,
-        "\ud800 1",
-    ],
-)
-def test_odd_answers_take_no_longer_than_others(answer: str) -> None:
-    started = time.process_time()
+ODD = (
+    "\x00" * 1000, "not " * 200_000, "It is so. That is false. " * 40_000, "perhaps, a guess; " * 50_000, "[" * 300_000,
+    "the first hive, the 2nd hive. " * 30_000, "1 " * 200_000, "ab" * 500_000, "a, " * 100_000, "é\u0301😀" * 50_000,
+    "\ud800 1", "x" * MOST_CHARACTERS + " You keep 14 hives.",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(ODD)))
+def test_odd_answers_take_no_longer_than_others(number: int) -> None:
+    started, answer = time.process_time(), ODD[number]
     nugget = "LLM response should state: 14 hives stand behind the mill, and the bees winter well"
     assert judge("How many hives do I keep?", nugget, answer).score == 0
     assert judge(answer, nugget, "You keep 14 hives.").score in (0, 0.5, 1)
     assert judge("How many hives do I keep?", answer, "You keep 14 hives.").score in (0, 0.5, 1)
     assert time.process_time() - started < 10
-
-
-def test_what_lies_beyond_the_part_that_is_read_earns_nothing() -> None:
-    nugget = "LLM response should state: 14 hives"
-    assert judge("How many hives do I keep?", nugget, "x" * MOST_CHARACTERS + " You keep 14 hives.").score == 0

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_offline.judge import align_batch, align_events, judge, judge_nugget, same_event
-from beam_offline.judge.reading import ordinals, products, read_text
-from beam_offline.lexicon import Lexicon
-from beamlib.retrieval.encoder import embedded_encoder
 
 STATE, MENTION, CONTAIN = (f"LLM response should {verb}: " for verb in ("state", "mention", "contain"))
 HIVES = "How many hives do I keep?"
@@ -82,14 +78,6 @@ def test_every_input_gets_one_of_three_scores(question: str, nugget: str, answer
     assert judge(question, nugget, answer).score in (0, 0.5, 1)
 
 
-@given(st.integers(2, 10**6), st.integers(2, 10**6))
-def test_only_the_right_number_satisfies(right: int, given_: int) -> None:
-    verdict = judge(
-        "How many seeds did I sow?", f"LLM response should state: {right} seeds", f"You sowed {given_} seeds."
-    )
-    assert verdict.score == float(right == given_)
-
-
 @pytest.mark.parametrize(
     ("event", "nugget", "same"),
     [
@@ -134,23 +122,3 @@ def test_one_batch_gives_what_call_after_call_gives(items: list[str], nuggets: l
 )
 def test_lists_are_read_by_their_numbers(items: str, expected: dict[str, list[int]]) -> None:
     assert json.loads(align_batch({"items": items, "nuggets": "1. Swarm caught by the barn"})) == expected
-
-
-@pytest.mark.parametrize(("left", "right"), [(1, 64), (1, 65), (3, 700), (2500, 5), (0, 90)])
-def test_products_in_parts_and_cosines_of_clauses(left: int, right: int) -> None:
-    generator = np.random.default_rng(left + right)
-    first, second = (generator.normal(size=(size, 128)).astype(np.float32) for size in (left, right))
-    np.testing.assert_allclose(products(first, second), first @ second.T, rtol=1e-4, atol=1e-4)
-    text = read_text(". ".join(f"Hive {number} stands behind the mill" for number in range(right)))
-    vector = np.ones(128, dtype=np.float32)
-    found = text.cosines(vector)[:right]
-    np.testing.assert_allclose(found, text.sums @ vector / text.sums_lengths[:right], rtol=1e-4, atol=1e-4)
-
-
-def test_words_with_marks_have_the_encoder_s_vectors_and_ordinals_are_read() -> None:
-    words = ["don't", "it’s", "3.5", "1,200", "O'Brien", "3.11.4", "café", "honey"]
-    known = Lexicon()
-    numbers = known.numbers(words)
-    whole = embedded_encoder().word_sums(words)[:, :128]
-    np.testing.assert_allclose(known.vectors[numbers], whole, rtol=1e-4, atol=1e-5)
-    assert ordinals("in the third week and on the 2nd day") == {(3, "week"), (2, "day")}
