@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beam_offline.lexicon import NEGATION, NUMBER, VAGUE, WORD, lexicon, sum_vectors
-from beam_offline.read_facts import Day, find_dates, find_numbers, stem
+from beam_offline.read_facts import Day, find_dates, find_numbers, stem, without_dates
 
 Array = NDArray[np.float32]
 
@@ -265,13 +265,6 @@ class Nugget:
     ordinals: frozenset[tuple[int, str]]
     order: tuple[str, ...]
     size: int
-
-
-def without_dates(text: str) -> str:
-    """`text` with its days blanked, so that month names are no words."""
-    for dated in reversed(find_dates(text)):
-        text = f"{text[: dated.start]} {text[dated.end :]}"
-    return text
 
 
 @lru_cache(maxsize=4096)
