@@ -21,7 +21,7 @@ import judge_changes as changes
 import judge_samples as samples
 from beam_field.questions import question_hash, questions
 from beam_offline.judge import judge
-from beam_offline.judge.trained import trained
+from beam_offline.judge.features import trained
 from beamlib.errors import UserError
 from beamlib.places import ROOT
 from beamlib.scoring.intervals import difference_interval

@@ -28,12 +28,11 @@ from tqdm import tqdm
 import judge_samples as samples
 from beam_offline.judge import features as judge_features
 from beam_offline.judge import model as judge_model
-from beam_offline.judge.events import event_features
-from beam_offline.judge.features import NAMES, features
+from beam_offline.judge.features import NAMES, WEIGHTS, features
 from beam_offline.judge.model import Estimate, Trees, probability, score
 from beam_offline.judge.reading import read_text
-from beam_offline.judge.trained import WEIGHTS
-from beam_offline.judge.words import KINDS
+from beam_offline.judge.verdicts import event_features
+from beam_offline.lexicon import KINDS
 from beamlib.files import write_text
 from beamlib.scoring.items import parse_items
 

@@ -1,164 +1,119 @@
-"""The stand-in's note-keeping: notes on a pair, shorter notes, and whether notes bear on a question."""
+"""The stand-in's note-keeping for LIGHT: keys and notes of a pair, shorter notes, and whether notes bear on a question.
+
+Keys and notes are sentences of the conversation. What they are worth is a count of their words, names and numbers.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil
+from typing import Final
 
-from beam_offline.answer_wording import cut, opens_point, plain
-from beam_offline.context import ADVISED, USER, Unit, sentences_of, spoken, units_of
-from beam_offline.cues import ASKING, DIRECTED, FIRST_PERSON, NEVER, NEWS, PREFERENCE, STANDING
-from beam_offline.question import QuestionKind, read_question
-from beam_offline.read_facts import find_dates, find_numbers, stems
-from beamlib.text import count_tokens
+from beam_offline.read_facts import stems
+from beamlib.text import count_tokens, split_sentences
 
-_HEADER = re.compile(r"(?:- )?(\[messages \d+-\d+\])\s*")
-_NAME = re.compile(r"(?<=[a-z,] )[A-Z]\w+")
+MOST_SENTENCES: Final = 80
+"""Sentences of one user message that become keys; only pasted documents have more."""
+
+MOST_CHARACTERS: Final = 800
+"""Of one key."""
+
+CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+HEADER: Final = re.compile(r"(?:- )?(\[messages (\d+)-\d+\])\s*")
+
+_NAME = re.compile(r"(?<=[a-z,;:)] )[A-Z][\w.&'-]*\w(?: [A-Z][\w.&'-]*\w)*")
+_FIGURE = re.compile(r"[$€£]?\d(?:[\d.,:]*\d)?%?")
+_LIST_MARK = re.compile(r"^(?:[-*•#>|]+\s*|\d+[.)]\s+)+")
+_LEAST = 3.0
+"""Information that a sentence must have to be noted."""
+_TOKENS_OF_USER, _TOKENS_OF_ASSISTANT = 75, 40
+"""Tokens of a pair's notes, for what each side said."""
 _LINE_WORDS = 34
-_PAIR_TOKENS = 75
-_ADVICE_WORDS = 24
-_LINES = 4
-_WORTH_NOTING = 1.0
-
 _BEARS = 0.25
-"""Share of a question's words that a chunk must hold to be kept, if it holds at least two of them."""
-
-_SAME = 0.8
-"""Jaccard similarity from which two notes are about the same, figures apart, so that the newer replaces the older."""
+"""Share of a question's words that notes must hold to bear on it, if they hold at least two of them."""
 
 
-def salience(text: str) -> float:
-    """How much a statement is worth keeping: rules and choices first, then dates, amounts and facts about the user."""
-    rule = STANDING.search(text) or DIRECTED.search(text)
-    score = 4.0 * (rule is not None) + 3.0 * (NEVER.search(text) is not None)
-    score += 2.0 * (PREFERENCE.search(text) is not None) + 2.0 * bool(find_dates(text))
-    score += 1.5 * bool(find_numbers(text)) + 0.5 * (NEWS.search(text) is not None)
-    score += 1.0 * (FIRST_PERSON.search(text) is not None) + 0.3 * min(len(_NAME.findall(text)), 3)
-    return score - 2.0 * (ASKING.search(text) is not None) - 1.5 * (len(set(stems(text))) < 3)
+def episodic_keys(variables: Mapping[str, str]) -> str:
+    """Reply to `episodic_keys`: a line `said:` for each sentence of the user outside code.
+
+    Then the names and the figures in them, a line each. The assistant's answer adds nothing: on the developers'
+    conversations neither its headings nor the whole of it led to more evidence.
+    """
+    said = variables["pair"].partition("USER: ")[2].partition("\nASSISTANT: ")[0]
+    user = CODE.sub("\n", said)
+    sentences = split_sentences(user)[:MOST_SENTENCES] or [said]  # a message of code alone is its own key
+    lines = [f"said: {' '.join(sentence.split())}" for sentence in sentences]
+    for label, pattern in (("names", _NAME), ("figures", _FIGURE)):
+        if listed := "; ".join(dict.fromkeys(pattern.findall(user))):
+            lines.append(f"{label}: {listed}")
+    return "\n".join(line[:MOST_CHARACTERS] for line in lines)
+
+
+def information(sentence: str) -> float:
+    """Return how much a sentence is worth keeping: its words, names and figures; of a question a quarter counts."""
+    worth = len(set(stems(sentence))) + 2 * len({*_NAME.findall(sentence), *_FIGURE.findall(sentence)})
+    return worth / 4 if sentence.endswith("?") else worth
 
 
 def scratchpad_notes(variables: Mapping[str, str]) -> str:
-    """Reply to `scratchpad_notes`: up to four lines "- [messages a-b] ...", the user's statements and one of advice.
+    """Reply to `scratchpad_notes`: lines "- [messages a-b] ..." with the most informative sentences of each side.
 
-    The last line names the points of the assistant's reply, by its headings, where it has any. The history adds
-    nothing here: what a pronoun refers to is beyond these rules.
+    The history is not used: what a pronoun refers to is beyond a count of words.
     """
     pair = variables["pair"].strip()
-    header = _HEADER.match(pair)
+    header = HEADER.match(pair)
     mark = f"- {header[1]} " if header else "- "
-    user, assistant = spoken(pair)
-    units = units_of(user, USER)
-    ranked = sorted(((salience(unit.text), -i) for i, unit in enumerate(units)), reverse=True)
-    chosen: list[int] = []
-    left = _PAIR_TOKENS
-    for score, negative in ranked[:_LINES]:
-        cost = count_tokens(mark) + count_tokens(cut(units[-negative].text, _LINE_WORDS))
-        if score >= _WORTH_NOTING and cost <= left:
-            chosen.append(-negative)
-            left -= cost
-    lines = _joined(units, sorted(chosen))
-    if len(lines) < _LINES and (points := _points(assistant)):
-        lines.append(ADVISED + cut("; ".join(dict.fromkeys(points)), _ADVICE_WORDS))
-    return "\n".join(mark + line for line in lines)
+    user, _, assistant = CODE.sub("\n", pair[header.end() :] if header else pair).partition("\nASSISTANT:")
+    lines = [
+        *_notes_of(user.removeprefix("USER:"), mark, _TOKENS_OF_USER),
+        *_notes_of(assistant, f"{mark}The assistant: ", _TOKENS_OF_ASSISTANT),
+    ]
+    return "\n".join(lines)
 
 
-def _points(assistant: str) -> list[str]:
-    """The points that a reply opens. Most of a reply's sentences open none, and are not read any further."""
-    found = [sentence for sentence in sentences_of(assistant) if opens_point(sentence) and stems(sentence)]
-    return [plain(sentence).rstrip(":") for sentence in found]
+def _notes_of(text: str, mark: str, tokens: int) -> list[str]:
+    """The sentences of `text` with the most information, in order, each after `mark`."""
+    sentences = [_LIST_MARK.sub("", sentence).replace("**", "") for sentence in split_sentences(text)]
+    worth = {sentence: information(sentence) for sentence in sentences}
+    kept = [sentence for sentence in worth if worth[sentence] >= _LEAST]
+    lines = [mark + " ".join(sentence.split()[:_LINE_WORDS]) for sentence in kept]
+    return _within(lines, [worth[sentence] for sentence in kept], tokens)
 
 
-def _joined(units: list[Unit], chosen: list[int]) -> list[str]:
-    """The chosen statements, neighbours of one sentence put together again."""
-    lines: list[str] = []
-    for position, index in enumerate(chosen):
-        text = cut(units[index].text, _LINE_WORDS)
-        before = chosen[position - 1] if position else -2
-        if lines and before == index - 1 and units[before].sentence == units[index].sentence:
-            lines[-1] = f"{lines[-1]}, {text}"
-        else:
-            lines.append(text)
-    return lines
-
-
-@dataclass(frozen=True, slots=True)
-class _Note:
-    position: int
-    line: str
-    tokens: int
-    words: frozenset[str]
-    salience: float
-
-
-@lru_cache(maxsize=8192)
-def _note_parts(line: str) -> tuple[int, frozenset[str], float]:
-    text = _HEADER.sub("", line, count=1)
-    words = frozenset(stem for stem in stems(text) if not stem[0].isdigit())
-    return count_tokens(line), words, salience(text)
+def _within(lines: Sequence[str], worth: Sequence[float], tokens: int) -> list[str]:
+    """The lines of most worth that fit into `tokens`, in their order."""
+    chosen = []
+    for at in sorted(range(len(lines)), key=lambda at: -worth[at]):
+        size = count_tokens(lines[at])
+        if size <= tokens:
+            chosen.append(at)
+            tokens -= size
+    return [lines[at] for at in sorted(chosen)]
 
 
 def scratchpad_compress(variables: Mapping[str, str]) -> str:
-    """Reply to `scratchpad_compress`: the most salient notes within `target_tokens`, in their order.
-
-    Of notes about the same thing the newest stays; recent notes count somewhat more than old ones.
-    """
+    """Reply to `scratchpad_compress`: the notes with the rarest words within `target_tokens`, in their order."""
     lines = [line for line in variables["notes"].splitlines() if line.strip()]
-    notes = [_Note(position, line, *_note_parts(line)) for position, line in enumerate(lines)]
-    kept = _newest_of_same(notes)
-    left = int(variables["target_tokens"])
-    chosen: list[_Note] = []
-    for note in sorted(kept, key=lambda note: (-(note.salience + note.position / len(lines)), note.position)):
-        if note.tokens <= left:
-            chosen.append(note)
-            left -= note.tokens
-    return "\n".join(note.line for note in sorted(chosen, key=lambda note: note.position))
+    words = [frozenset(stems(HEADER.sub("", line, count=1))) for line in lines]
+    holding = Counter(word for own in words for word in own)
+    worth = [sum(math.log(len(lines) / holding[word]) for word in sorted(own)) for own in words]
+    return "\n".join(_within(lines, worth, int(variables["target_tokens"])))
 
 
-def _newest_of_same(notes: Sequence[_Note]) -> list[_Note]:
-    """`notes`, newest first, without those that are about the same as a newer one.
-
-    Notes about the same share at least `_SAME` of either's words. With the words of all put in one order, two such
-    notes therefore have a word in common among the first few of each, and only notes that do are compared: a hundredth
-    of all pairs, where ten million tokens make tens of millions of them.
-    """
-    holders = Counter(word for note in notes for word in note.words)
-    kept: list[_Note] = []
-    by_word: dict[str, list[_Note]] = {}
-    for note in reversed(notes):
-        rarest = sorted(note.words, key=lambda word: (holders[word], word))
-        first = rarest[: len(rarest) - ceil(_SAME * len(rarest)) + 1]
-        if not any(_about_same(note, newer) for word in first for newer in by_word.get(word, ())):
-            kept.append(note)
-            for word in first:
-                by_word.setdefault(word, []).append(note)
-    return kept
-
-
-def _about_same(one: _Note, other: _Note) -> bool:
-    short, long = sorted((len(one.words), len(other.words)))
-    return short >= _SAME * long > 0 and len(one.words & other.words) >= _SAME * len(one.words | other.words)
-
-
-@lru_cache(maxsize=4096)
-def _chunk_parts(chunk: str) -> tuple[frozenset[str], bool]:
-    lines = [_HEADER.sub("", line, count=1) for line in chunk.splitlines()]
-    rules = any(STANDING.search(line) is not None or DIRECTED.search(line) is not None for line in lines)
-    return frozenset(stem for line in lines for stem in stems(line)), rules
+@lru_cache(maxsize=4096)  # the same chunks are asked about for every question
+def _stems_of(notes: str) -> frozenset[str]:
+    return frozenset(stem for line in notes.splitlines() for stem in stems(HEADER.sub("", line, count=1)))
 
 
 def scratchpad_filter(variables: Mapping[str, str]) -> str:
-    """Reply to `scratchpad_filter`: `yes` where the chunk shares enough of the question's words, or holds a rule.
+    """Reply to `scratchpad_filter`: `yes` where the notes share enough words with the question.
 
-    Rare words count more; without a corpus at hand, a word's length stands in for its rarity.
+    Rare words count more; without a corpus, a word's length stands in for its rarity.
     """
-    present, rules = _chunk_parts(variables["chunk"])
-    question = read_question(variables["question"])
-    matched = [word for word in question.topic if word in present]
-    share = sum(map(len, matched)) / max(sum(map(len, question.topic)), 1)
-    broad = question.kind in (QuestionKind.ORDER, QuestionKind.SUMMARY, QuestionKind.COUNT)
-    bears = share >= _BEARS and (len(matched) >= 2 or share >= 2 * _BEARS or broad)
-    return "yes" if rules or bears else "no"
+    wanted = frozenset(stems(variables["question"]))
+    shared = wanted & _stems_of(variables["chunk"])
+    share = sum(map(len, shared)) / max(sum(map(len, wanted)), 1)
+    return "yes" if share >= 2 * _BEARS or (share >= _BEARS and len(shared) > 1) else "no"

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import Stemmer
+
+from beamlib.files import read_text
 
 _REMEMBERED = 16_384
 """Statements whose figures are kept: the same ones are searched for every question about a conversation."""
@@ -16,19 +22,7 @@ _STEMMER = Stemmer.Stemmer("english")
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z']*|\d[\d,]*(?:\.\d+)*")
 
-_STOP_TEXT = """
-a about above after again against all also although am an and any are aren't as at be because been before being below
-between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each either else
-ever few for from further get gets getting give given go going got had hadn't has hasn't have haven't having he her here
-hers herself him himself his how i i'd i'll i'm i've if in into is isn't it it's its itself just know let let's like
-made make many may me might more most much must my myself need no nor not now of off on once one only or other our ours
-out over own per please said same say says she should shouldn't since so some still such sure than that that's the
-their theirs them themselves then there these they they're this those though through to too under until up upon us use
-used using very want wanted was wasn't way we well were weren't what what's when where whether which while who whom why
-will with within without won't would wouldn't yes yet you you'd you'll you're you've your yours yourself
-actually basically currently kind lot maybe perhaps quite really sort thing things trying try tell show mention
-mentioned specifically related specific different various across throughout conversation conversations chat till around
-"""
+WORD_LISTS: Mapping[str, Any] = tomllib.loads(read_text(Path(__file__).with_name("words.toml")))
 
 
 @lru_cache(maxsize=65536)
@@ -40,7 +34,8 @@ def stem(word: str) -> str:
     return str(_STEMMER.stemWord(bare))
 
 
-STOP_STEMS = frozenset(stem(word) for word in _STOP_TEXT.split()) | frozenset(_STOP_TEXT.split())
+_STOP = WORD_LISTS["stop"].split()
+STOP_STEMS = frozenset(map(stem, _STOP)) | frozenset(_STOP)
 """Stems that carry no content by themselves."""
 
 

@@ -13,7 +13,6 @@ from told_sessions import TALKS, conversation_told, sessions_told
 
 from beam_evolving.by_name import make
 from beam_evolving.dependencies import MASK
-from beam_offline import OfflineModel
 from beamlib.llm.model import ModelError, Outcome
 
 QUESTIONS = (
@@ -26,14 +25,44 @@ def notes(**lists: list[dict[str, Any]]) -> str:
     return json.dumps({"facts": [], "dependencies": [], "changes": [], "deletions": [], **lists})
 
 
-def offline(talks: Any = TALKS) -> Any:
-    memory = make("dependencies", OfflineModel())
+def fact(subject: str, value: str, message: int) -> dict[str, Any]:
+    return {"subject": subject, "value": value, "message": message}
+
+
+def dependency(dependent: str, message: int, value: str = "") -> dict[str, Any]:
+    return {"dependent": dependent, "source": "team lead", "when": "", "value": value, "message": message}
+
+
+NOTED = (
+    notes(
+        facts=[
+            fact("team lead", "Ines Okoro", 0),
+            fact("package manager", "Tarn", 2),
+            fact("badge code", "QX-7714-B", 4),
+        ]
+    ),
+    notes(
+        facts=[fact("code reviewer", "Mio Varga", 6), fact("weekly report recipient", "Pell Aske", 8)],
+        dependencies=[
+            dependency("code reviewer", 6),
+            dependency("weekly report recipient", 8),
+            dependency("weekly report recipient", 10, "Juno Brandt"),
+        ],
+    ),
+    notes(changes=[fact("package manager", "Sedge", 14)]),
+    notes(changes=[fact("team lead", "Abel Quist", 18)], deletions=[fact("badge code", "QX-7714-B", 20)]),
+)
+"""What a model would note of each session of `TALKS`."""
+
+
+def noted(talks: Any = TALKS) -> Any:
+    memory = make("dependencies", in_turn(*NOTED))
     memory.ingest(conversation_told(talks))
     return memory
 
 
 def test_the_state_stands_before_the_pairs_and_names_its_messages() -> None:
-    found = offline().recall("Who is the weekly report recipient?")
+    found = noted().recall("Who is the weekly report recipient?")
     heading, first, *_ = found.context.splitlines()
     assert heading.endswith(":")
     assert first.startswith(
@@ -45,7 +74,7 @@ def test_the_state_stands_before_the_pairs_and_names_its_messages() -> None:
 
 
 def test_a_dependent_without_a_rule_is_uncertain_and_history_is_kept() -> None:
-    memory = offline()
+    memory = noted()
     assert "code reviewer: uncertain since 2023/03/12 (Sun) 12:00: was Mio Varga, but team lead changed" in (
         memory.recall("Who is our code reviewer?").context
     )
@@ -55,17 +84,17 @@ def test_a_dependent_without_a_rule_is_uncertain_and_history_is_kept() -> None:
 
 
 def test_before_the_change_nothing_is_uncertain() -> None:
-    context = offline(TALKS[:3]).recall("Who is our code reviewer?").context
+    context = noted(TALKS[:3]).recall("Who is our code reviewer?").context
     assert "code reviewer: Mio Varga (since" in context and "uncertain" not in context
 
 
 def test_what_was_deleted_is_surfaced_nowhere() -> None:
-    memory = offline()
+    memory = noted()
     shown = [memory.recall(question).context for question in QUESTIONS]
     assert not any("7714" in text for text in [*shown, *memory.snapshot().values()])
     asked = memory.recall("What is my badge code?").context
     assert "badge code: removed at the user's request" in asked and MASK in asked
-    assert "7714" in offline(TALKS[:3]).recall("What is my badge code?").context
+    assert "7714" in noted(TALKS[:3]).recall("What is my badge code?").context
 
 
 @pytest.mark.parametrize(

@@ -175,12 +175,11 @@ def test_a_failed_recall_is_raised() -> None:
         memory.recall("Tea?")
 
 
-def test_the_stand_in_keeps_history_and_exact_strings_and_deletes_on_request() -> None:
-    text = lines_of(told("md-flat"), "memory.md")
-    assert re.search(r"^- \[messages 14-15\] 2023/03/09 .*Sedge.*before: 2023/03/01 .*Tarn", text, re.MULTILINE)
-    assert "Row slowly; count the gulls; keep one lamp lit for the late boat." in text
-    assert "QX-7714" not in text and "soup" not in text
-    assert text.count("Mio Varga") == 1  # and it applies no dependency
+def test_the_stand_in_appends_what_the_user_says_with_date_and_header() -> None:
+    lines = lines_of(told("md-flat"), "memory.md").splitlines()
+    assert lines[0] == "- [messages 0-1] 2023/03/01 (Wed) 09:00: Our team lead is Ines Okoro."
+    assert any("messages 14-15" in line and "Sedge" in line for line in lines)
+    assert not any("soup" in line for line in lines)  # a question tells little
 
 
 # The wiki
@@ -243,12 +242,10 @@ def test_without_pages_nobody_is_asked() -> None:
     assert make("wiki", model).recall("Tea?").context == "" and not model.asked
 
 
-def test_the_stand_in_compiles_pages_by_subject() -> None:
+def test_the_stand_in_compiles_a_page_of_each_log_named_for_its_words() -> None:
     memory = told("wiki")
-    page = lines_of(memory, "pages-package-manager.md")
-    assert page.startswith("# package manager\n") and page.index("Tarn") < page.index("Sedge")
-    pages = [text for name, text in memory.snapshot().items() if name.startswith("pages-")]
-    assert not any("QX-7714" in text for text in pages)
+    page = lines_of(memory, "pages-switched-package-manager-sedge.md")
+    assert page.startswith("# switched package manager sedge\n- [messages 14-15] 2023/03/09")
     assert "Sedge" in memory.recall("Which package managers have we used?").context
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from beam_offline import REPLIES, OfflineModel
+from beam_offline import ANSWERED, OfflineModel
 from beamlib.errors import UserError
 from beamlib.llm.model import Prompt
 from beamlib.llm.prompts import PROMPTS, check_overrides, prompt_file, prompt_ids, render
 
 IDS = prompt_ids()
-EVALUATION = sorted(REPLIES)
+EVALUATION = sorted(ANSWERED)
 SHORT = {"target_tokens", "count", "subplans", "bullets", "index", "introduce", "ability", "domain", "words"}
 """Variables that are a word or a number of ours: they may stand in a sentence, with no tags around them."""
 NAMED = {"mentor", "mentee", "company", "query", "length", "meeting", "agenda", "mentor_persona", "mentee_persona"}
@@ -113,7 +113,7 @@ def test_material_stands_between_tags_of_its_own(prompt_id: str) -> None:
 @pytest.mark.parametrize("prompt_id", EVALUATION)
 def test_the_stand_in_answers_it(prompt_id: str) -> None:
     prompt = Prompt(prompt_id, filled(prompt_id))
-    assert prompt_id in REPLIES
+    assert prompt_id in ANSWERED
     assert asyncio.run(OfflineModel().complete(prompt)).text
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_offline import REPLIES
+from beam_offline import ANSWERED
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run
@@ -49,7 +49,7 @@ def send(prompt_id: str, *replies: Reply) -> tuple[Completion | ModelError, list
 def test_every_prompt_of_the_evaluation_has_a_policy(repo_root: Any) -> None:
     prompts = {path.stem for path in (repo_root / "prompts").glob("*.md")}
     generation = {name for name in prompts if name.startswith(("questions_", "detect_"))}
-    assert set(REPLIES) | generation <= set(POLICIES) <= prompts
+    assert ANSWERED | generation <= set(POLICIES) <= prompts
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_results_lie_by_memory_and_episode_and_read_back(offline: tuple[RunParam
     rag = found["rag"].episodes["sw_002"]
     assert (rag.sha256, len(rag.answers)) == (EPISODES[1].sha256, 8)
     assert "Olof Brandt" in rag.contexts["sw_002-after-q01"]
-    assert rag.answers[0].answer.text == "The weekly report goes to Olof Brandt."
+    assert "The weekly report goes to Olof Brandt." in rag.answers[0].answer.text
     assert rag.kept == []
 
 

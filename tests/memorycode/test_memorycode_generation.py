@@ -36,7 +36,6 @@ from beam_memorycode.generating import (
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
 from beam_memorycode.templates import draw_template
 from beam_memorycode.wordings import take_apart
-from beam_offline.guidelines import standing_guidelines
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME, ModelError, Prompt, run
 from beamlib.llm.prompts import prompt_file
@@ -98,12 +97,6 @@ def test_each_instruction_is_stated_once_by_the_mentor_alone(hundred: tuple[Dial
                 found = [one for one in sentences if wording.stated_in(one)]
                 assert len(found) == 1 or len(session.mentions) > 1, found
                 assert topic.type == "instruction-add" or any(change.search(one) for one in found)
-
-
-def test_the_offline_coder_reads_what_the_offline_writer_states(hundred: tuple[Dialogue, list[str]]) -> None:
-    for session, text in zip(hundred[0].sessions, hundred[1], strict=True):
-        stated = {one for instruction in session.instructions for one in standing_guidelines(f"{instruction}.")}
-        assert set(standing_guidelines(text)) == stated
 
 
 @settings(max_examples=30)

@@ -5,17 +5,12 @@ from __future__ import annotations
 import ast
 import random
 import re
-from itertools import islice
 
 import pytest
 import yaml
 
-from beam_generate.pipeline import ConversationSpec
-from beam_offline.author.answers import AnswerDraft
-from beam_offline.author.coding import LANGUAGES, Snippet, draw_words, exercises, filled, library, suits
+from beam_offline.author.coding import LANGUAGES, Snippet, draw_words, filled, library, suits
 from beam_offline.author.word_bank import bank
-from beam_offline.author.world import World
-from beamlib.params import usual_parameters
 
 _SNIPPETS = library().snippets
 _PYTHON = [one for one in _SNIPPETS if one.kind in ("python", "numpy")]
@@ -68,17 +63,3 @@ def test_code_is_well_formed(snippet: Snippet) -> None:
             elif language in ("javascript", "go", "css"):
                 plain = re.sub(r'"(\\.|[^"\\])*"|`[^`]*`', "", code)
                 assert all(plain.count(left) == plain.count(right) for left, right in ("()", "{}", "[]"))
-
-
-def test_an_answer_mends_the_code_of_its_message() -> None:
-    world = World(ConversationSpec(usual_parameters("100K", generation_seed=4, domain="Coding")).story())
-    rng = random.Random("mended")
-    found = list(islice(exercises(world, rng), 60))
-    assert len({one.message for one in found}) == 60
-    for one in found:
-        draft = AnswerDraft(world, world.strands[0], world.strands[1:2], 0, random.Random(1), 600, "open_plain")
-        blocks = one.answer(draft)
-        cures = [block for block in blocks if block.startswith("```")]
-        assert len(cures) == 1
-        assert cures[0] not in one.message
-        assert not re.search(r"«|»", one.message + "".join(blocks))

@@ -19,9 +19,7 @@ import numpy as np
 import pytest
 
 from beam_offline.judge import judge
-from beam_offline.judge.features import NAMES
-from beam_offline.judge.trained import WEIGHTS, trained
-from beam_offline.judge.words import KINDS
+from beam_offline.judge.features import WEIGHTS
 from beamlib.evaluate import arm_folder, run_store
 from beamlib.files import _files_of
 
@@ -86,15 +84,6 @@ def test_the_measured_error_is_shipped() -> None:
     assert float(both["bias_low"]) < float(both["bias"]) < float(both["bias_high"])
     assert abs(float(both["bias"])) < 0.02
     assert rows["100k-run0"]["kappa"] == rows["100k-run0"]["bias_low"] == ""  # counts of one conversation
-
-
-def test_the_weights_are_small_and_fit_the_code() -> None:
-    assert WEIGHTS.stat().st_size < 27_000
-    value = trained()
-    assert np.array(value["order"]).shape == (len(KINDS), len(KINDS))
-    for flats in value["trees"].values():
-        for flat in flats:
-            assert max(flat[::2]) < len(NAMES) and flat[::2].count(-1) == len(flat[::2]) // 2 + 1 <= 8
 
 
 def test_judgements_rest_on_the_judge_and_answers_do_not() -> None:

@@ -68,84 +68,31 @@ def test_a_reference_is_paid_for(paid: dict[str, float]) -> None:
     assert paid["the reference"] >= 0.9
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "in capitals",
-        "in small letters",
-        "in bullets",
-        "in a table",
-        "with polite words",
-        "and 2,000 tokens of polite words",
-    ],
-)
-def test_its_form_does_not_matter(form: str, paid: dict[str, float]) -> None:
-    found = [paid[name] for name in (f"the reference {form}", f"the reference, {form}") if name in paid]
-    assert found and found[0] >= 0.85
+def test_its_form_does_not_matter_and_other_words_of_denial_are_known(paid: dict[str, float]) -> None:
+    for form in ("in capitals", "in small letters", "in bullets", "in a table", "with polite words"):
+        found = [paid[name] for name in (f"the reference {form}", f"the reference, {form}") if name in paid]
+        assert found and found[0] >= 0.85, form
+    for turn in ("negated (", "hedged ("):
+        denied = [mean for name, mean in paid.items() if name.startswith(f"the reference, {turn}")]
+        assert len(denied) >= 3 and max(denied) <= 0.25, turn
 
 
-@pytest.mark.parametrize("turn", ["negated (", "hedged ("])
-def test_other_words_of_denial_are_known(turn: str, paid: dict[str, float]) -> None:
-    found = {name: mean for name, mean in paid.items() if name.startswith(f"the reference, {turn}")}
-    assert len(found) >= 3
-    assert max(found.values()) <= 0.25, found
+def test_what_deserves_nothing_earns_little(paid: dict[str, float]) -> None:
+    assert {kind: paid[kind] for kind, most in AT_MOST.items() if paid[kind] > most} == {}
 
 
-@pytest.mark.parametrize("kind", AT_MOST)
-def test_what_deserves_nothing_earns_little(kind: str, paid: dict[str, float]) -> None:
-    assert paid[kind] <= AT_MOST[kind]
+ODD = (
+    "\x00" * 1000, "not " * 200_000, "It is so. That is false. " * 40_000, "perhaps, a guess; " * 50_000, "[" * 300_000,
+    "the first hive, the 2nd hive. " * 30_000, "1 " * 200_000, "ab" * 500_000, "a, " * 100_000, "é\u0301😀" * 50_000,
+    "\ud800 1", "x" * MOST_CHARACTERS + " You keep 14 hives.",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "\x00" * 1000,
-        "not " * 200_000,
-        "It is so. That is false. " * 40_000,
-        "perhaps, a guess; " * 50_000,
-        "the first hive, the 2nd hive. " * 30_000,
-        "1 " * 200_000,
-        "ab" * 500_000,
-        "a, " * 100_000,
-        "[" * 300_000,
-        "é\u0301😀" * 50_000,
-        "\ud800 1",
-    ],
-    ids=[
-        "zeros",
-        "negations",
-        "denials",
-        "hedges",
-        "ordinals",
-        "numbers",
-        "one word",
-        "commas",
-        "brackets",
-        "marks",
-        "half a character",
-    ],
-)
-def test_odd_answers_take_no_longer_than_others(answer: str) -> None:
-    started = time.process_time()
+@pytest.mark.parametrize("number", range(len(ODD)))
+def test_odd_answers_take_no_longer_than_others(number: int) -> None:
+    started, answer = time.process_time(), ODD[number]
     nugget = "LLM response should state: 14 hives stand behind the mill, and the bees winter well"
     assert judge("How many hives do I keep?", nugget, answer).score == 0
     assert judge(answer, nugget, "You keep 14 hives.").score in (0, 0.5, 1)
     assert judge("How many hives do I keep?", answer, "You keep 14 hives.").score in (0, 0.5, 1)
     assert time.process_time() - started < 10
-
-
-def test_what_lies_beyond_the_part_that_is_read_earns_nothing() -> None:
-    nugget = "LLM response should state: 14 hives"
-    assert judge("How many hives do I keep?", nugget, "x" * MOST_CHARACTERS + " You keep 14 hives.").score == 0
-
-
-def test_a_better_match_never_costs(measures: Any) -> None:
-    """The trees are monotonic where more can only help."""
-    nugget = "LLM response should mention: replacing the frames, feeding syrup and treating mites in August"
-    answers = [
-        "You spoke of replacing the frames.",
-        "You spoke of replacing the frames and feeding syrup.",
-        "You spoke of replacing the frames, feeding syrup and treating mites in August.",
-    ]
-    scores = [judge("What did I plan for the hives?", nugget, answer).score for answer in answers]
-    assert scores == sorted(scores) and scores[-1] == 1

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_offline.read_facts import (
-    NUMBER_WORDS,
     Day,
     count_asked,
     find_dates,
@@ -22,23 +21,20 @@ from beam_offline.read_facts import (
 DATES = st.dates(date(1900, 1, 1), date(2099, 12, 31))
 
 
-def ordinal(day: int) -> str:
-    suffix = "th" if 10 < day % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
-    return f"{day}{suffix}"
-
-
-@given(DATES, st.sampled_from(["iso", "long", "short", "ordinal", "day first", "us"]))
-def test_every_spelling_of_a_date_is_the_same_day(day: date, form: str) -> None:
-    written = {
-        "iso": day.isoformat(),
-        "long": f"{day:%B} {day.day}, {day.year}",
-        "short": f"{day:%b} {day.day} {day.year}",
-        "ordinal": f"{day:%b} {ordinal(day.day)}, {day.year}",
-        "day first": f"{day.day} {day:%B} {day.year}",
-        "us": f"{day.month}/{day.day}/{day.year}",
-    }[form]
-    found = find_dates(f"The move is on {written}, I think.")
-    assert [item.day for item in found] == [Day(day.month, day.day, day.year)]
+@given(DATES)
+def test_every_spelling_of_a_date_is_the_same_day(day: date) -> None:
+    end = "th" if 10 < day.day % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")
+    for written in (
+        day.isoformat(),
+        f"{day:%B} {day.day}, {day.year}",
+        f"{day:%b} {day.day} {day.year}",
+        f"{day:%b} {day.day}{end}, {day.year}",
+        f"{day.day} {day:%B} {day.year}",
+        f"{day.month}/{day.day}/{day.year}",
+    ):
+        assert [item.day for item in find_dates(f"The move is on {written}, I think.")] == [
+            Day(day.month, day.day, day.year)
+        ]
 
 
 @given(DATES)
@@ -58,16 +54,6 @@ def test_what_is_no_day_is_not_found(text: str) -> None:
     assert find_dates(text) == ()
 
 
-def test_days_of_different_years_differ() -> None:
-    assert not Day(3, 4, 2023).same(Day(3, 4, 2024))
-
-
-@given(st.integers(0, 10**9))
-def test_thousands_commas_do_not_matter(value: int) -> None:
-    assert [n.value for n in find_numbers(f"about {value:,} seeds")] == [value]
-    assert [n.value for n in find_numbers(f"about {value} seeds")] == [value]
-
-
 @pytest.mark.parametrize(
     ("text", "value", "kind"),
     [
@@ -80,23 +66,12 @@ def test_thousands_commas_do_not_matter(value: int) -> None:
         ("7 percent", 7, "%"),
         ("250ms", 250, ""),
         ("twenty-three goats", 23, ""),
+        ("about 1,250,000 seeds", 1_250_000, ""),
+        ("no one took 14 crates by March 3, 2024", 14, ""),
     ],
 )
 def test_numbers_with_their_kind(text: str, value: float, kind: str) -> None:
     assert [(n.value, n.kind) for n in find_numbers(text)] == [(value, kind)]
-
-
-def test_numbers_inside_dates_are_not_numbers() -> None:
-    assert [n.value for n in find_numbers("14 crates by March 3, 2024")] == [14]
-
-
-@given(st.sampled_from(sorted(set(NUMBER_WORDS) - {"zero", "one"})))
-def test_number_words_are_numbers(word: str) -> None:
-    assert [n.value for n in find_numbers(f"We saw {word} owls")] == [NUMBER_WORDS[word]]
-
-
-def test_one_and_zero_in_words_are_not_counted_as_numbers() -> None:
-    assert find_numbers("no one went to zero") == ()
 
 
 @given(st.text())

@@ -1,16 +1,26 @@
-"""The stand-in's reader: each behaviour on a context made up for it."""
+"""The stand-in's reader: it quotes the nearest sentences, abstains below a score, and needs the evidence."""
 
 from __future__ import annotations
 
+import ast
+import random
 import time
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_offline.answer_wording import MISSING
-from beam_offline.question import QuestionKind, kind_of
-from beam_offline.reader import answer
+from beam_offline.judge import judge
+from beam_offline.reader import MISSING, SENTENCES, answer
+from beamlib.data.loading import load
+from beamlib.data.sources import find_conversations
+from beamlib.llm.model import Prompt
+from beamlib.memory.protocol import RetrievedContext, passage
+
+TEXT = st.text(alphabet=st.characters(codec="utf-8"), max_size=400)
 
 
 def pair(first: int, user: str, assistant: str = "Understood.") -> str:
@@ -18,197 +28,92 @@ def pair(first: int, user: str, assistant: str = "Understood.") -> str:
 
 
 def ask(question: str, *passages: str) -> str:
-    return answer({"question": question, "context": "\n\n".join(passages)})
+    return answer(Prompt("answer", {"question": question, "context": "\n\n".join(passages)}))
 
 
 ORCHARD = (
-    pair(0, "I'm planting an orchard with 30 pear trees, and I want to finish it by March 29, 2024."),
-    pair(8, "The pump for the irrigation of the orchard costs $420 and pushes 55 litres a minute."),
     pair(20, "I moved the date: the first harvest festival is on April 19, can you help me invite people?"),
+    pair(0, "I'm planting an orchard with 30 pear trees. I want to finish it by March 29, 2024."),
+    pair(8, "The pump for the irrigation costs $420 and pushes 55 litres a minute.", "```\nprint('pump')\n```\nFine."),
 )
 
 
-@pytest.mark.parametrize(
-    ("question", "kind"),
-    [
-        ("Can you list the order in which I brought up my plans? Mention ONLY three items.", QuestionKind.ORDER),
-        ("Can you give me a summary of my orchard work?", QuestionKind.SUMMARY),
-        ("Have I ever grafted a tree?", QuestionKind.WHETHER),
-        ("How many weeks are there between the planting and the festival?", QuestionKind.DURATION),
-        ("Which came first: the pump, or the festival?", QuestionKind.FIRST),
-        ("How many different tools did I mention across my sessions?", QuestionKind.COUNT),
-        ("How should I prune my trees?", QuestionKind.REQUEST),
-        ("When is the festival?", QuestionKind.DATE),
-        ("How much does the pump cost?", QuestionKind.NUMBER),
-        ("How did you recommend storing the pears?", QuestionKind.LOOKUP),
-    ],
-)
-def test_the_wording_tells_what_is_wanted(question: str, kind: QuestionKind) -> None:
-    assert kind_of(question) is kind
+def test_it_quotes_the_nearest_sentences_in_order_of_mention() -> None:
+    lines = ask("How much does my irrigation pump cost?", *ORCHARD).splitlines()
+    assert "The pump for the irrigation costs $420 and pushes 55 litres a minute." in lines
+    assert len(lines) <= SENTENCES and "print('pump')" not in lines
+    whole = "\n\n".join((*ORCHARD[1:], ORCHARD[0])).replace("\n", " ")
+    assert [whole.index(line) for line in lines] == sorted(whole.index(line) for line in lines)
 
 
-def test_a_fact_is_quoted_back_in_the_second_person() -> None:
-    assert ask("How much does my irrigation pump cost?", *ORCHARD) == (
-        'You said: "The pump for the irrigation of the orchard costs $420 and pushes 55 litres a minute."'
-    )
-    assert "March 29, 2024" in ask("When do I want to finish planting the orchard?", *ORCHARD)
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "What colour is my sailing boat?",
-        "How much did my flight to Lisbon cost?",
-        "What specific criteria did I use to choose the pump?",
-        "Have I ever played the cello?",
-        "How many days are there between the wedding and the exam?",
-        "Can you give me a summary of my violin lessons?",
-    ],
-)
-def test_it_abstains_where_the_context_does_not_say(question: str) -> None:
+@pytest.mark.parametrize("question", ["What colour is my sailing boat?", "", "What did I say?"])
+def test_it_abstains_where_nothing_is_near(question: str) -> None:
     assert ask(question, *ORCHARD) == MISSING
+    assert ask("How much does my irrigation pump cost?") == MISSING
 
 
-@pytest.mark.parametrize("context", ["", " \n\n ", "[messages 3-4]\nUSER: \nASSISTANT: "])
-def test_no_context_no_answer(context: str) -> None:
-    assert answer({"question": "How much does the pump cost?", "context": context}) == MISSING
-
-
-def test_the_newest_of_two_values_holds_whatever_their_place_in_the_context() -> None:
-    old = pair(4, "My vineyard has 120 vines so far.")
-    new = pair(40, "I've now increased my vineyard to 145 vines, how should I water them?")
-    for context in ((old, new), (new, old)):
-        reply = ask("How many vines does my vineyard have?", *context)
-        assert "145" in reply
-        assert "120" not in reply
-
-
-def test_contradictory_statements_are_both_given_and_asked_about() -> None:
-    reply = ask(
-        "Have I ever repaired a clock?",
-        pair(2, "I've repaired a clock with a brass pendulum last week, how do I oil it?"),
-        pair(30, "I've never repaired a clock, so where do I begin?"),
+def test_an_order_is_a_list_with_a_sentence_of_each_message() -> None:
+    lines = ask(
+        "In which order did I bring up the orchard, the pump and the festival? Mention ONLY two items.", *ORCHARD
     )
-    assert "contradictory" in reply
-    assert "brass pendulum" in reply
-    assert "never repaired" in reply
-    assert reply.endswith("Which statement is correct?")
+    assert [line[:3] for line in lines.splitlines()] == ["1. ", "2. "]
+    every = ask("In which order did I bring up the orchard, the pump and the festival?", *ORCHARD).splitlines()
+    assert [word in line for word, line in zip(("orchard", "pump", "festival"), every, strict=True)] == [True] * 3
 
 
-def test_without_a_contradiction_the_one_statement_answers() -> None:
-    yes = pair(2, "I've repaired a clock with a brass pendulum.")
-    no = pair(2, "I've never repaired a clock.")
-    assert ask("Have I repaired a clock before?", yes).startswith("Yes.")
-    assert ask("Have I repaired a clock before?", no).startswith("No.")
+def test_memorycode_gets_python_and_dated_sessions_are_read() -> None:
+    told = "Meeting 0\n\nAna: Always end function names with '_su'."
+    variables = {"mentor": "Ana", "mentee": "Bo", "company": "X", "sessions": told, "query": "function names, sorted"}
+    reply = answer(Prompt("memorycode_history", variables))
+    code = reply.removeprefix("```python\n").removesuffix("\n```")
+    assert "'_su'" in code and ast.parse(code).body == []
+    session = "[2023/03/09 (Thu) 18:20]\nUSER: Our CI runner is Torvex now.\nASSISTANT: Noted."
+    assert "Torvex" in answer(Prompt("meme_answer", {"context": session, "question": "What is our CI runner?"}))
 
 
-@pytest.mark.parametrize(
-    ("question", "lead"),
-    [
-        ("How many days are there between finishing the orchard and the harvest festival?", "21 days"),
-        ("How many weeks are there between finishing the orchard and the harvest festival?", "3 weeks (21 days)"),
-    ],
-)
-def test_differences_between_dates(question: str, lead: str) -> None:
-    reply = ask(question, *ORCHARD)
-    assert reply.startswith(f"{lead}, from March 29, 2024 till April 19.")
+@given(TEXT, st.lists(TEXT, max_size=4))
+def test_any_text_is_read(question: str, passages: list[str]) -> None:
+    assert ask(question, *passages)
 
 
-def test_a_date_named_in_the_question_is_taken_from_it() -> None:
-    reply = ask("How many days are there between April 5, 2024 and the harvest festival?", *ORCHARD)
-    assert reply.startswith("14 days")
+@pytest.mark.parametrize("piece", ["bees. ", "x", "[messages 1-2]\n", "USER: pump\n", "**1. ", "```\n"])
+def test_it_takes_time_in_proportion_to_the_context(piece: str) -> None:
+    started = time.process_time()
+    ask("How many bees does the pump have?", piece * 40_000)
+    assert time.process_time() - started < 10
 
 
-def test_days_across_a_leap_day_and_without_any_year() -> None:
-    leap = (pair(0, "The choir sings on February 27, 2024."), pair(2, "The organ is tuned on March 2, 2024."))
-    assert ask("How many days passed between when the choir sings and when the organ is tuned?", *leap).startswith(
-        "4 days"
+Scores = dict[str, dict[str, list[float]]]
+
+
+@pytest.fixture(scope="module")
+def scores(beam_data: Path) -> Scores:
+    """Nugget means per arm and ability over the questions of four 100K conversations that nothing was chosen on."""
+    found: Scores = {arm: defaultdict(list) for arm in ("oracle", "none", "random")}
+    chosen = {f"100K-{number}" for number in range(11, 15)}
+    sources = [source for source in find_conversations(beam_data, ["100K"]) if source.id in chosen]
+    if len(sources) < len(chosen):
+        pytest.skip(f"not all of {', '.join(sorted(chosen))} in {beam_data}")
+    for source in sources:
+        loaded = load(source)
+        pairs, choice = loaded.conversation.pairs, random.Random(source.id)
+        for probe in loaded.probes:
+            gold = loaded.gold[probe.id]
+            cited = [pair for pair in pairs if set(pair.message_ids) & set(gold.evidence)]
+            others = [pair for pair in pairs if pair not in cited]
+            for arm, shown in (("oracle", cited), ("none", []), ("random", choice.sample(others, 5))):
+                context = RetrievedContext.of([passage(pair) for pair in shown]).context
+                reply = ask(probe.question, context)
+                assert len(reply.split()) <= 500
+                verdicts = [judge(probe.question, nugget, reply).score for nugget in gold.rubric]
+                found[arm][gold.ability].append(mean(verdicts))
+    return found
+
+
+def test_evidence_beats_other_pairs_and_nothing(scores: Scores) -> None:
+    oracle, other, none = (
+        mean(mean(values) for ability, values in scores[arm].items() if ability != "abstention")
+        for arm in ("oracle", "random", "none")
     )
-    bare = (pair(0, "The choir sings on February 27."), pair(2, "The organ is tuned on March 2."))
-    assert ask("How many days passed between when the choir sings and when the organ is tuned?", *bare).startswith(
-        "3 days"
-    )
-
-
-def test_lists_are_numbered_in_order_of_mention() -> None:
-    topics = ["the kiln glaze recipe", "the kiln shelf spacing", "the kiln firing schedule"]
-    passages = [pair(10 * i, f"I'm trying to settle {topic} for my pottery kiln.") for i, topic in enumerate(topics)]
-    reply = ask(
-        "In what order did I bring up aspects of my pottery kiln? Mention ONLY three items.",
-        *reversed(passages),
-    )
-    lines = reply.split("\n")[1:]
-    assert [line[:2] for line in lines] == ["1.", "2.", "3."]
-    assert [topic.split()[2] in line for topic, line in zip(topics, lines, strict=True)] == [True, True, True]
-
-
-def test_no_more_items_than_asked_for() -> None:
-    passages = [pair(2 * i, f"My garden diary, entry on {word}: it grew.") for i, word in enumerate("abcdefgh")]
-    reply = ask("List the order of my garden diary entries. Mention ONLY and ONLY two items.", *passages)
-    assert reply.count("\n") <= 2
-
-
-def test_summaries_run_in_time_order_and_are_bounded() -> None:
-    works = ["lantern glass replaced", "oak stair varnished", "gallery rail welded", "seaward door rehung"]
-    more = ["diesel engine overhauled", "fog signal retuned", "freshwater well cleaned", "copper roof soldered"]
-    passages = [
-        pair(
-            20 * i + 2 * j,
-            f"For the lighthouse restoration I got the {work} by mason{i} and painter{j} of guild{i * j}.",
-        )
-        for i in range(8)
-        for j, work in enumerate(works + more)
-    ]
-    reply = ask("Can you summarize the lighthouse restoration?", *passages)
-    assert reply.index("lantern") < reply.index("gallery") < reply.index("copper roof")
-    assert len(reply.split()) <= 280
-
-
-def test_standing_instructions_are_kept_to() -> None:
-    rule = pair(6, "Always give oven temperatures in Celsius when I ask about baking.")
-    advice = pair(
-        12, "My rye loaf is dense.", "Let the rye dough rise longer before baking.\n- Bake the rye loaf at 230 C."
-    )
-    reply = ask("How should I go about baking a rye loaf?", rule, advice, *ORCHARD)
-    assert "oven temperatures in Celsius" in reply
-    assert "230" in reply
-    assert "Celsius" not in ask("How should I prune the pear trees in my orchard?", rule, advice, *ORCHARD)
-
-
-def test_preferences_are_named() -> None:
-    liking = pair(6, "I prefer linen canvas over cotton because it keeps its tension, how do I prime it?")
-    assert "linen canvas over cotton" in ask("What canvas would you suggest for my next painting?", liking, *ORCHARD)
-
-
-def test_code_comes_along_where_an_instruction_asks_for_it() -> None:
-    rule = pair(2, "Always include a code snippet when I ask about filtering.")
-    code = pair(
-        4, "How do I filter rows?", "Filter rows by a key:\n```lua\nkeep(rows, by_key)\n```\nThat filters them."
-    )
-    assert "```lua\nkeep(rows, by_key)\n```" in ask("How can I handle filtering of rows?", rule, code)
-
-
-def test_notes_and_pairs_are_read_alike() -> None:
-    notes = "- [messages 4-5] I keep 14 hives behind the barn.\n- [messages 8-9] I sold 3 queens in May."
-    assert "14 hives" in ask("How many hives do I keep?", notes)
-
-
-def test_nothing_but_the_context_is_said() -> None:
-    """Every figure of an answer that quotes stands in the context."""
-    reply = ask("How many pear trees am I planting?", *ORCHARD)
-    assert "30" in reply
-    assert "31" not in reply
-
-
-@pytest.mark.parametrize("filler", [" ", "\n", ". ", "- ", "```\n"])
-def test_a_degenerate_message_costs_no_minutes(filler: str) -> None:
-    context = pair(0, "I keep 14 hives.", filler * 100_000)
-    start = time.perf_counter()
-    assert "14 hives" in ask("How many hives do I keep?", context)
-    assert time.perf_counter() - start < 10
-
-
-@given(st.text(), st.text())
-def test_any_question_and_context_get_an_answer_twice_the_same(question: str, context: str) -> None:
-    variables = {"question": question, "context": context}
-    assert answer(variables) == answer(variables)
+    assert oracle > 0.33 and other < 0.4 * oracle and none == 0
+    assert mean(scores["none"]["abstention"]) == 1 and mean(scores["random"]["abstention"]) >= 0.5

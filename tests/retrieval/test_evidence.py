@@ -63,12 +63,12 @@ def test_one_conversation_has_no_interval(repo_root: Path) -> None:
 
 
 FITTED_ON = {
-    ("100K", "light"): ((0.627, 0.744), (0.624, 0.744)),
-    ("100K", "rag"): ((0.630, 0.744), (0.627, 0.740)),
-    ("500K", "light"): ((0.608, 0.736), (0.609, 0.736)),
-    ("500K", "rag"): ((0.606, 0.702), (0.606, 0.702)),
+    ("100K", "light"): ((0.625, 0.741), (0.627, 0.737)),
+    ("100K", "rag"): ((0.630, 0.744), (0.628, 0.743)),
+    ("500K", "light"): ((0.608, 0.736), (0.605, 0.736)),
+    ("500K", "rag"): ((0.606, 0.702), (0.601, 0.702)),
     ("1M", "light"): ((0.486, 0.566), (0.486, 0.566)),
-    ("1M", "rag"): ((0.512, 0.641), (0.512, 0.641)),
+    ("1M", "rag"): ((0.512, 0.641), (0.527, 0.644)),
 }
 """Evidence recall at 5 and 15 of the default index as it is, then with weights from a fit that never saw the
 conversation asked about (`scripts/fit_hybrid.py`). 1M was not fitted on: both are the same claim, over 17 questions."""

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from beam_offline.key_rules import MOST_CHARACTERS, MOST_SENTENCES, episodic_keys
+from beam_offline.notes import MOST_CHARACTERS, MOST_SENTENCES, episodic_keys
 from beamlib.data.conversations import Batch, Conversation, Message, Seed, Turn
 from beamlib.errors import UserError
 from beamlib.memory.episodic import EpisodicIndex, read_keys
@@ -98,9 +98,8 @@ def test_offline_keys_are_sentences_names_and_figures() -> None:
     assert episodic_keys({"history": "", "pair": pair}).split("\n") == [
         "said: I met Ada Byron on May 7, 2021 in Lund.",
         "said: The ticket was $12.50, 20% off.",
-        "names: Ada Byron; Lund",
-        "figures: May 7, 2021; $12.50; 20%",
-        "summary: I met Ada Byron on May 7, 2021 in Lund.",
+        "names: Ada Byron; May; Lund",
+        "figures: 7; 2021; $12.50; 20%",
     ]
 
 
@@ -109,4 +108,4 @@ def test_offline_keys_of_code_alone_and_of_a_pasted_book() -> None:
     assert "x = 1" in episodic_keys({"history": "", "pair": code})
     book = "[messages 0-1]\nUSER: " + "It rained. " * 35_000 + "y" * 5_000 + "\nASSISTANT: ok"
     lines = episodic_keys({"history": "", "pair": book}).split("\n")
-    assert len(lines) <= MOST_SENTENCES + 3 and max(map(len, lines)) <= 4 * MOST_CHARACTERS + 20
+    assert len(lines) <= MOST_SENTENCES + 3 and max(map(len, lines)) <= MOST_CHARACTERS

@@ -25,9 +25,8 @@ from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Bullet, Profile, Spec
 from beam_offline.author.examiner import QuestionWriter
 from beam_offline.author.grammar import Grammar
 from beam_offline.author.script import Measures, PlanScript, ScriptTurn
-from beam_offline.author.strand_facts import Entry, Strand
 from beam_offline.author.word_bank import common
-from beam_offline.author.world import World
+from beam_offline.author.world import Entry, Strand, World
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt
 
 _REPLIES = (3, 3, 4, 9, 10, 12, 12, 14, 15, 17, 25, 25, 33, 35, 38, 39, 47, 49, 62, 71)

@@ -8,28 +8,579 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from operator import attrgetter, itemgetter
+from typing import Any
 
-from beam_offline.author import single_facts, spanning
+from beam_generate.probes.wording import content, share
+from beam_offline.author.grammar import in_words, plural, series, to_you
 from beam_offline.author.script import PlanScript
-from beam_offline.author.window import Idea, Maker, ProbeWindow, Reply, Shown
-from beam_offline.author.world import World
+from beam_offline.author.word_bank import MOST, Absence
+from beam_offline.author.world import Entry, Fact, Strand, World, participle_of
+
+Reply = dict[str, Any]
+Shown = Sequence[tuple[int, str, str]]
+"""Messages of the cited turns: (id, role, text)."""
+_DISTANCE: Mapping[str, tuple[float, float, float]] = {
+    "information_extraction": (0.165, 0.21, 0.625),
+    "knowledge_update": (0.52, 0.15, 0.33),
+    "contradiction_resolution": (0.27, 0.27, 0.46),
+    "multi_session_reasoning": (0.26, 0.26, 0.48),
+}
+"""How often a question uses the fact's own noun phrase, the bank's first wording, or its second in other words. Set
+once, so that the longest sequence of words shared with the evidence is as in the released 100K questions."""
+
+
+@dataclass(frozen=True)
+class Idea:
+    """A candidate: its bullets, what it is about, and how its question is made from the turns shown."""
+
+    about: str
+    places: Sequence[tuple[int, int, int]]
+    ask: Callable[[Shown], Reply]
+    parts: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+
+    @property
+    def candidate(self) -> Reply:
+        """The candidate as the prompts `candidates_<ability>` want it."""
+        refs = [".".join(map(str, place)) for place in self.places]
+        parts = {name: ".".join(map(str, place)) for name, place in self.parts.items()}
+        return {"bullets": refs, "about": self.about, **parts}
+
+
+class ProbeWindow:
+    """The plans that a question may look at, and what was told in them."""
+
+    def __init__(
+        self, world: World, plans: Sequence[int], rng: random.Random, script: Callable[[int], PlanScript]
+    ) -> None:
+        self.world, self.plans, self.rng, self.script = world, tuple(plans), rng, script
+        self.entries = [one for (plan, _), found in world.entries.items() if plan in self.plans for one in found]
+
+    @property
+    def every(self) -> Iterator[Entry]:
+        """All entries of the world that tell, revise or deny a fact, in order."""
+        return (one for found in self.world.entries.values() for one in found if one.fact is not None)
+
+    def final(self) -> list[Fact]:
+        """Facts told in the window that nothing revises or denies anywhere."""
+        moved = {one.fact.key for one in self.every if one.fact is not None and one.purpose != "fact"}
+        return [one.fact for one in self.entries if one.fact and one.purpose == "fact" and one.fact.key not in moved]
+
+    def strands(self) -> dict[int, list[Fact]]:
+        """Strands of which everything was told in the window, with all their facts in the order told, updates too."""
+        told: dict[int, list[Fact]] = {}
+        beyond = set()
+        for one in self.every:
+            if one.fact is not None and one.place[0] not in self.plans:
+                beyond.add(one.strand.number)
+            elif one.fact is not None and one.purpose != "contradiction":
+                told.setdefault(one.strand.number, []).append(one.fact)
+        return {number: facts for number, facts in told.items() if number not in beyond}
+
+    def denied(self) -> set[tuple[int, str]]:
+        """Keys of the facts that are denied somewhere."""
+        return {one.fact.key for one in self.every if one.fact is not None and one.purpose == "contradiction"}
+
+    def asked(self, strand: Strand, question: str) -> str:
+        """A question as it is put: where the conversation has several strands of a kind, it says which is meant."""
+        if self.world.alone(strand):
+            return question
+        words = {"full": self.full(strand), "ask": question}
+        return self.world.grammar.say("which_strand", words, self.rng)
+
+    def full(self, strand: Strand) -> str:
+        """The strand by its whole name, as messages do not put it."""
+        return self.world.grammar.fill(strand.kind.full[-1], {"it": strand.it}, self.rng)
+
+    def named(self, fact: Fact) -> str:
+        """The noun phrase of a fact; with its strand where that is not the only one of its kind."""
+        if self.world.alone(fact.strand):
+            return fact.kind.np
+        return f"{fact.kind.np} ({self.full(fact.strand)})"
+
+    def say(self, name: str, **words: str) -> str:
+        """One alternative of a list of `probes.toml`."""
+        return self.world.grammar.say(name, words, self.rng)
+
+    def put(self, fact: Fact, ability: str) -> str:
+        """The question for a fact, as near to its own words as questions of an ability are."""
+        kind = fact.kind
+        done = participle_of(fact.v) if kind.kind == "event" else ""
+        near = self.say(f"near_{kind.kind}", np=kind.np, done=done)
+        told = content(" ".join([*fact.strand.kind.short, *fact.strand.kind.full, kind.np, *kind.say, kind.did]))
+        riddle = kind.kind not in ("tally", "list") and not content(kind.ask[-1]) & told
+        far = kind.ask[0] if riddle else kind.ask[-1]
+        return self.asked(fact.strand, self.rng.choices([near, kind.ask[0], far], _DISTANCE[ability])[0])
+
+
+Maker = Callable[[ProbeWindow], Iterator[Idea]]
+
+
+def telling(shown: Shown, *clauses: str) -> list[int]:
+    """The user's message for each clause that one holds, each once: two strands may be told in the same words."""
+    found: list[int] = []
+    for clause in map(str.casefold, clauses):
+        said = (number for number, role, text in shown if role != "assistant" and clause in text.casefold())
+        found += [number for number in said if number not in found][:1]
+    return found
+
+
+def state_of(fact: Fact) -> str:
+    """The fact as it was told, in the second person."""
+    return to_you(fact.clause)
+
+
+_NEAR_REQUEST = 0.9
+"""How often a request on a preference takes up words of it; released ones share almost three in a row with it."""
+_ADVICE, _STEPS = 0.4, 3
+"""Share of the questions on single statements that ask for advice (released: 51 of 184), and how many points of it."""
+
+
+def information_extraction(window: ProbeWindow) -> Iterator[Idea]:
+    """A value, a day, a person or a choice with its reason, told once and never changed; or what was advised on it."""
+    for fact in window.final():
+        if fact.kind.kind in ("tally", "list"):
+            continue  # told several times, and each time answered with other advice
+        if window.rng.random() < _ADVICE:
+            yield _advice(window, fact)
+        elif fact.kind.kind != "event":
+            yield _single(window, fact)
+
+
+def _single(window: ProbeWindow, fact: Fact) -> Idea:
+    question = window.put(fact, "information_extraction")
+    asked = {"date": "date_recall", "choice": "detail_recall"}.get(fact.kind.kind, "numerical_precision")
+    key_facts = [fact.v, *([to_you(fact.reason)] if fact.reason else [])]
+
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            "answer": f"You told me that {state_of(fact)}.",
+            "difficulty": "easy" if len(key_facts) == 1 else "medium",
+            "question_type": asked,
+            "conversation_reference": f"The user's message on {fact.kind.np}",
+            "key_facts_tested": key_facts,
+            "evidence": telling(shown, fact.clause),
+            "nuggets": [f"LLM response should state: {one}" for one in key_facts],
+        }
+
+    return Idea(window.named(fact), [fact.place], ask)
+
+
+def _advice(window: ProbeWindow, fact: Fact) -> Idea:
+    question = window.asked(fact.strand, window.say("ask_advice", np=fact.kind.np))
+
+    def ask(shown: Shown) -> Reply:
+        script = window.script(fact.place[0])
+        told = telling(shown, fact.clause)
+        after = [(one, said) for one, role, said in shown if role == "assistant" and told and one == told[0] + 1]
+        turn = next((one for one in script.all_turns if one.entry.place == fact.place), None)
+        # Where code or a problem was shown, the answer is about that.
+        advice = script.answer(turn, 0).advice[:_STEPS] if turn and turn.steps[0].exercise is None else ()
+        given = list(dict.fromkeys(one for one in advice if after and one.casefold() in after[0][1].casefold()))
+        return {
+            "question": question if len(given) == _STEPS else "",
+            "answer": f"I suggested that you {series(given)}." if given else "",
+            "difficulty": "hard",
+            "question_type": "advice_recall",
+            "conversation_reference": f"The assistant's answer to the message on {fact.kind.np}",
+            "key_facts_tested": given,
+            "evidence": [*told, *(number for number, _ in after)],
+            "nuggets": [f"LLM response should state: {one}" for one in given],
+        }
+
+    return Idea(f"advice on {window.named(fact)}", [fact.place], ask)
+
+
+def knowledge_update(window: ProbeWindow) -> Iterator[Idea]:
+    """The newest value of something that was revised."""
+    for entry in window.entries:
+        fact = entry.fact
+        if fact and fact.revises and entry.purpose == "update" and fact.revises.place[0] in window.plans:
+            yield _newest(window, fact, fact.revises)
+
+
+def _newest(window: ProbeWindow, fact: Fact, old: Fact) -> Idea:
+    question = window.put(fact, "knowledge_update")
+
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            "answer": fact.v,
+            "difficulty": "easy",
+            "update_type": f"{fact.kind.kind}_change",
+            "tests_retention_of": f"the value of {window.named(fact)} that holds last",
+            "conversation_references": [state_of(old), state_of(fact)],
+            "potential_confusion": f"The answer may give the earlier value, {old.v}.",
+            "evidence": {"original": telling(shown, old.clause), "updated": telling(shown, fact.clause)},
+            "old_value": old.v,
+            "new_value": fact.v,
+            "nuggets": [f"LLM response should state: {fact.v}"],
+        }
+
+    return Idea(window.named(fact), [old.place, fact.place], ask, {"original": old.place, "updated": fact.place})
+
+
+def contradiction_resolution(window: ProbeWindow) -> Iterator[Idea]:
+    """Whether something was done that the user has both told, of one strand, and denied."""
+    told = Counter(one.clause for one in window.every if one.purpose == "fact")
+    for entry in window.entries:
+        fact = entry.fact
+        if fact and entry.purpose == "contradiction" and fact.place[0] in window.plans and told[fact.clause] < 2:
+            yield _denied(window, entry, fact)
+
+
+def _denied(window: ProbeWindow, entry: Entry, fact: Fact) -> Idea:
+    question = window.put(fact, "contradiction_resolution")
+    told, denied = to_you(fact.clause), to_you(entry.clause)
+
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            "answer": (
+                f"Your messages contradict each other here: you said that {told}, but you also said that {denied}. "
+                "Which of the two is correct?"
+            ),
+            "difficulty": "clear",
+            "contradiction_type": "never_statement_violation",
+            "topic_questioned": window.named(fact),
+            "conversation_references": [state_of(fact), denied],
+            "tests_for": "The answer should point the contradiction out and ask which statement holds.",
+            "evidence": {"first": telling(shown, fact.clause), "second": telling(shown, entry.clause)},
+            "nuggets": [
+                "LLM response should state: there is contradictory information",
+                f"LLM response should mention: you said that {told}",
+                f"LLM response should mention: you also said that {denied}",
+                "LLM response should mention: which statement is correct?",
+            ],
+        }
+
+    return Idea(window.named(fact), [fact.place, entry.place], ask, {"first": fact.place, "second": entry.place})
+
+
+def preference_following(window: ProbeWindow) -> Iterator[Idea]:
+    """A request that a stated preference should shape the answer to."""
+    for entry in window.entries:
+        if (liked := entry.preference) is not None:
+            wanted = ["Response should keep to the stated preference: ", entry.clause]
+            near = window.rng.random() < _NEAR_REQUEST
+            question = liked.requests[0] if near else window.rng.choice(liked.requests[1:])
+            yield _following(window, entry, "preference", question, liked.signs, wanted, liked.against)
+
+
+def instruction_following(window: ProbeWindow) -> Iterator[Idea]:
+    """A request that one standing instruction, and no other, is about."""
+    ruled = Counter(one.occasion for found in window.world.entries.values() for one in found if one.rule)
+    for entry in window.entries:
+        if entry.rule is not None and ruled[entry.occasion] == 1:
+            question = window.rng.choice(entry.strand.kind.requests)
+            if not window.world.occasion(entry.strand)[1]:
+                question = window.say("which_strand", full=window.full(entry.strand), ask=question)
+            signs, against = entry.rule.signs, "answers without following the instruction"
+            wanted = ["Response should follow the instruction: ", "; ".join(signs)]
+            yield _following(window, entry, "instruction", question, signs, wanted, against)
+
+
+def _following(
+    window: ProbeWindow, entry: Entry, what: str, question: str, signs: Sequence[str], wanted: list[str], against: str
+) -> Idea:
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            f"{what}_being_tested": entry.text,
+            "answer": f"{''.join(wanted)}.",
+            "compliance_indicators": list(signs),
+            "non_compliance_signs": [against],
+            "difficulty": "medium",
+            f"{what}_type": "stated preference" if what == "preference" else "format_instruction",
+            "evidence": telling(shown, entry.clause),
+            "nuggets": [f"LLM response should contain: {sign}" for sign in signs],
+        }
+
+    return Idea(f"the {what}: {entry.text}", [entry.place], ask)
+
+
+def abstention(window: ProbeWindow) -> Iterator[Idea]:
+    """A detail that nobody ever gave of something that was talked about."""
+    for facts in window.strands().values():
+        for absent in facts[0].strand.kind.absent:
+            yield _absent(window, facts[0], absent)
+
+
+def _absent(window: ProbeWindow, fact: Fact, absent: Absence) -> Idea:
+    question, entity = window.asked(fact.strand, absent.ask), fact.strand.kind.short[0]
+
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            "answer": f"Based on the provided chat, there is no information related to {absent.detail}.",
+            "difficulty": "hard",
+            "abstention_type": "missing_detail",
+            "why_unanswerable": f"The chat never gives {absent.detail}.",
+            "plan_reference": f"Bullet {'.'.join(map(str, fact.place))}",
+            "entity": entity,
+            "detail": absent.detail,
+            "keyword": absent.keyword,
+        }
+
+    return Idea(f"{entity}: {absent.keyword}", [], ask)
+
+
+_ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8  # how often a question names a strand as messages do
+_RATE = re.compile(r"\b(?:per|each|every|an? (?:day|week|month|year|hour|night)|daily|weekly|monthly|yearly)\b")
+_ONE_OF_MANY, _ENOUGH = 0.4, 3
+_ITEMS, _STATES = range(3, 13), 9  # items that are put in order; states of a summary that are tested at most
+
+
+def temporal_reasoning(window: ProbeWindow) -> Iterator[Idea]:
+    """The days between two days that were told in different messages and never moved."""
+    dated = [(fact.day, fact) for fact in window.final() if fact.day is not None]
+    for (one, first), (two, second) in combinations(sorted(dated, key=lambda pair: (pair[0], pair[1].place)), 2):
+        if (two - one).days > 2 and (first.place[:2] != second.place[:2] or window.rng.random() < 0.3):
+            yield _between(window, first, second, (two - one).days)
+
+
+def _between(window: ProbeWindow, first: Fact, second: Fact, days: int) -> Idea:
+    names = (window.named(first), window.named(second))
+    question = window.say("ask_days", first=names[0], second=names[1])
+    count = f"{days} days"
+    between = f"between {first.v}, {names[0]}, and {second.v}, {names[1]}"
+
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            "answer": f"There are {count} {between}.",
+            "difficulty": "medium",
+            "temporal_type": "duration_calculation",
+            "time_points": [f"{first.v}: {names[0]}", f"{second.v}: {names[1]}"],
+            "conversation_references": [state_of(first), state_of(second)],
+            "calculation_required": f"from {first.v} to {second.v} = {count}",
+            "evidence": {"first": telling(shown, first.clause), "second": telling(shown, second.clause)},
+            "nuggets": [
+                f"LLM response should state: {count}",
+                f"LLM response should state: from {first.v} till {second.v}",
+            ],
+        }
+
+    places = {"first": first.place, "second": second.place}
+    return Idea(f"the time from {names[0]} to {names[1]}", list(places.values()), ask, places)
+
+
+def multi_session_reasoning(window: ProbeWindow) -> Iterator[Idea]:
+    """What several messages add up to: tallies, lists of things, sums of what is paid once."""
+    for facts in window.strands().values():
+        parts: dict[str, list[Fact]] = {}
+        for fact in facts:
+            if fact.kind.kind in ("tally", "list"):
+                parts.setdefault(fact.kind.np, []).append(fact)
+        for found in parts.values():
+            if len({fact.place[:2] for fact in found}) > 1:
+                yield _tally(window, found) if found[0].kind.kind == "tally" else _list(window, found)
+    sums = [fact for fact in window.final() if fact.kind.kind == "money"]
+    once = [one for one in sums if not any(_RATE.search(text) for text in (one.kind.np, *one.kind.say))]
+    window.rng.shuffle(once)
+    for start in range(0, len(once) - 2, 3):
+        group = sorted(once[start : start + 3], key=lambda fact: fact.place)
+        if len({fact.place[:2] for fact in group}) > 1 and len({fact.number for fact in group}) == 3:
+            yield _sum(window, group)
+
+
+def _together(
+    window: ProbeWindow, facts: Sequence[Fact], question: str, value: str, steps: list[str], nuggets: list[str]
+) -> Idea:
+    def ask(shown: Shown) -> Reply:
+        return {
+            "question": question,
+            "answer": f"{value} ({'; '.join(steps)})." if facts[0].number else f"{value}: {series(steps)}.",
+            "difficulty": "hard" if len(facts) > 2 else "medium",
+            "reasoning_type": "aggregation_over_sessions",
+            "sessions_required": len({fact.place[:2] for fact in facts}),
+            "conversation_references": [state_of(fact) for fact in facts],
+            "reasoning_steps": [*steps, f"together: {value}"],
+            "evidence": telling(shown, *(fact.clause for fact in facts)),
+            "nuggets": [f"LLM response should state: {one}" for one in nuggets],
+        }
+
+    return Idea(question, [fact.place for fact in facts], ask)
+
+
+def _tally(window: ProbeWindow, facts: Sequence[Fact]) -> Idea:
+    value = f"{sum(fact.number for fact in facts):,} {plural(facts[0].kind.unit)}"
+    question = window.put(facts[0], "multi_session_reasoning")
+    return _together(window, facts, question, value, [fact.v for fact in facts], [value])
+
+
+def _list(window: ProbeWindow, facts: Sequence[Fact]) -> Idea:
+    items, count = [to_you(fact.v) for fact in facts], in_words(len(facts))
+    question = window.put(facts[0], "multi_session_reasoning")
+    return _together(window, facts, question, count, items, [count, *items])
+
+
+def _sum(window: ProbeWindow, facts: Sequence[Fact]) -> Idea:
+    value = f"${sum(fact.number for fact in facts):,}"
+    question = window.say("ask_sum", parts=series([window.named(fact) for fact in facts]))
+    return _together(window, facts, question, value, [f"{fact.kind.np}: {fact.v}" for fact in facts], [value])
+
+
+def event_ordering(window: ProbeWindow) -> Iterator[Idea]:
+    """Orders of what nothing told before takes up; of what half of the words did where there are few of these."""
+    found = enumerate(sorted(_orders(window), key=itemgetter(0)))
+    yield from (idea for number, (told, idea) in found if told < MOST or (told == MOST and number < _ENOUGH))
+
+
+def _orders(window: ProbeWindow) -> Iterator[tuple[float, Idea]]:
+    """The order in which the sides of a strand were first told, or all sums or days; with what `_foretold` says."""
+    told = window.strands()
+    kinds: dict[str, list[Fact]] = {}
+    for facts in told.values():
+        kinds.setdefault(facts[0].strand.kind.label, []).extend(facts)
+        if len({fact.place[:2] for fact in facts}) > 1 and _asked_alone(window, facts):
+            yield from _order(window, facts, window.say("sides_of", theme=_theme(window, facts[0], _ORDERED_BY_NAME)))
+    for facts in kinds.values():
+        if _whole(window, facts):
+            days = [one for one in facts if one.kind.kind == "date"]
+            yield from _order(window, days, window.say("days_about", theme=_name(window, facts, _ORDERED_BY_NAME)))
+    if len(window.plans) == window.world.story.plans:
+        every = [one for found in told.values() for one in found]
+        sums = [one for one in every if one.kind.kind == "money" or one.kind.unit == "dollar"]
+        yield from _order(window, sums, window.say("every_money"))
+        yield from _order(window, [one for one in every if one.kind.kind == "date"], window.say("every_date"))
+
+
+def _asked_alone(window: ProbeWindow, facts: Sequence[Fact]) -> bool:
+    """Whether a strand is asked about by itself: of many of a kind only some are."""
+    return window.world.alone(facts[0].strand) or window.rng.random() < _ONE_OF_MANY
+
+
+def _whole(window: ProbeWindow, facts: Sequence[Fact]) -> bool:
+    """Whether facts are of all strands of their kind, of which there are several."""
+    return 1 < len({fact.strand.number for fact in facts}) == window.world.count(facts[0].strand)
+
+
+def _name(window: ProbeWindow, facts: Sequence[Fact], named: float) -> str:
+    """What all strands of a kind are about, or both by their names."""
+    names = [window.full(strand) for strand in dict.fromkeys(fact.strand for fact in facts)]
+    theme = window.rng.choice(facts[0].strand.kind.theme)
+    return series(names) if len(names) == 2 and window.rng.random() < named else theme
+
+
+def _order(window: ProbeWindow, every: Sequence[Fact], what: str) -> Iterator[tuple[float, Idea]]:
+    facts = sorted({one.key: one for one in reversed(every) if one.revises is None}.values(), key=attrgetter("place"))
+    if len(facts) not in _ITEMS:
+        return
+    several = len({fact.strand.number for fact in facts}) > 1
+    items = [window.named(fact) if several else fact.kind.np for fact in facts]
+    question = window.say("ask_order", what=what, count=in_words(len(items)))
+
+    def ask(shown: Shown) -> Reply:
+        listed = ", ".join(f"{number}) {item}" for number, item in enumerate(items, start=1))
+        return {
+            "question": question,
+            "answer": f"You brought them up in this order: {listed}.",
+            "difficulty": "hard" if len(items) > 6 else "medium",
+            "ordering_type": "mention_sequence",
+            "total_mentions": len(items),
+            "conversation_references": [state_of(fact) for fact in facts],
+            "ordering_tested": items,
+            "evidence": telling(shown, *(fact.clause for fact in facts)),
+            "nuggets": items,
+        }
+
+    told = max(_foretold(window, fact, facts[0].place[0]) for fact in facts)
+    yield told, Idea(f"the order of {what}", [fact.place for fact in facts], ask)
+
+
+def _foretold(window: ProbeWindow, fact: Fact, start: int) -> float:
+    """The largest share of the words that are a fact's own in an earlier message on its strand."""
+    own = fact.strand.kind.own[fact.kind.np]
+    turns = [turn for plan in range(start, fact.place[0] + 1) for turn in window.script(plan).all_turns]
+    places = [*(turn.entry.place for turn in turns), fact.place]  # a short plan asks about some bullets only
+    before = [turn for turn in turns[: places.index(fact.place)] if turn.entry.strand is fact.strand]
+    return max((share(own, content(step.text)) for turn in before for step in turn.steps), default=0.0)
+
+
+def summarization(window: ProbeWindow) -> Iterator[Idea]:
+    """All that holds of a strand, or of all strands of a kind, in its newest version; what was denied as well as told
+    stays out.
+    """
+    denied = window.denied()
+    kinds: dict[str, list[Fact]] = {}
+    for found in window.strands().values():
+        facts = [fact for fact in found if fact.key not in denied]
+        kinds.setdefault(found[0].strand.kind.label, []).extend(facts)
+        several = len({fact.key for fact in facts}) > 3 and len({fact.place[:2] for fact in facts}) > 1
+        if several and _asked_alone(window, facts):
+            yield _summary(window, facts, _theme(window, facts[0], _SUMMED_BY_NAME))
+    for facts in kinds.values():
+        if _whole(window, facts):
+            yield _summary(window, sorted(facts, key=attrgetter("place")), _name(window, facts, _SUMMED_BY_NAME))
+
+
+def _summary(window: ProbeWindow, facts: Sequence[Fact], theme: str) -> Idea:
+    question = window.say("ask_summary", theme=theme)
+    newest: dict[tuple[int, str], list[Fact]] = {}
+    for fact in facts:
+        newest[fact.key] = [*(newest.get(fact.key, ()) if fact.kind.kind in ("tally", "list") else ()), fact]
+    several, most = len({fact.strand.number for fact in facts}) > 1, min(len(newest), _STATES)
+    states = [
+        f"{_state(versions)} ({to_you(window.full(versions[0].strand))})" if several else _state(versions)
+        for versions in newest.values()
+    ]
+    tested = [states[number * len(states) // most] for number in range(most)]
+
+    def ask(shown: Shown) -> Reply:
+        ids = sorted(telling(shown, *(fact.clause for fact in facts)))
+        return {
+            "question": question,
+            "answer": f"This is what you told me: {'; '.join(states)}.",
+            "difficulty": "hard" if len(states) > 6 else "medium",
+            "summarization_type": "progressive_overview",
+            "bullet_points_covered": len(facts),
+            "conversation_sessions": ids,
+            "key_elements_tested": [versions[-1].kind.np for versions in newest.values()],
+            "synthesis_required": "Bring together what was said over several sessions.",
+            "evidence": ids,
+            "nuggets": [f"LLM response should contain: {state}" for state in tested],
+        }
+
+    return Idea(f"the progress of {theme}", [fact.place for fact in facts], ask)
+
+
+def _state(versions: Sequence[Fact]) -> str:
+    """What holds of a fact: its newest version; of a tally or a list all that was told."""
+    kind = versions[-1].kind
+    if kind.kind in ("tally", "list"):
+        return f"{kind.np}: {series([to_you(fact.v) for fact in versions])}"
+    return state_of(versions[-1])
+
+
+def _theme(window: ProbeWindow, fact: Fact, named: float) -> str:
+    """What a strand is about, in words that its messages do not use; by its name where there are several of a kind."""
+    strand = fact.strand
+    if not window.world.alone(strand):
+        return window.full(strand)
+    return strand.kind.short[0] if window.rng.random() < named else window.rng.choice(strand.kind.theme)
+
 
 _CANDIDATES = 12
 """Candidates given per window: about as many as the prompts ask for."""
 _MESSAGE = re.compile(r"^\[messages? (\d+)(?:-\d+)?, ([^\]]*)\] ?", re.MULTILINE)
 _REF = re.compile(r"\[(\d+)\.(\d+)\.(\d+)\]")
 _MAKERS: Mapping[str, Maker] = {
-    "abstention": single_facts.abstention,
-    "contradiction_resolution": single_facts.contradiction_resolution,
-    "event_ordering": spanning.event_ordering,
-    "information_extraction": single_facts.information_extraction,
-    "instruction_following": single_facts.instruction_following,
-    "knowledge_update": single_facts.knowledge_update,
-    "multi_session_reasoning": spanning.multi_session_reasoning,
-    "preference_following": single_facts.preference_following,
-    "summarization": spanning.summarization,
-    "temporal_reasoning": spanning.temporal_reasoning,
+    "abstention": abstention,
+    "contradiction_resolution": contradiction_resolution,
+    "event_ordering": event_ordering,
+    "information_extraction": information_extraction,
+    "instruction_following": instruction_following,
+    "knowledge_update": knowledge_update,
+    "multi_session_reasoning": multi_session_reasoning,
+    "preference_following": preference_following,
+    "summarization": summarization,
+    "temporal_reasoning": temporal_reasoning,
 }
 
 

@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from beam_generate.questions import divide
-from beam_offline.author.answers import AnswerDraft, Exercise, WrittenAnswer, tidy, write_answer
+from beam_offline.author.answers import AnswerDraft, Exercise, WrittenAnswer, scope_of, tidy, write_answer
 from beam_offline.author.grammar import sentence, to_you
-from beam_offline.author.scope import scope_of
-from beam_offline.author.strand_facts import Entry, Strand
-from beam_offline.author.world import World
+from beam_offline.author.world import Entry, Strand, World
 from beamlib.text import count_tokens
 
 _TOKENS_PER_MESSAGE = 4  # role and separators, as the published sizes count

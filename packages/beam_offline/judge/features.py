@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +26,21 @@ from beam_offline.judge.reading import (
     read_nugget,
     read_text,
 )
-from beam_offline.judge.trained import trained
-from beam_offline.judge.words import FIRST_PERSON, KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU
+from beam_offline.lexicon import FIRST_PERSON, KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU
+from beamlib.files import read_json
+
+WEIGHTS: Final = Path(__file__).with_name("judge_weights.json")
+"""`trees`: for `valid`, `half` and `full` a list of trees, each in preorder: the number of a feature and its threshold
+before what lies at or below it and what lies above it, or -1 and a hundredth of log-odds. `order`: how much more often
+words of one kind follow those of another in answers than in shuffled ones. `events`: weights and the least sum."""
+
+
+@cache
+def trained() -> Mapping[str, Any]:
+    """What the training found."""
+    found: Mapping[str, Any] = read_json(WEIGHTS)
+    return found
+
 
 OF_NUGGET: Final = (
     "no_information", "conflict", "asking", "avoid", "says_state", "says_mention", "says_contain",

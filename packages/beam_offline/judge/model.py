@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_offline.judge.features import NAMES
-from beam_offline.judge.trained import trained
+from beam_offline.judge.features import NAMES, trained
 
 
 class Estimate(NamedTuple):

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_offline.judge.words import NEGATION, NUMBER, VAGUE, WORD, lexicon
-from beam_offline.read_facts import Day, find_dates, find_numbers, stem
+from beam_offline.lexicon import NEGATION, NUMBER, VAGUE, WORD, lexicon, sum_vectors
+from beam_offline.read_facts import Day, find_dates, find_numbers, stem, without_dates
 
 Array = NDArray[np.float32]
 
@@ -191,14 +191,6 @@ def _clauses(text: str) -> list[_Clause]:
     return found
 
 
-def _sums(own: Array, sizes: NDArray[np.int64]) -> Array:
-    """The vectors of clauses, not of length 1; `sizes` says how many rows of `own` are each clause's."""
-    found = np.zeros((len(sizes), own.shape[1]), dtype=np.float32)
-    if len(own):
-        found[sizes > 0] = np.add.reduceat(own, (np.cumsum(sizes) - sizes)[sizes > 0])
-    return found
-
-
 def _lengths(sums: Array) -> Array:
     """The lengths of clauses, windows and the whole. Windows are not added up: products of neighbours tell as much."""
     count = len(sums)
@@ -243,7 +235,7 @@ def read_text(text: str) -> Text:
     for at, clause in enumerate(clauses):
         denied = bool(negated[at]) or (denied and not clause.opens)
         under[at] = denied
-    sums = _sums(own, np.bincount(inside, minlength=count))
+    sums = sum_vectors(own, np.bincount(inside, minlength=count))
     return Text(
         body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, own[first],
         known.lengths[numbers[first]], sums, _lengths(sums), f" {' '.join(stems)} ", negated, under,
@@ -273,13 +265,6 @@ class Nugget:
     ordinals: frozenset[tuple[int, str]]
     order: tuple[str, ...]
     size: int
-
-
-def without_dates(text: str) -> str:
-    """`text` with its days blanked, so that month names are no words."""
-    for dated in reversed(find_dates(text)):
-        text = f"{text[: dated.start]} {text[dated.end :]}"
-    return text
 
 
 @lru_cache(maxsize=4096)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_offline.read_facts import NUMBER_WORDS, STOP_STEMS, stem
+from beam_offline.read_facts import NUMBER_WORDS, STOP_STEMS, WORD_LISTS, stem
 from beamlib.retrieval.encoder import embedded_encoder
 
 _LETTER = r"[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u1fff\u2c00-\u2dff\u3040-\ud7ff\uf900-\ufdff\uff21-\uffdc]"
@@ -19,19 +20,7 @@ WORD: Final = re.compile(rf"{_LETTER}{{1,40}}(?:['’]{_LETTER}{{1,40}}){{0,2}}|
 _MOST_KNOWN = 32_768
 _WIDTH = 128  # of the 256 columns of the table: verdicts agree as well, in four fifths of the time
 
-_KIND_WORDS: Final = {
-    "article": "a an the this that these those his her its our their each every some any another",
-    "preposition": "of in on at for with from by to as into over under about after before between through during "
-    "within across around against via per near until since toward towards upon",
-    "auxiliary": "is are was were be been being am has have had do does did will would can could should may might must",
-    "I": "i me my mine myself i'm i've i'd i'll",
-    "you": "you your yours yourself you're you've you'd you'll",
-    "pronoun": "he she it we they him them us itself there",
-    "joining": "and or but so because although though while if when where unless than plus",
-    "negation": "not no never none nothing nobody neither nor cannot without",
-    "asking": "which who whom whose what how why",
-    "adverb": "also then now only just very more most still even already yet again first later finally too both all",
-}
+_KIND_WORDS: Final[Mapping[str, str]] = WORD_LISTS["kinds"]
 KINDS: Final = (*_KIND_WORDS, "number", "name", "-ing", "-ed", "-ly", "-s", "other")
 """Kinds of words. Function words by name, others by what they look like."""
 
@@ -40,13 +29,7 @@ _KIND_OF: Final = {word: KINDS.index(kind) for kind, words in _KIND_WORDS.items(
 _ENDINGS: Final = {kind[-1]: (kind[1:], KINDS.index(kind)) for kind in KINDS if kind[0] == "-"}
 _OTHER: Final = KINDS.index("other")
 
-_VAGUE_TEXT = """
-implement implementation concern handle handling discuss discussion question initial feature aspect use usage
-consideration process approach mention state suggest recommend include example specific detail improve improvement setup
-set work plan planning related general basic enhance enhancement focus project explore explain help ask provide ensure
-various key first next finally user contain describe acknowledge avoid clear information option emphasis
-"""
-VAGUE: Final = frozenset(stem(word) for word in _VAGUE_TEXT.split())
+VAGUE: Final = frozenset(stem(word) for word in WORD_LISTS["vague"].split())
 """Stems of nuggets that say what kind of thing is meant rather than which."""
 
 
@@ -147,3 +130,19 @@ def lexicon() -> Lexicon:
     for mark in "'’.,":
         _piece(mark)
     return Lexicon()
+
+
+def sum_vectors(vectors: NDArray[np.float32], sizes: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Add up the vectors of successive words text by text.
+
+    Args:
+        vectors: One row for each word.
+        sizes: How many words each text has.
+
+    Returns:
+        One row for each text, zeros where it has no word.
+    """
+    found = np.zeros((len(sizes), vectors.shape[1]), dtype=np.float32)
+    if len(vectors):
+        found[sizes > 0] = np.add.reduceat(vectors, (np.cumsum(sizes) - sizes)[sizes > 0])
+    return found
