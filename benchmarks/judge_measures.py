@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import judge_attacks as attacks
 import judge_changes as changes
 import judge_samples as samples
-from beam_field.questions import question_hash, questions
+from beam_field.sources import question_hash, questions
 from beam_offline.judge import judge
 from beam_offline.judge.trained import trained
 from beamlib.errors import UserError

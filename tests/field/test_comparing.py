@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from published_results import mem0
 
-from beam_field import comparing, field_tables, score_moves
-from beam_field.comparing import FieldSystem, field_systems
-from beam_field.imported_runs import imported_in
+from beam_field import comparing, field_tables
+from beam_field.comparing import FieldSystem, field_systems, imported_runs
 from beam_field.importing import read_runs, write_runs
 from beam_field.judging_again import JudgeOptions, judge_again
 from beamlib.llm.model import OFFLINE_NAME
@@ -25,7 +24,7 @@ def systems() -> list[FieldSystem]:
 
 
 def test_every_published_average_that_has_verdicts_is_reproduced(systems: list[FieldSystem]) -> None:
-    frame = comparing.reproduced(systems)
+    frame = comparing.reproduced_averages(systems)
     assert len(frame) == 6
     assert frame["reproduced"].all()
 
@@ -62,10 +61,10 @@ def test_what_a_source_lacks_is_a_gap_that_is_named_and_not_filled(systems: list
 
 
 def test_only_what_shares_judge_verdicts_tier_and_questions_is_paired(systems: list[FieldSystem]) -> None:
-    found = comparing.pairs(systems)
+    found = comparing.comparable_pairs(systems)
     for one in found:
         assert one.first.group == one.second.group
-        assert one.found.difference >= 0
+        assert one.comparison.difference >= 0
         assert one.questions == len(
             set(one.first.scores("as-published")["probe_id"]) & set(one.second.scores("as-published")["probe_id"])
         )
@@ -90,31 +89,34 @@ def test_who_judged_by_the_same_prompt_may_be_compared_with_what_is_shipped(
         one["cutoff_results"]["top_50"]["generated_answer"] += " Indeed."
     (tmp_path / "theirs.json").write_text(json.dumps(value))
     write_runs(read_runs([tmp_path / "theirs.json"]), tmp_path / "run")
-    names = {(one.first.name, one.second.name) for one in comparing.pairs(field_systems(imported_in(tmp_path / "run")))}
+    names = {
+        (one.first.name, one.second.name)
+        for one in comparing.comparable_pairs(field_systems(imported_runs(tmp_path / "run")))
+    }
     assert ("Mem0 (platform), top 200", "Mem0, 50 memories") in names
 
 
 @pytest.mark.parametrize("told", [{"judge": ""}, {"gold_in_prompt": "unknown"}, {"source": "beam-results"}])
 def test_what_nobody_says_is_not_taken_for_the_same(systems: list[FieldSystem], told: dict[str, str]) -> None:
     graded = [one for one in systems if one.source.tier == "1M" and one.source.kind == "nuggets"]
-    assert len(comparing.pairs(graded)) == 1
+    assert len(comparing.comparable_pairs(graded)) == 1
     doubtful = [renamed(one, one.name, **told) for one in graded]
-    assert comparing.pairs(doubtful) == []
-    assert "Not compared: nobody says" in "\n".join(field_tables.answer(doubtful, "1M"))
+    assert comparing.comparable_pairs(doubtful) == []
+    assert "Not compared: nobody says" in "\n".join(field_tables.tier_answer(doubtful, "1M"))
 
 
 def test_one_system_by_two_readers_is_two_rows(systems: list[FieldSystem]) -> None:
     both = [cognee_of(systems), renamed(cognee_of(systems), "cognee", reader="reader-2")]
     for made in (field_tables.abilities_table, field_tables.errata_table):
         assert list(made(both).cells["reader"]) == ["gpt-5", "reader-2"]
-    assert "answered by gpt-5 or reader-2" in "\n".join(field_tables.answer(both, "10M"))
+    assert "answered by gpt-5 or reader-2" in "\n".join(field_tables.tier_answer(both, "10M"))
 
 
 def test_one_conversation_has_no_interval_and_no_winner(systems: list[FieldSystem]) -> None:
-    text = "\n".join(field_tables.answer(systems, "10M"))
+    text = "\n".join(field_tables.tier_answer(systems, "10M"))
     assert "cognee against" not in text  # another prompt, so another judge
     assert "cognee against cognee B: one conversation, no test." in "\n".join(
-        field_tables.answer([*systems, renamed(cognee_of(systems), "cognee B")], "10M")
+        field_tables.tier_answer([*systems, renamed(cognee_of(systems), "cognee B")], "10M")
     )
     assert "cognee 0.667 (one conversation)" in text
     assert "Mem0 (platform), top 200 minus Mem0 (platform), top 50, paired: +0.073" in text
@@ -124,11 +126,11 @@ def test_gold_in_the_prompt_stands_apart(systems: list[FieldSystem]) -> None:
     for table in field_tables.printed_tables().values():
         assert table.cells["gold in the answer prompt"].nunique() == 1
     one = renamed(systems[0], "x", gold_in_prompt="yes")
-    apart = field_tables.gold_apart([*systems, one])
+    apart = field_tables.split_by_gold_leak([*systems, one])
     assert apart == {"": systems, "_gold_shown": [one]}
     assert "gold in the answer prompt" in field_tables.scores_table(comparing.field_frame([one])).title
-    assert "gold in the answer prompt: yes" in "\n".join(field_tables.answer([one], one.source.tier))
-    moves = score_moves.moves(systems)
+    assert "gold in the answer prompt: yes" in "\n".join(field_tables.tier_answer([one], one.source.tier))
+    moves = field_tables.score_effects(systems)
     shown = set(moves.loc[moves["what"] == "systems, gold shown", "system"])
     hidden = set(moves.loc[moves["what"] == "systems, gold not shown", "system"])
     assert "past.dev" in shown
@@ -137,17 +139,17 @@ def test_gold_in_the_prompt_stands_apart(systems: list[FieldSystem]) -> None:
 
 
 def test_the_figure_and_its_sentences_rest_on_the_same_numbers(systems: list[FieldSystem]) -> None:
-    moves = score_moves.moves(systems)
+    moves = field_tables.score_effects(systems)
     own = moves[moves["what"] == "protocol"]["value"]
-    line = next(line for line in score_moves.span_sentences(moves) if line.startswith("Protocol"))
+    line = next(line for line in field_tables.effect_sentences(moves) if line.startswith("Protocol"))
     assert f"{100 * own.min():.1f} to {100 * own.max():.1f}, {100 * (own.max() - own.min()):.1f} points" in line
-    figure = score_moves.moves_figure(moves, "1M")
+    figure = field_tables.effects_figure(moves, "1M")
     drawn = sum(len(line.get_xdata()) for line in figure.axes[0].lines if line.get_marker() == "o")
     assert drawn == len(moves)
 
 
 def test_errata_take_away_the_questions_that_a_defect_spoils(systems: list[FieldSystem]) -> None:
-    frame = comparing.errata_effect(systems).set_index(["system", "tier"])
+    frame = comparing.errata_changes(systems).set_index(["system", "tier"])
     assert (frame["dropped"] <= frame["n"]).all()
     assert frame.loc[("cognee", "100K"), "dropped"] == 2
     assert frame.loc[("cognee", "100K"), "change"] > 0
@@ -158,20 +160,20 @@ def test_an_imported_run_and_a_second_judge_stand_beside_the_shipped_ones(tmp_pa
     file.write_text(json.dumps(mem0()))
     write_runs(read_runs([file], table=table), tmp_path / "run")
     judge_again(JudgeOptions(tmp_path / "run"))
-    systems = field_systems(imported_in(tmp_path / "run"))
+    systems = field_systems(imported_runs(tmp_path / "run"))
     own = [one for one in systems if one.source.reader == "reader-9"]
     assert [one.source.judged_by for one in own] == [own[0].source.judged_by] * 2 + [OFFLINE_NAME] * 2
     assert [one.name for one in own] == [own[0].name, own[1].name] * 2  # two budgets of context are two systems
     assert own[0].name != own[1].name
-    assert comparing.reproduced(systems).equals(comparing.reproduced(field_systems()))
+    assert comparing.reproduced_averages(systems).equals(comparing.reproduced_averages(field_systems()))
     for made in (field_tables.abilities_table, field_tables.errata_table, field_tables.pairs_table):
         made(systems)  # two judges of one system are two rows
     assert len(field_tables.scores_table(comparing.field_frame(systems)).cells) == len(systems)
-    text = "\n".join(field_tables.answer(systems, "1M"))
+    text = "\n".join(field_tables.tier_answer(systems, "1M"))
     assert text.count("Judged by") == 4
-    score_moves.moves(systems)
+    field_tables.score_effects(systems)
 
 
 def test_what_is_shipped_is_not_taken_twice(tmp_path: Path, field_data: Path) -> None:
     write_runs(read_runs([field_data / "mem0_1m_top50.json.gz"]), tmp_path / "run")
-    assert list(imported_in(tmp_path / "run")) == []
+    assert list(imported_runs(tmp_path / "run")) == []

@@ -119,10 +119,10 @@ def test_a_changed_file_is_a_run_or_one_sentence(
         (b'{"evaluations": 1, "evaluations": 2}', "occurs twice"),
         (b'{"evaluations": ' + b"9" * 9_000 + b"}", "a number too long"),
         (b'{"evaluations": []}', "it holds no results"),
-        (b'{"evaluations": 3}', "field 'evaluations' is 3: Input should be a list"),
-        (b"[]", "none of the formats that are known"),
-        (b'"text"', "none of the formats that are known"),
-        (b'{"format": "beam-results/2"}', "none of the formats that are known"),
+        (b'{"evaluations": 3}', "field 'evaluations' is 3; expected a list"),
+        (b"[]", "not one of the known formats"),
+        (b'"text"', "not one of the known formats"),
+        (b'{"format": "beam-results/2"}', "not one of the known formats"),
         (b'{"id": "1", "question": "q", "answer": "a"}\n{"id": "1", "question": "q", "answer": "b"}', "twice"),
         (b'{"id": "1", "question": "q", "answer": "a"}\n{oops', "line 2"),
         (b'{"id": "1", "question": "q", "answer": "a"}\n[1]', "line 2 is no JSON object"),
@@ -131,8 +131,8 @@ def test_a_changed_file_is_a_run_or_one_sentence(
 def test_a_broken_file_gets_one_sentence(
     content: bytes, said: str, tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "MOST", 1_000_000)
-    monkeypatch.setattr(importing, "_MOST_SIGNS", 30_000 if b"{}," in content else 1_000_000)
+    monkeypatch.setattr(importing, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(importing, "_MOST_VALUES", 30_000 if b"{}," in content else 1_000_000)
     path = tmp_path / "theirs.json"
     path.write_bytes(content)
     with pytest.raises(UserError, match=said) as raised:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from published_results import amb, cognee, mem0, neutral, truememory, written
 
-from beam_field.card_of_runs import card_of_runs, record
+from beam_field.cards import card_of_runs
 from beam_field.exporting import export_arm
 from beam_field.importing import read_runs, write_runs
 from beam_field.judging_again import JudgeOptions, judge_again
@@ -142,7 +142,7 @@ def test_a_card_of_two_runs_and_what_it_refuses(tmp_path: Path, table: Path) -> 
     assert (found.card.first, found.card.second) == (read_manifest(part / ARM).judge, OFFLINE_NAME)
     assert found.card.agreement.set_index("ability").loc["all", "n"] == 120
     assert "Cohen's kappa" in found.render()
-    json.dumps(record(found), allow_nan=False)
+    json.dumps(found.record(), allow_nan=False)
     with pytest.raises(UserError, match="several judges"):
         card_of_runs(tmp_path / "run", part, "nugget-mean")
     with pytest.raises(UserError, match="not computable under the protocol 'paper'"):
