@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_claims.errata_page import errata_page, published_effect
+from beam_claims.defects import errata_page, published_effect
 from beamlib.data.errata import load_errata
 from beamlib.errors import UserError
 from beamlib.report.shown import effect_by_protocol, errata_effect
