@@ -68,11 +68,9 @@ class JudgeCard:
 def cohen_kappa(first: Array, second: Array) -> float:
     """Return Cohen's kappa of two columns of labels; NaN where all labels are equal, or there is none."""
     labels, codes = np.unique(np.stack([first, second]), return_inverse=True)
-    counts = np.zeros((labels.size, labels.size))
-    np.add.at(counts, tuple(codes.reshape(2, -1)), 1)
-    n = max(first.size, 1)
-    equal, chance = np.trace(counts) / n, counts.sum(axis=0) @ counts.sum(axis=1) / n**2
-    return float((equal - chance) / (1 - chance)) if first.size and chance < 1 else _NAN
+    shares = [np.bincount(own, minlength=labels.size) / max(first.size, 1) for own in codes.reshape(2, -1)]
+    chance = float(shares[0] @ shares[1])
+    return float(((first == second).mean() - chance) / (1 - chance)) if first.size and chance < 1 else _NAN
 
 
 def verdict_frame(judgements: Mapping[str, Sequence[Judgement]]) -> pd.DataFrame:
