@@ -59,12 +59,12 @@ def _serve(latency: float, pipe: Connection) -> None:
     import_module("latency_work").serve(latency, pipe)  # heavy: the parent's peak memory would be the children's too
 
 
-def _work(source: Source, base_url: str, lanes: int, released: bool) -> Spent:
-    spent: Spent = import_module("latency_work").work(source, base_url, lanes, released)
+def _work(source: Source, base_url: str, lanes: int) -> Spent:
+    spent: Spent = import_module("latency_work").work(source, base_url, lanes)
     return spent
 
 
-def measure(source: Source, lanes: int, latency: float, *, released: bool) -> tuple[Spent, Row]:
+def measure(source: Source, lanes: int, latency: float) -> tuple[Spent, Row]:
     """Run the work once, by a client and a server in processes of their own; return its cost and the server's view."""
     spawn = multiprocessing.get_context("spawn")  # a forked child would count this process's memory as its own
     ours, theirs = spawn.Pipe()
@@ -75,7 +75,7 @@ def measure(source: Source, lanes: int, latency: float, *, released: bool) -> tu
             raise UserError("the scripted server did not start within a minute; see above.")
         base_url = ours.recv()
         with ProcessPoolExecutor(1, mp_context=spawn) as pool:
-            spent = pool.submit(_work, source, base_url, lanes, released).result()
+            spent = pool.submit(_work, source, base_url, lanes).result()
         ours.send("end")
         requests, peak, processor = ours.recv()
     finally:
@@ -84,10 +84,10 @@ def measure(source: Source, lanes: int, latency: float, *, released: bool) -> tu
     return spent, {"requests": requests, "most_at_once": peak, "server_processor_seconds": processor}
 
 
-def report_row(name: str, spent: Spent, server: Row, limits: Row) -> Row:
-    """Return the figures of one order of calls."""
+def report_row(spent: Spent, server: Row, limits: Row) -> Row:
+    """Return the figures of a measurement."""
     return {
-        "schedule": name,
+        "schedule": "beamlib",
         "seconds": spent.wall,
         "parts": spent.parts,
         "answered": spent.answered,
@@ -151,9 +151,6 @@ def main(
     ] = None,
     lanes: Annotated[int, typer.Option(min=1, help="Calls in flight at once.")] = 64,
     latency: Annotated[float, typer.Option(min=0.001, help="Seconds that every reply takes.")] = 0.1,
-    released: Annotated[
-        bool, typer.Option("--released", help="Also run the released code's order of calls (some minutes).")
-    ] = False,
     repeat: Annotated[int, typer.Option(min=1, help="Measurements of beamlib; the fastest counts.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
@@ -163,12 +160,9 @@ def main(
     sources = find_conversations(data or EXAMPLE, ["100K"])
     if not sources:
         raise UserError(f"{data}: no conversation of size 100K; name a folder that holds one.")
-    measured = [measure(sources[0], lanes, latency, released=False) for _ in range(repeat)]
+    measured = [measure(sources[0], lanes, latency) for _ in range(repeat)]
     spent, server = min(measured, key=lambda pair: pair[0].wall)
     limits = bounds(spent.calls, spent.questions, lanes, latency)
-    rows = [report_row("beamlib", spent, server, limits)]
-    if released:
-        rows.append(report_row("released order", *measure(sources[0], lanes, latency, released=True), limits))
     report: dict[str, Any] = {
         "machine": machine(),
         "conversation": sources[0].id,
@@ -177,7 +171,7 @@ def main(
         "latency": latency,
         "calls": spent.calls,
         "bounds": limits,
-        "schedules": rows,
+        "schedules": [report_row(spent, server, limits)],
     }
     if as_json:
         print(to_json(report, indent=2))
