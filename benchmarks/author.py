@@ -1,7 +1,7 @@
 """Do conversations of the offline author behave like the released ones? `python benchmarks/author.py --help`.
 
-Generates conversations (or takes those in FOLDER), measures them (`likeness.py` says what is counted) and prints every
-figure beside that of the released conversations and its goal. The author is a stand-in, not a language model.
+Generates conversations (or takes those in FOLDER), measures them (`likeness.py`) and prints every figure beside that of
+the released conversations and its goal. The author is a stand-in, not a language model.
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ from typing import Annotated, Any
 
 import pandas as pd
 import typer
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 
 from beam_generate.casting import GenerationConfig
 from beam_generate.layouts import targets
@@ -31,20 +28,20 @@ from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json, write_text
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import usual_parameters
-from likeness import MORE, Figure, agreement_rows, agreements, figures, goal, read_figures, write_figures
+from likeness import Figure, agreement_rows, agreements, figures, goal, read_figures, write_figures
+from run import print_table
 
 SHIPPED = Path(__file__).parent / "released_likeness.csv"
 """Figures of the twenty released 100K conversations: numbers only."""
-
 
 NOTE = f"Keys of light, and conversations unless models wrote them: {OFFLINE_NAME}."
 
 
 def main(
-    folders: Annotated[list[Path] | None, typer.Argument(help="Generated conversations; by default some are.")] = None,
+    folders: Annotated[list[Path] | None, typer.Argument(help="Folders of conversations; else some are made.")] = None,
     released: Annotated[Path | None, typer.Option(envvar="BEAM_DATA", help="Folder of released conversations.")] = None,
     released_figures: Annotated[
-        Path | None, typer.Option(help="Their figures: read where this CSV is there, else written to it.")
+        Path | None, typer.Option(help="CSV of their figures: read if it exists, else written.")
     ] = None,
     sizes: Annotated[str, typer.Option("--sizes", "--size", help="Tiers, separated by commas.")] = "100k",
     conversations: Annotated[int, typer.Option(min=1, help="How many of each tier to generate.")] = 12,
@@ -55,10 +52,9 @@ def main(
     agreement: Annotated[
         Path | None, typer.Option(help="Write the rank agreements as beamlib/report/agreement.csv has them.")
     ] = None,
-    more: Annotated[bool, typer.Option("--more", help="Also describe questions, evidence and messages.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Print how generated conversations compare with released ones, and which goals are met."""
+    """Compare generated conversations with released ones, and check the goals."""
     chosen = [size for size in SIZES if size in {parse_size(name) for name in sizes.split(",")}]
     theirs = _released(released, released_figures, chosen, workers)
     with ExitStack() as stack:
@@ -67,52 +63,48 @@ def main(
             place = out or stack.enter_context(temporary_folder("beamlib-author-"))
             names = [name.strip() for name in domains.split(",")]
             for size in chosen:
-                own += _generated(place, size, conversations, names, seed, workers)
+                own += _generate(place, size, conversations, names, seed, workers)
             folders = [place]
-        columns = {str(folder): [*own, *figures(folder, _sizes(folder, chosen), workers)] for folder in folders}
+        columns = {str(folder): [*own, *_measure(folder, chosen, workers)] for folder in folders}
     if agreement is not None:
-        found = agreement_rows(columns[str(folders[0])], theirs)
-        write_text(agreement, pd.DataFrame(found).to_csv(index=False, lineterminator="\n"))
-    rows = compared(columns, theirs)
+        rows = agreement_rows(columns[str(folders[0])], theirs)
+        write_text(agreement, pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))
+    compared = compare_figures(columns, theirs)
     if as_json:
-        print(to_json({"note": NOTE, "figures": rows}, indent=2))
+        print(to_json({"note": NOTE, "figures": compared}, indent=2))
     else:
-        _print([row for row in rows if more or not row["row"].startswith(MORE)], list(columns))
+        _print(compared, list(columns))
 
 
-def _sizes(folder: Path, chosen: Sequence[Size]) -> list[Size]:
+def _measure(folder: Path, chosen: Sequence[Size], workers: int) -> list[Figure]:
     there = {source.size for source in find_conversations(folder)}
-    return [size for size in chosen if size in there]
+    return figures(folder, [size for size in chosen if size in there], workers)
 
 
 def _released(folder: Path | None, kept: Path | None, chosen: Sequence[Size], workers: int) -> list[Figure]:
-    """The released figures: those in `kept` where it exists, else measured in `folder` and kept, else the shipped."""
+    """Return the released figures: those in `kept` if it exists, else measured in `folder`, else the shipped ones."""
     if kept is not None and kept.exists():
         return read_figures(kept)
     if folder is None:
         if kept is not None:
             raise UserError(f"{kept}: does not exist; name the released conversations with --released to write it.")
         return read_figures(SHIPPED)
-    found = figures(folder, _sizes(folder, chosen), workers)
+    measured = _measure(folder, chosen, workers)
     if kept is not None:
-        write_figures(kept, found)
-    return found
+        write_figures(kept, measured)
+    return measured
 
 
-def _generated(
+def _generate(
     place: Path, size: Size, conversations: int, domains: Sequence[str], seed: int, workers: int
 ) -> list[Figure]:
-    """Write the conversations; the time of one on one process, and the peak memory of the largest process."""
+    """Write conversations; return the time of one on one process, and the peak memory of the largest process."""
     started = time.monotonic()
-    generate_all(
-        [
-            ConversationSpec(usual_parameters(size, generation_seed=seed + number, domain=domain), number)
-            for number, domain in enumerate(islice(cycle(domains), conversations), 1)
-        ],
-        place,
-        GenerationConfig(),
-        workers,
-    )
+    specs = [
+        ConversationSpec(usual_parameters(size, generation_seed=seed + number, domain=domain), number)
+        for number, domain in enumerate(islice(cycle(domains), conversations), 1)
+    ]
+    generate_all(specs, place, GenerationConfig(), workers)
     seconds = (time.monotonic() - started) / conversations
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
     return [
@@ -121,45 +113,45 @@ def _generated(
     ]
 
 
-def compared(columns: dict[str, list[Figure]], released: Sequence[Figure]) -> list[dict[str, Any]]:
-    """A row per figure: the released value, and per folder the value, its goal and whether it is met."""
-    theirs = {(one.size, one.row, one.part): one for one in released}
+def compare_figures(columns: dict[str, list[Figure]], released: Sequence[Figure]) -> list[dict[str, Any]]:
+    """Return a row per figure: the released value, and per folder the value, its goal and whether it is met."""
+    theirs = {(figure.size, figure.row, figure.part): figure for figure in released}
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for folder, found in columns.items():
-        for one in [*found, *agreements(found, released)]:
-            key = (one.size, one.row, one.part)
+    for folder, own in columns.items():
+        for figure in [*own, *agreements(own, released)]:
+            key = (figure.size, figure.row, figure.part)
             real = theirs.get(key)
-            words, met = goal(one, real, _printed(one))
+            words, met = goal(figure, real, _printed(figure))
             row = rows.setdefault(
                 key,
-                {"size": one.size, "row": one.row, "part": one.part, "released": real and real.value, "goal": words}
-                | {"released_values": list(real.values) if real else [], "generated": {}},
+                {"size": figure.size, "row": figure.row, "part": figure.part, "goal": words}
+                | {"released": real and real.value, "released_values": list(real.values) if real else []}
+                | {"generated": {}},
             )
-            row["generated"][folder] = {"value": one.value, "n": one.n, "met": met, "values": list(one.values)}
+            row["generated"][folder] = {"value": figure.value, "n": figure.n, "met": met, "values": list(figure.values)}
     return list(rows.values())
 
 
-def _printed(one: Figure) -> float | None:
-    """Table 3's mean of a count per chat."""
-    if one.row != "per chat":
+def _printed(figure: Figure) -> float | None:
+    """Return Table 3's mean of a count per chat."""
+    if figure.row != "per chat":
         return None
-    wanted = targets(one.size)
-    return {"turns": wanted.turns, "tokens": float(wanted.tokens), "probes": 20.0}.get(one.part)
+    table3 = targets(figure.size)
+    return {"turns": table3.turns, "tokens": float(table3.tokens), "probes": 20.0}.get(figure.part)
 
 
 def _print(rows: Sequence[dict[str, Any]], folders: Sequence[str]) -> None:
-    table = Table(box=SIMPLE, title=NOTE, title_justify="left")
-    for name in ("size", "figure", "", ">released", *(f">{Path(f).name}" for f in folders), "goal", "met"):
-        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
+    shown = []
     for row in rows:
-        cells = [row["generated"].get(folder) for folder in folders]
-        values = [_shown(cell["value"], cell["values"]) if cell else "" for cell in cells]
-        met = " ".join({True: "yes", False: "NO", None: ""}[cell["met"]] if cell else "" for cell in cells)
+        cells = {folder: row["generated"].get(folder) for folder in folders}
+        met = [{True: "yes", False: "NO", None: ""}[cell["met"]] if cell else "" for cell in cells.values()]
+        own = {
+            Path(folder).name: _shown(cell["value"], cell["values"]) if cell else "" for folder, cell in cells.items()
+        }
         real = "" if row["released"] is None else _shown(row["released"], row["released_values"])
-        table.add_row(row["size"], row["row"], row["part"], real, *values, row["goal"], met)
-    console = Console(markup=False, emoji=False)
-    console.width = max(console.width, console.measure(table, options=console.options.update(max_width=999)).maximum)
-    console.print(table)
+        facts = {"size": row["size"], "figure": row["row"], "": row["part"], "goal": row["goal"], "met": " ".join(met)}
+        shown.append({**facts, "released": real, **own})
+    print_table(NOTE, shown, {name: lambda row, name=name: row[name] for name in shown[0]}, names=5)
     for folder in folders:
         known = [row["generated"][folder]["met"] for row in rows if folder in row["generated"]]
         goals = [met for met in known if met is not None]

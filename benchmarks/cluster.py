@@ -1,8 +1,8 @@
-"""The same work by 1, 2, 4 workers of a cluster, against an endpoint that always takes as long.
+"""The same work by 1, 2, 4 workers of a cluster, against an endpoint with a fixed latency.
 
-`python benchmarks/cluster.py` answers and judges copies of the example, each in words of its own, from an empty store;
-it needs the extra `cluster`. Printed: wall time, what the calls alone would take, what one task costs beyond its calls,
-and whether the bytes are those of processes of this machine.
+`python benchmarks/cluster.py` answers and judges copies of the example, each in other words, from an empty store; it
+needs the extra `cluster`. It prints wall time, the time of the calls alone, the cost of one task beyond its calls, and
+whether the bytes are those of processes of this machine.
 """
 
 from __future__ import annotations
@@ -14,26 +14,21 @@ import sys
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 import yaml
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 
-import beamlib
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.files import temporary_folder, to_json
 from beamlib.params import load_parameters
 from beamlib.places import PARAMS, ROOT
 from beamlib.processes import use_cluster
+from run import EXAMPLE, Row, print_table
 
-EXAMPLE = Path(beamlib.__file__).parent / "data/example/100K/1"
 ARMS = [Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2)]
-TASKS_OF_ONE = 2  # a conversation's arms answer, and are judged
-Row = dict[str, Any]
+TASKS_PER_CONVERSATION = 2  # its arms answer, and are judged
 
 
 def _serve(latency: float, pipe: Connection) -> None:
@@ -47,13 +42,12 @@ def _serve(latency: float, pipe: Connection) -> None:
             pipe.send(len(server.requests))
 
 
-def _data(folder: Path, conversations: int) -> Path:
+def _copy_example(folder: Path, conversations: int) -> None:
     for number in range(1, conversations + 1):
-        shutil.copytree(EXAMPLE, folder / f"100K/{number}")
+        shutil.copytree(EXAMPLE / "100K/1", folder / f"100K/{number}")
         for path in (folder / f"100K/{number}").rglob("*.json"):
             text = path.read_text(encoding="utf-8").replace(" the ", f" the{number} ").replace("?", f" of {number}?")
             path.write_text(text, encoding="utf-8")
-    return folder
 
 
 def _models(folder: Path, address: str, lanes: int) -> Path:
@@ -64,28 +58,19 @@ def _models(folder: Path, address: str, lanes: int) -> Path:
     return path
 
 
-def _digest(run: Path) -> str:
-    found = hashlib.sha256()
-    for path in sorted(run.glob("100k-one/*/*.jsonl")):
-        found.update(path.read_bytes())
-    return found.hexdigest()[:12]
-
-
 def measure(cluster: str, folder: Path, models: Path, workers: int) -> Row:
-    """One evaluation from nothing by `workers` of a cluster, or processes where `cluster` is empty."""
+    """Run one evaluation from nothing with `workers` of a cluster, or with processes where `cluster` is empty."""
     use_cluster(cluster)
-    given = load_parameters(
-        PARAMS / "100k.yaml", data=str(folder / "data"), run=str(folder / f"run-{cluster or 'processes'}-{workers}"),
-        models=str(models), workers=workers, confirm_cost=True,
-    )  # fmt: skip
+    run = folder / f"run-{cluster or 'processes'}-{workers}"
+    places = {"data": str(folder / "data"), "run": str(run), "models": str(models)}
+    parameters = load_parameters(PARAMS / "100k.yaml", **places, workers=workers, confirm_cost=True)
     began = time.perf_counter()
-    evaluate(given, ARMS, quiet=True)
-    return {
-        "who": f"cluster, {workers}" if cluster else f"processes, {workers}",
-        "workers": workers,
-        "seconds": time.perf_counter() - began,
-        "bytes": _digest(Path(given.run)),
-    }
+    evaluate(parameters, ARMS, quiet=True)
+    seconds, digest = time.perf_counter() - began, hashlib.sha256()
+    for path in sorted(run.glob("100k-one/*/*.jsonl")):
+        digest.update(path.read_bytes())
+    who = f"{'cluster' if cluster else 'processes'}, {workers}"
+    return {"who": who, "workers": workers, "seconds": seconds, "bytes": digest.hexdigest()[:12]}
 
 
 def main(
@@ -96,43 +81,45 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print the measurements as JSON.")] = False,
 ) -> None:
     """Measure the same work by several numbers of workers."""
-    spawned = multiprocessing.get_context("spawn")
-    here, there = spawned.Pipe()
-    server = spawned.Process(target=_serve, args=(latency, there), daemon=True)
-    server.start()
-    address = here.recv()
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    spawn.Process(target=_serve, args=(latency, theirs), daemon=True).start()
+    address = ours.recv()
     rows: list[Row] = []
     with temporary_folder("beamlib-cluster-benchmark-") as folder:
-        _data(folder / "data", conversations)
+        _copy_example(folder / "data", conversations)
         before = 0
-        numbers = [int(one) for one in workers.split(",")]
+        numbers = [int(number) for number in workers.split(",")]
         for cluster, number in [("", numbers[0]), *((f"local:{number}", number) for number in numbers)]:
             row = measure(cluster, folder, _models(folder, address, lanes * number), number)
-            here.send(True)
-            after = here.recv()
-            calls, before = after - before, after
+            ours.send(True)
+            total = ours.recv()
+            calls, before = total - before, total
             at_once = min(number, conversations)
             waited = calls * latency / (at_once * lanes)
-            beyond = (row["seconds"] - waited) * at_once / (TASKS_OF_ONE * conversations)
+            beyond = (row["seconds"] - waited) * at_once / (TASKS_PER_CONVERSATION * conversations)
             rows.append({**row, "calls": calls, "waited": waited, "per_task": beyond})
-    here.send(False)
+    ours.send(False)
     if as_json:
         print(to_json({"rows": rows}))
         return
-    table = Table(
-        box=SIMPLE, title=f"{conversations} conversations, {latency} s a call, {lanes} at once for each worker"
-    )
-    for title in ("who", "wall s", "speed-up", "calls", "calls alone s", "beyond them, s a task", "bytes"):
-        table.add_column(title, justify="left" if title in ("who", "bytes") else "right")
     base = next(row["seconds"] for row in rows if row["who"].startswith("cluster"))
-    for row in rows:
-        table.add_row(
-            row["who"], f"{row['seconds']:.1f}", f"{base / row['seconds']:.2f}", f"{row['calls']:,}",
-            f"{row['waited']:.1f}", f"{row['per_task']:.2f}", row["bytes"],
-        )  # fmt: skip
-    Console().print(table)
     same = len({row["bytes"] for row in rows}) == 1
-    print("bytes: the same whatever the number of workers" if same else "bytes: THEY DIFFER")
+    print_table(
+        f"{conversations} conversations, {latency} s a call, {lanes} at once for each worker",
+        rows,
+        {
+            "who": "{who}",
+            "wall s": "{seconds:.1f}",
+            "speed-up": lambda row: f"{base / row['seconds']:.2f}",
+            "calls": "{calls:,}",
+            "calls alone s": "{waited:.1f}",
+            "beyond them, s a task": "{per_task:.2f}",
+            "bytes": "{bytes}",
+        },
+        ["bytes: the same whatever the number of workers" if same else "bytes: THEY DIFFER"],
+        names=1,
+    )
     raise typer.Exit(0 if same else 1)
 
 

@@ -1,8 +1,8 @@
-"""How often a 95 % interval of this package holds the mean it is for: `python benchmarks/intervals.py --help`.
+"""How often a 95 % interval of this package covers the mean it is for: `python benchmarks/intervals.py --help`.
 
 Samples of n units (conversations, or dialogues of MemoryCode) are drawn with replacement from a known population. The
-intervals are those of the package, called on the samples; what counts is the share of intervals that hold the
-population's mean. Populations are real scores per unit that others published, and made-up ones with heavier tails.
+package's intervals are computed on the samples; coverage is the share that holds the population's mean. Populations are
+real scores per unit that others published, and made-up ones with heavier tails.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 from tqdm import tqdm
 
 from beamlib.files import to_json
 from beamlib.scoring.intervals import Array, conversation_values, difference_interval, mean_interval
 from beamlib.scoring.scores import average_values
+from run import print_table
 
 SIZES = (2, 3, 5, 10, 20, 35)
 LOWEST, HIGHEST = 92.0, 98.0
-EQUAL = 2.5  # percent of samples of equal values that are enough to lift a coverage of 95 towards 98
+EQUAL = 2.5  # percent of samples of equal values that can lift a coverage of 95 towards 98
 SCORES = Path(__file__).parent / "unit_scores.csv"
 """Scores per unit, computed from published verdicts (mem0, TrueMemory) and outputs (MemoryCode): numbers only."""
 
@@ -39,9 +37,9 @@ MISSING = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """A line of the table: an interval of the product on one population, shape (units, ...).
+    """An interval of the package on one population of shape (units, ...), observed or made up (`real`).
 
-    `ends` takes samples (R, n, ...) and gives both ends, (2, R). `real` says that the population was observed.
+    `ends` takes samples of shape (R, n, ...) and returns both ends, shape (2, R).
     """
 
     interval: str
@@ -52,46 +50,47 @@ class Row:
 
     @property
     def values(self) -> Array:
-        """One value per unit."""
+        """Return one value per unit."""
         return self.units if self.units.ndim == 1 else self.units.mean(axis=1)
 
 
 def unit_scores() -> dict[str, pd.DataFrame]:
-    """The shipped scores by run, a row per unit and a column per measure (an ability, a number of sessions)."""
+    """Return the shipped scores by run, a row per unit and a column per measure (an ability, a number of sessions)."""
     frame = pd.read_csv(SCORES, dtype={"unit": str})
     return {str(run): own.pivot(index="unit", columns="measure", values="score") for run, own in frame.groupby("run")}
 
 
 def with_gaps(ends: Callable[[Array], Array], seed: int = 1) -> Callable[[Array], Array]:
-    """`ends` of samples of which a tenth of the scores, drawn at random, is missing."""
+    """Return `ends` on samples with a tenth of the scores missing at random."""
 
-    def found(samples: Array) -> Array:
+    def with_missing(samples: Array) -> Array:
         lost = np.random.default_rng(seed).random(samples.shape) < MISSING
         lost &= ~lost.all(axis=1, keepdims=True)  # an ability without any score has no mean, and no average is printed
         return ends(np.where(lost, np.nan, samples))
 
-    return found
+    return with_missing
 
 
 def of_average(samples: Array) -> Array:
-    """The `average` of tables, from scores per ability."""
+    """Return the interval of the `average` of tables, from scores per ability."""
     return mean_interval(average_values(samples))
 
 
 def of_questions(samples: Array) -> Array:
-    """A mean over questions (the command `evidence`): a conversation counts for the questions that it has."""
-    held = ~np.isnan(samples)
-    return mean_interval(conversation_values(np.where(held, samples, 0.0).sum(-1), held.sum(-1).astype(np.float64)))
+    """Return the interval of a mean over questions, in which a conversation counts with its number of questions."""
+    scored = ~np.isnan(samples)
+    return mean_interval(conversation_values(np.where(scored, samples, 0.0).sum(-1), scored.sum(-1).astype(np.float64)))
 
 
 def real_rows(runs: Mapping[str, pd.DataFrame]) -> list[Row]:
-    """Every interval that the package prints, on observed scores."""
-    rows = [Row("average over abilities", name, runs[name].to_numpy(), of_average) for name in (MEM0, MEM0_LESS)]
-    rows += [Row("average over abilities", TRUEMEMORY, runs[TRUEMEMORY].to_numpy(), of_average)]
+    """Return every interval that the package prints, on observed scores."""
+    rows = [
+        Row("average over abilities", name, runs[name].to_numpy(), of_average) for name in (MEM0, MEM0_LESS, TRUEMEMORY)
+    ]
     rows += [Row("the same, 10 % unscored", MEM0, runs[MEM0].to_numpy(), with_gaps(of_average))]
     rows += [Row("mean over questions, 10 % unscored", MEM0, runs[MEM0].to_numpy(), with_gaps(of_questions))]
     pairs = ((MEM0, MEM0_LESS), (TRUEMEMORY, TRUEMEMORY_AGAIN), (MEM0, TRUEMEMORY))
-    gains = {f"{one} less {other}": runs[one] - runs[other] for one, other in pairs}
+    gains = {f"{first} less {second}": runs[first] - runs[second] for first, second in pairs}
     for name, gain in gains.items():
         rows.append(Row("paired difference, average", name, gain.mean(axis=1).to_numpy(), difference_interval))
     for name in (MEM0, TRUEMEMORY):
@@ -107,7 +106,7 @@ def real_rows(runs: Mapping[str, pd.DataFrame]) -> list[Row]:
 
 
 def made_up_rows() -> list[Row]:
-    """Populations of 4,000 units with heavier tails than the observed ones."""
+    """Return populations of 4,000 units with heavier tails than the observed ones."""
     rng = np.random.default_rng(0)
     means = {
         "Beta(.3, .9)": rng.beta(0.3, 0.9, 4000),
@@ -129,21 +128,21 @@ def made_up_rows() -> list[Row]:
 
 
 def covered(row: Row, n: int, draws: int, seed: int) -> dict[str, Any]:
-    """Coverage of `row` with n units, in percent, the mean width, and what a sample may not show.
+    """Compute the coverage of `row` with n units in percent, the mean width, and what samples may not show.
 
-    `equal`: percent of the samples whose n values are all the same. `blind`: percent of them without any of the far
-    values, the fewest that carry half of the variance.
+    `equal` is the percentage of samples with n equal values, `blind` that of samples without any far value; far are the
+    fewest values that carry half of the variance.
     """
     picked = np.random.default_rng([seed, n]).integers(len(row.units), size=(draws, n))
     low, high = row.ends(row.units[picked])
     values = row.values
     truth = values.mean()
-    held = (low <= truth + 1e-9) & (truth <= high + 1e-9)
+    covers = (low <= truth + 1e-9) & (truth <= high + 1e-9)
     squares = np.sort((values - truth) ** 2)[::-1]
     far = np.searchsorted(squares.cumsum(), squares.sum() / 2) + 1
     return {
         "n": n,
-        "coverage": float(100 * held.mean()),
+        "coverage": float(100 * covers.mean()),
         "width": float((high - low).mean()),
         "equal": float(100 * (np.ptp(values[picked], axis=1) < 1e-9).mean()),
         "blind": float(100 * (1 - far / len(values)) ** n),
@@ -152,10 +151,10 @@ def covered(row: Row, n: int, draws: int, seed: int) -> dict[str, Any]:
 
 
 def reason(cell: Mapping[str, Any]) -> str:
-    """What in the population keeps a cell out of the range; empty for a cell within it.
+    """Say why a cell is out of the range, "" for a cell within it.
 
-    Above: where a sample shows n equal scores, any interval that does not take them for certain holds the mean nearly
-    always; and with few levels, coverage goes in steps. Below: a sample without the far values does not show them.
+    Above: where a sample has n equal scores, any interval of some width nearly always covers the mean; and with few
+    levels, coverage goes in steps. Below: a sample without the far values does not show them.
     """
     if LOWEST <= cell["coverage"] <= HIGHEST:
         return ""
@@ -166,19 +165,13 @@ def reason(cell: Mapping[str, Any]) -> str:
 
 
 def simulate(rows: Sequence[Row], sizes: Sequence[int], draws: int, seed: int) -> list[dict[str, Any]]:
-    """One entry per row, with its cells in order of `sizes`."""
-    found = []
+    """Return an entry per row, with its cells in order of `sizes`."""
+    entries = []
     for row in tqdm(rows, desc="simulating", unit="row", disable=None, file=sys.stderr):
         cells = [covered(row, n, draws, seed) for n in sizes]
-        found.append(
-            {
-                "interval": row.interval,
-                "population": row.population,
-                "real": row.real,
-                "cells": [{**cell, "reason": reason(cell)} for cell in cells],
-            }
-        )
-    return found
+        cells = [{**cell, "reason": reason(cell)} for cell in cells]
+        entries.append({"interval": row.interval, "population": row.population, "real": row.real, "cells": cells})
+    return entries
 
 
 def _mark(cell: Mapping[str, Any]) -> str:
@@ -190,26 +183,23 @@ def main(
     draws: Annotated[
         int, typer.Option(min=100, help="Samples per cell; 10,000 leave an error of 0.2 points.")
     ] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="What samples are drawn from.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the samples.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with widths and reasons.")] = False,
 ) -> None:
     """Print the coverage of every interval that the package prints, in percent, by number of conversations."""
-    found = simulate([*real_rows(unit_scores()), *made_up_rows()], SIZES, draws, seed)
+    entries = simulate([*real_rows(unit_scores()), *made_up_rows()], SIZES, draws, seed)
     if as_json:
-        print(to_json(found, indent=2))
+        print(to_json(entries, indent=2))
         return
-    table = Table("interval", "population", *(f"n = {n}" for n in SIZES), box=SIMPLE)
-    for row in found:
-        table.add_row(row["interval"], row["population"], *map(_mark, row["cells"]))
-    console = Console(width=150)
-    console.print(f"Coverage of 95 % intervals in percent; {draws:,} samples per cell, seed {seed}")
-    console.print(table)
-    for row in found:
-        for cell in row["cells"]:
-            if cell["reason"]:
-                console.print(
-                    f"{_mark(cell):>6}  n = {cell['n']:<2}  {row['population']}: {cell['reason']}", highlight=False
-                )
+    columns = {f"n = {n}": lambda row, place=place: _mark(row["cells"][place]) for place, n in enumerate(SIZES)}
+    reasons = [
+        f"{_mark(cell):>6}  n = {cell['n']:<2}  {row['population']}: {cell['reason']}"
+        for row in entries
+        for cell in row["cells"]
+        if cell["reason"]
+    ]
+    title = f"Coverage of 95 % intervals in percent; {draws:,} samples per cell, seed {seed}"
+    print_table(title, entries, {"interval": "{interval}", "population": "{population}", **columns}, reasons)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """The two processes of `latency.py`: the endpoint, and the client that reads a conversation and answers its questions.
 
-Each is started for one measurement and ends with it, so that its processor time and peak memory are its own.
+Each runs one measurement, so that its processor time and peak memory are its own.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 import resource
 import sys
@@ -30,7 +29,6 @@ from beamlib.llm.model import Model, Prompt, run
 from beamlib.llm.prompts import prompt_file
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import CallStore, StoredModel
-from beamlib.memory.extraction import extraction_prompts
 from beamlib.memory.light import Light, LightSettings
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.retrieval.encoder import embedded_encoder
@@ -46,7 +44,7 @@ ENDS = ("before the holiday", "for 1,250 euros", "on 14 May", "without a reason"
 
 @dataclass(frozen=True)
 class Spent:
-    """What the client's process took: seconds of wall and processor time, peak memory in bytes, and its calls."""
+    """The cost of the client's process: seconds of wall and processor time, peak memory in bytes, calls by step."""
 
     wall: float
     parts: dict[str, float]
@@ -59,7 +57,7 @@ class Spent:
 
 
 def serve(latency: float, pipe: Connection) -> None:
-    """Be the endpoint: send the base URL, wait for a word, then send requests seen, most at once and CPU seconds."""
+    """Serve replies: send the base URL, wait for a word, then send the requests, the most at once and CPU seconds."""
     sys.path.insert(0, str(TESTS))
     from scripted_server import ScriptedServer
 
@@ -70,7 +68,7 @@ def serve(latency: float, pipe: Connection) -> None:
 
 
 class Replies:
-    """Replies of a length that real models give, told apart by how the prompt files begin; a function of the request.
+    """Replies of realistic length, by the opening of the prompt file; a function of the request.
 
     Keys are about 200 tokens, notes about 120, in sentences with full stops; the filter keeps every other chunk.
     """
@@ -96,13 +94,13 @@ class Replies:
 
 
 def _sentence(chance: random.Random) -> str:
-    """About twenty tokens."""
+    """Return about twenty tokens."""
     clauses = [" ".join(chance.choice(words) for words in (SUBJECTS, DEEDS, THINGS, ENDS)) for _ in range(2)]
     return f"{clauses[0]}, and {clauses[1].lower()}."
 
 
-def work(source: Source, base_url: str, lanes: int, released: bool) -> Spent:
-    """Read a conversation and answer its questions from an empty store, by either order of calls."""
+def work(source: Source, base_url: str, lanes: int) -> Spent:
+    """Read a conversation and answer its questions, as a run does, from an empty store."""
     loaded = load(source)
     import aiohttp  # noqa: F401  # what a process loads once is not timed
 
@@ -111,8 +109,7 @@ def work(source: Source, base_url: str, lanes: int, released: bool) -> Spent:
     with temporary_folder("beamlib-latency-") as folder, CallStore(folder / "calls") as store:
         reader, memory = (_model(role, loaded, base_url, lanes, store) for role in ("reader", "memory"))
         started, processor = time.perf_counter(), time.process_time()
-        schedule = _released if released else _beamlib
-        parts, answered = schedule(loaded, reader, memory)
+        parts, answered = _light(loaded, reader, memory)
         wall, processor = time.perf_counter() - started, time.process_time() - processor
         calls = Counter(call.step for _, call in store.calls())
     return Spent(wall, parts, processor, _peak(), base, dict(calls), len(loaded.probes), answered)
@@ -132,8 +129,8 @@ def _model(role: str, loaded: Loaded, base_url: str, lanes: int, store: CallStor
     )
 
 
-def _beamlib(loaded: Loaded, reader: Model, memory: Model) -> tuple[dict[str, float], int]:
-    """As a run does it."""
+def _light(loaded: Loaded, reader: Model, memory: Model) -> tuple[dict[str, float], int]:
+    """Return the seconds of both parts and the number of answers."""
     started = time.perf_counter()
     light = Light(memory, LightSettings())
     light.ingest(loaded.conversation)
@@ -144,39 +141,12 @@ def _beamlib(loaded: Loaded, reader: Model, memory: Model) -> tuple[dict[str, fl
     return parts, sum(answer.unscored is None for answer in answers)
 
 
-def _released(loaded: Loaded, reader: Model, memory: Model) -> tuple[dict[str, float], int]:
-    """The same prompts as the released code orders them: 25 extractions at once, then one call after the other."""
-    started = time.perf_counter()
-    for step in ("episodic_keys", "scratchpad_notes"):
-        run(_gather_by(25, memory, extraction_prompts(step, loaded.conversation)))
-    light = Light(memory, LightSettings())
-    light.ingest(loaded.conversation)  # from the store: its prompts are those just asked
-    ingested = time.perf_counter()
-    answered = 0
-    for probe in loaded.probes:
-        for chunk in light.chunks:
-            run(memory.complete(Prompt("scratchpad_filter", {"question": probe.question, "chunk": chunk.text})))
-        answered += _answers([probe], light, reader)[0].unscored is None
-    ended = time.perf_counter()
-    return {"ingest": ingested - started, "recall and answer": ended - ingested}, answered
-
-
 def _answers(probes: Sequence[Probe], light: Light, reader: Model) -> list[Answer]:
     def prompt(place: int, recalled: RetrievedContext) -> Prompt:
         variables = {"question": probes[place].question, "context": recalled.context}
         return Prompt("answer", variables, about=probes[place].id)
 
     return run(answers_to(ask_probes(probes, light, prompt), reader))
-
-
-async def _gather_by(lanes: int, model: Model, prompts: Sequence[Prompt]) -> None:
-    free = asyncio.Semaphore(lanes)
-
-    async def one(prompt: Prompt) -> None:
-        async with free:
-            await model.complete(prompt)
-
-    await asyncio.gather(*(one(prompt) for prompt in prompts))
 
 
 def _peak() -> int:

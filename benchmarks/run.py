@@ -1,7 +1,7 @@
-"""Speed, memory and evidence recall of the package, measured in one go: `python benchmarks/run.py --help`.
+"""Speed, memory and evidence recall of the package: `python benchmarks/run.py --help`.
 
 Every stage runs in a fresh process, so that its peak memory is its own. On Linux a new process inherits the peak of the
-one that started it; therefore nothing heavy is imported here, only in the children.
+one that started it; therefore heavy imports happen in the children, and in the parent only to print.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 from tqdm import tqdm
 
 import beamlib
@@ -28,9 +26,6 @@ from beamlib.data.conversations import SIZES, Size
 from beamlib.data.sources import Source, find_conversations, parse_size
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
-
-if TYPE_CHECKING:
-    from stages import Cost
 
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 BASELINES = {"characters": "index pairs, bm25", "questions": "recall, rag bm25"}
@@ -53,7 +48,7 @@ STAGES = {
     "answer, full-context": "questions",
     "judge": "questions",
 }
-"""What is measured, in this order, and what it is counted in."""
+"""The measured stages in order, with their units."""
 
 NOTEBOOKS = ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
 COMPARED = (
@@ -62,12 +57,11 @@ COMPARED = (
     ("recall, light", "recall, rag hybrid"),
     ("answer, light", "answer, rag"),
 )
-"""Pairs of stages set against each other within a tier. Indexing the pairs is all that ingesting means for RAG."""
+"""Pairs of stages compared within a tier. For RAG, ingesting is indexing the pairs."""
 
 MIB = 1 << 20
 
 Row = dict[str, Any]
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -80,7 +74,7 @@ class Selection:
 
 
 def select(data: Path, sizes: Sequence[Size] | None, conversations: int, scratch: Path) -> Selection:
-    """The first `conversations` of each tier (0 for all). Parquet files cannot be cut: there, `folder` is `data`."""
+    """Select the first `conversations` of each tier (0 for all); parquet files cannot be cut, so there `data` stays."""
     found = find_conversations(data, sizes)
     tiers = {size: [source for source in found if source.size == size] for size in SIZES}
     chosen = {size: sources[: conversations or None] for size, sources in tiers.items() if sources}
@@ -96,77 +90,42 @@ def select(data: Path, sizes: Sequence[Size] | None, conversations: int, scratch
     return Selection(chosen, scratch, conversations)
 
 
-def _in_child(what: str, function: Callable[..., Result], *arguments: object) -> Result:
-    """Call `function` in a process that is started for it and ends with it."""
+def in_child(what: str, function: str, *arguments: object) -> Any:
+    """Call a function of `stages` in a process that is started for it and ends with it."""
     # "spawn": a forked child would share this process's pages and count them as its own.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
-            return pool.submit(function, *arguments).result()
+            return pool.submit(_call, function, *arguments).result()
         except BrokenProcessPool:
             raise UserError(
                 f"{what}: its process was killed, most likely for want of memory; choose a smaller --size."
             ) from None
 
 
-def _measure(stage: str, sources: Sequence[Source]) -> Cost:
-    from stages import measure
-
-    return measure(stage, sources)
-
-
-def _measure_import() -> Cost:
-    from stages import measure_import
-
-    return measure_import()
-
-
-def _measure_evaluation(size: Size, data: str, run: str, conversations: int) -> Cost:
-    from stages import measure_evaluation
-
-    return measure_evaluation(size, data, run, conversations)
-
-
-def _measure_notebook(name: str, size: Size, data: str, run: str, conversations: int) -> Cost:
-    from stages import measure_notebook
-
-    return measure_notebook(name, size, data, run, conversations)
-
-
-def _evidence(folder: Path, size: Size) -> list[Row]:
-    from stages import evidence
-
-    return evidence(folder, size)
+def _call(function: str, *arguments: object) -> Any:
+    return getattr(import_module("stages"), function)(*arguments)
 
 
 def stage_rows(selection: Selection, repeat: int, *, quiet: bool) -> list[Row]:
-    """One row per tier and stage: the fastest of `repeat` processes, the largest of their peaks."""
-    todo = [(size, stage) for size in selection.tiers for stage in STAGES]
+    """Measure every tier and stage: the fastest of `repeat` processes, the largest of their peaks."""
     rows: list[Row] = []
-    for size, stage in (bar := tqdm(todo, unit="stage", disable=quiet)):
+    pairs = [(size, stage) for size in selection.tiers for stage in STAGES]
+    for size, stage in (bar := tqdm(pairs, unit="stage", disable=quiet)):
         bar.set_description(f"{size}: {stage}")
-        what = f"{size}, {stage}"
-        costs = [_in_child(what, _measure, stage, selection.tiers[size]) for _ in range(repeat)]
+        costs = [in_child(f"{size}, {stage}", "measure", stage, selection.tiers[size]) for _ in range(repeat)]
         amount, seconds = costs[0].amount, min(cost.seconds for cost in costs)
-        rows.append(
-            {
-                "size": size,
-                "stage": stage,
-                "unit": STAGES[stage],
-                "amount": amount,
-                "seconds": seconds,
-                "per_second": amount / seconds,
-                "peak_mib": max(cost.peak for cost in costs) / MIB,
-            }
-        )
+        row = {"size": size, "stage": stage, "unit": STAGES[stage], "amount": amount, "seconds": seconds}
+        peak = max(cost.peak for cost in costs) / MIB
+        rows.append(row | {"per_second": amount / seconds, "peak_mib": peak})
     return [row | {"relative": _ratio(row, _row(rows, row["size"], BASELINES[row["unit"]]))} for row in rows]
 
 
 def comparisons(rows: Sequence[Row]) -> list[Row]:
-    """Time per character or question of one row as a multiple of another's: LIGHT to RAG, largest to smallest tier."""
+    """Compare time per character or question: LIGHT with RAG in a tier, the largest tier with the smallest."""
     sizes = list(dict.fromkeys(row["size"] for row in rows))
-    couples = [((size, one), (size, other)) for size in sizes for one, other in COMPARED]
+    pairs = [((size, stage), (size, base)) for size in sizes for stage, base in COMPARED]
     if len(sizes) > 1:
-        couples += [((sizes[-1], stage), (sizes[0], stage)) for stage in STAGES]
+        pairs += [((sizes[-1], stage), (sizes[0], stage)) for stage in STAGES]
     return [
         {
             "of": {"size": of[0], "stage": of[1]},
@@ -174,7 +133,7 @@ def comparisons(rows: Sequence[Row]) -> list[Row]:
             "unit": STAGES[of[1]],
             "ratio": _ratio(_row(rows, *of), _row(rows, *to)),
         }
-        for of, to in couples
+        for of, to in pairs
     ]
 
 
@@ -187,28 +146,26 @@ def _ratio(row: Row, other: Row) -> float:
 
 
 def notebook_rows(selection: Selection, run: Path, *, quiet: bool) -> list[Row]:
-    """The evaluation of the smallest tier, from nothing, then each notebook, which replays it."""
+    """Measure the evaluation of the smallest tier, from nothing, then each notebook, which replays it."""
     size = next(iter(selection.tiers))
     common = (size, str(selection.folder), str(run), selection.conversations)
     rows: list[Row] = []
     for name in (bar := tqdm(("evaluation", *NOTEBOOKS), unit="notebook", disable=quiet)):
         bar.set_description(f"{size}: {name}")
-        if name == "evaluation":
-            cost = _in_child(name, _measure_evaluation, *common)
-        else:
-            cost = _in_child(name, _measure_notebook, name, *common)
+        call = ("measure_evaluation",) if name == "evaluation" else ("measure_notebook", name)
+        cost = in_child(name, *call, *common)
         rows.append({"size": size, "name": name, "seconds": cost.seconds, "peak_mib": cost.peak / MIB})
     return [row | {"relative": row["seconds"] / rows[0]["seconds"]} for row in rows]
 
 
 def evidence_rows(selection: Selection, *, quiet: bool) -> list[Row]:
-    """Evidence recall at K=5 of each memory and retriever, per tier."""
+    """Measure evidence recall at K=5 of each memory and retriever, per tier."""
     sizes = tqdm(list(selection.tiers), desc="evidence recall", unit="tier", disable=quiet)
-    return [row for size in sizes for row in _in_child(f"{size}, evidence", _evidence, selection.folder, size)]
+    return [row for size in sizes for row in in_child(f"{size}, evidence", "evidence", selection.folder, size)]
 
 
 def machine() -> Row:
-    """What the times depend on besides the code."""
+    """Return what times depend on besides the code."""
     return {
         "beamlib": beamlib.__version__,
         "python": platform.python_version(),
@@ -218,81 +175,60 @@ def machine() -> Row:
     }
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> Table:
-    """`columns` that begin with `>` are numbers and stand to the right."""
-    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", box=SIMPLE)
-    for name in columns:
-        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left")
-    for row in rows:
-        table.add_row(*row)
-    return table
+Columns = Mapping[str, str | Callable[[Row], str]]
 
 
-def _speed_table(report: Row) -> Table:
+def print_table(title: str, rows: Sequence[Row], columns: Columns, footer: Sequence[str] = (), names: int = 2) -> None:
+    """Print rows as a table; a column is a format string or a function of the row."""
+    import pandas as pd
+
+    from beamlib.report.table import Table
+
+    cells = [[form(row) if callable(form) else form.format(**row) for form in columns.values()] for row in rows]
+    print(Table(title, pd.DataFrame(cells, columns=list(columns)), tuple(footer), names=names).to_text())
+
+
+def print_report(report: Row) -> None:
+    """Print the tables of a report."""
     amounts = {(row["size"], row["unit"]): row["amount"] for row in report["stages"]}
     measured = [
         f"{size}: {len(ids)} conversation(s), {amounts[size, 'characters']:,} characters, "
         f"{amounts[size, 'questions']} questions"
         for size, ids in report["tiers"].items()
     ]
-    return _table(
-        "Speed and memory\n" + "\n".join(measured),
-        ("tier", "stage", ">seconds", ">speed", ">× base", ">peak MiB"),
-        [
-            (
-                row["size"],
-                row["stage"],
-                f"{row['seconds']:.3f}",
-                f"{row['per_second']:,.0f} {'char' if row['unit'] == 'characters' else 'q'}/s",
-                f"{row['relative']:.2f}",
-                f"{row['peak_mib']:,.0f}",
-            )
-            for row in report["stages"]
-        ],
+    footer = (
+        *measured,
         f"× base: time per character over that of '{BASELINES['characters']}', time per question over that of "
-        f"'{BASELINES['questions']}', in the same tier. A process that has only imported the package and loaded the "
-        f"encoder peaks at {report['import_peak_mib']:,.0f} MiB. Keys, notes, answers and verdicts are by the offline "
-        "stand-in, not a language model.",
+        f"'{BASELINES['questions']}', in the same tier.",
+        f"A process that has only imported the package and loaded the encoder peaks at "
+        f"{report['import_peak_mib']:,.0f} MiB. Keys, notes, answers and verdicts are by the offline stand-in, not a "
+        "language model.",
     )
-
-
-def _comparison_table(report: Row) -> Table:
-    rows = []
-    for row in report["comparisons"]:
-        of, to = row["of"], row["to"]
-        if of["size"] == to["size"]:
-            rows.append((of["size"], f"{of['stage']} / {to['stage']}", row["unit"].removesuffix("s"), row["ratio"]))
-        else:
-            rows.append((f"{of['size']} / {to['size']}", of["stage"], row["unit"].removesuffix("s"), row["ratio"]))
-    return _table(
-        "Ratios of time",
-        ("tier", "stage", "per", ">ratio"),
-        [(size, stage, unit, f"{ratio:.2f}") for size, stage, unit, ratio in rows],
-    )
-
-
-def _evidence_table(report: Row) -> Table:
-    return _table(
-        "Evidence recall",
-        ("tier", "memory", "retriever", ">K", ">recall", ">questions"),
-        [
-            (row["size"], row["memory"], row["retriever"], str(row["k"]), f"{row['recall']:.3f}", str(row["n"]))
-            for row in report["evidence"]
-        ],
-        "light: the episodic index alone, its keys by the offline stand-in, not a language model.",
-    )
-
-
-def _notebook_table(report: Row) -> Table:
-    return _table(
-        "Notebooks",
-        ("tier", "notebook", ">seconds", ">× evaluation", ">peak MiB"),
-        [
-            (row["size"], row["name"], f"{row['seconds']:.1f}", f"{row['relative']:.2f}", f"{row['peak_mib']:,.0f}")
-            for row in report["notebooks"]
-        ],
-        "evaluation: all arms answered and judged from nothing; the notebooks replay it. Peak of the largest process.",
-    )
+    columns: Columns = {"tier": "{size}", "stage": "{stage}", "seconds": "{seconds:.3f}"}
+    speed = {"speed": "{per_second:,.0f} {unit:.4}/s", "× base": "{relative:.2f}", "peak MiB": "{peak_mib:,.0f}"}
+    print_table("Speed and memory", report["stages"], {**columns, **speed}, footer)
+    ratios = {
+        "stage": lambda row: " ".join(row["of"].values()),
+        "to": lambda row: " ".join(row["to"].values()),
+        "per": lambda row: row["unit"].removesuffix("s"),
+        "ratio": "{ratio:.2f}",
+    }
+    print_table("Ratios of time", report["comparisons"], ratios)
+    recall = {
+        "memory": "{memory}",
+        "retriever": "{retriever}",
+        "K": "{k}",
+        "recall": "{recall:.3f}",
+        "questions": "{n}",
+    }
+    keys = "light: the episodic index alone, its keys by the offline stand-in, not a language model."
+    print_table("Evidence recall", report["evidence"], {"tier": "{size}", **recall}, [keys], names=3)
+    if report["notebooks"]:
+        columns = {"tier": "{size}", "notebook": "{name}", "seconds": "{seconds:.1f}", "× evaluation": "{relative:.2f}"}
+        note = (
+            "evaluation: all arms answered and judged from nothing; the notebooks replay it. Peak: the largest process."
+        )
+        print_table("Notebooks", report["notebooks"], {**columns, "peak MiB": "{peak_mib:,.0f}"}, [note])
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -309,10 +245,9 @@ def main(
     notebooks: Annotated[bool, typer.Option("--notebooks", help="Also time notebooks 05 to 09.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Characters per second, peak memory and evidence recall on the same conversations; nothing is asserted."""
-    console = Console(stderr=as_json)
+    """Measure characters per second, peak memory and evidence recall; nothing is asserted."""
     if data is None:
-        console.print("No data given: the built-in example stands in, too small for meaningful speed.")
+        print("No data given: the built-in example is too small for meaningful speed.", file=sys.stderr)
     sizes = [parse_size(name) for name in size.split(",")] if size.strip() else None
     with temporary_folder("beamlib-benchmark-") as scratch:
         shown, run = scratch / "data", scratch / "run"
@@ -324,7 +259,7 @@ def main(
             "tiers": {size: [source.id for source in sources] for size, sources in selection.tiers.items()},
             "example": data is None,
             "baselines": BASELINES,
-            "import_peak_mib": _in_child("import", _measure_import).peak / MIB,
+            "import_peak_mib": in_child("import", "measure_import").peak / MIB,
             "stages": rows,
             "comparisons": comparisons(rows),
             "evidence": evidence_rows(selection, quiet=as_json),
@@ -333,10 +268,8 @@ def main(
     if as_json:
         print(to_json(report, indent=2))
         return
-    console.print("  ".join(f"{name} {value}" for name, value in report["machine"].items() if value is not None))
-    tables = [_speed_table(report), _comparison_table(report), _evidence_table(report)]
-    for table in [*tables, _notebook_table(report)] if notebooks else tables:
-        console.print(table)
+    print("  ".join(f"{name} {value}" for name, value in report["machine"].items() if value is not None))
+    print_report(report)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What the benchmark measures. Imported only in child processes, each of which runs one of these functions and ends.
+"""The stages that `run.py` measures; imported only in child processes, each of which runs one function and ends.
 
-A stage prepares what it needs, which is not timed, and hands back how much there is to do and the work itself, which
-is. Peak memory is that of the process: the package, the conversations and the preparation are in it. What only one
-stage needs is imported by that stage, so that it does not count against the others.
+A stage prepares its input, which is not timed, and returns the amount of work and the work itself, which is. Peak
+memory is that of the process: package, conversations and preparation included. What only one stage needs is imported by
+that stage, so that it does not count against the others.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from beamlib.params import RunParameters, load_parameters
 from beamlib.retrieval import SHIPPED, Document, build_index, embedded_encoder
 
 Work = tuple[int, Callable[[], object]]
-"""How many characters or questions there are to do, and what does them."""
+"""The number of characters or questions, and the work on them."""
 
 BUDGET = 5
-"""Pairs recalled, the K of the paper's main table."""
+"""Recalled pairs: the K of the paper's main table."""
 
 
 class Cost(NamedTuple):
-    """`amount` in the stage's unit, wall time in seconds, peak resident memory of the largest process in bytes."""
+    """The amount in the stage's unit, wall time in seconds, and peak memory of the largest process in bytes."""
 
     amount: int
     seconds: float
@@ -47,17 +47,17 @@ class Cost(NamedTuple):
 
 
 def measure(stage: str, sources: Sequence[Source]) -> Cost:
-    """Run one of `STAGES` over `sources` and say what it cost."""
+    """Measure one of `STAGES` over `sources`."""
     return _timed(*STAGES[stage](sources))
 
 
 def measure_import() -> Cost:
-    """What a process needs that has imported the package and loaded the encoder: every stage but "load" has that."""
+    """Measure importing the package and loading the encoder, which every stage but "load" does."""
     return _timed(1, _warm_up)
 
 
 def measure_evaluation(size: Size, data: str, run: str, conversations: int) -> Cost:
-    """Every arm of every experiment answered and judged into the folder `run`, from which the notebooks then replay."""
+    """Answer and judge every arm of every experiment into the folder `run`, which the notebooks then replay."""
     from beamlib.evaluate.arms import arms_of, experiments
     from beamlib.evaluate.run import evaluate
 
@@ -67,7 +67,7 @@ def measure_evaluation(size: Size, data: str, run: str, conversations: int) -> C
 
 
 def measure_notebook(name: str, size: Size, data: str, run: str, conversations: int) -> Cost:
-    """One notebook, executed and rendered below `run`; the memory is that of its kernel if that is the larger one."""
+    """Execute and render one notebook below `run`; memory is that of its kernel if that is larger."""
     from beam_job.executing import execute
 
     parameters = _parameters(size, data=data, run=run, conversations=conversations)
@@ -75,7 +75,7 @@ def measure_notebook(name: str, size: Size, data: str, run: str, conversations: 
 
 
 def evidence(folder: Path, size: Size) -> list[dict[str, Any]]:
-    """Evidence recall of each memory and retriever over the conversations of `size` in `folder`, all abilities."""
+    """Compute evidence recall of each memory and retriever over the conversations of `size`, all abilities."""
     from beamlib.scoring.evidence import MEMORIES, evidence_table
 
     rows = evidence_table(folder, [size], MEMORIES, SHIPPED, [BUDGET], workers=1, quiet=True)
@@ -95,7 +95,7 @@ def _timed(amount: int, work: Callable[[], object]) -> Cost:
 
 
 def _warm_up() -> None:
-    """Load what a process loads once (the token table, the stemmer), so that no stage's time has it."""
+    """Load what a process loads once (token table, stemmer), so that it is in no stage's time."""
     embedded_encoder().encode(["one text"])
     for retriever in SHIPPED:
         build_index([Document((text,), (text,)) for text in ("one text", "another text")], retriever).search("text", 1)
@@ -160,7 +160,7 @@ def _recalling(make: Callable[[], Memory], sources: Sequence[Source]) -> Work:
 def _prompts(
     make: Callable[[], Memory], prompt_id: str, sources: Sequence[Source]
 ) -> list[tuple[Loaded, Probe, Prompt]]:
-    """Every question with the prompt a reader gets."""
+    """Return every question with its reader's prompt."""
 
     def prompt(question: str, recalled: RetrievedContext) -> Prompt:
         context = {} if recalled.turns else {"context": recalled.context}
@@ -222,7 +222,4 @@ STAGES: Mapping[str, Callable[[Sequence[Source]], Work]] = {
     "answer, full-context": partial(_answering, _full_context, "answer_turns"),
     "judge": _judging,
 }
-"""The stages of `run.STAGES` by name. LIGHT's settings are its defaults.
-
-That full context recalls is left out: it has chosen at ingestion what it shows.
-"""
+"""The stages of `run.STAGES` by name, LIGHT with its defaults. Full context chooses its context at ingestion."""

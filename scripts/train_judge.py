@@ -5,7 +5,7 @@ files at 1M, and on answers made to be wrong from references (1M, 500K 3 to 19) 
 1M 3). 100K 1 to 10 are left for `benchmarks/judge.py`. The same data gives the same bytes.
 
     pip install "lightgbm>=4.5,<5"
-    PYTHONPATH=benchmarks OMP_NUM_THREADS=1 .venv/bin/python scripts/train_judge.py FOLDER      # as ../shared/data
+    OMP_NUM_THREADS=1 .venv/bin/python scripts/train_judge.py FOLDER      # as ../shared/data
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
+import judge_samples as samples
 import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from tqdm import tqdm
 
-import judge_samples as samples
 from beam_offline.judge import features as judge_features
 from beam_offline.judge import model as judge_model
 from beam_offline.judge.features import NAMES, WEIGHTS, features

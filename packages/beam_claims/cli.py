@@ -1,4 +1,4 @@
-"""The audits on the command line: the paper's claims, defective questions, the errata."""
+"""`beamlib claims` and `beamlib data check`, `audit` and `errata`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beamlib.files import to_json
 
 
 def data_audit(folder: Path, as_json: Json = False) -> None:
-    """Look for defective questions in FOLDER, with or without chats: eleven detectors, findings with their evidence."""
+    """Look for defective questions in FOLDER, with or without chats, by eleven detectors."""
     from beam_claims.defects import audit_folder
 
     report = audit_folder(folder)
@@ -22,11 +22,13 @@ def data_audit(folder: Path, as_json: Json = False) -> None:
 
 
 def data_errata(
-    verdicts: Annotated[Path | None, typer.Option(help="CSV of published verdicts: what `drop` does to them.")] = None,
+    verdicts: Annotated[
+        Path | None, typer.Option(help="CSV of published verdicts: also show what `drop` does to their scores.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """The known defects of the released questions, as docs/errata.md shows them; nothing is read but the list."""
-    from beam_claims.errata_page import errata_page, published_effect
+    """Show the known defects of the released questions, as docs/errata.md has them; no data is needed."""
+    from beam_claims.defects import errata_page, published_effect
     from beamlib.data.errata import load_errata
 
     if not as_json:
@@ -45,9 +47,9 @@ def claims(as_json: Json = False) -> None:
 
 
 def data_check(folder: Path, as_json: Json = False) -> None:
-    """Count what is in FOLDER, tell changed files from released ones, and list every anomaly.
+    """Count what is in FOLDER, compare its files with the released ones, and list every anomaly.
 
-    Exit code 2 when a conversation cannot be read; a changed file that can be is an anomaly.
+    Exit code 2 when a conversation cannot be read.
     """
     from beam_claims.data_check import check_folder
 

@@ -1,37 +1,78 @@
-"""`beamlib data check`: what a folder holds, counted as the format's description counts it, and all that is odd in it.
+"""`beamlib data check`: count what a folder holds, as the format's description counts it, and list all that is odd.
 
-This module reaches gold; nothing that answers questions imports it.
+This module reads gold; nothing that answers questions imports it.
 """
 
 from __future__ import annotations
 
+import re
+import statistics
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, Field
 from tqdm import tqdm
 
-from beam_claims.statistics import AbilityCounts, ChatCounts, ChatTally, QuestionTally
 from beamlib.data.checked_json import Anomaly, Log, Unreadable, is_a, need, need_text, read_json_file, show
 from beamlib.data.checksums import DataFile, State
-from beamlib.data.conversations import SIZES, ChatVariant, Size, Treatment
+from beamlib.data.conversations import SIZES, ChatVariant, Conversation, Size, Treatment
 from beamlib.data.errata import flagged_probes
+from beamlib.data.gold import ABILITIES, Gold
 from beamlib.data.loading import Loaded, load, load_questions
-from beamlib.data.markers import INDEX, VARIANTS, index_marker, split_marker
+from beamlib.data.markers import INDEX, VARIANTS, index_marker, split_marker, strip_stray
 from beamlib.data.released_layout import data_file
 from beamlib.data.sources import CHAT, CUT_CHAT, CUTOFF, Source, plan_folders, present, scan
 from beamlib.errors import UserError
-from beamlib.text import TOKEN_COUNTER
+from beamlib.text import TOKEN_COUNTER, count_tokens
 
 USER_MESSAGES = "user_messages.json"
 UNREADABLE = "no marker"
+TOKENS_PER_MESSAGE = 4
+"""Overhead per message in the published sizes (role and separators)."""
 _STATES: dict[State, str] = {
     "released": "as released (SHA-256)",
     "changed": "changed",
     "unknown": "without a known checksum",
     "missing": "missing",
 }
+_STEM = re.compile(r"(?:LLM r|R)esponse should(?: not)? ([a-z]+)", re.IGNORECASE)
+_ABSTAINS = re.compile(r"based on the provided chat", re.IGNORECASE)
+
+
+class ChatCounts(BaseModel):
+    """The chats of one tier and variant. `turn_lengths` counts turns by their messages."""
+
+    conversations: int = 0
+    batches: int = 0
+    turns: int = 0
+    messages: int = 0
+    main_question: int = 0
+    answer_ai_question: int = 0
+    followup_question: int = 0
+    turn_lengths: dict[int, int] = Field(default_factory=dict)
+    tokens_mean: float = 0.0
+    tokens_min: int = 0
+    tokens_max: int = 0
+    characters_per_pair_median: float = 0.0
+    characters_per_token: float = 0.0
+    markers: dict[str, int] = Field(default_factory=dict)
+    stray_markers: dict[str, int] = Field(default_factory=dict)
+    plan_offsets: dict[str, list[int]] = Field(default_factory=dict)
+
+
+class AbilityCounts(BaseModel):
+    """The questions on one ability: rubric items and their stems, cited evidence."""
+
+    questions: int = 0
+    rubric_items: int = 0
+    items_per_question: float = 0.0
+    stems: dict[str, int] = Field(default_factory=dict)
+    evidence_shapes: dict[str, int] = Field(default_factory=dict)
+    cited_user: int = 0
+    cited_assistant: int = 0
+    cited_missing: int = 0
+    difficulties: dict[str, int] = Field(default_factory=dict)
 
 
 class CheckFinding(BaseModel):
@@ -44,10 +85,10 @@ class CheckFinding(BaseModel):
 
 
 class Tier(BaseModel):
-    """Everything counted for one size. `chats` by variant; `user_message_markers` over user_messages.json.
+    """All counts of one size.
 
-    `questions_only` are the conversations of a folder without any chat. `files` counts the files by whether they are
-    the released ones: released, changed, or unknown (no checksum is known for them).
+    `questions_only` are the conversations of a folder without any chat. `files` counts files by their checksum.
+    `chats` is by variant, `user_message_markers` counts the markers of user_messages.json.
     """
 
     size: Size
@@ -63,7 +104,7 @@ class Tier(BaseModel):
 
 
 class CheckReport(BaseModel):
-    """What `check_folder` found. Conversations that cannot be read are in `errors`; all else that is odd is handled."""
+    """The report of `check_folder`. Unreadable conversations are in `errors`; everything else odd is an anomaly."""
 
     folder: str
     token_counter: str = TOKEN_COUNTER
@@ -72,7 +113,7 @@ class CheckReport(BaseModel):
     errors: list[str] = Field(default_factory=list)
 
     def render(self) -> str:
-        """The report as plain text."""
+        """Return the report as plain text."""
         lines = [f"BEAM data in {self.folder}"]
         for tier in self.tiers:
             lines += ["", *_render_tier(tier)]
@@ -85,28 +126,28 @@ class CheckReport(BaseModel):
 
 
 def check_folder(folder: Path, *, progress: bool = False) -> CheckReport:
-    """Read every conversation in `folder` and report. A broken one is listed in `errors`, and the check goes on.
+    """Read every conversation in `folder` and report; a broken one is listed in `errors`, and the check goes on.
 
-    A file that is not the released one is an anomaly: it is told, and read like any other. In a folder where no
-    conversation has a chat the questions are read alone.
+    A changed file is an anomaly and is read like any other. In a folder without any chat the questions are read alone.
+    Counts are of the data as published (markers left in the text).
 
-    Counts are of the data as published (markers left in the text). Raises `UserError` only where there is no
-    conversation at all.
+    Raises:
+        UserError: There is no conversation at all.
     """
     sources, problems = scan(folder)
     report = CheckReport(folder=str(folder), errors=[one.sentence for one in problems if one.size or not sources])
     notes = [Anomaly("unknown_file", "", "", one.sentence) for one in problems if sources and not one.size]
-    collected: dict[Size, _Collected] = {}
+    tiers: dict[Size, _TierTally] = {}
     no_chat = not any(_variants(source) for source in sources)
     for source in tqdm(sources, desc="checking", unit="conversation", disable=not progress):
-        into = collected.setdefault(source.size, _Collected())
+        tally = tiers.setdefault(source.size, _TierTally())
         try:
-            (into.add_questions if no_chat else into.add)(source, notes)
+            (tally.add_questions if no_chat else tally.add)(source, notes)
         except UserError as error:
             report.errors.append(str(error))
-        into.add_user_messages(source, notes)
-        into.add_files(source, notes)
-    report.tiers = [collected[size].result(size) for size in SIZES if size in collected]
+        tally.add_user_messages(source, notes)
+        tally.add_files(source, notes)
+    report.tiers = [tiers[size].result(size) for size in SIZES if size in tiers]
     report.anomalies = [
         CheckFinding(kind=note.kind, file=note.file, where=note.where, detail=note.detail)
         for note in dict.fromkeys(notes)
@@ -114,7 +155,7 @@ def check_folder(folder: Path, *, progress: bool = False) -> CheckReport:
     return report
 
 
-class _Collected:
+class _TierTally:
     """Adds up one tier."""
 
     def __init__(self) -> None:
@@ -122,16 +163,16 @@ class _Collected:
         self.questions_only: list[str] = []
         self.files: Counter[State] = Counter()
         self._counted: set[Path] = set()
-        self.chats: dict[ChatVariant, ChatTally] = {"full": ChatTally(), "truncated": ChatTally()}
+        self.chats: dict[ChatVariant, _ChatTally] = {"full": _ChatTally(), "truncated": _ChatTally()}
         self.markers: Counter[str] = Counter()
-        self.questions = QuestionTally()
+        self.questions: dict[str, list[tuple[Gold, Counter[str]]]] = {ability: [] for ability in ABILITIES}
         self.errata: list[str] = []
 
     def add(self, source: Source, notes: list[Anomaly]) -> None:
         """Load a conversation in each variant it has; questions are counted against the evaluated (cut) one."""
         loaded: Loaded | None = None
         counted: set[ChatVariant] = set()
-        for variant in _variants(source) or [Treatment().chat_variant]:  # reading says that neither is there
+        for variant in _variants(source) or [Treatment().chat_variant]:  # loading reports that no chat is there
             loaded = load(source, Treatment(variant, strip_markers=False, errata="flag"))
             if loaded.conversation.variant not in counted:  # a cut that cuts nothing off gives the full chat again
                 self.chats[loaded.conversation.variant].add(loaded.conversation)
@@ -140,7 +181,7 @@ class _Collected:
         if loaded is not None:
             self.ids.append(source.id)
             self.errata += loaded.flagged
-            self.questions.add(loaded.gold.values(), loaded.conversation)
+            self._add_gold(loaded.gold.values(), loaded.conversation)
 
     def add_questions(self, source: Source, notes: list[Anomaly]) -> None:
         """Read the questions of a conversation without its chat."""
@@ -148,12 +189,18 @@ class _Collected:
         notes += anomalies
         self.questions_only.append(source.id)
         self.errata += flagged_probes(probes)
-        self.questions.add(gold.values(), None)
+        self._add_gold(gold.values(), None)
+
+    def _add_gold(self, gold: Iterable[Gold], conversation: Conversation | None) -> None:
+        """Count questions; cited messages are looked up in the chat for their roles."""
+        roles = {message.id: message.role for message in conversation or ()}
+        for entry in gold:
+            self.questions[entry.ability].append((entry, Counter(roles[i] for i in entry.evidence if i in roles)))
 
     def add_files(self, source: Source, notes: list[Anomaly]) -> None:
-        """Compare the files with the released ones. Pickles can run code when they are opened: they never are."""
+        """Compare files with the released ones. Pickles can run code when opened: they never are."""
         for place, file in _files(source):
-            if file.path in self._counted:  # a parquet file, of which an earlier row was looked at
+            if file.path in self._counted:  # a parquet file with several conversations
                 continue
             self._counted.add(file.path)
             if file.path.suffix in (".pickle", ".pkl"):
@@ -161,14 +208,8 @@ class _Collected:
                 continue
             self.files[file.state] += 1
             if file.state == "changed":
-                notes.append(
-                    Anomaly(
-                        "file_changed",
-                        place,
-                        "",
-                        f"its SHA-256 is not that of {file.revision}: fetch the data again if it should be",
-                    )
-                )
+                detail = f"its SHA-256 is not that of {file.revision}: fetch the data again if it should be"
+                notes.append(Anomaly("file_changed", place, "", detail))
             elif file.state == "missing":
                 notes.append(Anomaly("file_missing", place, "", f"{file.revision} has it, this folder does not"))
 
@@ -183,15 +224,14 @@ class _Collected:
             notes += log.anomalies
 
     def result(self, size: Size) -> Tier:
-        """The tier's part of the report."""
-        questions = self.questions.result()
-        chats = {name: tally.result() for name, tally in self.chats.items()}
+        """Return the tier's part of the report."""
+        questions = {ability: _ability_counts(own) for ability, own in self.questions.items() if own}
         return Tier(
             size=size,
             conversations=self.ids,
             questions_only=self.questions_only,
             files=dict(sorted(self.files.items())),
-            chats={name: counts for name, counts in chats.items() if counts.conversations},
+            chats={name: tally.result() for name, tally in self.chats.items() if tally.counts.conversations},
             user_message_markers={n: self.markers[n] for n in (*VARIANTS, INDEX, UNREADABLE) if self.markers[n]},
             questions=questions,
             probes=sum(entry.questions for entry in questions.values()),
@@ -200,27 +240,122 @@ class _Collected:
         )
 
 
+class _ChatTally:
+    """Adds up `ChatCounts`; takes conversations with their markers in the text."""
+
+    def __init__(self) -> None:
+        self.counts = ChatCounts()
+        self._lengths: Counter[int] = Counter()
+        self._markers: Counter[str] = Counter()
+        self._stray: Counter[str] = Counter()
+        self._tokens: list[int] = []
+        self._characters: list[int] = []
+
+    def add(self, conversation: Conversation) -> None:
+        """Count one conversation."""
+        counts, kinds = self.counts, Counter(message.kind for message in conversation)
+        counts.conversations += 1
+        counts.batches += len(conversation.batches)
+        counts.turns += len(conversation.turns)
+        counts.messages += len(conversation.messages)
+        counts.main_question += kinds["main_question"]
+        counts.answer_ai_question += kinds["answer_ai_question"]
+        counts.followup_question += kinds["followup_question"]
+        self._lengths.update(len(turn.messages) for turn in conversation.turns)
+        for message in conversation:
+            if message.marker is not None:
+                self._markers[message.marker.variant] += 1
+            elif message.kind != "main_question" and strip_stray(message.content)[1]:
+                self._stray[message.kind or message.role] += 1
+        self._tokens.append(sum(count_tokens(message.content) + TOKENS_PER_MESSAGE for message in conversation))
+        self._characters += [len(pair.user.content) + len(pair.assistant.content) for pair in conversation.pairs]
+        if conversation.size == "10M":
+            first: dict[int, int] = {}
+            for batch in conversation.batches:
+                if batch.turns:
+                    first.setdefault(batch.plan, batch.turns[0].messages[0].id)
+            counts.plan_offsets[conversation.id] = list(first.values())
+
+    def result(self) -> ChatCounts:
+        """Return the counts of the conversations so far, one at least."""
+        content = sum(self._tokens) - TOKENS_PER_MESSAGE * self.counts.messages
+        derived = {
+            "turn_lengths": dict(sorted(self._lengths.items())),
+            "markers": {name: self._markers[name] for name in (*VARIANTS, INDEX) if self._markers[name]},
+            "stray_markers": dict(sorted(self._stray.items())),
+            "tokens_mean": round(statistics.fmean(self._tokens), 1),
+            "tokens_min": min(self._tokens),
+            "tokens_max": max(self._tokens),
+            "characters_per_pair_median": float(statistics.median(self._characters)),
+            "characters_per_token": round(sum(self._characters) / max(content, 1), 3),
+        }
+        return self.counts.model_copy(update=derived)
+
+
+def _ability_counts(questions: Sequence[tuple[Gold, Counter[str]]]) -> AbilityCounts:
+    """Count the questions on one ability, each given with the roles of its cited messages."""
+    gold = [entry for entry, _ in questions]
+    items = [item for entry in gold for item in entry.rubric]
+    roles = sum((cited for _, cited in questions), Counter[str]())
+    return AbilityCounts(
+        questions=len(gold),
+        rubric_items=len(items),
+        items_per_question=round(len(items) / len(gold), 2),
+        stems=_by_count(map(_stem, items)),
+        evidence_shapes=_by_count(map(_evidence_shape, gold)),
+        cited_user=roles["user"],
+        cited_assistant=roles["assistant"],
+        cited_missing=sum(len(entry.evidence_missing) for entry in gold),
+        difficulties=_by_count(entry.difficulty for entry in gold),
+    )
+
+
+def _by_count(values: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(values).items(), key=lambda item: (-item[1], item[0])))
+
+
+def _stem(item: str) -> str:
+    """Return the verb of `LLM response should <verb>`, `no information`, or `no stem`."""
+    if match := _STEM.match(item):
+        return match[1].lower()
+    return "no information" if _ABSTAINS.match(item) else "no stem"
+
+
+def _evidence_shape(entry: Gold) -> str:
+    """Name the structure of `source_chat_ids`: absent, empty, parts, parts with an empty one, flat, nested, mixed."""
+    value = entry.extras.get("source_chat_ids")
+    if value is None:
+        return "absent"
+    if isinstance(value, dict):
+        return "parts" if all(value.values()) else "parts, one empty"
+    if not isinstance(value, list):
+        return "other"
+    nested = sum(isinstance(item, list) for item in value)
+    if not value:
+        return "empty"
+    return "flat" if not nested else "nested" if nested == len(value) else "mixed"
+
+
 def _variants(source: Source) -> list[ChatVariant]:
-    """The chats to count, the evaluated one last; none where there is no chat."""
+    """Return the chats to count, the evaluated one last; none where there is no chat."""
     if source.kind == "hub":
         return ["full"]
     own = present(source.path / CUT_CHAT)
     whole = present(source.path / CHAT) or (source.path.is_dir() and bool(plan_folders(source.path)))
     cut = own or (whole and source.size == "10M" and present(source.path / CUTOFF))
-    held: dict[ChatVariant, bool] = {"full": whole, "truncated": cut}
-    return [variant for variant, there in held.items() if there]
+    variants: dict[ChatVariant, bool] = {"full": whole, "truncated": cut}
+    return [variant for variant, there in variants.items() if there]
 
 
 def _user_message_files(source: Source) -> list[Path]:
     if source.kind == "hub" or not _variants(source):
         return []
-    if source.size == "10M":
-        return [path / USER_MESSAGES for path in plan_folders(source.path).values()]
-    return [source.path / USER_MESSAGES]
+    folders = plan_folders(source.path).values() if source.size == "10M" else [source.path]
+    return [folder / USER_MESSAGES for folder in folders]
 
 
 def _marker_variants(path: Path, log: Log) -> Iterator[str]:
-    """The marker spelling of each message of a user_messages.json."""
+    """Yield the marker spelling of each message of a user_messages.json."""
     value = read_json_file(path, log)
     if not is_a(value, list):
         log.fail("", f"expected a list of batches, not {show(value)}")
@@ -247,7 +382,7 @@ def _marker_variants(path: Path, log: Log) -> Iterator[str]:
 
 
 def _files(source: Source) -> list[tuple[str, DataFile]]:
-    """The files of a conversation with their places in the data; of those that are not there, chats that should be."""
+    """Return the files of a conversation with their places in the data, and chats that should be there."""
     if source.kind == "hub":
         from beamlib.data.parquet import parquet_file  # here, because pyarrow takes 0.2 s to import
 
@@ -263,7 +398,7 @@ def _render_tier(tier: Tier) -> list[str]:
     lines = [f"{tier.size}: {len(tier.conversations)} conversations ({', '.join(tier.conversations)})"]
     if tier.questions_only:
         lines = [f"{tier.size}: questions only, of {len(tier.questions_only)} conversations; no chat is there"]
-    lines.append("  files: " + ", ".join(f"{tier.files.get(state, 0)} {said}" for state, said in _STATES.items()))
+    lines.append("  files: " + ", ".join(f"{tier.files.get(state, 0)} {words}" for state, words in _STATES.items()))
     if tier.chats:
         lines.append("  chat        convs batches  turns messages   main answer_ai followup  turn lengths")
     for name, c in tier.chats.items():
@@ -273,28 +408,25 @@ def _render_tier(tier: Tier) -> list[str]:
             f" {c.answer_ai_question:9d} {c.followup_question:8d}  {lengths}"
         )
         lines.append(
-            f"    tokens ({TOKEN_COUNTER} + 4 per message): mean {c.tokens_mean:,.0f}, {c.tokens_min:,} to "
-            f"{c.tokens_max:,}; characters per pair, median {c.characters_per_pair_median:,.0f}; per token "
-            f"{c.characters_per_token:.2f}"
+            f"    tokens ({TOKEN_COUNTER} + {TOKENS_PER_MESSAGE} per message): mean {c.tokens_mean:,.0f}, "
+            f"{c.tokens_min:,} to {c.tokens_max:,}; characters per pair, median {c.characters_per_pair_median:,.0f}; "
+            f"per token {c.characters_per_token:.2f}"
         )
-        lines.append(f"    markers: {_counts(c.markers)}; stray: {_counts(c.stray_markers)}")
-        lines += [f"    {name}: plans begin at message {_list(first)}" for name, first in c.plan_offsets.items()]
+        lines.append(f"    markers: {_shown(c.markers)}; stray: {_shown(c.stray_markers)}")
+        for conversation, first in c.plan_offsets.items():
+            lines.append(f"    {conversation}: plans begin at message {', '.join(map(str, first))}")
     if not tier.questions_only:
-        lines.append(f"  markers in {USER_MESSAGES}: {_counts(tier.user_message_markers)}")
+        lines.append(f"  markers in {USER_MESSAGES}: {_shown(tier.user_message_markers)}")
     lines.append(f"  {tier.probes} questions, {tier.rubric_items} rubric items")
     for ability, q in tier.questions.items():
         lines.append(
             f"    {ability:<24} {q.questions:4d} q {q.rubric_items:5d} items ({q.items_per_question:.2f})  "
-            f"stems {_counts(q.stems)};  ids {_counts(q.evidence_shapes)}; cited user {q.cited_user}, "
+            f"stems {_shown(q.stems)};  ids {_shown(q.evidence_shapes)}; cited user {q.cited_user}, "
             f"assistant {q.cited_assistant}, not in the chat {q.cited_missing}"
         )
     lines.append(f"  questions with an erratum: {', '.join(tier.errata) or 'none'}")
     return lines
 
 
-def _counts(counts: dict[str, int]) -> str:
+def _shown(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
-
-
-def _list(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers))

@@ -1,9 +1,8 @@
-"""The one engine of claims: what a paper's text says, recomputed from what it prints and from what is at hand.
+"""The engine of claims: what a paper's text says, recomputed from its tables and from other evidence.
 
-A file in `beamlib/data/published` declares the claims of a paper and says which formula each rests on. `PaperClaims`
-puts it together with the modules of those formulas; `BEAM` is that of the BEAM paper: `gains` (Table 1), `search` (the
-one search over formulas), `studies` (Tables 8, 9, 10 and single cells), `shape` (sizes, counts, ratings). `values`
-holds the arithmetic of printed figures and the rules for the four statuses:
+A file in `beamlib/data/published` declares the claims of a paper and the formula of each. `PaperClaims` joins it with
+the modules of those formulas; `BEAM` is that of the BEAM paper: `gains` (Table 1), `studies` (Tables 8, 9, 10 and
+single cells), `shape` (sizes, counts, ratings). The four statuses:
 
 holds                  the printed inputs give the printed figure by ordinary rounding, or the comparison is true
 holds within rounding  the figure is cut instead of rounded, or lies in the range that three-decimal inputs allow
@@ -29,15 +28,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from beam_claims import gains, search, shape, studies
+from beam_claims import gains, shape, studies
 from beam_claims.values import STATUSES, Status, Tables, unchecked
 from beamlib.files import read_json
 from beamlib.report.markdown import markdown_table
 
 
 class ClaimResult(BaseModel):
-    """One claim after the audit. `source` is what its formula looked at; `recomputed` consists of JSON types, in the
-    unit of the printed figure."""
+    """One claim after the audit.
+
+    `source` is what its formula looked at; `recomputed` consists of JSON types, in the unit of the printed figure.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -53,26 +54,30 @@ class ClaimResult(BaseModel):
 
 @dataclass(frozen=True)
 class PaperClaims:
-    """The claims of a paper: the file that declares them, the field that says what a claim's formula looks at, and the
-    modules of formulas by the name they have in the file."""
+    """The claims of a paper.
+
+    `file` declares them, `source` is the field with what a claim's formula looks at, and `modules` are the modules of
+    formulas by their name in the file.
+    """
 
     file: str
     source: str
     modules: Mapping[str, ModuleType]
 
     def declared(self) -> list[dict[str, Any]]:
-        """The claims as packaged: id, section, claim, printed, formula ("module.function"), parameters, status, and
-        what the formula looks at."""
-        found: list[dict[str, Any]] = read_json(Path(str(files("beamlib.data.published") / self.file)))
-        return found
+        """Return the claims as packaged: id, section, claim, printed, formula, parameters, status and source."""
+        claims: list[dict[str, Any]] = read_json(Path(str(files("beamlib.data.published") / self.file)))
+        return claims
 
     def audit(
         self, evidence: Any, missing: Callable[[Mapping[str, Any]], str] = lambda claim: "", about: str = ""
     ) -> list[ClaimResult]:
         """Recompute every claim from `evidence`, in order; the stored status is not read.
 
-        `missing` says why a claim cannot be checked with what is at hand, "" if it can. With `about`, only the claims
-        whose source names it.
+        Args:
+            evidence: What the formulas of this paper take.
+            missing: Returns why a claim cannot be checked with this evidence, "" if it can.
+            about: Recompute only the claims whose source names this.
         """
         results = []
         named = re.compile(rf"{re.escape(about)}\b")  # "Table 1" is not "Table 10"
@@ -86,25 +91,25 @@ class PaperClaims:
         return results
 
 
-BEAM = PaperClaims("claims.json", "source", {"gains": gains, "search": search, "shape": shape, "studies": studies})
+BEAM = PaperClaims("claims.json", "source", {"gains": gains, "search": gains, "shape": shape, "studies": studies})
 
 
 def audit(replaced: Mapping[str, pd.DataFrame] | None = None, *, about: str = "") -> list[ClaimResult]:
     """Recompute every claim of the BEAM paper from its published tables, or those `about` one of them ("Table 9").
 
-    `replaced` puts frames in the place of published tables of the same name (see `beamlib.data.published.FILES`): that
-    shows what another value would change. Raises `UserError` for a table that does not exist.
+    `replaced` frames take the place of published tables (`beamlib.data.published.FILES`), to show what another value
+    would change. Raises `UserError` for a table that does not exist.
     """
     return BEAM.audit(Tables(replaced), about=about)
 
 
 def totals(results: Sequence[ClaimResult]) -> dict[Status, int]:
-    """How many claims have each status, in the order of `STATUSES`."""
+    """Count the claims of each status, in the order of `STATUSES`."""
     return {status: sum(result.status == status for result in results) for status in STATUSES}
 
 
 def compact(value: Any) -> str:
-    """A recomputed value on one line, in its own order."""
+    """Write a recomputed value on one line."""
     if value is None:
         return "–"
     if isinstance(value, dict):
@@ -134,10 +139,7 @@ def _cells(result: ClaimResult) -> list[str]:
 
 
 def render(results: Sequence[ClaimResult], width: int = 120) -> str:
-    """The audit as text `width` characters wide for the terminal, totals last.
-
-    Coloured only when standard output is a terminal; colour repeats what the words say.
-    """
+    """Return the audit as text for the terminal, `width` characters wide, totals last; coloured on a terminal."""
     table = Table(title="Claims of the paper, recomputed from its tables", show_lines=True, expand=True)
     for heading, share in {"id": 0, "claim, section, note": 5, "printed": 2, "recomputed": 3, "status": 2}.items():
         table.add_column(heading, overflow="fold", no_wrap=not share, ratio=share or None)
@@ -152,5 +154,5 @@ def render(results: Sequence[ClaimResult], width: int = 120) -> str:
 
 
 def markdown(results: Sequence[ClaimResult]) -> str:
-    """The audit as a Markdown table with its totals."""
+    """Return the audit as a Markdown table with its totals."""
     return markdown_table(_HEADINGS, [_cells(result) for result in results], footer=[_total_line(results)])

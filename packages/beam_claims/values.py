@@ -1,12 +1,12 @@
-"""Exact arithmetic on printed figures: what a three-decimal table allows, and how a claim fares against it.
+"""Exact arithmetic on printed figures: the range that a three-decimal table allows, and the status of a claim.
 
-Scores are read from the `printed` strings as decimals, so that no verdict hangs on binary rounding.
+Scores are decimals read from the `printed` strings, so that no status depends on binary rounding.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from beamlib.errors import UserError
 Status = Literal["holds", "holds within rounding", "differs", "cannot be checked"]
 STATUSES: tuple[Status, ...] = ("holds", "holds within rounding", "differs", "cannot be checked")
 
-# A printed score was either rounded or cut to three decimals, so it stands for a true value in this range around it.
+# A printed score was rounded or cut to three decimals; the true value lies in this range around it.
 BELOW, ABOVE = Decimal("0.0005"), Decimal("0.001")
 
 SCORE_COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -28,7 +28,7 @@ SCORE_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "table9": ("k",),
     "table10": ("retriever",),
 }
-"""The score tables and the columns that together name one of their series."""
+"""The score tables and the columns that name a series."""
 
 _WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBER_WORDS = {word: Decimal(value) for value, word in enumerate(_WORDS, start=1)}
@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"(?<![\d%])[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class ClaimOutcome:
-    """What a formula makes of a claim: the recomputed value (JSON types), the status and a remark."""
+    """The result of a formula: the recomputed value (JSON types), the status and a note."""
 
     recomputed: Any
     status: Status
@@ -59,68 +59,67 @@ class Interval:
         return f"[{show(self.low, signed=True)}, {show(self.high, signed=True)}]"
 
     def minus(self, other: Interval) -> Interval:
-        """Differences of a value of this range and one of `other`, in percentage points."""
+        """Return the range of differences to `other`, in percentage points."""
         return Interval(100 * (self.low - other.high), 100 * (self.high - other.low))
 
     def relative_to(self, other: Interval) -> Interval:
-        """Relative changes, in percent, from a value of `other` (positive) to one of this range."""
+        """Return the range of relative changes from `other` (positive), in percent."""
         return Interval(change(self.low, other.high), change(self.high, other.low))
 
 
 def change(value: Decimal, base: Decimal) -> Decimal:
-    """Relative change from `base` to `value` in percent."""
+    """Return the relative change from `base` to `value` in percent."""
     return 100 * (value / base - 1)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a frame as dictionaries."""
+    """Return the rows of a frame as dictionaries."""
     return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
 
 
 def mean(values: Sequence[Decimal]) -> Decimal:
-    """Arithmetic mean; exact for the ten rows of a table."""
+    """Return the arithmetic mean; exact for the ten rows of a table."""
     return sum(values, Decimal(0)) / len(values)
 
 
 def rounded(value: Decimal | float, places: int) -> Decimal:
-    """`value` to `places` decimals, ties away from zero; a float counts as what it prints."""
+    """Round to `places` decimals, ties away from zero; a float counts as its printed digits."""
     return Decimal(str(value)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
 
 
 def truncated(value: Decimal, places: int) -> Decimal:
-    """`value` cut to `places` decimals."""
+    """Cut `value` to `places` decimals."""
     return value.quantize(Decimal(1).scaleb(-places), ROUND_DOWN)
 
 
 def show(value: Decimal, places: int = 2, *, signed: bool = False) -> str:
-    """`value` with a fixed number of decimals."""
+    """Format `value` with a fixed number of decimals."""
     return f"{rounded(value, places):{'+' if signed else ''}}"
 
 
 def number(value: Decimal, places: int = 2) -> float:
-    """`value` rounded to `places` decimals, as the JSON number of a result."""
+    """Round `value` to `places` decimals, as the JSON number of a result."""
     return float(rounded(value, places))
 
 
 def figures(printed: str) -> list[Decimal]:
-    """The numbers in a printed figure, in order: "3.5%-12.69%" gives 3.5 and 12.69; a leading number word counts."""
-    found = [Decimal(text.replace(",", "")) for text in _NUMBER.findall(printed)]
+    """Return the numbers in a printed figure: "3.5%-12.69%" gives 3.5 and 12.69; a leading number word counts."""
+    numbers = [Decimal(text.replace(",", "")) for text in _NUMBER.findall(printed)]
     word = printed.split(" ", 1)[0]
-    return found or ([_NUMBER_WORDS[word]] if word in _NUMBER_WORDS else [])
+    return numbers or ([_NUMBER_WORDS[word]] if word in _NUMBER_WORDS else [])
 
 
 def places_of(value: Decimal) -> int:
-    """Number of decimals a figure was printed with."""
+    """Return the number of decimals of a printed figure."""
     exponent = value.as_tuple().exponent
     return max(0, -exponent) if isinstance(exponent, int) else 0
 
 
 def verdict(printed: Decimal, value: Decimal, *others: Decimal, allowed: Interval | None = None) -> Status:
-    """How `printed` relates to `value`, recomputed from printed inputs.
+    """Compare `printed` with `value`, recomputed from printed inputs.
 
-    It holds when `value` rounds to it; within rounding when `value` or one of `others` (the same formula on the ability
-    rows, as far as that agrees with the `allowed` range) cut to the printed decimals gives it, or when it lies in the
-    range that the inputs allow.
+    It holds when `value` rounds to it. It holds within rounding when it lies in the `allowed` range of the inputs, or
+    when `value`, or one of `others` in that range (the same formula on the ability rows), gives it if cut.
     """
     places = places_of(printed)
     if rounded(value, places) == printed:
@@ -132,23 +131,38 @@ def verdict(printed: Decimal, value: Decimal, *others: Decimal, allowed: Interva
 
 
 def unchecked(reason: str) -> ClaimOutcome:
-    """The outcome of a claim that nothing at hand can decide."""
+    """Return the outcome of a claim that nothing available can decide."""
     return ClaimOutcome(None, "cannot be checked", reason)
 
 
-def count_outcome(printed: str, found: Any, note: str = "") -> ClaimOutcome:
-    """The outcome of a count, or of a list of counts: it holds when the printed figures are those."""
-    return ClaimOutcome(found, holds(figures(printed) == (found if isinstance(found, list) else [found])), note)
+def count_outcome(printed: str, counts: Any, note: str = "") -> ClaimOutcome:
+    """Return the outcome of a count, or a list of them: it holds when the printed figures are the same."""
+    return ClaimOutcome(counts, holds(figures(printed) == (counts if isinstance(counts, list) else [counts])), note)
 
 
 def holds(condition: bool) -> Status:
-    """The status of a comparison."""
+    """Return the status of a comparison."""
     return "holds" if condition else "differs"
 
 
 def worst(statuses: Sequence[Status]) -> Status:
-    """The weakest of several statuses."""
+    """Return the weakest of several statuses."""
     return max(statuses, key=STATUSES.index)
+
+
+def named(items: Iterable[str]) -> str:
+    """Join names with commas; "none" for an empty list."""
+    return ", ".join(items) or "none"
+
+
+def sign(value: Decimal) -> str:
+    """Return "+", "-" or "0"."""
+    return "+" if value > 0 else "-" if value < 0 else "0"
+
+
+def label(series: str) -> str:
+    """Write a series as words: "without_noise_filtering" becomes "without noise filtering"."""
+    return "sparse" if series == "sparse_splade" else series.replace("_", " ")
 
 
 class Scores:
@@ -171,30 +185,30 @@ class Scores:
         self.abilities = [name for name in dict.fromkeys(key[1] for key in self._keys) if name != published.AVERAGE]
 
     def average(self, length: str, series: str) -> Decimal:
-        """The printed Average."""
+        """Return the printed Average."""
         return self.printed[length, published.AVERAGE, series]
 
     def row_mean(self, length: str, series: str, *, corrected: bool = True) -> Decimal:
-        """Mean of the ten printed ability rows, with the two misprinted cells put right unless told otherwise."""
+        """Return the mean of the ten printed ability rows, by default with the two misprints corrected."""
         cells = self.corrected if corrected else self.printed
         return mean([cells[length, ability, series] for ability in self.abilities])
 
     def points(self, length: str, series: str, base: str, *, by_rows: bool = False) -> Decimal:
-        """How far the Average (or the mean of the rows) of `series` lies above that of `base`, in percentage points."""
+        """Return the Average (or the mean of the rows) of `series` minus that of `base`, in percentage points."""
         read = self.row_mean if by_rows else self.average
         return 100 * (read(length, series) - read(length, base))
 
     def interval(self, length: str, series: str) -> Interval:
-        """True Averages that agree with the printed Average and, where they can agree with both, with the ten rows."""
+        """Return the true Averages that fit the printed Average and, where both can fit, the ten rows."""
         average, rows = self.average(length, series), self.row_mean(length, series)
         low, high = max(average, rows) - BELOW, min(average, rows) + ABOVE
         return Interval(low, high) if low <= high else Interval(average - BELOW, average + ABOVE)
 
 
 class PublishedTables:
-    """The tables of a paper by name, as printed, with `replaced` frames in the place of their namesakes.
+    """The tables of a paper by name, as printed. `read` reads one of `names`; `replaced` frames take precedence.
 
-    `read` reads one of `names`. A replaced table that does not exist is a `UserError`.
+    Raises `UserError` for a replaced table that does not exist.
     """
 
     def __init__(
@@ -222,7 +236,7 @@ class Tables(PublishedTables):
         self._scores: dict[str, Scores] = {}
 
     def scores(self, name: str) -> Scores:
-        """A score table, read once."""
+        """Return a score table."""
         if name not in self._scores:
             self._scores[name] = Scores(name, self[name], self["misprints"])
         return self._scores[name]

@@ -1,4 +1,4 @@
-"""`beamlib import`: results that others published become a run like any other."""
+"""`beamlib import`, `export`, `judge` and `judge-card`: the results of others, and other judges on answers on file."""
 
 from __future__ import annotations
 
@@ -7,30 +7,44 @@ from typing import Annotated
 
 import typer
 
-from beam_field import judging_cli
-from beamlib.cli.arguments import Json, check_run_name
-from beamlib.files import to_json
+from beamlib.cli.arguments import (
+    BaseUrl,
+    ClusterName,
+    Endpoints,
+    Json,
+    KeyVariable,
+    MaxCost,
+    Model,
+    Models,
+    Prompts,
+    Settings,
+    Window,
+    check_run_name,
+    named_settings,
+)
+from beamlib.files import temporary_folder, to_json
 
 
 def import_results(
-    files: Annotated[list[Path], typer.Argument(help="Result files: JSON, JSON lines, either of them in gzip.")],
+    files: Annotated[list[Path], typer.Argument(help="Result files: JSON or JSON lines, optionally gzipped.")],
     form: Annotated[
         str,
-        typer.Option("--format", help="mem0, cognee, truememory, amb, past, honcho or beam-results; else recognised."),
+        typer.Option(
+            "--format", help="mem0, cognee, truememory, amb, past, honcho or beam-results; recognised if empty."
+        ),
     ] = "",
     name: Annotated[str, typer.Option(help="Name of the run folder under runs/; by default the format's.")] = "",
-    check: Annotated[bool, typer.Option("--check", help="Say what is there and what follows; write nothing.")] = False,
-    reader: Annotated[str, typer.Option(help="Who answered, where the files do not say.")] = "",
-    judge: Annotated[str, typer.Option(help="Who judged, where the files do not say.")] = "",
+    check: Annotated[bool, typer.Option("--check", help="Show what would be imported; write nothing.")] = False,
+    reader: Annotated[str, typer.Option(help="The model that answered, if the files do not say it.")] = "",
+    judge: Annotated[str, typer.Option(help="The model that judged, if the files do not say it.")] = "",
     gold: Annotated[str, typer.Option(help="Whether gold stood in the answer prompt: yes, no or unknown.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Import FILES that others published: matched to BEAM's questions without data, scored by every protocol.
+    """Import FILES that others published: match them to BEAM's questions and score them by every protocol.
 
-    No model is called. What does not match, is there twice or is missing is counted and named.
+    No data is needed and no model is called. What is unmatched, duplicate or missing is counted and named.
     """
-    from beam_field.importing import read_runs, write_runs
-    from beam_field.summary import records, summary
+    from beam_field.importing import import_record, import_summary, read_runs, write_runs
     from beamlib.data.sources import refuse_data
     from beamlib.places import RUNS, from_root
 
@@ -43,9 +57,9 @@ def import_results(
         refuse_data(run)
         write_runs(arms, run)
     if as_json:
-        print(to_json(records(arms), indent=2))
+        print(to_json([import_record(one) for one in arms], indent=2))
         return
-    print("\n\n".join(summary(one) for one in arms))
+    print("\n\n".join(map(import_summary, arms)))
     print("\nnothing was written" if check else f"\nwrote {from_root(run)}; next: beamlib score {from_root(run)}")
 
 
@@ -62,8 +76,67 @@ def export_results(
     print(f"wrote {file}: {count} questions; what others see of it: beamlib import {file} --check")
 
 
+def judge(
+    run: Annotated[Path, typer.Argument(help="A run folder, or a part of one, for example runs/mem0.")],
+    judge: Annotated[str, typer.Option("--judge", help="offline: the offline judge, which calls nothing.")] = "",
+    models: Models = None,
+    base_url: BaseUrl = "",
+    model: Model = "",
+    key_variable: KeyVariable = "",
+    context_window: Window = 131_072,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The released questions, for answers whose rubric is not on file.")
+    ] = None,
+    prompts: Prompts = None,
+    calls: Annotated[str, typer.Option("--calls", help="With models: replay, record or refresh.")] = "record",
+    settings: Settings = None,
+    max_cost: MaxCost = None,
+    cluster: ClusterName = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm the estimated cost.")] = False,
+) -> None:
+    """Judge the answers of RUN again, by another judge under this project's prompts; the old verdicts stay.
+
+    The new verdicts get a part of their own, such as 1m-gpt-5-imported-by-offline.
+    """
+    from beam_field.judging_again import JudgeOptions, judge_again
+    from beamlib.data.sources import refuse_data
+    from beamlib.errors import UserError
+    from beamlib.llm.spending import spend_at_most
+    from beamlib.processes import use_cluster
+
+    spend_at_most(max_cost)
+    use_cluster(cluster)
+    if judge not in ("", "offline"):
+        raise UserError(f"--judge: {judge!r:.80} does not exist; give offline, or a model with --models or --base-url.")
+    endpoints = Endpoints(models, base_url, model, key_variable, context_window)
+    refuse_data(run)
+    with temporary_folder("beamlib-judge-") as folder:
+        file = endpoints.path(folder)
+        if bool(file) == bool(judge):
+            raise UserError("judge: name one judge, with --judge offline or with --models or --base-url.")
+        for line in judge_again(JudgeOptions(run, file, data, calls, prompts, named_settings(settings), yes)):
+            print(line)
+
+
+def judge_card(
+    run: Annotated[Path, typer.Argument(help="The run, or part of one, whose judge is examined.")],
+    against: Annotated[Path, typer.Option("--against", help="The run, or part of one, of the judge to compare with.")],
+    protocol: Annotated[str, typer.Option(help="Scoring protocol of the averages.")] = "nugget-mean",
+    as_json: Json = False,
+) -> None:
+    """Compare the judges of two runs over the same answers: agreement, bias, and what that means for a comparison.
+
+    Where the second judge has judged only a part of the answers, the averages of the first are corrected by it.
+    """
+    from beam_field.cards import card_of_runs
+
+    card = card_of_runs(run, against, protocol)
+    print(to_json(card.record(), indent=2) if as_json else card.render())
+
+
 def add_to(app: typer.Typer, data_app: typer.Typer) -> None:
-    """Put the commands into the project's `app`."""
+    """Add the commands to the project's `app`."""
     app.command("import")(import_results)
     app.command("export")(export_results)
-    judging_cli.add_to(app)
+    app.command("judge")(judge)
+    app.command("judge-card")(judge_card)

@@ -1,26 +1,36 @@
-"""Published runs on one scale: systems, their scores under every protocol, and what may be compared with what.
+"""Published runs on one scale: systems, their scores by every protocol, and which of them can be compared.
 
-Runs that repeat a system on the same questions are runs of it and not more questions: a question counts with its mean
-over them. Two systems are compared only where tier, judge, the kind of verdict and "gold in the answer prompt" agree,
-and only on the questions that both answered.
+Several runs of a system on the same questions are runs, not more questions: a question counts with its mean over them.
+Two systems are compared only where tier, judge, kind of verdict and "gold in the answer prompt" agree, and only on the
+questions that both answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
-from beam_field.sources import Source, judgements, published, sources
+from beam_field.sources import (
+    PublishedRun,
+    VerdictKind,
+    judgements,
+    offline_judgements,
+    published_runs,
+    published_scores,
+)
 from beamlib.data.conversations import SIZES
 from beamlib.data.errata import load_errata
 from beamlib.data.gold import ABILITIES
-from beamlib.evaluate.imported import UNNAMED_PROMPT
+from beamlib.evaluate.arm_folder import MANIFEST, read_manifest, stored_judgements
+from beamlib.evaluate.imported import UNNAMED_PROMPT, Provenance
 from beamlib.scoring.intervals import Comparison, compare, conversation_values, mean_interval
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
 from beamlib.scoring.records import Judgement
@@ -32,113 +42,151 @@ HEADLINE: Mapping[str, str] = {
     "votes": "majority-vote",
     "score": "as-published",
 }
-"""The protocol that says most of what a source holds, by the kind of its verdicts."""
+"""The protocol that uses most of a source's verdicts, by their kind."""
+
+RunVerdicts = tuple[PublishedRun, Sequence[Judgement]]
 
 
-def over_runs(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The scores of runs of one system as one frame: a row per question, the score the mean over runs that have one."""
-    first = frames[0].set_index("probe_id")
-    together = pd.concat(frames)
-    means = together.groupby("probe_id")["score"].mean()
-    known = together.drop_duplicates("probe_id").set_index("probe_id")
-    scored = known.assign(score=means.reindex(known.index))
-    scored["unscored"] = scored["unscored"].where(scored["score"].isna(), "")
-    order = [*first.index, *known.index.difference(first.index)]
-    return scored.loc[order].reset_index()
+def imported_runs(run: Path) -> Iterator[RunVerdicts]:
+    """Yield each imported arm of a run folder with its judgements, re-judged arms included, shipped runs left out."""
+    for path in sorted(run.glob(f"*/*/{MANIFEST}")):
+        manifest = read_manifest(path.parent)
+        imported = manifest.imported
+        if imported is None or imported.shipped:
+            continue
+        judged = stored_judgements(path.parent)
+        facts: dict[str, Any] = {name: getattr(imported, name) for name in Provenance.model_fields}
+        # Runs of one system repeat it; with another context it is another system.
+        facts["system"] = ", ".join(filter(None, (imported.system or manifest.arm, imported.context)))
+        facts |= {"reader": manifest.reader, "judged_again": manifest.judge != imported.judged_by}
+        facts |= {"source": _plain(imported.format), "run": _plain(manifest.arm), "number": imported.number or 0}
+        kind = Counter(map(_kind, judged)).most_common(1)[0][0]
+        yield PublishedRun(**facts, tier=manifest.size, kind=kind, n=len(judged)), judged
+
+
+def _plain(name: str) -> str:
+    return re.sub("[^a-z0-9]+", "-", name.casefold()).strip("-") or "x"
+
+
+def _kind(judgement: Judgement) -> VerdictKind:
+    """Return the finest kind of verdict that an answer has."""
+    reported = judgement.reported
+    present = (judgement.verdicts, reported and reported.full is not None, reported and reported.votes, True)
+    return next(kind for kind, known in zip(get_args(VerdictKind), present, strict=True) if known)
+
+
+def average_runs(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Merge the scores of one system's runs: a row per question, its score the mean over the runs that have one."""
+    rows = pd.concat(frames)
+    merged = rows.drop_duplicates("probe_id").set_index("probe_id")
+    merged["score"] = rows.groupby("probe_id")["score"].mean()
+    merged["unscored"] = merged["unscored"].where(merged["score"].isna(), "")
+    first = frames[0]["probe_id"]
+    return merged.loc[[*first, *merged.index.difference(first)]].reset_index()
 
 
 @dataclass(frozen=True, eq=False)
 class FieldSystem:
-    """A system at a tier, with its runs: each a source and its judgements."""
+    """A system at a tier, with its runs and their judgements."""
 
-    runs: tuple[tuple[Source, tuple[Judgement, ...]], ...]
+    runs: tuple[RunVerdicts, ...]
+    _scores: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False)
 
     @property
-    def source(self) -> Source:
-        """What all runs share; of the rest the first's."""
+    def source(self) -> PublishedRun:
+        """What all runs share; of the rest the first run's."""
         return self.runs[0][0]
 
     @property
     def name(self) -> str:
-        """What it is called in tables."""
+        """The name in tables."""
         return self.source.system
 
     @property
     def group(self) -> tuple[str, ...]:
-        """What systems share that may be compared: tier, judge and its prompt, kind of verdict, gold in the prompt."""
-        one = self.source
-        # Counts are made of nugget verdicts by rubric; they differ only in that nobody says which nugget it was.
-        kind = "nuggets" if one.kind == "counts" else one.kind
-        return (one.tier, one.judged_by, kind, one.gold_in_prompt)
+        """What comparable systems share: tier, judge and its prompt, kind of verdict, gold in the prompt."""
+        # Counts come from nugget verdicts by rubric; they only do not say which nugget it was.
+        kind = "nuggets" if self.source.kind == "counts" else self.source.kind
+        return (self.source.tier, self.source.judged_by, kind, self.source.gold_in_prompt)
 
     @property
     def doubt(self) -> str:
-        """Why it may be compared with none, not even of its group; empty where it may."""
+        """Why it cannot be compared with any system, "" where it can."""
         judge = "" if self.source.judge else "nobody says who judged"
         prompt = "nobody says by which prompt it was judged" if UNNAMED_PROMPT in self.source.judged_by else ""
         gold = "nobody says whether gold was in the prompt" if self.source.gold_in_prompt == "unknown" else ""
         return " and ".join(filter(None, (judge, prompt, gold)))
 
-    @cached_property
-    def _scores(self) -> dict[str, pd.DataFrame]:
-        return {}
+    @property
+    def headline(self) -> str:
+        """The protocol that uses most of its verdicts."""
+        return HEADLINE[self.source.kind]
 
-    def scores(self, protocol: str) -> pd.DataFrame:
-        """A row per question as `score_run` makes them, the score the mean over the runs that have one."""
+    def scores(self, protocol: str = "") -> pd.DataFrame:
+        """Return a row per question as `score_run` does, the score averaged over runs; by default by `headline`."""
+        protocol = protocol or self.headline
         if protocol not in self._scores:
-            self._scores[protocol] = over_runs([score_run(own, protocol) for _, own in self.runs])
+            self._scores[protocol] = average_runs([score_run(own, protocol) for _, own in self.runs])
         return self._scores[protocol]
 
+    def average(self, protocol: str = "") -> tuple[float, float, float]:
+        """Return the plain mean over questions, as sources average, with its interval over conversations."""
+        return _over_questions(self.scores(protocol))
 
-def field_systems(imported: Iterable[tuple[Source, Sequence[Judgement]]] = ()) -> list[FieldSystem]:
-    """The shipped runs, and after them `imported` ones, by system; tiers from short to long."""
-    shipped = [(one, tuple(judgements(one.name))) for one in sources()]
-    groups: dict[tuple[str, ...], list[tuple[Source, tuple[Judgement, ...]]]] = {}
-    for source, own in [*shipped, *((one, tuple(own)) for one, own in imported)]:
-        key = (source.system, source.tier, source.reader, source.judged_by, source.kind, source.gold_in_prompt)
-        groups.setdefault(key, []).append((source, own))
+    def run_averages(self) -> list[float]:
+        """Return the mean over questions of each run."""
+        return [_over_questions(score_run(own, self.headline))[0] for _, own in self.runs]
+
+
+def field_systems(imported: Iterable[RunVerdicts] = ()) -> list[FieldSystem]:
+    """Return the shipped runs, then `imported` ones, by system; tiers from short to long."""
+    shipped = ((run, judgements(run.name)) for run in published_runs())
+    groups: dict[tuple[str, ...], list[RunVerdicts]] = {}
+    for run, judged in (*shipped, *imported):
+        key = (run.system, run.tier, run.reader, run.judged_by, run.kind, run.gold_in_prompt)
+        groups.setdefault(key, []).append((run, judged))
     systems = [FieldSystem(tuple(runs)) for runs in groups.values()]
-    return sorted(systems, key=lambda one: SIZES.index(one.source.tier))
+    return sorted(systems, key=lambda system: SIZES.index(system.source.tier))
+
+
+def judged_by_offline(system: FieldSystem) -> FieldSystem | None:
+    """Return the system with the offline judge's verdicts for the published ones, None where there are none."""
+    runs = tuple((run, offline_judgements(run.name)) for run, _ in system.runs)
+    return FieldSystem(runs) if all(own for _, own in runs) else None
 
 
 def field_frame(systems: Sequence[FieldSystem], protocols: Sequence[str] = (*PROTOCOLS, *REPORTED)) -> pd.DataFrame:
-    """A row per system and protocol: what it rests on, and its average over abilities with the 95 % interval.
+    """Score every system by every protocol: a row each with its average over abilities and 95 % interval.
 
-    `over_questions` is the plain mean over questions, as most sources average, with an interval of its own. Where an
-    ability is not computable the average is not (NaN), `missing` names the abilities, and nothing is filled in.
+    `over_questions` is the plain mean over questions with its own interval. Where an ability is not computable the
+    average is NaN and `missing` names the abilities; nothing is filled in.
     """
     rows: list[dict[str, Any]] = []
     for system in systems:
-        one = system.source
-        facts: dict[str, Any] = {"tier": one.tier, "system": system.name, "reader": one.reader, "judge": one.judged_by}
-        facts |= {"kind": one.kind, "gold": one.gold_in_prompt, "runs": len(system.runs)}
+        run = system.source
+        facts: dict[str, Any] = {"tier": run.tier, "system": system.name, "reader": run.reader, "judge": run.judged_by}
+        facts |= {"kind": run.kind, "gold": run.gold_in_prompt, "runs": len(system.runs)}
         for protocol in protocols:
             scores = system.scores(protocol)
             gone = not_computable(scores)
             missing = [name for name in ABILITIES if name in set(scores.loc[gone, "ability"])]
-            average = summarise(scores).set_index("ability").loc[AVERAGE]
-            whole = _over_questions(scores) if not missing else (np.nan,) * 3
-            values = average[["mean", "low", "high"]] if not missing else [np.nan] * 3
-            rows.append(
-                {
-                    **facts,
-                    "protocol": protocol,
-                    **dict(zip(("mean", "low", "high"), values, strict=True)),
-                    **dict(zip(("over_questions", "over_low", "over_high"), whole, strict=True)),
-                    "n": int(scores["score"].notna().sum()),
-                    "conversations": scores["conversation_id"].nunique(),
-                    "unscored": int((scores["score"].isna() & ~gone).sum()),
-                    "missing": ", ".join(missing),
-                }
-            )
+            average = summarise(scores).set_index("ability").loc[AVERAGE, ["mean", "low", "high"]]
+            means = [np.nan] * 6 if missing else [*average, *_over_questions(scores)]
+            names = ("mean", "low", "high", "over_questions", "over_low", "over_high")
+            counts = {
+                "n": int(scores["score"].notna().sum()),
+                "conversations": scores["conversation_id"].nunique(),
+                "unscored": int((scores["score"].isna() & ~gone).sum()),
+            }
+            values = dict(zip(names, means, strict=True))
+            rows.append({**facts, "protocol": protocol, **values, **counts, "missing": ", ".join(missing)})
     return pd.DataFrame(rows)
 
 
 def _over_questions(scores: pd.DataFrame) -> tuple[float, float, float]:
-    """The plain mean over questions with the interval of a ratio over conversations."""
+    """Return the plain mean over questions with the interval of a ratio over conversations."""
     groups = scores.dropna(subset=["score"]).groupby("conversation_id")["score"]
-    sums = np.asarray(groups.sum(), np.float64)
-    counts = np.asarray(groups.count(), np.float64)
+    sums, counts = (np.asarray(values, np.float64) for values in (groups.sum(), groups.count()))
     if not counts.size:
         return np.nan, np.nan, np.nan
     values = conversation_values(sums, counts)
@@ -147,105 +195,86 @@ def _over_questions(scores: pd.DataFrame) -> tuple[float, float, float]:
 
 
 def ability_frame(systems: Sequence[FieldSystem]) -> pd.DataFrame:
-    """Mean and interval of every system by ability, each by the protocol that says most of it (`HEADLINE`)."""
+    """Return mean and interval of every system by ability, each by its headline protocol."""
     parts = []
     for system in systems:
-        protocol = HEADLINE[system.source.kind]
-        frame = summarise(system.scores(protocol)).assign(
-            system=system.name,
-            reader=system.source.reader,
-            judge=system.source.judged_by,
-            kind=system.source.kind,
-            protocol=protocol,
-        )
+        run = system.source
+        facts = {"reader": run.reader, "judge": run.judged_by, "kind": run.kind, "protocol": system.headline}
+        frame = summarise(system.scores()).assign(system=system.name, **facts)
         parts.append(frame.rename(columns={"size": "tier", "n_questions": "n", "n_conversations": "conversations"}))
     return pd.concat(parts, ignore_index=True)
 
 
-def reproduced(systems: Sequence[FieldSystem]) -> pd.DataFrame:
-    """Each average that a source states beside ours from its verdicts, and whether they are one number as printed.
+def reproduced_averages(systems: Sequence[FieldSystem]) -> pd.DataFrame:
+    """Compare each average that a source states with that of its verdicts: the same number as printed?
 
     A source averages over questions, and over runs where it has several.
     """
-    printed = published()
+    printed = published_scores()
     averages = printed[(printed["ability"] == AVERAGE) & (printed["verdicts_at_hand"] != "no")]
     rows = []
     for system in systems:
-        if system.source not in sources():  # another judge's verdicts on the same answers are no reproduction
+        if system.source not in published_runs():  # another judge's verdicts on the same answers reproduce nothing
             continue
-        stated = averages[(averages["system"] == system.name) & (averages["tier"] == system.source.tier)]
-        for _, row in stated.iterrows():
-            protocol = HEADLINE[system.source.kind]
-            ours = 100 * _over_questions(system.scores(protocol))[0]
-            digits = len(str(row["score_percent"]).partition(".")[2])
-            same = round(ours, digits) == row["score_percent"]
-            rows.append((system.name, system.source.tier, protocol, row["score_percent"], round(ours, 2), same))
+        tier = system.source.tier
+        for stated in averages[(averages["system"] == system.name) & (averages["tier"] == tier)]["score_percent"]:
+            ours = 100 * system.average()[0]
+            same = round(ours, len(str(stated).partition(".")[2])) == stated
+            rows.append((system.name, tier, system.headline, stated, round(ours, 2), same))
     return pd.DataFrame(rows, columns=["system", "tier", "protocol", "published", "from verdicts", "reproduced"])
 
 
 def only_printed() -> pd.DataFrame:
-    """The published averages without verdicts: numbers that nobody can check, by tier and gold in the answer prompt."""
-    printed = published()
+    """Return the published averages without verdicts, which nobody can check, by tier and gold in the prompt."""
+    printed = published_scores()
     rows = printed[(printed["ability"] == AVERAGE) & (printed["verdicts_at_hand"] == "no")]
     columns = ["tier", "gold_in_answer_prompt", "system", "score_percent", "reader", "judge", "scoring", "questions"]
-    order = rows["tier"].map({size: n for n, size in enumerate(SIZES)})
-    rows = rows.assign(order=order).sort_values(
-        ["order", "gold_in_answer_prompt", "score_percent"], ascending=[True, True, False], kind="stable"
-    )
+    rows = rows.assign(order=rows["tier"].map(SIZES.index))
+    order = ["order", "gold_in_answer_prompt", "score_percent"]
+    rows = rows.sort_values(order, ascending=[True, True, False], kind="stable")
     return rows[columns].reset_index(drop=True)
 
 
-def errata_effect(systems: Sequence[FieldSystem]) -> pd.DataFrame:
-    """Each system's average over all its questions and without those that an erratum spoils (`drop`).
-
-    The released questions are matched by their text, so the errata of a probe id speak of them.
-    """
+def errata_changes(systems: Sequence[FieldSystem]) -> pd.DataFrame:
+    """Return each system's average over all questions and without those that an erratum spoils (`drop`)."""
     spoilt = {entry.question_id for entry in load_errata().entries if entry.spoils_score}
     rows = []
     for system in systems:
-        protocol = HEADLINE[system.source.kind]
-        scores = system.scores(protocol)
-        dropped = scores[~scores["probe_id"].isin(spoilt)]
-        means = [summarise(frame).set_index("ability").loc[AVERAGE] for frame in (scores, dropped)]
-        change = means[1]["mean"] - means[0]["mean"]
-        counts = (len(scores) - len(dropped), len(scores))
-        told = (system.source.tier, system.name, system.source.reader, system.source.judged_by, protocol)
-        rows.append((*told, means[0]["mean"], means[1]["mean"], change, *counts))
+        scores, run = system.scores(), system.source
+        kept = scores[~scores["probe_id"].isin(spoilt)]
+        both, drop = (summarise(frame).set_index("ability").loc[AVERAGE, "mean"] for frame in (scores, kept))
+        facts = (run.tier, system.name, run.reader, run.judged_by, system.headline)
+        rows.append((*facts, both, drop, drop - both, len(scores) - len(kept), len(scores)))
     columns = ["tier", "system", "reader", "judge", "protocol", "all", "drop", "change", "dropped", "n"]
     return pd.DataFrame(rows, columns=columns)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two systems of one group, the first minus the second on the questions that both answered."""
+    """Two comparable systems: the first minus the second on the questions that both answered."""
 
     first: FieldSystem
     second: FieldSystem
-    found: Comparison
+    comparison: Comparison
     questions: int
 
+    @property
+    def is_better(self) -> bool:
+        """Whether the first is better by interval and test."""
+        return self.comparison.n > 1 and self.comparison.low > 0 and self.comparison.p_value < 0.05
 
-def pairs(systems: Sequence[FieldSystem], tier: str = "") -> list[Pair]:
-    """Every pair that may be compared (`FieldSystem.group`, `doubt`) and shares a question, the better one first."""
-    made = []
-    for one, other in combinations(systems, 2):
-        if one.group != other.group or one.doubt or tier not in ("", one.source.tier):
+
+def comparable_pairs(systems: Sequence[FieldSystem]) -> list[Pair]:
+    """Compare every pair that is comparable (`FieldSystem.group`, `doubt`) and shares a question, better one first."""
+    pairs = []
+    for pair in combinations(systems, 2):
+        first, second = pair
+        shared = set(first.scores()["probe_id"]) & set(second.scores()["probe_id"])
+        if first.group != second.group or first.doubt or not shared:
             continue
-        frames = [system.scores(HEADLINE[system.source.kind]) for system in (one, other)]
-        shared = set(frames[0]["probe_id"]) & set(frames[1]["probe_id"])
-        if shared:
-            a, b = (frame[frame["probe_id"].isin(shared)] for frame in frames)
-            found = compare(a, b)
-            pair = Pair(one, other, found, len(shared))
-            made.append(pair if found.difference >= 0 else Pair(other, one, compare(b, a), len(shared)))
-    return made
-
-
-def average_of(system: FieldSystem, protocol: str) -> tuple[float, float, float]:
-    """The plain mean over a system's questions, as sources average, with its interval over conversations."""
-    return _over_questions(system.scores(protocol))
-
-
-def run_averages(system: FieldSystem) -> list[float]:
-    """The average over questions of each of a system's runs."""
-    return [_over_questions(score_run(own, HEADLINE[system.source.kind]))[0] for _, own in system.runs]
+        a, b = (system.scores()[system.scores()["probe_id"].isin(shared)] for system in pair)
+        comparison = compare(a, b)
+        if comparison.difference < 0:
+            first, second, comparison = second, first, compare(b, a)
+        pairs.append(Pair(first, second, comparison, len(shared)))
+    return pairs

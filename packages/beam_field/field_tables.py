@@ -1,34 +1,39 @@
-"""What notebook 12 and the page show of the field: tables, one figure, and sentences that are computed."""
+"""The field in tables, one figure and sentences: what notebook 12 and the page show."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from beam_field.comparing import (
-    HEADLINE,
     FieldSystem,
     Pair,
     ability_frame,
-    average_of,
-    errata_effect,
+    comparable_pairs,
+    errata_changes,
+    judged_by_offline,
     only_printed,
-    pairs,
-    reproduced,
+    reproduced_averages,
 )
 from beamlib.data.conversations import SIZES
 from beamlib.data.gold import ABILITIES
+from beamlib.report.figures import PAGE_WIDTH, style
+from beamlib.report.footer import OFFLINE, is_offline
 from beamlib.report.long_frame import ability_label
 from beamlib.report.markdown import counted
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING, with_interval
+from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE
 
 INTERVAL = "Interval: 95 %, t over conversations on the logit scale; one conversation has none."
-RESTS_ON = (
+BASIS = (
     "Verdicts as their sources published them, matched to the released questions by tier and exact text; scored here. "
     "Reader and judge are those of the source. Runs that repeat a system count a question with the mean over them."
 )
@@ -39,63 +44,58 @@ _TITLES = {
     "unknown": ": nobody says whether gold was in the answer prompt",
     "in part": ": gold in the answer prompts of one ability",
 }
-_NAMES = {"no": "", "yes": "_gold_shown", "unknown": "_gold_unknown", "in part": "_gold_in_part"}
+_SUFFIXES = {"no": "", "yes": "_gold_shown", "unknown": "_gold_unknown", "in part": "_gold_in_part"}
 
 
-def gold_apart(systems: Sequence[FieldSystem]) -> dict[str, list[FieldSystem]]:
-    """The systems that may stand in one column, by what names of their tables end in: gold in the prompt is apart."""
-    groups = {gold: [one for one in systems if one.source.gold_in_prompt == gold] for gold in _NAMES}
-    return {_NAMES[gold]: own for gold, own in groups.items() if own}
+def split_by_gold_leak(systems: Sequence[FieldSystem]) -> dict[str, list[FieldSystem]]:
+    """Split systems by gold in the answer prompt, so that no column mixes them; keys are suffixes of table names."""
+    groups = {gold: [system for system in systems if system.source.gold_in_prompt == gold] for gold in _SUFFIXES}
+    return {_SUFFIXES[gold]: own for gold, own in groups.items() if own}
+
+
+def tiers(systems: Sequence[FieldSystem]) -> list[str]:
+    """Return the tiers that any system has."""
+    return [size for size in SIZES if any(system.source.tier == size for system in systems)]
 
 
 def scores_table(frame: pd.DataFrame) -> Table:
-    """Systems of one kind (`gold_apart`) under every protocol; `frame` as from `comparing.field_frame`."""
+    """Show systems of one group of `split_by_gold_leak` by every protocol; `frame` comes from `field_frame`."""
     shown = frame.dropna(subset=["mean"])
     protocols = [name for name in dict.fromkeys(frame["protocol"]) if name in set(shown["protocol"])]
-    cells = []
-    facts = ["tier", "system", "judge", "reader", "kind", "gold", "runs", "conversations"]
-    for key, own in frame.groupby(facts, sort=False):
-        tier, system, judge, reader, kind, gold, runs, conversations = key
-        by = own.set_index("protocol").to_dict("index")
-        told = (
-            tier,
-            system,
-            f"{judge}: {kind}",
-            reader,
-            _GOLD[str(gold)],
-            f"{runs}",
-            f"{conversations} / {own['n'].max()}",
-        )
-        cells.append((*told, *(_cell(by[name]) for name in protocols)))
+    rows = []
+    for (tier, system, judge, reader, kind), own in frame.groupby(
+        ["tier", "system", "judge", "reader", "kind"], sort=False
+    ):
+        first, by_protocol = own.iloc[0], own.set_index("protocol").to_dict("index")
+        size = f"{first['conversations']} / {own['n'].max()}"
+        facts = (tier, system, f"{judge}: {kind}", reader, _GOLD[str(first["gold"])], str(first["runs"]), size)
+        rows.append((*facts, *(_cell(by_protocol[name]) for name in protocols)))
     header = ["tier", "system", "judge: verdicts", "reader", "gold", "runs", "conversations / questions", *protocols]
     unscored = int(frame.groupby(["tier", "system"])["unscored"].max().sum())
     footer = (
-        RESTS_ON,
+        BASIS,
         f"{INTERVAL} Average over the ten abilities. Unscored: {unscored}.",
         f"A dash, or no column: not computable from this source, so there is no average. {_gaps(frame)}.",
     )
-    table = pd.DataFrame(cells, columns=header)
     title = f"BEAM scores of the field, from published verdicts{_TITLES[str(frame['gold'].iloc[0])]}"
-    return Table(title, table, footer, kind="costs", csv=frame)
+    return Table(title, pd.DataFrame(rows, columns=header), footer, kind="costs", csv=frame)
 
 
 def _gaps(frame: pd.DataFrame) -> str:
-    """Which abilities a protocol cannot have from which kind of verdict."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for kind, own in frame[frame["missing"] != ""].groupby("kind", sort=False):
-        for missing, rows in own.groupby("missing", sort=False):
-            found.setdefault(str(missing), {}).setdefault(", ".join(dict.fromkeys(rows["protocol"])), []).append(
-                str(kind)
-            )
+    """Say which abilities a protocol cannot compute from which kind of verdict."""
+    gaps: dict[str, dict[str, list[str]]] = {}
+    for (kind, missing), own in frame[frame["missing"] != ""].groupby(["kind", "missing"], sort=False):
+        protocols = ", ".join(dict.fromkeys(own["protocol"]))
+        gaps.setdefault(str(missing), {}).setdefault(protocols, []).append(str(kind))
     return "; ".join(
         f"{_abilities(missing)}: " + ", and ".join(f"{names} of {' and '.join(kinds)}" for names, kinds in own.items())
-        for missing, own in found.items()
+        for missing, own in gaps.items()
     )
 
 
 def _abilities(names: str) -> str:
     own = names.split(", ")
-    return "All ten abilities" if len(own) == len(ABILITIES) else ", ".join(ability_label(name) for name in own)
+    return "All ten abilities" if len(own) == len(ABILITIES) else ", ".join(map(ability_label, own))
 
 
 def _cell(row: Mapping[Any, Any]) -> str:
@@ -105,50 +105,50 @@ def _cell(row: Mapping[Any, Any]) -> str:
 
 
 def reproduced_table(systems: Sequence[FieldSystem]) -> Table:
-    """The averages that sources state beside those of their verdicts."""
-    frame = reproduced(systems)
+    """Show the averages that sources state beside those of their verdicts."""
+    frame = reproduced_averages(systems)
     cells = frame.assign(reproduced=frame["reproduced"].map({True: "yes", False: "no"}))
-    footer = (RESTS_ON, "In percent, over questions, as sources average; the protocol is the one nearest to theirs.")
+    footer = (BASIS, "In percent, over questions, as sources average; the protocol is the one nearest to theirs.")
     return Table("Published averages, reproduced", cells.astype(str), footer, kind="costs", csv=frame)
 
 
 def abilities_table(systems: Sequence[FieldSystem]) -> Table:
-    """Systems of one kind (`gold_apart`) by ability."""
-    frame = ability_frame(systems)
-    rows = []
+    """Show systems of one group of `split_by_gold_leak` by ability."""
+    frame, rows = ability_frame(systems), []
     facts = ["tier", "system", "reader", "judge", "kind", "protocol"]
+    names = (*ABILITIES, AVERAGE)
     for (tier, system, reader, judge, _, protocol), own in frame.groupby(facts, sort=False):
-        found = own.set_index("ability").to_dict("index")
-        cells = (_cell(found[name]) if name in found else NOTHING for name in (*ABILITIES, AVERAGE))
+        by_ability = own.set_index("ability").to_dict("index")
+        cells = (_cell(by_ability[name]) if name in by_ability else NOTHING for name in names)
         rows.append([tier, system, reader, f"{judge}: {protocol}", *cells])
-    header = ["tier", "system", "reader", "judge: protocol", *(ability_label(name) for name in (*ABILITIES, AVERAGE))]
-    footer = (RESTS_ON, f"{INTERVAL} Rows of another judge or kind of verdict are not comparable.")
+    header = ["tier", "system", "reader", "judge: protocol", *map(ability_label, names)]
+    footer = (BASIS, f"{INTERVAL} Rows of another judge or kind of verdict are not comparable.")
     title = f"The field by ability{_TITLES[systems[0].source.gold_in_prompt]}"
     return Table(title, pd.DataFrame(rows, columns=header), footer, kind="costs", csv=frame)
 
 
 def errata_table(systems: Sequence[FieldSystem]) -> Table:
-    """What leaving out the questions with known defects changes, for systems of one kind (`gold_apart`)."""
-    frame = errata_effect(systems)
-    cells = frame.assign(**{name: frame[name].map("{:.3f}".format) for name in ("all", "drop")})
-    cells["change"] = frame["change"].map("{:+.3f}".format)
-    footer = (RESTS_ON, "drop: without the questions whose score a known defect can spoil (docs/errata.md).")
+    """Show what leaving out defective questions changes, for systems of one group of `split_by_gold_leak`."""
+    frame = errata_changes(systems)
+    forms = {"all": "{:.3f}", "drop": "{:.3f}", "change": "{:+.3f}"}
+    cells = frame.assign(**{name: frame[name].map(form.format) for name, form in forms.items()})
+    footer = (BASIS, "drop: without the questions whose score a known defect can spoil (docs/errata.md).")
     title = f"What errata change{_TITLES[systems[0].source.gold_in_prompt]}"
     return Table(title, cells.astype(str), footer, kind="costs", csv=frame)
 
 
 def pairs_table(systems: Sequence[FieldSystem]) -> Table:
-    """The differences that may be computed: same tier, judge, kind of verdict and questions."""
+    """Show the differences that can be computed: same tier, judge, kind of verdict and questions."""
     rows = []
-    for one in pairs(systems):
-        found, source = one.found, one.first.source
-        shown = NOTHING if np.isnan(found.low) else f"[{found.low:+.3f}, {found.high:+.3f}]"
-        p = NOTHING if np.isnan(found.p_value) else _p(found.p_value).removeprefix("p = ").removeprefix("p ")
-        told = (source.tier, one.first.name, one.second.name, f"{found.difference:+.3f}", shown, p)
-        rows.append((*told, str(one.questions), str(found.n), source.judged_by))
+    for pair in comparable_pairs(systems):
+        comparison, source = pair.comparison, pair.first.source
+        interval = NOTHING if np.isnan(comparison.low) else f"[{comparison.low:+.3f}, {comparison.high:+.3f}]"
+        p = NOTHING if np.isnan(comparison.p_value) else _p(comparison.p_value).removeprefix("p = ").removeprefix("p ")
+        facts = (source.tier, pair.first.name, pair.second.name, f"{comparison.difference:+.3f}", interval, p)
+        rows.append((*facts, str(pair.questions), str(comparison.n), source.judged_by))
     header = ["tier", "system", "minus", "difference", "95 % interval", "p", "questions", "conversations", "judge"]
     footer = (
-        RESTS_ON,
+        BASIS,
         "Paired over conversations, t-interval; p: sign-flip test. Other pairs differ in judge, its prompt, verdicts, "
         "questions or gold in the answer prompt, or nobody says who judged or whether gold was there.",
     )
@@ -156,84 +156,74 @@ def pairs_table(systems: Sequence[FieldSystem]) -> Table:
 
 
 def printed_tables() -> dict[str, Table]:
-    """Published averages that nobody can check, by the ends of names as `gold_apart` has them."""
+    """Show published averages that nobody can check, by the suffixes of `split_by_gold_leak`."""
     frame = only_printed()
     gold = frame["gold_in_answer_prompt"].where(frame["gold_in_answer_prompt"].isin(["yes", "no"]), "in part")
     footer = (
         "Printed by their authors; no verdict is at hand, so nothing of it was computed here and no interval is known.",
     )
+    headings = {"gold_in_answer_prompt": "gold in the answer prompt", "score_percent": "percent"}
     tables = {}
     for kind, own in frame.groupby(gold, sort=False):
-        cells = own.rename(columns={"gold_in_answer_prompt": "gold in the answer prompt", "score_percent": "percent"})
+        cells = own.rename(columns=headings).astype(str)
         title = f"Published without verdicts{_TITLES[str(kind)]}"
-        tables[_NAMES[str(kind)]] = Table(title, cells.astype(str), footer, kind="costs", csv=own)
+        tables[_SUFFIXES[str(kind)]] = Table(title, cells, footer, kind="costs", csv=own)
     return tables
 
 
-def answer(systems: Sequence[FieldSystem], tier: str) -> list[str]:
-    """Who is better on BEAM at this tier, and how sure that is: on each group, each pair, and what is only printed."""
-    own = [one for one in systems if one.source.tier == tier]
-    lines = [_headline(own, tier)]
-    for group in dict.fromkeys(one.group for one in own):
-        members = [one for one in own if one.group == group]
-        ranked = sorted(members, key=lambda one: -average_of(one, HEADLINE[one.source.kind])[0])
-        lines.append(_group_sentence(ranked))
-    found = pairs(systems, tier)
-    lines += [_pair_sentence(one) for one in found]
-    if len(lines) - len(found) > 2:
+def tier_answer(systems: Sequence[FieldSystem], tier: str) -> list[str]:
+    """Say who is better on BEAM at this tier and how sure that is: by group, by pair, and what is only printed."""
+    own = [system for system in systems if system.source.tier == tier]
+    pairs = comparable_pairs(own)
+    lines = [_headline(own, pairs, tier)]
+    groups = list(dict.fromkeys(system.group for system in own))
+    lines += [_group_sentence([system for system in own if system.group == group]) for group in groups]
+    lines += map(_pair_sentence, pairs)
+    if len(groups) > 1:
         lines.append("Between these groups nothing can be said: another judge decided, or by another measure.")
     if printed := _printed_sentence(tier):
         lines.append(printed)
     return lines
 
 
-def _headline(own: Sequence[FieldSystem], tier: str) -> str:
-    """How much of the ranking is known at all."""
-    printed = only_printed()
-    judged = {one.name for one in own}  # several judges of one system's answers make it one system
-    several = len(judged) + int((printed["tier"] == tier).sum())
-    found = {frozenset((one.first.name, one.second.name)): one for one in pairs(own)}
-    told = [f"{one.first.name} above {one.second.name}" for one in found.values() if _is_better(one)]
-    sure = f"told apart: {'; '.join(told)}" if told else "none is told apart"
+def _headline(own: Sequence[FieldSystem], pairs: Sequence[Pair], tier: str) -> str:
+    """Say how much of the ranking is known at all."""
+    judged = {system.name for system in own}  # answers judged by several judges are one system
+    several = len(judged) + int((only_printed()["tier"] == tier).sum())
+    by_names = {frozenset((pair.first.name, pair.second.name)): pair for pair in pairs}
+    better = [f"{pair.first.name} above {pair.second.name}" for pair in by_names.values() if pair.is_better]
+    verdict = f"told apart: {'; '.join(better)}" if better else "none is told apart"
     return (
         f"{several} systems have a score, {len(judged)} of them verdicts that can be checked. Of "
-        f"{several * (several - 1) // 2} pairs {len(found)} may be compared (one judge and prompt, one kind of "
-        f"verdict, the same questions); {sure}. Which of all systems is best is not known."
+        f"{several * (several - 1) // 2} pairs {len(by_names)} may be compared (one judge and prompt, one kind of "
+        f"verdict, the same questions); {verdict}. Which of all systems is best is not known."
     )
 
 
-def _is_better(one: Pair) -> bool:
-    return one.found.n > 1 and one.found.low > 0 and one.found.p_value < 0.05
-
-
-def _group_sentence(ranked: Sequence[FieldSystem]) -> str:
-    source = ranked[0].source
-    protocol = HEADLINE[source.kind]
-    counts = [one.scores(protocol)["conversation_id"].nunique() for one in ranked]
-    shown = [
-        f"{one.name} {_shown(average_of(one, protocol))}{' (one conversation)' if count == 1 else ''}"
-        for one, count in zip(ranked, counts, strict=True)
-    ]
-    readers = " or ".join(dict.fromkeys(one.source.reader or "nobody says whom" for one in ranked))
+def _group_sentence(members: Sequence[FieldSystem]) -> str:
+    ranked = sorted(members, key=lambda system: -system.average()[0])
+    source, shown, conversations = ranked[0].source, [], []
+    for system in ranked:
+        mean, low, high = system.average()
+        conversations.append(system.scores()["conversation_id"].nunique())
+        interval = "" if np.isnan(low) else f" [{low:.3f}, {high:.3f}]"
+        shown.append(f"{system.name} {mean:.3f}{interval}{' (one conversation)' * (conversations[-1] == 1)}")
+    readers = " or ".join(dict.fromkeys(system.source.reader or "nobody says whom" for system in ranked))
     gold = "" if source.gold_in_prompt == "no" else f"; gold in the answer prompt: {source.gold_in_prompt}"
-    basis = f"{protocol}, {counted(max(counts), 'conversation')}; answered by {readers}{gold}"
+    count = counted(max(conversations), "conversation")
+    basis = f"{ranked[0].headline}, {count}; answered by {readers}{gold}"
     doubt = f" Not compared: {ranked[0].doubt}." if ranked[0].doubt else ""
     return f"Judged by {source.judged_by} ({basis}): {', '.join(shown)}.{doubt}"
 
 
-def _shown(value: tuple[float, float, float]) -> str:
-    mean, low, high = value
-    return f"{mean:.3f}" if np.isnan(low) else f"{mean:.3f} [{low:.3f}, {high:.3f}]"
-
-
-def _pair_sentence(one: Pair) -> str:
-    found = one.found
+def _pair_sentence(pair: Pair) -> str:
+    found = pair.comparison
     if found.n < 2:
-        return f"{one.first.name} against {one.second.name}: one conversation, no test."
-    shown = f"{found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
-    head = f"{one.first.name} minus {one.second.name}, paired: {shown}"
-    sure = "better" if _is_better(one) else "not told apart"
-    return f"{head}, {_p(found.p_value)} over {found.n} conversations: {sure}."
+        return f"{pair.first.name} against {pair.second.name}: one conversation, no test."
+    difference = f"{found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+    verdict = "better" if pair.is_better else "not told apart"
+    names = f"{pair.first.name} minus {pair.second.name}"
+    return f"{names}, paired: {difference}, {_p(found.p_value)} over {found.n} conversations: {verdict}."
 
 
 def _p(value: float) -> str:
@@ -243,21 +233,117 @@ def _p(value: float) -> str:
 def _printed_sentence(tier: str) -> str:
     frame = only_printed()
     own = frame[frame["tier"] == tier]
-    if own.empty:
-        return ""
-    parts = []
-    for gold, words in (("no", "gold not in the answer prompt"), ("yes", "gold in the answer prompt")):
-        rows = own[own["gold_in_answer_prompt"] == gold]
-        if len(rows):
-            parts.append(
-                f"{words}: " + ", ".join(f"{row['system']} {row['score_percent']}" for _, row in rows.iterrows())
-            )
-    rest = own[~own["gold_in_answer_prompt"].isin(["yes", "no"])]
-    if len(rest):
-        parts.append("in part: " + ", ".join(f"{row['system']} {row['score_percent']}" for _, row in rest.iterrows()))
-    return f"Printed only, so not checked and not comparable with the above ({'; '.join(parts)})."
+    gold = own["gold_in_answer_prompt"]
+    groups = {
+        "gold not in the answer prompt": own[gold == "no"],
+        "gold in the answer prompt": own[gold == "yes"],
+        "in part": own[~gold.isin(["yes", "no"])],
+    }
+    parts = [
+        f"{words}: " + ", ".join(f"{row['system']} {row['score_percent']}" for _, row in rows.iterrows())
+        for words, rows in groups.items()
+        if len(rows)
+    ]
+    return f"Printed only, so not checked and not comparable with the above ({'; '.join(parts)})." if parts else ""
 
 
-def tiers(systems: Sequence[FieldSystem]) -> list[str]:
-    """The tiers that any system has."""
-    return [size for size in SIZES if any(one.source.tier == size for one in systems)]
+_BY_GOLD = {"yes": "systems, gold shown", "no": "systems, gold not shown"}
+_UNCLEAR = "systems, gold in part or unclear"
+_HALVES = {"0.5 as 0": 0.0, "0.5 as 1": 1.0}
+"""The released code floors half points; some sources count a nugget from a half on."""
+
+
+def score_effects(systems: Sequence[FieldSystem], tier: str = "1M") -> pd.DataFrame:
+    """Return how far a score moves by each choice that is not the system, and how far systems differ.
+
+    Columns: `what` varies, `setting`, `value`, `low` and `high` (NaN if unknown), `system`, `basis` (verdicts or
+    printed). Values are averages over questions, but for the printed ones.
+    """
+    own = [system for system in systems if system.source.tier == tier and not is_offline(system.source.judge)]
+    graded = [system for system in own if system.source.kind == "nuggets"]
+    graded = [system for system in graded if system.group == graded[0].group]
+    rows: list[tuple[object, ...]] = []
+
+    def add(what: str, setting: str, system: FieldSystem, protocol: str = "") -> None:
+        rows.append((what, setting, *system.average(protocol), system.name, "verdicts"))
+
+    if graded:
+        best = graded[0]
+        for protocol in ("nugget-mean", "binary"):
+            add("protocol", protocol, best, protocol)
+        for setting, worth in _HALVES.items():
+            add("protocol", setting, _with_halves(best, worth), "nugget-mean")
+        if judged := judged_by_offline(best):
+            add("judge", best.source.judge, best, "nugget-mean")
+            add("judge", OFFLINE, judged, "nugget-mean")
+        for system in graded:
+            add("context shown", system.source.context, system, "nugget-mean")
+    for system in own:
+        if len(system.runs) > 1:
+            for (run, _), value in zip(system.runs, system.run_averages(), strict=True):
+                rows.append(("the same again", run.run, value, np.nan, np.nan, system.name, "verdicts"))
+    printed = only_printed().assign(value=lambda frame: frame["score_percent"] / 100)
+    for _, row in printed[printed["system"].str.contains("Smart Jelly")].iterrows():
+        setting = f"gold {row['gold_in_answer_prompt']}, {row['tier']}"
+        rows.append(("gold in the prompt", setting, row["value"], np.nan, np.nan, row["system"], "printed"))
+    for system in own:
+        add(_BY_GOLD.get(system.source.gold_in_prompt, _UNCLEAR), system.name, system)
+    for _, row in printed[printed["tier"] == tier].iterrows():
+        what = _BY_GOLD.get(str(row["gold_in_answer_prompt"]), _UNCLEAR)
+        rows.append((what, row["system"], row["value"], np.nan, np.nan, row["system"], "printed"))
+    return pd.DataFrame(rows, columns=["what", "setting", "value", "low", "high", "system", "basis"])
+
+
+def _with_halves(system: FieldSystem, worth: float) -> FieldSystem:
+    """Return the system with half points counted as `worth`."""
+
+    def change(judgement: Judgement) -> Judgement:
+        verdicts = (v.model_copy(update={"score": worth}) if v.score == 0.5 else v for v in judgement.verdicts)
+        return judgement.model_copy(update={"verdicts": tuple(verdicts)})
+
+    return FieldSystem(tuple((run, tuple(map(change, own))) for run, own in system.runs))
+
+
+def effects_figure(frame: pd.DataFrame, tier: str) -> Figure:
+    """Draw one line per choice of `score_effects`: every score and the span from the lowest to the highest."""
+    choices = list(dict.fromkeys(frame["what"]))[::-1]
+    basis = (
+        f"{tier}, but gold in the prompt: 100K. Filled: computed from verdicts; open: printed by its author. The rows "
+        "above those of systems vary one choice on one set of answers, repeat a system, or are as its author says."
+    )
+    with style():
+        figure = Figure(figsize=(PAGE_WIDTH, 0.55 * len(choices) + 1.2))
+        axes = figure.add_subplot()
+        for place, what in enumerate(choices):
+            _draw(axes, place, frame[frame["what"] == what])
+        axes.set_yticks(range(len(choices)), choices)
+        axes.set(xlim=(0, 1.08), ylim=(-0.6, len(choices) - 0.4), xlabel="score")
+        figure.set_label(basis)
+        figure.supxlabel(textwrap.fill(basis, 150), fontsize=6, color="0.3")
+    return figure
+
+
+def _draw(axes: Axes, place: int, own: pd.DataFrame) -> None:
+    """Draw one choice: its span, its scores, and above them the settings."""
+    low, high = own["value"].min(), own["value"].max()
+    colour = "C1" if str(own["what"].iloc[0]).startswith("systems") else "C0"
+    axes.plot([low, high], [place, place], color=colour, linewidth=5, alpha=0.3, solid_capstyle="round")
+    for basis, filled in (("verdicts", colour), ("printed", "white")):
+        values = own.loc[own["basis"] == basis, "value"]
+        axes.plot(values, [place] * len(values), "o", color=colour, markerfacecolor=filled, markersize=5)
+    text: dict[str, Any] = {"textcoords": "offset points", "fontsize": 5.5}
+    names = own.sort_values("value")["setting"].map(lambda name: str(name).partition(",")[0].partition(" (")[0])
+    for number, (value, name) in enumerate(zip(own["value"].sort_values(), names, strict=True)):
+        offset = (5, -5, 12, -12)[number % 4]  # labels of neighbours do not overlap
+        axes.annotate(name, (value, place), (0, offset), ha="center", va="bottom" if offset > 0 else "top", **text)
+    axes.annotate(f"{100 * (high - low):.0f} points", (high, place), (16, 0), va="center", **{**text, "fontsize": 7})
+
+
+def effect_sentences(frame: pd.DataFrame) -> list[str]:
+    """Say how far each choice of `score_effects` moves a score, the widest span first."""
+    spans = frame.groupby("what")["value"].agg(["min", "max", "count"]).query("count > 1")
+    spans = spans.assign(width=spans["max"] - spans["min"]).sort_values("width", ascending=False)
+    return [
+        f"{str(what).capitalize()}: {100 * row['min']:.1f} to {100 * row['max']:.1f}, {100 * row['width']:.1f} points."
+        for what, row in spans.iterrows()
+    ]

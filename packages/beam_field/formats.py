@@ -1,47 +1,297 @@
-"""The formats that are read, and how a file's format is recognised by its content."""
+"""Read the result files that others publish: seven formats, each converted into the neutral form.
+
+A reader keeps what its format holds and ignores fields that it does not know. A field with an impossible value (a score
+off the scale, a number for a text) refuses the file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from beam_field.line_readers import neutral, past
-from beam_field.readers import amb, cognee, honcho, mem0, truememory
-from beam_field.results import FORMAT, Read, Source
+from beam_field.results import ADVICE, FORMAT, Entry, Header, ImportedRun, ResultFile, Row, one_line
 from beamlib.errors import UserError
+from beamlib.evaluate.imported import Provenance
+from beamlib.evaluate.run_store import checked
 
-Reader = Callable[[Sequence[Source]], list[Read]]
-READERS: Mapping[str, Reader] = {
-    "mem0": mem0,
-    "cognee": cognee,
-    "truememory": truememory,
-    "amb": amb,
-    "past": past,
-    "honcho": honcho,
-    "beam-results": neutral,
+_BY_RUBRIC = {"judge_sees_question": "yes", "judge_sees_rubric": "yes"}
+_CRITERIA = re.compile(r"(\d{1,4}) full, (\d{1,4}) partial, (\d{1,4}) none out of (\d{1,4}) criteria")
+
+
+def read_mem0(files: Sequence[ResultFile]) -> list[ImportedRun]:
+    """Read mem0's memory-benchmarks, unified results: one run per cutoff."""
+    runs = []
+    for file in files:
+        whole = file.entry()
+        metadata = whole.entry("metadata")
+        judged_by = {"reader": metadata.text("answerer_model"), "judge": metadata.text("judge_model")}
+        cutoffs: dict[str, list[Row]] = {}
+        for question in whole.entries("evaluations"):
+            results = question.entry("cutoff_results")  # none where the question was searched for and not answered
+            for cutoff in results.value:
+                cutoffs.setdefault(one_line(cutoff), []).append(_mem0_row(question, results.entry(cutoff)))
+        for cutoff, rows in cutoffs.items():
+            budget = f"{cutoff[:60].removeprefix('top_')} memories"
+            facts = {"system": "Mem0", "gold_in_prompt": "no", "context": budget, **judged_by, **_BY_RUBRIC}
+            runs.append(whole.run(f"mem0-{cutoff}", rows, **facts))
+    return runs
+
+
+def _mem0_row(question: Entry, result: Entry) -> Row:
+    nuggets = result.entries("nugget_scores")
+    memories = {"memories": question.value.get("total_memories_retrieved")}
+    # The list of matches leaves out what matched nothing, so it is no alignment; the figure of order is kept.
+    return question.row(
+        **question.renamed(question="question", tier="chat_size", rubric="rubric", reference="ground_truth_answer"),
+        **{**memories, **result.renamed(answer="generated_answer", score="score", memories="memories_evaluated")},
+        nuggets=[nugget.renamed(text="nugget", score="score", reason="reason") for nugget in nuggets],
+        order=result.entry("event_ordering").value.get("tau_b"),
+    )
+
+
+def read_cognee(files: Sequence[ResultFile]) -> list[ImportedRun]:
+    """Read cognee's metrics files: counts per question, one run per `run_idx`."""
+    runs = []
+    for file in files:
+        rows: dict[int | None, list[Row]] = {}
+        for entry in file.lines("item"):
+            rows.setdefault(entry.get("run_idx", int), []).append(_cognee_row(entry))
+        for number, own in rows.items():
+            label = "cognee" if number is None else f"cognee-run{number}"
+            facts = {"system": "cognee", "gold_in_prompt": "no", "judge_sees_reference": "no", **_BY_RUBRIC}
+            runs.append(Entry({}, file.name).run(label, own, number, **facts))
+    return runs
+
+
+def _cognee_row(entry: Entry) -> Row:
+    metrics = entry.entry("metrics")
+    rubric = metrics.entry("beam_rubric")
+    criteria = _CRITERIA.search(rubric.text("reason"))
+    full, partial, none, total = map(int, criteria.groups()) if criteria else (0, 0, 0, 0)
+    if full + partial + none != total:
+        raise UserError(f"{entry.place}: {criteria and criteria[0]!r} does not add up; correct the file.")
+    context = entry.get("retrieval_context", str)
+    return entry.row(
+        **entry.renamed(question="question", answer="answer", rubric="rubric", reference="golden_answer"),
+        counts={"full": full, "partial": partial, "none": none} if total else None,
+        score=rubric.value.get("score"),
+        order=metrics.entry("kendall_tau").value.get("score"),
+        context_chars=None if context is None else len(context),
+    )
+
+
+def read_truememory(files: Sequence[ResultFile]) -> list[ImportedRun]:
+    """Read TrueMemory's runs: votes on each answer against the reference. A file's name of its tier is ignored."""
+    runs = []
+    for file in files:
+        whole = file.entry()
+        system = whole.text("system") or "TrueMemory"
+        rows = [_truememory_row(entry) for entry in whole.entries("details")]
+        facts = {"judge_sees_question": "yes", "judge_sees_rubric": "no", "judge_sees_reference": "yes"}
+        facts |= {"reader": whole.text("answer_model"), "judge": whole.text("judge_model"), "gold_in_prompt": "no"}
+        runs.append(whole.run(system, rows, system=system, **facts))
+    return runs
+
+
+def _truememory_row(entry: Entry) -> Row:
+    answer, correct = entry.text("generated_answer"), entry.get("correct", bool)
+    if correct is None:
+        raise UserError(f"{entry.place}: field 'correct' is missing; {ADVICE}")
+    names = {"question": "question", "answer": "generated_answer", "votes": "judge_votes"}
+    return entry.row(
+        **entry.renamed(**names, reference="ideal_answer", memories="num_retrieved"),
+        failed=answer if answer.startswith("ERROR: ") else "",
+        score=float(correct),
+    )
+
+
+def read_amb(files: Sequence[ResultFile]) -> list[ImportedRun]:
+    """Read agent-memory-benchmark's outputs: a score per question."""
+    runs = []
+    for file in files:
+        whole = file.entry()
+        rows = [_amb_row(entry, whole.text("split")) for entry in whole.entries("results")]
+        provider, mode = whole.text("memory_provider"), whole.text("mode")
+        name = whole.text("run_name") or provider
+        facts = {"reader": whole.text("answer_llm"), "judge": whole.text("judge_llm")}
+        facts |= {"gold_in_prompt": "yes" if whole.get("oracle", bool) else "unknown"}
+        facts |= {"prompt": f"mode {mode}" if mode else ""}
+        runs.append(whole.run(f"{name}-{mode}" if mode else name, rows, system=provider or name, **facts))
+    return runs
+
+
+def _amb_row(entry: Entry, tier: str) -> Row:
+    context, correct = entry.get("context", str), entry.get("correct", bool)
+    score = entry.value.get("score")
+    return entry.row(
+        **entry.renamed(question="query", answer="answer", context_tokens="context_tokens"),
+        **entry.entry("meta").renamed(rubric="rubric"),
+        tier=tier,
+        score=float(correct) if score is None and correct is not None else score,
+        reference=_joined(entry, "gold_answers"),
+        context_chars=None if context is None else len(context),
+    )
+
+
+def _joined(entry: Entry, name: str) -> str:
+    texts = entry.get(name, list) or []
+    if not all(isinstance(text, str) for text in texts):
+        raise UserError(f"{entry.place}: field '{name}' must be a list of texts; {ADVICE}")
+    return " | ".join(texts)
+
+
+def read_honcho(files: Sequence[ResultFile]) -> list[ImportedRun]:
+    """Read Honcho's benchmark summaries: a verdict per nugget, all of a question from one call."""
+    rows = []
+    for file in files:
+        whole = isinstance(file.value, dict)
+        conversations = file.entry().entries("detailed_results") if whole else file.lines("item")
+        for conversation in conversations:
+            tier = conversation.text("context_length")
+            rows += [_honcho_row(entry, tier) for entry in conversation.entries("question_results")]
+    return [Entry({}, files[0].name).run("honcho", rows, system="Honcho", **_BY_RUBRIC)]
+
+
+def _honcho_row(entry: Entry, tier: str) -> Row:
+    nuggets = entry.entries("nugget_scores")
+    numbers = [nugget.get("nugget_index", int) for nugget in nuggets]
+    if None not in numbers:
+        nuggets = [nuggets[place] for place in sorted(range(len(nuggets)), key=lambda place: numbers[place] or 0)]
+    rubric = entry.get("rubric", list) or []
+    texts = rubric if len(rubric) == len(nuggets) else [""] * len(nuggets)
+    scores: list[dict[str, Any]] = []
+    for text, nugget in zip(texts, nuggets, strict=True):
+        verdict = {"text": text, **nugget.renamed(score="score", reason="reasoning")}
+        # A judge that failed is recorded as a score of 0 with the error as its reasoning.
+        failed = nugget.text("reasoning").startswith("Error: ") and verdict.get("score") == 0
+        scores.append({**verdict, "score": None} if failed else verdict)
+    return entry.row(
+        **entry.renamed(question="question", answer="actual_response", score="score", reference="answer"),
+        tier=tier,
+        nuggets=scores,
+        order=entry.value.get("score") if entry.text("memory_ability") == "event_ordering" else None,
+        rubric=rubric,
+    )
+
+
+def read_past(files: Sequence[ResultFile]) -> list[ImportedRun]:
+    """Read past.dev's results.jsonl, or the answers.jsonl and verdicts.jsonl of Smart Jelly, joined by id."""
+    lines: dict[str, dict[str, Any]] = {}
+    names = ", ".join(file.name for file in files)
+    for file in files:
+        for line in file.lines():
+            key = line.value.get("questionId", line.value.get("id"))
+            if not isinstance(key, str) or not key:
+                raise UserError(f"{line.place} has no `id` or `questionId`; {ADVICE}")
+            known = lines.setdefault(key, {})
+            if again := (known.keys() & line.value.keys()) - {"id", "questionId", "category", "conversation", "index"}:
+                raise UserError(f"{file.name}: {key!r} has {min(again)!r} twice; give the files of one run.")
+            known |= line.value
+    rows = [_past_row(key, Entry(line, f"{names}: {key}")) for key, line in lines.items()]
+    first = next(iter(lines.values()), {})
+    facts = {"judge_sees_rubric": "yes"}
+    if "recall" in first or "goldAnswers" in first:  # past.dev's prompts always hold parts of the gold
+        facts |= {"system": "past.dev", "judge_sees_question": "yes", "gold_in_prompt": "yes"}
+    return [Entry({}, names).run("past", rows, **facts)]
+
+
+def _past_row(key: str, line: Entry) -> Row:
+    if not line.text("question"):
+        raise UserError(f"{line.place}: its verdict has no question; give the file of answers with that of verdicts.")
+    apart = "judge" not in line.value  # Smart Jelly: the fields of the verdict are those of the line
+    judge = line if apart else line.entry("judge")
+    ordering = judge.text("method") == "event_ordering"
+    nuggets = []
+    for item in judge.entries("items"):
+        error = item.text("error")
+        verdict = item.renamed(text="rubricItem", score="score", reason="reason", reply="judge_reply")
+        nuggets.append({**verdict, "score": None, "reason": error} if error else verdict)
+    tokens = line.entry("recall").value.get("usedEvidenceTokens")
+    known = type(tokens) is int and 0 <= tokens < 2**53
+    return line.row(
+        **{"context_tokens": tokens if known else None, **line.renamed(context_tokens="evidence_tokens")},
+        **line.renamed(question="question", answer="answer", score="score"),
+        **judge.renamed(rubric="reference"),
+        tier=key.partition("/")[0] if "/" in key else "",
+        failed=line.text("error") or ("the source says so" if judge.text("method") == "failed" else ""),
+        nuggets=nuggets,
+        order=line.value.get("score") if ordering else None,
+        events=_past_events(judge, "answer_order" if apart or "answer" not in judge.value else "answer")
+        if ordering
+        else None,
+        reference=_joined(line, "goldAnswers"),
+    )
+
+
+def _past_events(judge: Entry, name: str) -> list[dict[str, Any]]:
+    """Match the answer's items to the reference: a matched item has the text of its topic, any other its own."""
+    _joined(judge, name), _joined(judge, "reference")  # both must be lists of texts
+    nuggets = judge.get("reference", list) or []
+    free = {text: number for number, text in reversed([*enumerate(nuggets)])}
+    return [{"text": text, "nugget": free.pop(text, None)} for text in judge.get(name, list) or []]
+
+
+def _is_whole(file: ResultFile) -> bool:
+    """Whether a file of past.dev's kind has both answers and verdicts."""
+    first = next((line.value for line in file.lines()), {})
+    return "question" in first and ("judge" in first or "method" in first)
+
+
+def group_files(form: str, files: Sequence[ResultFile]) -> list[list[ResultFile]]:
+    """Group files by run: one file each, but answers and verdicts in separate files belong together."""
+    apart = [file for file in files if form == "past" and not _is_whole(file)]
+    return [*([apart] if apart else []), *([file] for file in files if file not in apart)]
+
+
+def read_neutral(files: Sequence[ResultFile]) -> list[ImportedRun]:
+    """Read files in the neutral form, one run each."""
+    runs = []
+    advice = "see docs/publishing-results.md."
+    for file in files:
+        first, *rest = file.lines()
+        header = checked(Header, first.value, f"{first.place}: ", advice)
+        rows = [checked(Row, line.value, f"{line.place}: ", advice) for line in rest]
+        rows = [row if row.tier else row.model_copy(update={"tier": header.tier}) for row in rows]
+        label = header.system if header.run is None else f"{header.system}-run{header.run}"
+        facts = header.model_dump(include=set(Provenance.model_fields))
+        runs.append(first.run(label, rows, header.run, **facts))
+    return runs
+
+
+READERS: Mapping[str, Callable[[Sequence[ResultFile]], list[ImportedRun]]] = {
+    "mem0": read_mem0,
+    "cognee": read_cognee,
+    "truememory": read_truememory,
+    "amb": read_amb,
+    "past": read_past,
+    "honcho": read_honcho,
+    "beam-results": read_neutral,
 }
 
-_MARKS: Iterable[tuple[str, frozenset[str]]] = (
-    ("mem0", frozenset(("evaluations",))),
-    ("truememory", frozenset(("details",))),
-    ("honcho", frozenset(("detailed_results",))),
-    ("amb", frozenset(("results", "memory_provider"))),
-    ("beam-results", frozenset(("format",))),
-    ("cognee", frozenset(("question", "metrics"))),
-    ("honcho", frozenset(("question_results",))),
-    ("past", frozenset(("questionId",))),
-    ("past", frozenset(("id", "method"))),
-    ("past", frozenset(("id", "question", "answer"))),
+_MARKS = (
+    ("mem0", {"evaluations"}),
+    ("truememory", {"details"}),
+    ("honcho", {"detailed_results"}),
+    ("amb", {"results", "memory_provider"}),
+    ("beam-results", {"format"}),
+    ("cognee", {"question", "metrics"}),
+    ("honcho", {"question_results"}),
+    ("past", {"questionId"}),
+    ("past", {"id", "method"}),
+    ("past", {"id", "question", "answer"}),
 )
+"""Fields of a file's object, or of its first one, that identify a format; the first match counts."""
 
 
-def recognised(source: Source) -> str:
-    """The format of a file by the fields of its value, or of its first value; a `UserError` for none that is known."""
-    first = source.value[0] if isinstance(source.value, list) and source.value else source.value
+def recognise_format(file: ResultFile) -> str:
+    """Name the format of a file by its fields; raise `UserError` if none matches."""
+    first = file.value[0] if isinstance(file.value, list) and file.value else file.value
     if isinstance(first, dict):
         for name, fields in _MARKS:
             if fields <= first.keys() and (name != "beam-results" or first["format"] == FORMAT):
                 return name
     raise UserError(
-        f"{source.name}: it is none of the formats that are known ({', '.join(READERS)}); name one with --format, or "
-        "write the results in beam-results/1 (docs/publishing-results.md)."
+        f"{file.name}: not one of the known formats ({', '.join(READERS)}); name one with --format, or write the "
+        "results in beam-results/1 (docs/publishing-results.md)."
     )

@@ -1,20 +1,21 @@
-"""From result files to runs like any other: read, match, record, write; nothing is written before all is known good."""
+"""Import result files as runs: read, match, record, write. Nothing is written before everything is valid."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from beam_field.formats import READERS, recognised
-from beam_field.line_readers import whole
-from beam_field.matching import Matched, matched
-from beam_field.results import Read, Source, plain
+from beam_field.formats import READERS, group_files, recognise_format
+from beam_field.matching import MatchedRun, match_run
+from beam_field.results import ImportedRun, ResultFile, folder_name
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arm_folder import ANSWERS, JUDGEMENTS, MANIFEST, Manifest, made, manifest_over, read_manifest
@@ -23,20 +24,24 @@ from beamlib.evaluate.conversation_record import ConversationRecord
 from beamlib.evaluate.imported import DETAILS, Imported, ImportedQuestion, Provenance, question_set
 from beamlib.evaluate.run_store import checked, made_by, write_manifest
 from beamlib.files import inside, parse_json, sha256, to_json, write_text
+from beamlib.report.markdown import counted
+from beamlib.scoring.protocols import PROTOCOLS, REPORTED
+from beamlib.scoring.question_score import NOT_COMPUTABLE
 from beamlib.scoring.records import Judgement
+from beamlib.scoring.scores import AVERAGE, score_run, summarise
 
-MOST = 1 << 29
-"""Bytes of a file that are read, unpacked: half a gigabyte. The largest known (contexts and all) has a tenth."""
-_MOST_SIGNS = 1 << 24
-"""Commas and opening brackets: what a JSON value takes in memory goes by these, up to 24 times its bytes."""
+MOST_BYTES = 1 << 29
+"""Unpacked bytes of a file: half a gigabyte. The largest known file, contexts included, has a tenth of it."""
+_MOST_VALUES = 1 << 24
+"""Commas and opening brackets: the memory of a JSON value grows with these, up to 24 times its bytes."""
 _MOST_RUNS = 100
-_PIECE = 1 << 20
+_MOST_SHOWN = 10
 ORIGIN = "questions of the released data, matched by tier and exact text; conversations not at hand"
 
 
 @dataclass(frozen=True)
 class ImportedArm:
-    """One run as it will stand in a run folder: `folder` below that, and what its files hold."""
+    """One run as a run folder holds it, in the folder of its arm below `part`."""
 
     part: str
     arm: Arm
@@ -52,60 +57,56 @@ class ImportedArm:
         return self.manifest.imported
 
 
-def read_source(path: Path) -> tuple[Source, str]:
-    """The content of a file of JSON or JSON lines, perhaps in gzip (up to `MOST` bytes), and its SHA-256."""
+def read_source(path: Path) -> tuple[ResultFile, str]:
+    """Read a file of JSON or JSON lines, optionally gzipped, of at most `MOST_BYTES`; return it with its SHA-256."""
     try:
         if not path.is_file():
             raise UserError(f"{path}: no such file; name a file of results.")
-        if path.stat().st_size > MOST:
-            raise UserError(f"{path}: more than {MOST:,} bytes; split it by run, or leave its contexts out.")
+        if path.stat().st_size > MOST_BYTES:
+            raise UserError(f"{path}: more than {MOST_BYTES:,} bytes; split it by run, or leave its contexts out.")
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
     digest = sha256(data)
     if data.startswith(b"\x1f\x8b"):
-        data = _unpacked(path)
-    if sum(data.count(sign) for sign in (b",", b"[", b"{")) > _MOST_SIGNS:
+        data = _unpack(path)
+    if sum(data.count(sign) for sign in (b",", b"[", b"{")) > _MOST_VALUES:
         raise UserError(f"{path}: it holds too many values; split it by run, or leave its contexts out.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}: not UTF-8 text (byte {error.start}); name a file of JSON, JSON lines or gzip."
-        ) from None
+        place = f"byte {error.start}"
+        raise UserError(f"{path}: not UTF-8 text ({place}); name a file of JSON, JSON lines or gzip.") from None
     if not text.strip():
         raise UserError(f"{path}: the file is empty; name a file of results.")
-    return Source(str(path), _value(path, text)), digest
+    return ResultFile(str(path), _parse(path, text)), digest
 
 
-def _unpacked(path: Path) -> bytes:
-    pieces, size = [], 0
+def _unpack(path: Path) -> bytes:
     try:
         with gzip.open(path) as handle:
-            while piece := handle.read(_PIECE):
-                pieces.append(piece)
-                size += len(piece)
-                if size > MOST:
-                    raise UserError(f"{path}: unpacks to more than {MOST:,} bytes; split it by run.")
+            data = handle.read(MOST_BYTES + 1)
     except (EOFError, OSError, zlib.error) as error:
         raise UserError(f"{path}: a damaged gzip file ({error}); fetch it again.") from None
-    return b"".join(pieces)
+    if len(data) > MOST_BYTES:
+        raise UserError(f"{path}: unpacks to more than {MOST_BYTES:,} bytes; split it by run.")
+    return data
 
 
-def _value(path: Path, text: str) -> Any:
-    """The JSON value of a text, or the list of its lines' values where its first line is an object by itself."""
+def _parse(path: Path, text: str) -> Any:
+    """Parse JSON, or JSON lines where the first line is an object by itself."""
+
+    def parse(part: str, where: str) -> Any:
+        try:
+            return parse_json(part)
+        except ValueError as error:
+            raise UserError(f"{where}: {error}; correct the file.") from None
+
     first, _, rest = text.lstrip().partition("\n")
     if not rest.strip() or not _is_object(first):
-        return _parsed(text, str(path))
+        return parse(text, str(path))
     lines = enumerate(text.split("\n"), start=1)
-    return [_parsed(line, f"{path}: line {number}") for number, line in lines if line.strip()]
-
-
-def _parsed(text: str, where: str) -> Any:
-    try:
-        return parse_json(text)
-    except ValueError as error:
-        raise UserError(f"{where}: {error}; correct the file.") from None
+    return [parse(line, f"{path}: line {number}") for number, line in lines if line.strip()]
 
 
 def _is_object(line: str) -> bool:
@@ -118,96 +119,91 @@ def _is_object(line: str) -> bool:
 def read_runs(
     files: Sequence[Path], form: str = "", stated: Mapping[str, str] | None = None, table: Path | None = None
 ) -> list[ImportedArm]:
-    """The runs in `files`, matched to the released questions; `form` names their format, else it is recognised.
+    """Read the runs in `files` and match them to the released questions; write nothing.
 
-    `stated` is what the user says of all of them (fields of `Provenance`), `table` another table of questions. Raises
-    `UserError` for whatever cannot be read or matched; nothing is written.
+    Args:
+        files: Result files of any of the `READERS`' formats.
+        form: Their format; recognised by content if empty.
+        stated: Fields of `Provenance` that the user states for all of them.
+        table: Another table of questions than the shipped one.
+
+    Raises:
+        UserError: A file cannot be read or matched.
     """
     if form and form not in READERS:
         raise UserError(f"--format: {form!r} is not one of {', '.join(READERS)}; choose one of these.")
-    said = checked(Provenance, stated or {}, "what is stated of the runs: ", "state it otherwise.").model_dump()
-    said = {name: said[name] for name in stated or {}}
-    digests: dict[str, Path] = {}
-    groups: dict[str, list[tuple[Source, str]]] = {}
+    stated = dict(stated or {})
+    checked(Provenance, stated, "what is stated of the runs: ", "state it otherwise.")
+    digests: dict[str, str] = {}
+    names: dict[str, str] = {}
+    groups: dict[str, list[ResultFile]] = {}
     for path in files:
-        source, digest = read_source(path)
-        if (same := digests.setdefault(digest, path)) is not path:
-            raise UserError(f"{path}: it is the same file as {same}; give each file once.")
-        groups.setdefault(form or recognised(source), []).append((source, digest))
-    found: list[tuple[str, Read, dict[str, str]]] = []
+        file, digest = read_source(path)
+        if digest in names:
+            raise UserError(f"{path}: it is the same file as {names[digest]}; give each file once.")
+        digests[file.name], names[digest] = digest, file.name
+        groups.setdefault(form or recognise_format(file), []).append(file)
+    runs: list[tuple[str, ImportedRun, dict[str, str]]] = []
     for name, own in groups.items():
-        for part in _runs_of(name, own):
+        for group in group_files(name, own):
             hashes: dict[str, str] = {}
-            for source, digest in part:
-                named = _shown_name(source)
-                hashes[f"{named} ({len(hashes) + 1})" if named in hashes else named] = digest
-            found += [(name, read, hashes) for read in READERS[name]([source for source, _ in part])]
-    if len(found) > _MOST_RUNS:
-        raise UserError(
-            f"{files[0]}: {len(found)} runs, more than the {_MOST_RUNS} that are read at once; split the files."
-        )
-    if not found:
+            for file in group:
+                shown = _shown_name(file)
+                hashes[f"{shown} ({len(hashes) + 1})" if shown in hashes else shown] = digests[file.name]
+            runs += [(name, run, hashes) for run in READERS[name](group)]
+    if len(runs) > _MOST_RUNS:
+        raise UserError(f"{files[0]}: {len(runs)} runs, more than the {_MOST_RUNS} allowed at once; split the files.")
+    if not runs:
         raise UserError(f"{files[0]}: it holds no results; name a file that does.")
-    arms = [
-        _arm(name, read, hashes, part, said) for name, read, hashes in found for part in matched(read, hashes, table)
-    ]
-    return _named_apart(arms)
-
-
-def _shown_name(source: Source) -> str:
-    """A file's name without its folder, as it can be written: names of files need not be text."""
-    return os.fsencode(Path(source.name).name).decode("utf-8", "replace")
-
-
-def _runs_of(form: str, files: Sequence[tuple[Source, str]]) -> list[list[tuple[Source, str]]]:
-    """The files of each run: one, but for answers and verdicts that stand apart."""
-    apart = [one for one in files if form == "past" and not whole(one[0])]
-    return [*([apart] if apart else []), *([one] for one in files if one not in apart)]
-
-
-def _arm(form: str, read: Read, hashes: dict[str, str], one: Matched, stated: Mapping[str, str]) -> ImportedArm:
-    shipped = one.shipped
-    told = {**read.provenance.model_dump(), **stated}
-    if shipped is not None:
-        known = {name: getattr(shipped, name) for name in Provenance.model_fields}
-        told |= {name: value for name, value in known.items() if value not in ("", "unknown")}
-    details = "".join(to_json(row.model_dump(mode="json", exclude_none=True)) + "\n" for row in one.details)
-    imported = Imported(
-        **told,
-        format=form,
-        shipped=shipped.name if shipped else "",
-        number=read.number,
-        files=hashes,
-        kinds=dict(one.kinds),
-        unmatched_count=one.unmatched_count,
-        unmatched=one.unmatched,
-        twice=one.twice,
-        missing=one.missing,
-        other_rubric=one.other_rubric,
-        details_sha256=sha256(details),
+    return _number_repeats(
+        [_arm(name, run, hashes, part, stated) for name, run, hashes in runs for part in match_run(run, hashes, table)]
     )
-    arm = Arm(memory="imported", target=plain(read.label))
-    part = f"{one.tier.lower()}-{plain(imported.reader or 'unknown')}-imported"
-    return ImportedArm(part, arm, _manifest(arm, one, imported), one.answers, one.judgements, one.details)
 
 
-def _manifest(arm: Arm, one: Matched, imported: Imported) -> Manifest:
-    conversations = {
-        key: ConversationRecord(
-            variant="unknown",
-            sha256="",
-            questions_sha256=question_set([answer.probe_id for answer in answers]),
-            origin=ORIGIN,
-        )
-        for key, (answers, _) in one.by_conversation().items()
-    }
-    hashes = {
-        key: [made(conversations[key], part).sha256 for part in parts] for key, parts in one.by_conversation().items()
-    }
+def _shown_name(file: ResultFile) -> str:
+    """Return a file's name without its folder as valid text."""
+    return os.fsencode(Path(file.name).name).decode("utf-8", "replace")
+
+
+def _arm(
+    form: str, run: ImportedRun, hashes: dict[str, str], matched: MatchedRun, stated: Mapping[str, str]
+) -> ImportedArm:
+    facts: dict[str, Any] = {**run.provenance.model_dump(), **stated}
+    if matched.shipped is not None:
+        known = {name: getattr(matched.shipped, name) for name in Provenance.model_fields}
+        facts |= {name: value for name, value in known.items() if value not in ("", "unknown")}
+    imported = Imported(
+        **facts,
+        **matched.facts,
+        format=form,
+        shipped=matched.shipped.name if matched.shipped else "",
+        number=run.number,
+        files=hashes,
+        details_sha256=sha256(_details_text(matched.details)),
+    )
+    arm = Arm(memory="imported", target=folder_name(run.label))
+    part = f"{matched.tier.lower()}-{folder_name(imported.reader or 'unknown')}-imported"
+    manifest = _manifest(arm, matched, imported)
+    return ImportedArm(part, arm, manifest, matched.answers, matched.judgements, matched.details)
+
+
+def _details_text(details: Sequence[ImportedQuestion]) -> str:
+    return "".join(to_json(row.model_dump(mode="json", exclude_none=True)) + "\n" for row in details)
+
+
+def _manifest(arm: Arm, matched: MatchedRun, imported: Imported) -> Manifest:
+    conversations, answers, judgements = {}, {}, {}
+    pairs = zip(matched.answers, matched.judgements, strict=True)
+    for key, group in groupby(pairs, lambda pair: pair[0].conversation_id):
+        own_answers, own_judgements = map(list, zip(*group, strict=True))
+        probes = question_set([answer.probe_id for answer in own_answers])
+        record = ConversationRecord(variant="unknown", sha256="", questions_sha256=probes, origin=ORIGIN)
+        conversations[key] = record
+        answers[key], judgements[key] = made(record, own_answers).sha256, made(record, own_judgements).sha256
     source = sha256(to_json([imported.format, imported.files, arm.name]))
     fields = {
         "arm": arm.name,
-        "size": one.tier,
+        "size": matched.tier,
         "configuration": (),
         "settings": {"arm": arm.model_dump()},
         "reader": imported.reader or "unknown",
@@ -220,12 +216,11 @@ def _manifest(arm: Arm, one: Matched, imported: Imported) -> Manifest:
         "imported": imported,
         **made_by(),
     }
-    answers, judgements = ({key: own[place] for key, own in hashes.items()} for place in (0, 1))
     return manifest_over(fields, conversations, {}, answers, judgements)
 
 
-def _named_apart(arms: Sequence[ImportedArm]) -> list[ImportedArm]:
-    """Arms of one name in one part are runs of one system: they get numbers, in the order of the files."""
+def _number_repeats(arms: Sequence[ImportedArm]) -> list[ImportedArm]:
+    """Number arms of one name in one part, in file order: they are runs of one system."""
     places = [(one.part, one.arm.name.casefold()) for one in arms]
     named = []
     for number, one in enumerate(arms):
@@ -236,31 +231,103 @@ def _named_apart(arms: Sequence[ImportedArm]) -> list[ImportedArm]:
             one = ImportedArm(one.part, arm, Manifest.model_validate(fields), one.answers, one.judgements, one.details)
         named.append(one)
     if len({(one.part, one.arm.name.casefold()) for one in named}) < len(named):
-        raise UserError(f"{named[0].part}: two of these runs have one name; import them one by one, by another --name.")
+        raise UserError(f"{named[0].part}: two of these runs have one name; import each with its own --name.")
     return named
 
 
 def write_runs(arms: Sequence[ImportedArm], run: Path) -> list[Path]:
-    """Write the arms below the run folder `run`; a folder that holds other results already is a `UserError`."""
+    """Write the arms into the run folder `run`; raise `UserError` where a folder holds other results."""
     folders = [inside(run, one.part, one.arm.name) for one in arms]
     for folder, one in zip(folders, arms, strict=True):
-        if (folder / MANIFEST).exists() and _imports(folder) != (one.imported.files, one.imported.format):
+        if (folder / MANIFEST).exists() and _origin(folder) != (one.imported.files, one.imported.format):
             raise UserError(f"{folder}: it holds other results already; give the import another --name.")
     for folder, one in zip(folders, arms, strict=True):
-        (folder / MANIFEST).unlink(missing_ok=True)  # a manifest never vouches for files of two moments
+        (folder / MANIFEST).unlink(missing_ok=True)  # a killed import leaves no manifest
         for name, records in ((ANSWERS, one.answers), (JUDGEMENTS, one.judgements)):
-            write_text(
-                folder / f"{name}.jsonl", "".join(to_json(row.model_dump(mode="json")) + "\n" for row in records)
-            )
-        lines = (to_json(row.model_dump(mode="json", exclude_none=True)) + "\n" for row in one.details)
-        write_text(folder / DETAILS, "".join(lines))
+            lines = (to_json(row.model_dump(mode="json")) + "\n" for row in records)
+            write_text(folder / f"{name}.jsonl", "".join(lines))
+        write_text(folder / DETAILS, _details_text(one.details))
         write_manifest(folder / MANIFEST, one.manifest, sealed=True)
     return folders
 
 
-def _imports(folder: Path) -> tuple[Mapping[str, str], str] | None:
+def _origin(folder: Path) -> tuple[Mapping[str, str], str] | None:
     try:
-        found = read_manifest(folder).imported
+        imported = read_manifest(folder).imported
     except UserError:
         return None
-    return (found.files, found.format) if found else None
+    return (imported.files, imported.format) if imported else None
+
+
+def protocol_rows(one: ImportedArm) -> list[dict[str, Any]]:
+    """Score a run by every protocol: the average over abilities and the mean over questions, None if not computable.
+
+    `lacking` names the abilities that are not computable, or "all"; `unscored` counts failed questions.
+    """
+    rows: list[dict[str, Any]] = []
+    for protocol in PROTOCOLS | REPORTED:
+        scores = score_run(one.judgements, protocol)
+        abilities: dict[str, Any] = {str(row["ability"]): row for row in summarise(scores).to_dict("records")}
+        average = abilities.pop(AVERAGE)
+        lacking = [name for name, row in abilities.items() if row["not_computable"]]
+        means = (average["mean"], math.nan if lacking else scores["score"].mean())
+        values = [None if math.isnan(mean) else float(mean) for mean in means]
+        rows.append(
+            {
+                "protocol": protocol,
+                "average": values[0],
+                "over_questions": values[1],
+                "lacking": ["all"] if len(lacking) == len(abilities) else lacking,
+                "unscored": int(average["unscored"]),
+            }
+        )
+    return rows
+
+
+def import_record(one: ImportedArm) -> dict[str, Any]:
+    """Return everything that `import_summary` shows as JSON values."""
+    return {
+        "part": one.part,
+        "arm": one.arm.name,
+        "size": one.manifest.size,
+        "questions": len(one.judgements),
+        "conversations": len(one.manifest.conversations),
+        "imported": one.imported.model_dump(mode="json"),
+        "protocols": protocol_rows(one),
+    }
+
+
+def import_summary(one: ImportedArm) -> str:
+    """Describe one imported run: what matched, and what each protocol can compute of it."""
+    imported, manifest = one.imported, one.manifest
+    kinds = ", ".join(f"{kind} of {count}" for kind, count in sorted(imported.kinds.items()))
+    head = f"{one.part}/{one.arm.name}: {counted(len(one.judgements), 'question')} of "
+    head += f"{counted(len(manifest.conversations), 'conversation')} at {manifest.size}; verdicts: {kinds}"
+    lines = [*imported.lines(), f"reader: {manifest.reader}; judge: {manifest.judge}"]
+    unknown = [role for role in ("reader", "judge") if not getattr(imported, role)]
+    if unknown:  # a guess would put numbers of two judges into one average
+        options = " and ".join(f"--{role}" for role in unknown)
+        lines.append(
+            f"the file does not say the {' and '.join(unknown)}: not pooled with other runs; state it with {options}"
+        )
+    lines += [f"{name}: SHA-256 {digest}" for name, digest in imported.files.items()]
+    lines += [f"these are the shipped verdicts of {imported.shipped}"] if imported.shipped else []
+    for what, names, count in (
+        ("not a released question", imported.unmatched, imported.unmatched_count),
+        ("there twice, the first taken", imported.twice, len(imported.twice)),
+        ("missing from these conversations", imported.missing, len(imported.missing)),
+        ("with another number of nuggets than the rubric", imported.other_rubric, len(imported.other_rubric)),
+    ):
+        shown = ", ".join(repr(name) if " " in name else name for name in names[:_MOST_SHOWN])
+        more = f" and {count - _MOST_SHOWN} more" if count > _MOST_SHOWN else ""
+        lines += [f"{count} {what}: {shown}{more}"] if count else []
+    lines += [_protocol_line(row) for row in protocol_rows(one)]
+    return "\n  ".join([head, *lines])
+
+
+def _protocol_line(row: Mapping[str, Any]) -> str:
+    means = {"abilities": row["average"], "questions": row["over_questions"]}
+    value = ", ".join(f"{mean:.4f} over {what}" for what, mean in means.items() if mean is not None) or "no score"
+    if row["lacking"]:
+        value = f"{NOT_COMPUTABLE}: {', '.join(row['lacking'])}"
+    return f"{row['protocol']}: {value}" + (f"; {row['unscored']} unscored" if row["unscored"] else "")

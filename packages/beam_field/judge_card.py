@@ -1,7 +1,6 @@
-"""How far two judges agree on the same answers, and what that means for a comparison of systems.
+"""How far two judges agree on the same answers, what that does to a comparison, and averages corrected by few labels.
 
-Both judges are given as frames of verdicts and of question scores, by system; nothing here knows where these came from
-(a run judged again, the shipped verdicts, another importer's file).
+Judges are given as frames of verdicts and of question scores, by system, wherever these come from.
 """
 
 from __future__ import annotations
@@ -9,33 +8,43 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from scipy.special import stdtrit
 
-from beam_field.comparing import over_runs
-from beam_field.prediction_powered import corrected
+from beam_field.comparing import average_runs
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
-from beamlib.scoring.intervals import Array, compare, difference_interval
+from beamlib.scoring.intervals import LEVEL, Array, compare, difference_interval, logit_interval, mean_interval
 from beamlib.scoring.records import Judgement
 
 T = TypeVar("T")
 LEVELS = (0.0, 0.5, 1.0)
 ALL = "all"
 _KEYS = ["system", "probe_id", "conversation_id", "ability", "nugget"]
+_TINY, _NAN = 1e-12, float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeScores:
+    """One judge: its name, its verdicts (`verdict_frame`) and its question scores by system (`score_run`)."""
+
+    name: str
+    verdicts: pd.DataFrame
+    scores: Mapping[str, pd.DataFrame]
 
 
 @dataclass(frozen=True, eq=False)
 class JudgeCard:
     """Two judges on the same answers.
 
-    `agreement` has a row per ability and one for all (columns ability, n, kappa, kappa_half, equal, mean_first,
-    mean_second), over nuggets. `confusion` counts nuggets, rows by the first judge. `bias` has a row per system: its
-    average by either judge and second minus first, paired, with its interval. `order` has a row per pair of systems:
-    the difference by either judge, how much it changes, and whether the sign is kept. `alone` counts the answers that
-    only one of the two has judged.
+    `agreement` has a row per ability and one for all, over nuggets (columns ability, n, kappa, kappa_half, equal,
+    mean_first, mean_second). `confusion` counts nuggets, rows by the first judge. `bias` has a row per system: its
+    average by either judge, and second minus first, paired, with its interval. `order` has a row per pair of systems:
+    the difference by either judge, its change, and whether the sign stays. `alone` counts answers that only one judged.
     """
 
     first: str
@@ -48,27 +57,24 @@ class JudgeCard:
 
     @property
     def error(self) -> float:
-        """Differences of two systems under this are within the judge's error; NaN for fewer than two systems.
+        """The difference of two systems below which the judge decides nothing; NaN for fewer than two systems.
 
         The furthest end of the intervals of what a change of judge does to the difference of two systems.
         """
         ends = self.order[["low", "high"]].to_numpy(dtype=np.float64)
-        return float(np.abs(ends).max()) if ends.size and not np.isnan(ends).any() else float("nan")
+        return float(np.abs(ends).max()) if ends.size and not np.isnan(ends).any() else _NAN
 
 
-def kappa(first: Array, second: Array) -> float:
-    """Cohen's kappa of two columns of labels; NaN where all labels are one, or there is none."""
-    if not first.size:
-        return float("nan")
-    labels, coded = np.unique(np.concatenate([first, second]), return_inverse=True)
-    one, other = coded[: first.size], coded[first.size :]
-    shares = [np.bincount(column, minlength=labels.size) / first.size for column in (one, other)]
-    by_chance = float(shares[0] @ shares[1])
-    return float(((one == other).mean() - by_chance) / (1 - by_chance)) if by_chance < 1 else float("nan")
+def cohen_kappa(first: Array, second: Array) -> float:
+    """Return Cohen's kappa of two columns of labels; NaN where all labels are equal, or there is none."""
+    labels, codes = np.unique(np.stack([first, second]), return_inverse=True)
+    shares = [np.bincount(own, minlength=labels.size) / max(first.size, 1) for own in codes.reshape(2, -1)]
+    chance = float(shares[0] @ shares[1])
+    return float(((first == second).mean() - chance) / (1 - chance)) if first.size and chance < 1 else _NAN
 
 
 def verdict_frame(judgements: Mapping[str, Sequence[Judgement]]) -> pd.DataFrame:
-    """A row per nugget that has a verdict: system, probe, conversation, ability, number of the nugget, score."""
+    """Return a row per judged nugget: system, probe, conversation, ability, number of the nugget, score."""
     rows = [
         (system, one.probe_id, one.conversation_id, one.ability, number, verdict.score)
         for system, own in judgements.items()
@@ -80,109 +86,98 @@ def verdict_frame(judgements: Mapping[str, Sequence[Judgement]]) -> pd.DataFrame
 
 
 def judge_card(
-    first: tuple[str, pd.DataFrame, Mapping[str, pd.DataFrame]],
-    second: tuple[str, pd.DataFrame, Mapping[str, pd.DataFrame]],
-    seed: int = 0,
-    runs_of: Mapping[str, str] | None = None,
+    first: JudgeScores, second: JudgeScores, seed: int = 0, runs_of: Mapping[str, str] | None = None
 ) -> JudgeCard:
-    """The card of two judges, each as its name, its verdicts (`verdict_frame`) and its scores by system (`score_run`).
+    """Compare two judges on what both have judged.
 
-    Only what both have judged is compared. A `UserError` where that is nothing. `runs_of` names the system of those
-    that are runs of one: a question counts with its mean over the runs that both have judged.
+    Args:
+        first: The judge to compare with.
+        second: The judge in question.
+        seed: Seed of the paired test.
+        runs_of: The system of names that are runs of one; a question counts with its mean over runs.
+
+    Raises:
+        UserError: The two have judged no answer in common.
     """
-    systems = [name for name in first[2] if name in second[2]]
-    scores = {name: _shared(first[2][name], second[2][name]) for name in systems}
-    scores = {name: both for name, both in scores.items() if len(both[0])}
-    if not scores:
+    shared = {name: _shared(first.scores[name], second.scores[name]) for name in first.scores if name in second.scores}
+    shared = {name: pair for name, pair in shared.items() if len(pair[0])}
+    if not shared:
         raise UserError("judge card: the two have judged no answer alike; give two runs over the same answers.")
-    verdicts = first[1].merge(second[1], on=_KEYS, suffixes=("_first", "_second"), validate="one_to_one")
-    asked = sum(len(frame) for side in (first, second) for frame in side[2].values())
-    alone = asked - 2 * sum(len(both[0]) for both in scores.values())
-    groups = grouped(scores, runs_of or {})
-    scores = {name: (over_runs([a for a, _ in own]), over_runs([b for _, b in own])) for name, own in groups.items()}
-    return JudgeCard(
-        first[0],
-        second[0],
-        agreement_frame(verdicts),
-        confusion(verdicts),
-        _bias(scores, seed),
-        _order(scores),
-        alone,
-    )
+    verdicts = first.verdicts.merge(second.verdicts, on=_KEYS, suffixes=("_first", "_second"), validate="one_to_one")
+    judged = sum(len(frame) for judge in (first, second) for frame in judge.scores.values())
+    alone = judged - 2 * sum(len(pair[0]) for pair in shared.values())
+    groups = group_runs(shared, runs_of or {})
+    scores = {name: tuple(map(average_runs, zip(*pairs, strict=True))) for name, pairs in groups.items()}
+    counts = pd.crosstab(verdicts["score_first"], verdicts["score_second"])
+    confusion = counts.reindex(index=LEVELS, columns=LEVELS, fill_value=0)
+    agreement, bias, order = _agreement(verdicts), _bias(scores, seed), _order(scores)
+    return JudgeCard(first.name, second.name, agreement, confusion, bias, order, alone)
 
 
-def grouped(found: Mapping[str, T], runs_of: Mapping[str, str]) -> dict[str, list[T]]:
-    """What there is of each system's runs."""
+def group_runs(by_name: Mapping[str, T], runs_of: Mapping[str, str]) -> dict[str, list[T]]:
+    """Group values by the system that their names are runs of."""
     groups: dict[str, list[T]] = {}
-    for name, one in found.items():
-        groups.setdefault(runs_of.get(name, name), []).append(one)
+    for name, value in by_name.items():
+        groups.setdefault(runs_of.get(name, name), []).append(value)
     return groups
 
 
-def agreement_frame(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Kappa over the three levels and over at least a half, and the share of equal verdicts, per ability and in all."""
+def _agreement(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Return kappa over three levels and over at least a half, and the share of equal verdicts, by ability."""
     groups = [(name, verdicts[verdicts["ability"] == name]) for name in ABILITIES]
     rows = []
     for name, own in [*groups, (ALL, verdicts)]:
-        one, other = (own[f"score_{side}"].to_numpy(dtype=np.float64) for side in ("first", "second"))
         if own.empty:
             continue
-        halves = kappa((one >= 0.5).astype(float), (other >= 0.5).astype(float))
-        rows.append((name, len(own), kappa(one, other), halves, (one == other).mean(), one.mean(), other.mean()))
+        first, second = (own[f"score_{judge}"].to_numpy(dtype=np.float64) for judge in ("first", "second"))
+        kappas = cohen_kappa(first, second), cohen_kappa(first >= 0.5, second >= 0.5)
+        rows.append((name, len(own), *kappas, (first == second).mean(), first.mean(), second.mean()))
     columns = ["ability", "n", "kappa", "kappa_half", "equal", "mean_first", "mean_second"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def confusion(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Nuggets by the first judge's verdict (rows) and the second's (columns)."""
-    counts = pd.crosstab(verdicts["score_first"], verdicts["score_second"])
-    return counts.reindex(index=LEVELS, columns=LEVELS, fill_value=0)
+def _shared(*frames: pd.DataFrame) -> tuple[pd.DataFrame, ...]:
+    """Return the questions that all frames have a score for, in one order."""
+    scored = [frame.dropna(subset=["score"]).sort_values("probe_id") for frame in frames]
+    both = set.intersection(*(set(frame["probe_id"]) for frame in scored))
+    return tuple(frame[frame["probe_id"].isin(both)].reset_index(drop=True) for frame in scored)
 
 
-def _shared(one: pd.DataFrame, other: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The questions that both judges have a score for, in one order."""
-    scored = [frame.dropna(subset=["score"]).sort_values("probe_id") for frame in (one, other)]
-    both = set(scored[0]["probe_id"]) & set(scored[1]["probe_id"])
-    return tuple(frame[frame["probe_id"].isin(both)].reset_index(drop=True) for frame in scored)  # type: ignore[return-value]
-
-
-def _bias(scores: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]], seed: int) -> pd.DataFrame:
+def _bias(scores: Mapping[str, Sequence[pd.DataFrame]], seed: int) -> pd.DataFrame:
     rows = []
-    for name, (one, other) in scores.items():
-        found = compare(other, one, seed)
-        averages = [float(_by_conversation(frame).mean()) for frame in (one, other)]
-        rows.append((name, *averages, found.difference, found.low, found.high, found.n, len(one)))
+    for name, (first, second) in scores.items():
+        found = compare(second, first, seed)
+        averages = [float(_by_conversation(frame).mean()) for frame in (first, second)]
+        rows.append((name, *averages, found.difference, found.low, found.high, found.n, len(first)))
     columns = ["system", "first", "second", "difference", "low", "high", "conversations", "n"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _order(scores: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> pd.DataFrame:
-    """Every pair of systems over the questions that both systems have from both judges."""
+def _order(scores: Mapping[str, Sequence[pd.DataFrame]]) -> pd.DataFrame:
+    """Compare every pair of systems over the questions that both systems have from both judges."""
     rows = []
     for a, b in combinations(scores, 2):
         questions = set(scores[a][0]["probe_id"]) & set(scores[b][0]["probe_id"])
         if not questions:
             continue
-        means = [
-            [_by_conversation(frame[frame["probe_id"].isin(questions)]) for frame in scores[name]] for name in (a, b)
-        ]
-        first, second = (means[0][judge] - means[1][judge] for judge in (0, 1))
+        own = [[frame[frame["probe_id"].isin(questions)] for frame in scores[name]] for name in (a, b)]
+        first, second = (_by_conversation(own[0][judge]) - _by_conversation(own[1][judge]) for judge in (0, 1))
         change = np.asarray(second - first, np.float64)
         low, high = map(float, difference_interval(change))
-        kept = bool(first.mean() * second.mean() >= 0)  # a tie turns nothing round
+        kept = bool(first.mean() * second.mean() >= 0)  # a tie reverses nothing
         rows.append((a, b, first.mean(), second.mean(), change.mean(), low, high, len(change), kept))
     columns = ["system", "against", "first", "second", "change", "low", "high", "conversations", "kept"]
     return pd.DataFrame(rows, columns=columns)
 
 
 def _by_conversation(scores: pd.DataFrame) -> pd.Series[float]:
-    """The mean of a conversation's ability means, as a comparison counts it."""
+    """Return the mean of a conversation's ability means, as a comparison counts it."""
     means = scores.groupby(["conversation_id", "ability"])["score"].mean()
     return means.groupby(level="conversation_id").mean()
 
 
 def corrections(cheap: Mapping[str, pd.DataFrame], better: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Each system's mean over questions by the cheap judge, corrected by the better one's where it has judged.
+    """Correct each system's mean over questions by the cheap judge with the better judge's labels.
 
     Both map systems to scores (`score_run`). Columns: system, plain, labelled, mean, low, high, power, conversations
     (those with a label), labels (questions), n.
@@ -193,9 +188,81 @@ def corrections(cheap: Mapping[str, pd.DataFrame], better: Mapping[str, pd.DataF
         if scored.empty or name not in better:
             continue
         labels = scored["probe_id"].map(better[name].set_index("probe_id")["score"]).to_numpy(dtype=np.float64)
-        units = scored["conversation_id"].to_numpy()
-        found = corrected(scored["score"].to_numpy(dtype=np.float64), labels, units)
+        found = correct_mean(scored["score"].to_numpy(dtype=np.float64), labels, scored["conversation_id"].to_numpy())
         counts = (found.n, int((~np.isnan(labels)).sum()), len(scored))
         rows.append((name, found.plain, found.labelled, found.mean, found.low, found.high, found.power, *counts))
     columns = ["system", "plain", "labelled", "mean", "low", "high", "power", "conversations", "labels", "n"]
     return pd.DataFrame(rows, columns=columns)
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedMean:
+    """A mean with its 95 % interval.
+
+    `plain` is the mean of the cheap judge over everything, `labelled` that of the better judge over its part. `power`
+    is the weight of the cheap judge, 0 where it tells nothing; `n` counts conversations with a label.
+    """
+
+    mean: float
+    low: float
+    high: float
+    plain: float
+    labelled: float
+    power: float
+    n: int
+
+
+def correct_mean(cheap: Array, better: Array, conversations: npt.NDArray[Any]) -> CorrectedMean:
+    """Estimate the mean that the better judge would give to all questions, from 0 to 1.
+
+    Prediction-powered inference (Angelopoulos et al., Science 382, 2023, with the power parameter of "PPI++"), for
+    questions that go together in conversations:
+
+        mean(better) + power x (mean of cheap over all - mean of cheap over the labelled)
+
+    with the `power` from 0 to 1 that minimises the variance. The interval does not depend on how good the cheap judge
+    is; where that is worthless, it is about as wide as that of the labelled part alone. It is Student's t with one
+    degree of freedom less than labelled conversations, over the jackknife's standard error (the mean without each
+    conversation, with a new power each time), on the logit scale as in `mean_interval`.
+
+    Args:
+        cheap: Scores of the cheap judge, shape (questions,).
+        better: Scores of the better judge, NaN without a label. The choice of labels must not depend on the answers.
+        conversations: The conversation of each question.
+
+    Returns:
+        The corrected mean; its interval is NaN for fewer than two labelled conversations.
+    """
+    known = ~np.isnan(better)
+    plain = float(cheap.mean()) if cheap.size else _NAN
+    if not known.any():
+        return CorrectedMean(_NAN, _NAN, _NAN, plain, labelled=_NAN, power=0.0, n=0)
+    _, unit = np.unique(conversations, return_inverse=True)
+    per_question = (np.ones_like(cheap), cheap, known, cheap * known, np.where(known, better, 0.0))
+    sums: Array = np.stack([np.bincount(unit, values) for values in per_question]).astype(np.float64)
+    n = int((sums[_LABELS] > 0).sum())
+    estimate, power = _estimate(sums)
+    mean, labelled = float(np.clip(estimate, 0, 1)), float(better[known].mean())
+    if n < 2:
+        return CorrectedMean(mean, _NAN, _NAN, plain, labelled, power, n)
+    left_out = np.array([_estimate(np.delete(sums, place, axis=1))[0] for place in range(sums.shape[1])])
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2) * np.sqrt((n - 1) / n * ((left_out - estimate) ** 2).sum()))
+    # Without any spread in the sample, the rule for equal scores (`mean_interval`) gives the width.
+    low, high = logit_interval(estimate, half) if half > _TINY else mean_interval(np.full(n, estimate))
+    return CorrectedMean(mean, float(low), float(high), plain, labelled, power, n)
+
+
+_ALL, _CHEAP, _LABELS, _CHEAP_LABELLED, _BETTER = range(5)
+"""Rows of the sums per conversation."""
+
+
+def _estimate(sums: Array) -> tuple[float, float]:
+    """Return the mean and the power, from sums of shape (5, conversations)."""
+    every, cheap, labels, cheap_labelled, better = sums.sum(axis=1)
+    total, own, best = cheap / every, cheap_labelled / labels, better / labels
+    # To first order, what each conversation adds to a mean: its deviations from it.
+    labelled = (sums[_BETTER] - best * sums[_LABELS]) / labels
+    difference = (sums[_CHEAP] - total * sums[_ALL]) / every - (sums[_CHEAP_LABELLED] - own * sums[_LABELS]) / labels
+    spread = float(difference @ difference)
+    power = float(np.clip(-(labelled @ difference) / spread, 0.0, 1.0)) if spread > 0 else 0.0
+    return float(best + power * (total - own)), power

@@ -1,7 +1,7 @@
-"""Answers on file judged again, by another judge under this project's prompts (`beamlib judge`).
+"""Judge the answers of a run again, by another judge under this project's prompts (`beamlib judge`).
 
-The new verdicts lie beside the old ones, in a part of their own (`1m-by-offline` beside `1m`): the same arms and
-answers, another judge. Estimate, store of calls, resume and the search for keys are those of every run.
+The new verdicts get a part of their own beside the old ones (`1m-by-offline` beside `1m`), with the same arms and
+answers. Estimate, call store and resuming are those of every run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beam_field.results import plain
+from beam_field.results import folder_name
 from beamlib.beside import Priced, beside
 from beamlib.cli.spending import agreed
 from beamlib.data.gold import Gold
@@ -46,14 +46,16 @@ from beamlib.llm.spending import guard_run
 from beamlib.params import generated_in, usual_parameters
 from beamlib.processes import one_cluster
 from beamlib.scoring.judge import ToJudge
+from beamlib.scoring.records import Judgement
 from beamlib.text import shell_command
 
 
 @dataclass(frozen=True)
 class JudgeOptions:
-    """What `beamlib judge` was asked for: `run` is a run folder or a part of one, `models` empty for the offline judge.
+    """The options of `beamlib judge`.
 
-    `data` is a folder with the released questions, for answers whose rubric is not on file.
+    `run` is a run folder or a part of one; `models` is empty for the offline judge. `data` is a folder with the
+    released questions, for answers whose rubric is not on file.
     """
 
     run: Path
@@ -66,116 +68,122 @@ class JudgeOptions:
 
 
 class JudgedAgain(ArmFolder):
-    """The folder of an arm that is judged again: its answers as they are, and what another judge says of them."""
+    """The folder of an arm that is judged again: its answers unchanged, with another judge's verdicts."""
 
     def __init__(self, source: Path, parameters: ResolvedParameters) -> None:
-        found, judge = read_manifest(source), identities(parameters)["judge"]["model"]
-        keys = {ANSWERS: found.answers_key, JUDGEMENTS: judgements_key(found.answers_key, parameters)}
-        part = f"{source.parent.name}{JUDGED_BY}{plain('offline' if not parameters.models else judge)}"
+        manifest, judge = read_manifest(source), identities(parameters)["judge"]["model"]
+        keys = {ANSWERS: manifest.answers_key, JUDGEMENTS: judgements_key(manifest.answers_key, parameters)}
+        part = f"{source.parent.name}{JUDGED_BY}{folder_name(judge if parameters.models else 'offline')}"
         RunStore.__init__(self, source.parent.with_name(part) / source.name, keys)
         if (self.folder / MANIFEST).exists() and read_manifest(self.folder).judgements_key != keys[JUDGEMENTS]:
             raise UserError(
                 f"{self.folder.parent}: it holds verdicts of this judge by other settings, prompts or code, or of "
-                "other answers; give that folder another name to keep them, or delete it."
+                "other answers; rename that folder to keep them, or delete it."
             )
-        self.source, self.found, self.held = source, found, stored_answers(source)
-        seen = {"judge": judge, "judge_sees_rubric": "yes", "judge_sees_reference": "no", "shipped": ""}
-        seen["judge_prompt"] = ""  # the source's; the hashes in `prompts` name this one
-        seen["judge_sees_question"] = "yes" if parameters.question_in_prompt else "no"
+        self.source, self.source_manifest, self.source_answers = source, manifest, stored_answers(source)
+        shown = {"judge": judge, "judge_sees_rubric": "yes", "judge_sees_reference": "no", "shipped": ""}
+        shown["judge_prompt"] = ""  # the source's; the hashes in `prompts` name this one
+        shown["judge_sees_question"] = "yes" if parameters.question_in_prompt else "no"
+        settings = {} if manifest.imported else settings_of(parameters, JUDGE_PARAMETERS)
         self._begun = {
-            **dict(found),
+            **dict(manifest),
             "judge": judge,
-            "settings": found.settings | ({} if found.imported else settings_of(parameters, JUDGE_PARAMETERS)),
-            "models": found.models | {role: identities(parameters)[role] for role in ("judge", "aligner")},
-            "prompts": found.prompts | prompt_hashes(parameters, JUDGE_PROMPTS),
+            "settings": manifest.settings | settings,
+            "models": manifest.models | {role: identities(parameters)[role] for role in ("judge", "aligner")},
+            "prompts": manifest.prompts | prompt_hashes(parameters, JUDGE_PROMPTS),
             "judgements_key": keys[JUDGEMENTS],
-            "imported": found.imported.model_copy(update=seen) if found.imported else None,
+            "imported": manifest.imported.model_copy(update=shown) if manifest.imported else None,
             **made_by(),
         }
 
-    def take_over(self) -> None:
-        """Put the answers here, and what their source said of the questions."""
+    def copy_answers(self) -> None:
+        """Write the source's answers, and its details of the questions, into this folder."""
         self.begin()
-        if self.found.imported:
+        if self.source_manifest.imported:
             write_text(self.folder / DETAILS, read_text(self.source / DETAILS))
-        self.made[ANSWERS] = {key: made(self.found.conversations[key], own) for key, own in self.held.items()}
-        self.left_out[ANSWERS] = dict(self.found.left_out)
+        conversations = self.source_manifest.conversations
+        self.made[ANSWERS] = {key: made(conversations[key], own) for key, own in self.source_answers.items()}
+        self.left_out[ANSWERS] = dict(self.source_manifest.left_out)
         self.write()
         self.write_manifest()
+
+    def take_judgements(self, conversation: str, judgements: list[Judgement]) -> None:
+        """Record the judgements of a conversation."""
+        self.take(JUDGEMENTS, conversation, made(self.source_manifest.conversations[conversation], judgements))
+
+    def summary(self) -> str:
+        """Return a line that says where the verdicts are."""
+        judgements = [one for own in self.made[JUDGEMENTS].values() for one in own.value]
+        partial = sum(any(v.score is None for v in one.verdicts) or bool(one.unscored) for one in judgements)
+        shown = f", {partial} of them not in full" if partial else ""
+        return f"{self.folder}: {len(judgements)} answers judged by {self._begun['judge']}{shown}"
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a run: its arms, and the answers that have no verdict of this judge, by conversation and arm."""
+    """A part of a run: its arms, and the answers without a verdict of this judge, by conversation and arm."""
 
     name: str
     parameters: ResolvedParameters
     arms: Sequence[JudgedAgain]
-    asked: Mapping[str, Mapping[str, Sequence[ToJudge]]]
+    pending: Mapping[str, Mapping[str, Sequence[ToJudge]]]
     command: str
 
     def estimate(self) -> Priced:
-        """What judging would call: the code that judges, with models that call nobody."""
+        """Estimate the calls by running the judging code with models that call nobody."""
         costs = beside("costs", "estimate")
         expected, tally = costs.stored_means(self.parameters), beside("costs", "dry_run").CallTally()
-        for key, asked in self.asked.items():
-            with costs.rehearsed_roster(self.parameters, key, expected) as (roster, one):
-                judged(asked, self.parameters, roster)
-            tally.add(one)
-        names = tuple(arm.found.arm for arm in self.arms)
-        found: Priced = costs.summary(self.parameters, names, tally, expected, conversations=len(self.asked))
+        for key, answers in self.pending.items():
+            with costs.rehearsed_roster(self.parameters, key, expected) as (roster, calls):
+                judged(answers, self.parameters, roster)
+            tally.add(calls)
+        arms = tuple(arm.source_manifest.arm for arm in self.arms)
+        found: Priced = costs.summary(self.parameters, arms, tally, expected, conversations=len(self.pending))
         return found
 
     def judge(self, confirmed: bool) -> list[str]:
-        """Judge what is missing; the verdicts are written as they come."""
+        """Judge the pending answers, write verdicts as they come, and return a line per arm."""
         for arm in self.arms:
-            arm.take_over()
+            arm.copy_answers()
         if self.parameters.models:
             load_models(Path(self.parameters.models)).save(self.arms[0].folder.parent)
         parameters = self.parameters.model_copy(update={"confirm_cost": confirmed})
-        by_name = {arm.found.arm: arm for arm in self.arms}
-        tasks = [JudgeTask(key, asked, parameters, command=self.command) for key, asked in self.asked.items()]
+        by_name = {arm.source_manifest.arm: arm for arm in self.arms}
+        tasks = [JudgeTask(key, answers, parameters, command=self.command) for key, answers in self.pending.items()]
         with closing(worked(judge_task, [tasks], f"judging {self.name}", parameters, quiet=False)) as done:
             for task, judgements in done:
                 for name, own in judgements.items():
-                    arm = by_name[name]
-                    arm.take(JUDGEMENTS, task.conversation_id, made(arm.found.conversations[task.conversation_id], own))
-        return [_line(arm) for arm in self.arms]
-
-
-def _line(arm: JudgedAgain) -> str:
-    judgements = [one for own in arm.made[JUDGEMENTS].values() for one in own.value]
-    missing = sum(any(v.score is None for v in one.verdicts) or bool(one.unscored) for one in judgements)
-    shown = f", {missing} of them not in full" if missing else ""
-    return f"{arm.folder}: {len(judgements)} answers judged by {arm._begun['judge']}{shown}"
+                    by_name[name].take_judgements(task.conversation_id, own)
+        return [arm.summary() for arm in self.arms]
 
 
 def judge_again(options: JudgeOptions) -> list[str]:
-    """Judge every arm of a run again; a line per arm that says where its verdicts are.
+    """Judge every arm of a run again and return a line per arm; estimated costs have to be confirmed.
 
-    Nothing is called without a yes to what it would cost. What is on file by the same judge is kept, so a run that was
-    killed goes on. A `UserError` where there is nothing to judge, or a rubric is at hand nowhere.
+    Verdicts of the same judge on file are kept, so a killed run resumes.
+
+    Raises:
+        UserError: There is nothing to judge, or a rubric is nowhere to be found.
     """
     groups: dict[Path, list[Path]] = {}
     for folder in _sources(options.run):
         groups.setdefault(folder.parent, []).append(folder)
-    with ExitStack() as held:
-        parts = [_part(own, options, held) for own in groups.values()]
+    with ExitStack() as locked:
+        parts = [_part(own, options, locked) for own in groups.values()]
         confirmed = options.yes
         if options.models and options.calls != "replay":
-            roles = ("judge", "aligner")
             confirmed = agreed(
-                {one.name: one.estimate() for one in parts},
-                lambda: ensure_keys(parts[0].parameters, roles),
+                {part.name: part.estimate() for part in parts},
+                lambda: ensure_keys(parts[0].parameters, ("judge", "aligner")),
                 options.yes,
             )
         with guard_run(Path(parts[0].parameters.run), options.models), one_cluster():
-            return [line for one in parts for line in one.judge(confirmed)]
+            return [line for part in parts for line in part.judge(confirmed)]
 
 
 @contextmanager
-def _alone(part: Path) -> Iterator[None]:
-    """This process is the only one that judges for `part`; a `UserError` where another is at it."""
+def _locked(part: Path) -> Iterator[None]:
+    """Keep other processes from judging for `part`; raise `UserError` if one does."""
     lock = make_folder(part.parent) / f".{part.name}.judging"
     try:
         locks.lock_file(lock)
@@ -192,58 +200,60 @@ def _alone(part: Path) -> Iterator[None]:
 
 
 def _sources(run: Path) -> list[Path]:
-    """The arms' folders below a run folder or a part of one, but for those that were judged again."""
+    """Return the arms' folders below a run folder or a part of one, without those that were judged again."""
     folders = sorted(path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in run.glob(pattern))
     names = {path.name for path in run.iterdir() if path.is_dir()} if run.is_dir() else set()
     names |= {path.name for path in run.parent.iterdir() if path.is_dir()} if folders else set()
-    kept = [one for one in folders if not any(one.parent.name.startswith(f"{name}{JUDGED_BY}") for name in names)]
+    again = tuple(f"{name}{JUDGED_BY}" for name in names)
+    kept = [folder for folder in folders if not folder.parent.name.startswith(again)]
     if not kept:
-        raise UserError(f"{run}: no answers to judge in it; name a run folder of `beamlib import` or run_all.sh.")
+        raise UserError(f"{run}: no answers to judge; name a run folder of `beamlib import` or run_all.sh.")
     return kept
 
 
-def _part(folders: Sequence[Path], options: JudgeOptions, held: ExitStack) -> _Part:
-    """Read the answers of a part, and what is on file of their verdicts."""
+def _part(folders: Sequence[Path], options: JudgeOptions, locked: ExitStack) -> _Part:
+    """Read the answers of a part and the verdicts on file."""
     run = folders[0].parent.parent
-    given: dict[str, Any] = {"run": str(run), "models": options.models, "calls": options.calls}
-    given |= {"prompts": str(options.prompts.absolute())} if options.prompts else {}
-    parameters = resolved(usual_parameters(read_manifest(folders[0]).size, **{**(options.settings or {}), **given}))
+    settings: dict[str, Any] = {"run": str(run), "models": options.models, "calls": options.calls}
+    settings |= {"prompts": str(options.prompts.absolute())} if options.prompts else {}
+    size = read_manifest(folders[0]).size
+    parameters = resolved(usual_parameters(size, **{**(options.settings or {}), **settings}))
     arms = [JudgedAgain(folder, parameters) for folder in folders]
-    held.enter_context(_alone(arms[0].folder.parent))
-    asked: dict[str, dict[str, Sequence[ToJudge]]] = {}
+    locked.enter_context(_locked(arms[0].folder.parent))
+    pending: dict[str, dict[str, Sequence[ToJudge]]] = {}
     for arm in arms:
         if options.calls != "refresh":
-            arm.open(arm.found.conversations, again=options.calls == "record")
-        own = None if arm.found.imported else generated_in(run)  # imported answers are to the released questions
-        questions = _questions(arm, options.data or own)
-        for key, answers in arm.held.items():
+            arm.open(arm.source_manifest.conversations, again=options.calls == "record")
+        # imported answers are to the released questions
+        to_judge = _with_rubric(arm, options.data or (None if arm.source_manifest.imported else generated_in(run)))
+        for key, answers in arm.source_answers.items():
             if key not in arm.made[JUDGEMENTS]:
-                asked.setdefault(key, {})[arm.found.arm] = [questions(answer) for answer in answers]
+                pending.setdefault(key, {})[arm.source_manifest.arm] = [to_judge(answer) for answer in answers]
     places = {"--data": options.data or "", "--models": options.models}
     command = shell_command(f"beamlib judge {folders[0].parent}", places, options.settings, ["--yes"])
-    return _Part(folders[0].parent.name, parameters, arms, dict(sorted(asked.items())), command)
+    return _Part(folders[0].parent.name, parameters, arms, dict(sorted(pending.items())), command)
 
 
-def _questions(arm: JudgedAgain, data: Path | None) -> Callable[[Answer], ToJudge]:
-    """What hands an answer to the judge: the question and rubric of its source, else those of the released data."""
-    told = {} if arm.found.imported is None else read_details(arm.source, arm.found.imported)
-    abilities = {one.probe_id: one.ability for one in stored_judgements(arm.source)}
-    known: dict[str, tuple[str, Gold]] = {}
-    if data is not None:
-        for source in find_conversations(data, [arm.found.size]):
-            if source.id in arm.found.conversations:
-                probes, gold, _ = load_questions(source)
-                known |= {probe.id: (probe.question, gold[probe.id]) for probe in probes}
+def _with_rubric(arm: JudgedAgain, data: Path | None) -> Callable[[Answer], ToJudge]:
+    """Return a function that adds question and rubric to an answer: those of its source, else of the released data."""
+    manifest = arm.source_manifest
+    details = {} if manifest.imported is None else read_details(arm.source, manifest.imported)
+    abilities = {judgement.probe_id: judgement.ability for judgement in stored_judgements(arm.source)}
+    released: dict[str, tuple[str, Gold]] = {}
+    for source in find_conversations(data, [manifest.size]) if data is not None else ():
+        if source.id in manifest.conversations:
+            probes, gold, _ = load_questions(source)
+            released |= {probe.id: (probe.question, gold[probe.id]) for probe in probes}
 
     def to_judge(answer: Answer) -> ToJudge:
-        own = told.get(answer.probe_id)
-        if answer.probe_id in known:
-            question, gold = known[answer.probe_id]
+        own = details.get(answer.probe_id)
+        if answer.probe_id in released:
+            question, gold = released[answer.probe_id]
             if own is not None and own.question not in ("", question):
                 raise UserError(f"{data}: {answer.probe_id} is another question there than in {arm.source}.")
         elif own is not None and own.question and own.rubric:
-            known_by = (answer.probe_id, answer.conversation_id, abilities[answer.probe_id])
-            question, gold = own.question, Gold(*known_by, own.rubric, "", (), "")
+            about = (answer.probe_id, answer.conversation_id, abilities[answer.probe_id])
+            question, gold = own.question, Gold(*about, own.rubric, "", (), "")
         else:
             raise UserError(
                 f"{arm.source}: the rubric of {answer.probe_id} is not there; name the released questions with --data."

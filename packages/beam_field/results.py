@@ -1,120 +1,102 @@
-"""The neutral form of published results, `beam-results/1`, a header and a row per question.
+"""The neutral form of published results, `beam-results/1`: a header and one row per question.
 
-docs/publishing-results.md describes it. Every other format is read into it, so that there is one path from here.
+docs/publishing-results.md describes it. Every other format is converted into it (`formats`).
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from beamlib.data.checked_json import show
 from beamlib.errors import UserError
 from beamlib.evaluate.imported import Known, Provenance
 from beamlib.evaluate.run_store import checked
 
 FORMAT = "beam-results/1"
-Score = Annotated[float, Field(strict=True, ge=0, le=1)]
-"""From 0 to 1. A score off that scale is refused: nothing is rounded or cut."""
+ADVICE = "correct the file, or name its format with --format if it is another one."
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+_KINDS = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
 
-Signed = Annotated[float, Field(strict=True, ge=-1, le=1)]
-"""A figure of order, as Kendall's tau."""
-
-Text = Annotated[str, Field(strict=True, max_length=10_000_000)]
+Value = TypeVar("Value")
 
 
 def one_line(text: str) -> str:
-    """A text as it can be printed in a line: spaces for whatever moves a cursor or turns the order of letters."""
+    """Make a text safe to print on one line: control and direction characters become spaces."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 
-Line = Annotated[str, Field(strict=True, max_length=500), AfterValidator(one_line)]
+def folder_name(label: str) -> str:
+    """Turn a label into a name that a folder can have."""
+    return _NOT_IN_NAMES.sub("-", label)[:60].strip("-._") or "run"
+
+
+UnitScore = Annotated[float, Field(strict=True, ge=0, le=1)]
+"""A score from 0 to 1. Anything else is refused: nothing is rounded or clipped."""
+OrderScore = Annotated[float, Field(strict=True, ge=-1, le=1)]
+"""A figure of event ordering, such as Kendall's tau."""
+LongText = Annotated[str, Field(strict=True, max_length=10_000_000)]
+ShortText = Annotated[str, Field(strict=True, max_length=500), AfterValidator(one_line)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 Flag = Annotated[bool, Field(strict=True)]
-Texts = Annotated[tuple[Text, ...], Field(max_length=1_000)]
-
-ADVICE = "correct the file, or name its format with --format if it is of another one."
-_REPLACED = re.compile(r"[^A-Za-z0-9._-]+")
+Texts = Annotated[tuple[LongText, ...], Field(max_length=1_000)]
 
 
-@dataclass(frozen=True)
-class Source:
-    """The content of one file: its name, and the JSON value or the list of a JSON-lines file's values."""
-
-    name: str
-    value: Any
-
-    def lines(self) -> list[dict[str, Any]]:
-        """The values of a JSON-lines file; one that is no object is a `UserError`."""
-        values = self.value if isinstance(self.value, list) else [self.value]
-        for number, line in enumerate(values, start=1):
-            if not isinstance(line, dict):
-                raise UserError(f"{self.name}: line {number} is no JSON object; {ADVICE}")
-        return values
-
-
-class Lenient(BaseModel):
-    """A part of somebody's format: what it holds beyond the fields is passed over."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class Strict(BaseModel):
-    """Unknown fields are refused: a misspelt one would be lost."""
+class _Strict(BaseModel):
+    """Refuses unknown fields: a misspelt field would be lost."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Nugget(Strict):
-    """A verdict on one item of the rubric, in the rubric's order; `score` None where the judge failed, `reason` why."""
+class NuggetScore(_Strict):
+    """A verdict on one rubric item, in rubric order. `score` is None where the judge failed; `reason` then says why."""
 
-    text: Text = ""
-    score: Score | None
-    reason: Text = ""
-    reply: Text = ""
+    text: LongText = ""
+    score: UnitScore | None
+    reason: LongText = ""
+    reply: LongText = ""
 
 
-class Counts(Strict):
-    """How many nuggets are fully, partly and not satisfied, where it is not told which."""
+class NuggetCounts(_Strict):
+    """How many nuggets are satisfied fully, partly and not at all, where the source does not say which."""
 
     full: Count
     partial: Count
     none: Count
 
 
-class Event(Strict):
-    """An item of an answer's list of events, in its order: the 0-based nugget that it denotes, None for none."""
+class Event(_Strict):
+    """An item of an answer's list of events and the 0-based nugget that it matches, None for no match."""
 
-    text: Text
+    text: LongText
     nugget: Count | None
 
 
-class Row(Strict):
-    """One question: what was answered, and every verdict that there is. All but the question may be missing.
+class Row(_Strict):
+    """One question with its answer and verdicts. Only the question is required, by its text or by `probe`, its id here.
 
-    It is named by its text or by `probe`, this project's id of it. `lines` are `events` of the answer cut at line ends.
-
-    `failed` says why there is no answer (or none that could be judged). `score` is the question's own score, `order`
-    the source's figure of event ordering. `votes` are of judges who saw no rubric: is it correct? `tier` is needed
-    where the header has none.
+    `failed` says why there is no answer that could be judged. `score` is the question's own score, `order` the source's
+    figure of event ordering. `votes` come from judges that saw no rubric: is the answer correct? `lines` are `events`
+    of the answer cut at line ends. `tier` is needed where the header has none.
     """
 
-    question: Text = Field(default="", min_length=1)
-    probe: Line = ""
-    tier: Line = ""
-    answer: Text | None = None
-    failed: Text = ""
-    nuggets: tuple[Nugget, ...] = ()
-    counts: Counts | None = None
+    question: LongText = Field(default="", min_length=1)
+    probe: ShortText = ""
+    tier: ShortText = ""
+    answer: LongText | None = None
+    failed: LongText = ""
+    nuggets: tuple[NuggetScore, ...] = ()
+    counts: NuggetCounts | None = None
     votes: tuple[Flag, ...] = ()
-    score: Score | None = None
-    order: Signed | None = None
+    score: UnitScore | None = None
+    order: OrderScore | None = None
     events: tuple[Event, ...] | None = None
     lines: tuple[Event, ...] | None = None
     rubric: Texts = ()
-    reference: Text = ""
+    reference: LongText = ""
     context_chars: Count | None = None
     context_tokens: Count | None = None
     memories: Count | None = None
@@ -122,17 +104,17 @@ class Row(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _plain_scores(cls, value: Any) -> Any:
-        """Nuggets may be given as bare numbers, or null."""
+    def _wrap_bare_scores(cls, value: Any) -> Any:
+        """Accept nuggets as bare numbers or null."""
         if isinstance(value, dict) and isinstance(value.get("nuggets"), list):
-            told = [one if isinstance(one, dict | Nugget) else {"score": one} for one in value["nuggets"]]
-            return {**value, "nuggets": told}
+            nuggets = [nugget if isinstance(nugget, dict) else {"score": nugget} for nugget in value["nuggets"]]
+            return {**value, "nuggets": nuggets}
         return value
 
     @model_validator(mode="after")
     def _consistent(self) -> Row:
         if bool(self.question) == bool(self.probe):
-            raise ValueError("give the question's text or its probe id, and one of them")
+            raise ValueError("give either the question's text or its probe id")
         if self.nuggets and self.counts:
             raise ValueError("give nuggets or counts, not both")
         if self.counts and not sum(self.counts.model_dump().values()):
@@ -144,45 +126,102 @@ class Row(Strict):
         return self
 
 
-class Header(Provenance):
+class CleanProvenance(Provenance):
+    """A provenance read from a file: its texts are short and safe to print."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _clean(cls, value: Any) -> Any:
+        if isinstance(value, str) and len(value) > 500:
+            raise ValueError("Text should have at most 500 characters")
+        return one_line(value) if isinstance(value, str) else value
+
+
+class Header(CleanProvenance):
     """The first line of a file in the neutral form: who made the results, and how they were judged."""
 
     format: str = Field(pattern=f"^{FORMAT}$")
-    system: Line = Field(min_length=1)
-    reader: Line = ""
-    judge: Line = ""
-    judge_prompt: Line = ""
-    prompt: Line = ""
-    context: Line = ""
-    cut: Line = ""
-    licence: Line = ""
-    where: Line = ""
-    commit: Line = ""
-    date: Line = ""
+    system: str = Field(min_length=1)
     gold_in_prompt: Known
-    tier: Line = ""
+    tier: str = ""
     run: Count | None = None
 
 
-class Read(BaseModel):
-    """One run as a reader gives it: a `label` that names its arm, and what its format says of it.
+class ImportedRun(_Strict):
+    """One run as a reader returns it.
 
-    `number` tells runs of one system apart. Rows without a tier are of the one tier that knows most of their texts.
+    `label` names its arm, `number` tells runs of one system apart. Rows without a tier belong to the tier that knows
+    most of their texts.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     label: str
-    provenance: Provenance
-    number: int | None = None
+    provenance: CleanProvenance
+    number: Count | None = None
     rows: tuple[Row, ...]
 
 
-def make_row(place: str, **fields: Any) -> Row:
-    """The row of these fields; a `UserError` that begins with `place` where they cannot stand together."""
-    return checked(Row, fields, f"{place}: ", ADVICE)
+@dataclass(frozen=True)
+class Entry:
+    """A JSON object of a result file, and the place that error messages name."""
+
+    value: dict[str, Any]
+    place: str
+
+    def get(self, name: str, kind: type[Value]) -> Value | None:
+        """Return a field of this exact type, None where it is missing or null; raise `UserError` for another type."""
+        value = self.value.get(name)
+        if value is None or type(value) is kind:
+            return value
+        raise UserError(f"{self.place}: field '{name}' is {show(value)}; expected {_KINDS[kind]}; {ADVICE}")
+
+    def text(self, name: str) -> str:
+        """Return a text, "" where it is missing or null."""
+        return self.get(name, str) or ""
+
+    def entry(self, name: str) -> Entry:
+        """Return an object, an empty one where it is missing or null."""
+        return Entry(self.get(name, dict) or {}, self.place)
+
+    def entries(self, name: str) -> list[Entry]:
+        """Return a list of objects, empty where it is missing or null."""
+        values = self.get(name, list) or []
+        return [as_entry(value, f"{self.place}: {name}[{number}]") for number, value in enumerate(values)]
+
+    def renamed(self, **names: str) -> dict[str, Any]:
+        """Return the fields that are present under our names (ours=theirs); a null counts only as a score."""
+        found = {ours: self.value.get(theirs) for ours, theirs in names.items() if theirs in self.value}
+        return {ours: value for ours, value in found.items() if value is not None or ours == "score"}
+
+    def row(self, **fields: Any) -> Row:
+        """Build a row; raise `UserError` with this place where the fields are invalid or inconsistent."""
+        return checked(Row, fields, f"{self.place}: ", ADVICE)
+
+    def run(self, label: str, rows: list[Row], number: int | None = None, **provenance: str) -> ImportedRun:
+        """Build a run; raise `UserError` with this place for an invalid provenance."""
+        clean = checked(CleanProvenance, provenance, f"{self.place}: ", ADVICE)
+        run = {"label": one_line(label), "provenance": clean, "number": number, "rows": tuple(rows)}
+        return checked(ImportedRun, run, f"{self.place}: ", ADVICE)
 
 
-def plain(label: str) -> str:
-    """A label as it can name a folder."""
-    return _REPLACED.sub("-", label)[:60].strip("-._") or "run"
+def as_entry(value: Any, place: str) -> Entry:
+    """Wrap a JSON object; raise `UserError` for any other value."""
+    if not isinstance(value, dict):
+        raise UserError(f"{place} is no JSON object; {ADVICE}")
+    return Entry(value, place)
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """The content of one file: its name and its JSON value, for JSON lines the list of their values."""
+
+    name: str
+    value: Any
+
+    def entry(self) -> Entry:
+        """Return the file's JSON object; raise `UserError` if it is none."""
+        return as_entry(self.value, self.name)
+
+    def lines(self, noun: str = "line") -> list[Entry]:
+        """Return the objects of a list or of JSON lines, numbered from 1; raise `UserError` for anything else."""
+        values = self.value if isinstance(self.value, list) else [self.value]
+        return [as_entry(value, f"{self.name}: {noun} {number}") for number, value in enumerate(values, start=1)]

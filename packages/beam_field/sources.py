@@ -1,214 +1,221 @@
-"""The shipped numbers: who published what (`sources`), the verdicts (`verdicts`), the scores (`published`).
+"""The shipped numbers: who published what (`sources.toml`), the verdicts, the printed scores, the released questions.
 
-`judgements` turns the verdicts of a run into this project's records, so that every protocol runs over them by the path
-that it runs over judgements of one's own.
+`judgements` returns the verdicts of a run as this project's records, so that every protocol can score them.
 """
 
 from __future__ import annotations
 
+import csv
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from beam_field.questions import Question, by_probe
 from beamlib.data.conversations import Size
+from beamlib.data.gold import ABILITIES, Ability
 from beamlib.errors import UserError
 from beamlib.evaluate.imported import Provenance
-from beamlib.files import read_text
+from beamlib.files import read_text, sha256
 from beamlib.scoring.records import Judgement, NuggetVerdict, Reported
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SOURCES, VERDICTS, PUBLISHED = (
-    Path(__file__).with_name(name) for name in ("sources.toml", "verdicts.csv", "published.csv")
+_FOLDER = Path(__file__).parent
+QUESTIONS, VERDICTS = _FOLDER / "questions.csv", _FOLDER / "verdicts.csv"
+SOURCES, PUBLISHED, JUDGED_OFFLINE = (
+    _FOLDER / name for name in ("sources.toml", "published.csv", "judged_offline.csv")
 )
-COLUMNS = (
-    "source", "run", "tier", "probe", "ability", "kind", "nugget", "score", "full", "partial", "none", "votes",
-    "published", "answer_chars",
-)  # fmt: skip
-"""The long form of `verdicts`: a row per nugget, or per question where a source has no more."""
-
-Kind = Literal["nuggets", "counts", "votes", "score"]
-"""What a source tells of an answer, from the finest on; no shipped run has a score alone."""
+GRADED = ("mem0/1m-top200", "mem0/1m-top50")
+"""The shipped runs in `JUDGED_OFFLINE`: both GPT-5 and the offline judge have judged them."""
 
 
-class Source(Provenance):
-    """One published run: who made it and how it was judged (`Provenance`), what is at hand, and where it stands.
+@dataclass(frozen=True, slots=True)
+class ReleasedQuestion:
+    """A released question: its probe id, the ability that it tests, and the number of nuggets in its rubric."""
+
+    probe_id: str
+    ability: Ability
+    nuggets: int
+
+    @property
+    def conversation_id(self) -> str:
+        """The conversation that it asks about."""
+        return self.probe_id.rpartition("-")[0]
+
+    @property
+    def tier(self) -> str:
+        """The tier of that conversation."""
+        return self.probe_id.partition("-")[0]
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The ids that records of an answer to it have."""
+        return {"probe_id": self.probe_id, "conversation_id": self.conversation_id}
+
+
+def question_hash(tier: str, text: str) -> str:
+    """Hash a question: 16 hexadecimal digits of the SHA-256 of tier, a newline and its exact text."""
+    return sha256(f"{tier}\n{text}".encode("utf-8", "surrogatepass"))[:16]
+
+
+@cache
+def questions(path: Path = QUESTIONS) -> Mapping[str, ReleasedQuestion]:
+    """Return the released questions by `question_hash`, conversation by conversation in file order."""
+    names = {str(ability): ability for ability in ABILITIES}
+    table: dict[str, ReleasedQuestion] = {}
+    try:
+        for row in csv.DictReader(read_text(path).splitlines()):
+            if row["sha256"] in table:
+                raise UserError(f"{path}: the hash {row['sha256']} occurs twice; restore the file.")
+            table[row["sha256"]] = ReleasedQuestion(row["probe"], names[row["ability"]], int(row["nuggets"]))
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{path}: not a table of questions ({error}); restore the file.") from None
+    return table
+
+
+@cache
+def questions_by_probe() -> Mapping[str, ReleasedQuestion]:
+    """Return the released questions by probe id."""
+    return {question.probe_id: question for question in questions().values()}
+
+
+VerdictKind = Literal["nuggets", "counts", "votes", "score"]
+"""What a source publishes of an answer, finest first. No shipped run has only scores."""
+
+
+class PublishedRun(Provenance):
+    """One published run: who made it, how it was judged, and what is available of it.
 
     `kind` is the granularity of the verdicts, `n` counts questions, `number` tells runs of one system apart.
-    `published` is the average that the source itself states for the run, from 0 to 1, None where it states none.
-    `judged_again`: the judge was asked here, by this project's prompts.
+    `published` is the average that the source states for the run, from 0 to 1. `judged_again` says that the judge ran
+    here, under this project's prompts.
     """
 
     source: str = Field(pattern=r"^[a-z0-9-]+$")
     run: str = Field(pattern=r"^[a-z0-9-]+$")
     number: int = Field(default=0, ge=0)
     tier: Size
-    kind: Kind
+    kind: VerdictKind
     n: int = Field(gt=0)
     published: float | None = Field(default=None, ge=0, le=1)
     judged_again: bool = False
 
     @property
     def judged_by(self) -> str:
-        """Who judged, by which prompt, as manifests of imports have it."""
+        """The judge and its prompt, as manifests of imports name them."""
         return self.judge if self.judged_again else self.by_prompt_of(self.source)
 
     @property
     def name(self) -> str:
-        """`mem0/1m-top200`: what names the run in tables and in `judgements`."""
+        """The run's name in tables and in `judgements`, such as `mem0/1m-top200`."""
         return f"{self.source}/{self.run}"
 
 
 @cache
-def sources() -> tuple[Source, ...]:
-    """The runs whose verdicts are shipped, in the order of `sources.toml`."""
+def published_runs() -> tuple[PublishedRun, ...]:
+    """Return the runs with shipped verdicts, in the order of `sources.toml`."""
     systems: list[dict[str, Any]] = tomllib.loads(read_text(SOURCES))["system"]
     try:
-        return tuple(Source.model_validate({**one, **run}) for one in systems for run in one.pop("runs"))
+        return tuple(PublishedRun.model_validate({**own, **run}) for own in systems for run in own.pop("runs"))
     except ValidationError as error:
         raise UserError(f"{SOURCES}: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}; correct it.") from None
 
 
-def find_source(name: str) -> Source:
-    """The run called `source/run`; a `UserError` with the known names otherwise."""
-    for one in sources():
-        if one.name == name:
-            return one
-    raise UserError(f"{name!r} is no shipped run; they are {', '.join(one.name for one in sources())}.")
+def find_run(name: str) -> PublishedRun:
+    """Return the run called `source/run`; raise `UserError` with the known names if there is none."""
+    runs = {run.name: run for run in published_runs()}
+    if name not in runs:
+        raise UserError(f"{name!r} is not a shipped run; choose one of {', '.join(runs)}.")
+    return runs[name]
 
 
 @cache
-def published() -> pd.DataFrame:
-    """The published scores, a row per system, tier and ability (or `average`); `score_percent` as it was printed."""
+def published_scores() -> pd.DataFrame:
+    """Return the printed scores: a row per system, tier and ability (or `average`), `score_percent` as printed."""
     import pandas as pd
 
     return pd.read_csv(PUBLISHED)
 
 
+class _Line(NamedTuple):
+    """A line of verdicts.csv: `verdicts` are halves per nugget ("210"), full-partial-none ("3-0-1") or votes."""
+
+    question: ReleasedQuestion
+    verdicts: str
+    order: float | None
+    score: float
+    answer_chars: int
+
+
 @cache
-def verdicts() -> pd.DataFrame:
-    """The shipped verdicts in long form, columns `COLUMNS`, run by run.
-
-    `kind` is `nugget`, `counts` or `votes`. `nugget` and `score` are set for a nugget; `full`, `partial` and `none` for
-    counts, whose `score` is the source's own figure of event ordering; `votes` is a text such as "101". `published` is
-    the question's score as its source has it, `answer_chars` the length of the answer.
-    """
-    import pandas as pd
-
-    frame = pd.DataFrame([row for one in sources() for row in _rows(one)], columns=list(COLUMNS))
-    whole = ("nugget", "full", "partial", "none", "answer_chars")
-    return frame.astype({**dict.fromkeys(whole, "Int64"), "score": float, "published": float})
-
-
-def packed(frame: pd.DataFrame) -> str:
-    """The text of verdicts.csv for a frame in long form: a line per question, the nuggets as halves ("210").
-
-    Counts stand as full-partial-none ("3-0-1"), votes as they are.
-    """
-    lines = ["run,probe,verdicts,order,published,answer_chars"]
-    for (source, run, probe), own in frame.groupby(["source", "run", "probe"], sort=False):
-        first = own.iloc[0]
-        if first["kind"] == "nugget":
-            said = "".join(str(int(2 * score)) for score in own.sort_values("nugget")["score"])
-        else:
-            said = "-".join(str(int(first[name])) for name in ("full", "partial", "none") if first["kind"] == "counts")
-        order = repr(float(first["score"])) if first["kind"] == "counts" and first["score"] == first["score"] else ""
-        value = f"{float(first['published'])!r},{int(first['answer_chars'])}"
-        lines.append(f"{source}/{run},{probe},{said or first['votes']},{order},{value}")
-    return "\n".join(lines) + "\n"
+def _lines() -> Mapping[str, list[_Line]]:
+    """Return the lines of verdicts.csv by run."""
+    lines: dict[str, list[_Line]] = {}
+    for line in read_text(VERDICTS).splitlines()[1:]:
+        run, probe, verdicts, order, score, chars = line.split(",")
+        own = _Line(questions_by_probe()[probe], verdicts, float(order) if order else None, float(score), int(chars))
+        lines.setdefault(run, []).append(own)
+    return lines
 
 
 def judgements(name: str) -> list[Judgement]:
-    """The shipped verdicts of the run `source/run` as records, a judgement per question.
+    """Return the shipped verdicts of the run `source/run`, a judgement per question.
 
-    A nugget's text is not shipped: its place in the rubric stands for it ("nugget 0").
+    The text of a nugget is not shipped: its place in the rubric stands for it ("nugget 0").
     """
-    kind = find_source(name).kind
-    return [_judgement(kind, *line) for line in _lines(name)]
+    kind = find_run(name).kind
+    return [_judgement(line.question, line.verdicts, _reported(kind, line), kind) for line in _lines()[name]]
 
 
-def _judgement(kind: Kind, question: Question, said: str, order: float | None, score: float, _: int) -> Judgement:
-    scored = [int(half) / 2 for half in said] if kind == "nuggets" else []
-    full, partial, none = (int(part) for part in said.split("-")) if kind == "counts" else (None, None, None)
-    return Judgement(
-        probe_id=question.probe_id,
-        conversation_id=question.conversation_id,
-        ability=question.ability,
-        verdicts=tuple(NuggetVerdict(nugget=placeholder(n), score=value) for n, value in enumerate(scored)),
-        reported=Reported(
-            score=score,
-            full=full,
-            partial=partial,
-            none=none,
-            votes=tuple(vote == "1" for vote in said) if kind == "votes" else (),
-            order=order,
-        ),
-    )
+def offline_judgements(name: str) -> list[Judgement]:
+    """Return the offline judge's verdicts on the answers of a shipped run; empty where there are none.
+
+    The offline judge was trained on the published verdicts, so these come from judges trained like it without the
+    conversation in question. `benchmarks/judge.py --verdicts` makes them from the result files, which are not shipped.
+    """
+    lines = (line.split(",") for line in read_text(JUDGED_OFFLINE).splitlines()[1:])
+    return [_judgement(questions_by_probe()[probe], verdicts) for run, probe, verdicts in lines if run == name]
+
+
+def _judgement(
+    question: ReleasedQuestion, verdicts: str, reported: Reported | None = None, kind: VerdictKind = "nuggets"
+) -> Judgement:
+    scores = [int(half) / 2 for half in verdicts] if kind == "nuggets" else []
+    nuggets = tuple(NuggetVerdict(nugget=placeholder(n), score=score) for n, score in enumerate(scores))
+    return Judgement(**question.ids, ability=question.ability, verdicts=nuggets, reported=reported)
+
+
+def _reported(kind: VerdictKind, line: _Line) -> Reported:
+    full, partial, none = map(int, line.verdicts.split("-")) if kind == "counts" else (None, None, None)
+    votes = tuple(vote == "1" for vote in line.verdicts) if kind == "votes" else ()
+    return Reported(score=line.score, full=full, partial=partial, none=none, votes=votes, order=line.order)
 
 
 def placeholder(number: int) -> str:
-    """What stands for the text of a nugget that is not at hand: its place in the rubric, from 0."""
+    """Name a nugget whose text is not available by its 0-based place in the rubric."""
     return f"nugget {number}"
 
 
-def fingerprint(judged: Iterable[Judgement], answer_chars: Mapping[str, int]) -> dict[str, tuple[str, int]]:
-    """What a run is recognised by: each question's verdicts, packed, and the length of its answer."""
-    return {one.probe_id: (_said(one), answer_chars[one.probe_id]) for one in judged}
-
-
-def _said(judgement: Judgement) -> str:
-    reported = judgement.reported
-    if judgement.verdicts and all(verdict.score is not None for verdict in judgement.verdicts):
-        return "".join(str(int(2 * (verdict.score or 0))) for verdict in judgement.verdicts)
-    if reported is None or reported.full is None:
-        return "".join(str(int(vote)) for vote in reported.votes) if reported else ""
-    return f"{reported.full}-{reported.partial}-{reported.none}"
-
-
-def shipped_as(found: Mapping[str, tuple[str, int]]) -> Source | None:
-    """The shipped run with exactly these verdicts and lengths of answers, or None."""
-    for one in sources():
-        if {question.probe_id: (said, length) for question, said, _, _, length in _lines(one.name)} == found:
-            return one
+def match_shipped(judged: Iterable[Judgement], answer_chars: Mapping[str, int]) -> PublishedRun | None:
+    """Find the shipped run with exactly these verdicts and lengths of answers (by probe id), None if there is none."""
+    known = {one.probe_id: (_packed(one), answer_chars[one.probe_id]) for one in judged}
+    for run in published_runs():
+        if known == {line.question.probe_id: (line.verdicts, line.answer_chars) for line in _lines()[run.name]}:
+            return run
     return None
 
 
-@cache
-def _packed_lines() -> dict[str, list[list[str]]]:
-    groups: dict[str, list[list[str]]] = {}
-    for line in read_text(VERDICTS).splitlines()[1:]:
-        run, *rest = line.split(",")
-        groups.setdefault(run, []).append(rest)
-    return groups
-
-
-def _lines(name: str) -> Iterator[tuple[Question, str, float | None, float, int]]:
-    for probe, said, order, score, length in _packed_lines()[name]:
-        yield by_probe()[probe], said, float(order) if order else None, float(score), int(length)
-
-
-def _rows(source: Source) -> Iterable[dict[str, Any]]:
-    for question, said, order, score, length in _lines(source.name):
-        row: dict[str, Any] = {
-            "source": source.source,
-            "run": source.run,
-            "tier": source.tier,
-            "probe": question.probe_id,
-        }
-        row |= {"ability": question.ability, "kind": source.kind, "published": score, "answer_chars": length}
-        if source.kind == "nuggets":
-            yield from ({**row, "kind": "nugget", "nugget": n, "score": int(half) / 2} for n, half in enumerate(said))
-        elif source.kind == "votes":
-            yield {**row, "votes": said}
-        else:
-            yield {
-                **row,
-                **dict(zip(("full", "partial", "none"), map(int, said.split("-")), strict=True)),
-                "score": order,
-            }
+def _packed(judgement: Judgement) -> str:
+    """Write a judgement's verdicts as verdicts.csv has them."""
+    scores = [verdict.score for verdict in judgement.verdicts]
+    if scores and None not in scores:
+        return "".join(str(int(2 * (score or 0))) for score in scores)
+    reported = judgement.reported or Reported()
+    if reported.full is None:
+        return "".join(str(int(vote)) for vote in reported.votes)
+    return f"{reported.full}-{reported.partial}-{reported.none}"

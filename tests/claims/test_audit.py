@@ -98,26 +98,17 @@ def test_a_defect_is_found_without_a_chat(
 
 
 @pytest.mark.parametrize(
-    ("detector", "ability", "changes", "what"),
+    ("detector", "ability", "answer", "what"),
     [
-        ("figure_not_cited", "knowledge_update", {"answer": "417 euros"}, "the cited messages do not have 417"),
-        (
-            "date_not_said",
-            "temporal_reasoning",
-            {"answer": "21 days, until March 26"},
-            "no message of the user has March 26",
-        ),
+        ("figure_not_cited", "knowledge_update", "417 euros", "the cited messages do not have 417"),
+        ("date_not_said", "temporal_reasoning", "21 days, until March 26", "no message of the user has March 26"),
     ],
 )
-def test_a_defect_is_found_in_the_chat(
-    detector: str, ability: str, changes: dict[str, Any], what: str, tmp_path: Path
-) -> None:
-    report = audited(tmp_path, ability, changes, chat=True)
+def test_a_defect_is_found_in_the_chat(detector: str, ability: str, answer: str, what: str, tmp_path: Path) -> None:
+    report = audited(tmp_path, ability, {"answer": answer}, chat=True)
     assert report.without_chat == []
     (found,) = [finding for finding in report.findings if finding.detector == detector]
     assert found.what == what and found.message_ids
-    report = audited(tmp_path / "sound", ability, {}, chat=True)
-    assert {finding.detector for finding in report.findings} <= BY_DESIGN
 
 
 @pytest.mark.parametrize(
@@ -128,10 +119,12 @@ def test_a_defect_is_found_in_the_chat(
         "4 days from December 30 to January 3, which is 21 days after all",  # two intervals: which is which?
         "20 to 21 days from March 4 till March 25",
         "21 days, February 23 to March 15",  # in a leap year
+        "",  # unchanged, with its chat
     ],
 )
 def test_what_agrees_is_no_finding(answer: str, tmp_path: Path) -> None:
-    report = audited(tmp_path, "temporal_reasoning", {"answer": answer, "rubric": ["LLM response should state: it"]})
+    changes = {"answer": answer, "rubric": ["LLM response should state: it"]} if answer else {}
+    report = audited(tmp_path, "temporal_reasoning", changes, chat=not answer)
     assert {finding.detector for finding in report.findings} <= BY_DESIGN
 
 
@@ -160,13 +153,9 @@ def test_the_report_goes_on_after_a_broken_conversation(tiny_release: Path) -> N
     text = report.render()
     assert "Errors: 1" in text and all(f"\n{name}: " in text for name in get_args(Detector))
     assert AuditReport.model_validate_json(report.model_dump_json()) == report
+    assert set(ABOUT) == set(get_args(Detector)) and all(about.endswith(".") for about in ABOUT.values())
     with pytest.raises(UserError, match="no conversation found"):
         audit_folder(tiny_release / "100K/1/probing_questions")
-
-
-def test_every_detector_has_a_sentence() -> None:
-    assert set(ABOUT) == set(get_args(Detector))
-    assert all(about.endswith(".") for about in ABOUT.values())
 
 
 def test_the_released_questions(shared: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_claims.errata_page import errata_page, published_effect
+from beam_claims.defects import errata_page, published_effect
 from beamlib.data.errata import load_errata
 from beamlib.errors import UserError
 from beamlib.report.shown import effect_by_protocol, errata_effect
@@ -75,13 +75,11 @@ def test_published_verdicts_with_and_without(tmp_path: Path) -> None:
     assert "| 100K | b | one | 3 | 0.3333 | 2 | 1.0000 | +0.6667 | 2 / 1 |" in errata_page(path)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"), [("a,b\n1,2\n", "column 'source' is missing"), ("", "cannot be read as CSV")]
-)
-def test_other_files_are_refused(text: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "verdicts.csv").write_text(text)
-    with pytest.raises(UserError, match=message):
-        published_effect(tmp_path / "verdicts.csv")
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    for text, message in (("a,b\n1,2\n", "column 'source' is missing"), ("", "cannot be read as CSV")):
+        (tmp_path / "verdicts.csv").write_text(text)
+        with pytest.raises(UserError, match=message):
+            published_effect(tmp_path / "verdicts.csv")
     with pytest.raises(UserError, match="cannot be read"):
         published_effect(tmp_path / "nowhere.csv")
 
@@ -92,5 +90,5 @@ def test_the_page_is_up_to_date(repo_root: Path) -> None:
     assert "## What they do to published scores" in page
 
 
-def test_the_page_says_what_the_verdicts_say(repo_root: Path, shared: Path) -> None:
+def test_the_page_shows_the_effect_on_published_verdicts(repo_root: Path, shared: Path) -> None:
     assert (repo_root / "docs/errata.md").read_text() == errata_page(shared / "data/field/verdicts.csv")

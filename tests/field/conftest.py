@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from published_results import text
 
-from beam_field.questions import question_hash
+from beam_field.sources import question_hash
 from beamlib.data.gold import ABILITIES
 
 CONVERSATIONS = ("1M-1", "1M-2", "10M-1")

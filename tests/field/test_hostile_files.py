@@ -23,24 +23,9 @@ from beamlib.scoring.scores import score_run, summarise
 from commands import Call
 
 ODD = [
-    None,
-    True,
-    -1,
-    2,
-    0.3,
-    1e308,
-    10**40,
-    "",
-    "x" * 200,
-    "\ud800",
-    "../../x",
-    "\x1b[31m",
-    [],
-    {},
-    [[]],
-    {"a": 1},
+    None, True, -1, 2, 0.3, 1e308, 10**40, "", "x" * 200, "\ud800", "../../x", "\x1b[31m", [], {}, [[]], {"a": 1},
     ["b"],
-]
+]  # fmt: skip
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -119,10 +104,10 @@ def test_a_changed_file_is_a_run_or_one_sentence(
         (b'{"evaluations": 1, "evaluations": 2}', "occurs twice"),
         (b'{"evaluations": ' + b"9" * 9_000 + b"}", "a number too long"),
         (b'{"evaluations": []}', "it holds no results"),
-        (b'{"evaluations": 3}', "field 'evaluations' is 3: Input should be a list"),
-        (b"[]", "none of the formats that are known"),
-        (b'"text"', "none of the formats that are known"),
-        (b'{"format": "beam-results/2"}', "none of the formats that are known"),
+        (b'{"evaluations": 3}', "field 'evaluations' is 3; expected a list"),
+        (b"[]", "not one of the known formats"),
+        (b'"text"', "not one of the known formats"),
+        (b'{"format": "beam-results/2"}', "not one of the known formats"),
         (b'{"id": "1", "question": "q", "answer": "a"}\n{"id": "1", "question": "q", "answer": "b"}', "twice"),
         (b'{"id": "1", "question": "q", "answer": "a"}\n{oops', "line 2"),
         (b'{"id": "1", "question": "q", "answer": "a"}\n[1]', "line 2 is no JSON object"),
@@ -131,8 +116,8 @@ def test_a_changed_file_is_a_run_or_one_sentence(
 def test_a_broken_file_gets_one_sentence(
     content: bytes, said: str, tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "MOST", 1_000_000)
-    monkeypatch.setattr(importing, "_MOST_SIGNS", 30_000 if b"{}," in content else 1_000_000)
+    monkeypatch.setattr(importing, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(importing, "_MOST_VALUES", 30_000 if b"{}," in content else 1_000_000)
     path = tmp_path / "theirs.json"
     path.write_bytes(content)
     with pytest.raises(UserError, match=said) as raised:
@@ -140,61 +125,40 @@ def test_a_broken_file_gets_one_sentence(
     assert str(path) in str(raised.value)
 
 
-@pytest.mark.parametrize("score", [1.5, -0.5, "1", True, 10**400, [1]])
-@pytest.mark.parametrize("place", ["score", "nuggets"])
-def test_a_score_off_the_scale_is_refused(score: Any, place: str, tmp_path: Path, table: Path) -> None:
-    rows = neutral()
-    rows[2][place] = [score, 0, 1] if place == "nuggets" else score
+@pytest.mark.parametrize("field", ["score", "nuggets", "scroe"])
+def test_a_score_off_the_scale_and_a_misspelt_field_are_refused(field: str, tmp_path: Path, table: Path) -> None:
     path = tmp_path / "theirs.jsonl"
-    path.write_text(written(rows, True))
-    with pytest.raises(UserError, match=f"line 3: field '{place}"):
-        read_runs([path], table=table)
-
-
-def test_a_misspelt_field_of_the_neutral_form_is_refused(tmp_path: Path, table: Path) -> None:
-    rows = neutral()
-    rows[1]["scroe"] = 1
-    (tmp_path / "theirs.jsonl").write_text(written(rows, True))
-    with pytest.raises(UserError, match=r"line 2: field 'scroe'.*publishing-results"):
-        read_runs([tmp_path / "theirs.jsonl"], table=table)
+    for score in (1.5, -0.5, "1", True, 10**400, [1]):
+        rows = neutral()
+        rows[2][field] = [score, 0, 1] if field == "nuggets" else score
+        path.write_text(written(rows, True))
+        with pytest.raises(UserError, match=f"line 3: field '{field}.*publishing-results"):
+            read_runs([path], table=table)
 
 
 def test_names_are_plain(tmp_path: Path, table: Path) -> None:
-    """Neither a cutoff, a reader nor a system leaves the run folder or says anything to a terminal."""
+    """Neither a cutoff, a reader, a system nor a file leaves the run folder or reaches a terminal unescaped."""
     value = mem0()
     value["metadata"]["answerer_model"] = "../../\x1b[2J<script>"
-    for one in value["evaluations"]:
-        one["cutoff_results"] = {"../../../etc\n": one["cutoff_results"]["top_200"]}
-    path = tmp_path / "theirs.json"
+    for entry in value["evaluations"]:
+        entry["cutoff_results"] = {"../../../etc\n": entry["cutoff_results"]["top_200"]}
+    path = tmp_path / os.fsdecode(b"caf\xe9 \x1b[2J.json")
     path.write_text(json.dumps(value))
     arms = read_runs([path], table=table)
     (folder,) = write_runs(arms, tmp_path / "run")
     assert folder.relative_to(tmp_path / "run").parts == ("1m-2J-script-imported", "imported-mem0-..-..-..-etc")
-
-
-def test_a_file_may_be_called_anything(tmp_path: Path, table: Path) -> None:
-    path = tmp_path / os.fsdecode(b"caf\xe9 \x1b[2J.json")
-    path.write_text(json.dumps(mem0()))
-    arms = read_runs([path], table=table)
-    write_runs(arms, tmp_path / "run")
     assert list(arms[0].imported.files) == ["caf\ufffd \x1b[2J.json"]
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "pipe"])
-def test_what_is_no_file_is_refused(kind: str, tmp_path: Path, called: Call) -> None:
-    path = tmp_path / "theirs.json"
-    if kind == "folder":
-        path.mkdir()
-    if kind == "pipe":
-        os.mkfifo(path)
-    done = called("import", path, "--check")
-    assert done.returncode == 2 and "no such file" in done.stderr
-
-
-def test_many_runs_are_refused(tmp_path: Path, table: Path) -> None:
+def test_what_is_no_file_and_many_runs_are_refused(tmp_path: Path, table: Path, called: Call) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("missing", "folder", "pipe"):
+        done = called("import", tmp_path / name, "--check")
+        assert done.returncode == 2 and "no such file" in done.stderr
     value = mem0()
-    one = value["evaluations"][0]
-    one["cutoff_results"] = {f"top_{n}": one["cutoff_results"]["top_10"] for n in range(101)}
+    first = value["evaluations"][0]
+    first["cutoff_results"] = {f"top_{n}": first["cutoff_results"]["top_10"] for n in range(101)}
     (tmp_path / "theirs.json").write_text(json.dumps(value))
     with pytest.raises(UserError, match="102 runs, more than the 100"):
         read_runs([tmp_path / "theirs.json"], table=table)

@@ -1,4 +1,4 @@
-"""Imported answers judged again: a second judge is a part beside the first, asked, stored and resumed as everywhere."""
+"""Imported answers judged again: a second judge gets a part beside the first, and is called, stored and resumed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from published_results import amb, cognee, mem0, neutral, truememory, written
 
-from beam_field.card_of_runs import card_of_runs, record
+from beam_field.cards import card_of_runs
 from beam_field.exporting import export_arm
 from beam_field.importing import read_runs, write_runs
 from beam_field.judging_again import JudgeOptions, judge_again
@@ -62,43 +62,36 @@ def test_the_old_verdicts_stay_and_the_new_ones_stand_beside_them(tmp_path: Path
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [part.name, again.name]
 
 
-def test_counts_and_votes_get_verdicts_by_nugget(tmp_path: Path, table: Path) -> None:
-    part = imported(cognee(), tmp_path / "run", table)
+@pytest.mark.parametrize("form", ["cognee", "amb"])
+def test_counts_and_scores_get_verdicts_by_the_rubric_of_their_file(form: str, tmp_path: Path, table: Path) -> None:
+    value: Any = cognee()
+    if form == "amb":
+        value = amb()
+        for entry in value["results"]:
+            entry["meta"] = {"question_category": "", "rubric": ["names a colour", "names blue", "says when"]}
+    part = imported(value, tmp_path / "run", table)
     judge_again(JudgeOptions(part))
     (arm,) = part.with_name(f"{part.name}-by-offline").iterdir()
     assert [len(one.verdicts) for one in stored_judgements(arm)] == [3] * 20
 
 
-def test_the_rubric_that_amb_keeps_beside_an_answer_is_enough(tmp_path: Path, table: Path) -> None:
-    value = amb()
-    for one in value["results"]:
-        one["meta"] = {"question_category": "", "rubric": ["names a colour", "names blue"]}
-    part = imported(value, tmp_path / "run", table)
-    judge_again(JudgeOptions(part))
-    (arm,) = part.with_name(f"{part.name}-by-offline").iterdir()
-    assert [len(one.verdicts) for one in stored_judgements(arm)] == [2] * 20
-
-
-def test_a_rubric_that_is_nowhere_is_asked_for(tmp_path: Path, table: Path, shared: Path) -> None:
+def test_a_missing_rubric_is_read_from_the_released_questions(
+    tmp_path: Path, table: Path, field_data: Path, shared: Path
+) -> None:
     imported(truememory(), tmp_path / "run", table)
     with pytest.raises(UserError, match=r"rubric of 10M-1-q00 is not there; name .* with --data"):
         judge_again(JudgeOptions(tmp_path / "run"))
     with pytest.raises(UserError, match="10M-1-q00 is another question there"):  # the made-up one has the id of a real
         judge_again(JudgeOptions(tmp_path / "run", data=shared / "data/beam_questions"))
     assert len(list((tmp_path / "run").iterdir())) == 1
-
-
-def test_votes_are_judged_by_the_rubric_of_the_released_questions(
-    tmp_path: Path, field_data: Path, shared: Path
-) -> None:
     questions = shared / "data/beam_questions/10M/1/probing_questions/probing_questions.json"
-    asked = [one["question"] for own in json.loads(questions.read_text()).values() for one in own]
+    asked = [entry["question"] for own in json.loads(questions.read_text()).values() for entry in own]
     voted = {"category": "", "generated_answer": "On March 3.", "correct": True, "judge_votes": [True] * 3}
-    details = [{"question": one, **voted} for one in asked]
+    details = [{"question": question, **voted} for question in asked]
     file = tmp_path / "votes.json"
     file.write_text(json.dumps({"system": "x", "judge_model": "j", "details": details}))
-    write_runs(read_runs([file]), tmp_path / "run")
-    (line,) = judge_again(JudgeOptions(tmp_path / "run", data=shared / "data/beam_questions"))
+    write_runs(read_runs([file]), tmp_path / "real")
+    (line,) = judge_again(JudgeOptions(tmp_path / "real", data=shared / "data/beam_questions"))
     assert "20 answers judged" in line
 
 
@@ -142,7 +135,7 @@ def test_a_card_of_two_runs_and_what_it_refuses(tmp_path: Path, table: Path) -> 
     assert (found.card.first, found.card.second) == (read_manifest(part / ARM).judge, OFFLINE_NAME)
     assert found.card.agreement.set_index("ability").loc["all", "n"] == 120
     assert "Cohen's kappa" in found.render()
-    json.dumps(record(found), allow_nan=False)
+    json.dumps(found.record(), allow_nan=False)
     with pytest.raises(UserError, match="several judges"):
         card_of_runs(tmp_path / "run", part, "nugget-mean")
     with pytest.raises(UserError, match="not computable under the protocol 'paper'"):

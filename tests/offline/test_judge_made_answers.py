@@ -51,9 +51,9 @@ AT_MOST = {
 def measures(repo_root: Path) -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(repo_root / "benchmarks"))
-        import judge_measures  # type: ignore[import-not-found]
+        import judge as module  # type: ignore[import-not-found]
 
-        yield judge_measures
+        yield module
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def paid(measures: Any, shared: Path) -> dict[str, float]:
     """The mean verdict on each kind of answer, over ten abilities of two conversations."""
     if not (shared / "data" / "beam" / "100K" / "2").is_dir():
         pytest.skip(f"no released conversations in {shared / 'data' / 'beam'}")
-    return {row.answers: row.mean for row in measures.made_answers(shared / "data", (2, 7))}
+    return dict(measures.made_answers(shared / "data", (2, 7)).set_index("answers")["mean"])
 
 
 def test_a_reference_is_paid_for(paid: dict[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""What `benchmarks/author.py` counts, on texts small enough to count by hand, and that its released figures hold."""
+"""What `benchmarks/author.py` counts, on texts small enough to count by hand, and its released figures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import beamlib
+from beamlib.data.sources import find_conversations
 from beamlib.report.footer import agreement, fitness
 
 
@@ -26,40 +27,20 @@ def shipped(likeness: Any, repo_root: Path) -> Any:
     return likeness.read_figures(repo_root / "benchmarks" / "released_likeness.csv")
 
 
-def test_sentences_are_pieces_of_five_words_outside_code(likeness: Any) -> None:
+def test_texts_are_counted_as_by_hand(likeness: Any) -> None:
     text = "Hi there! Here it is: one, two, three, four, five.\n```\nx = this is no text at all\n```\n- Too short"
     assert likeness.pieces(text) == ["one two three four five"]
-
-
-@pytest.mark.parametrize(
-    ("question", "text", "longest"),
-    [
+    for question, other, longest in (
         ("how many guests did I invite", "I did invite eighty guests", 1),
         ("did I ever meet the florist", "when did i ever meet the band", 5),
         ("alpha", "alphabet", 0),
         ("", "anything", 0),
-    ],
-)
-def test_the_longest_shared_sequence_is_of_whole_words(likeness: Any, question: str, text: str, longest: int) -> None:
-    assert likeness.longest_shared(likeness.words(question), likeness.words(text)) == longest
-
-
-def test_the_final_question_is_the_last_sentence_that_asks(likeness: Any) -> None:
+    ):
+        assert likeness.longest_shared(likeness.words(question), likeness.words(other)) == longest
     assert likeness.final_question("Is it fair? I wonder. What do you think? Thanks.") == "what do you think"
     assert likeness.final_question("It is fair.") == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("We are 95 now.", True),
-        ("It moved to May.", True),
-        ("The response time is 250ms.", False),
-        ("Snow fell.", False),
-    ],
-)
-def test_words_of_change(likeness: Any, text: str, told: bool) -> None:
-    assert bool(likeness.CHANGE.search(text)) == told
+    assert all(likeness.CHANGE.search(text) for text in ("We are 95 now.", "It moved to May."))
+    assert not any(likeness.CHANGE.search(text) for text in ("The response time is 250ms.", "Snow fell."))
 
 
 def test_agreement_is_a_rank_correlation_over_abilities_and_arms(likeness: Any) -> None:
@@ -74,51 +55,43 @@ def test_agreement_is_a_rank_correlation_over_abilities_and_arms(likeness: Any) 
             found += [likeness.Figure("100K", row, a, order * n / 10 + 0.5, 20) for n, a in enumerate(abilities)]
         return found
 
-    found = {(one.row, one.part): one for one in likeness.agreements(figures(-1), figures(1))}
+    found = {(figure.row, figure.part): figure for figure in likeness.agreements(figures(-1), figures(1))}
     assert found.pop((likeness.ORDER, "K=5")).value == pytest.approx(1)
-    assert [one.value for one in found.values()] == pytest.approx([-1, -1, -1])
-    assert {likeness.goal(one, None)[1] for one in found.values()} == {False}
+    assert [figure.value for figure in found.values()] == pytest.approx([-1, -1, -1])
+    assert {likeness.goal(figure, None)[1] for figure in found.values()} == {False}
 
 
-def test_goals_are_those_of_the_issue(likeness: Any, shipped: Any) -> None:
-    """The released conversations meet every goal that is set by comparison with them."""
-    for one in shipped:
-        if one.row.startswith(("longest", "keyword", likeness.RECALL)) or one.part in ("replies", "follow-ups"):
-            assert likeness.goal(one, one)[1] in (True, None), one
+def test_released_conversations_meet_the_goals_set_by_comparison(likeness: Any, shipped: Any, tmp_path: Path) -> None:
+    for figure in shipped:
+        if figure.row.startswith(("longest", "keyword", likeness.RECALL)) or figure.part in ("replies", "follow-ups"):
+            assert likeness.goal(figure, figure)[1] in (True, None), figure
     later = likeness.Figure("100K", "longest shared sequence", "summarization", 9.0, 2)
-    real = next(one for one in shipped if (one.row, one.part) == (later.row, later.part))
+    real = next(figure for figure in shipped if (figure.row, figure.part) == (later.row, later.part))
     assert likeness.goal(later, real) == ("within 1.5", False)
-
-
-def test_figures_come_back_from_their_file(likeness: Any, shipped: Any, tmp_path: Path) -> None:
     assert likeness.read_figures(likeness.write_figures(tmp_path / "figures.csv", shipped)) == shipped
 
 
 def test_shipped_figures_are_those_of_the_released_conversations(likeness: Any, shipped: Any, beam_data: Path) -> None:
-    from beamlib.data.sources import find_conversations
-
-    told = {(one.row, one.part): one for one in shipped}
-    first, *_ = (likeness.measured(source) for source in find_conversations(beam_data, ["100K"])[:1])
+    by_name = {(figure.row, figure.part): figure for figure in shipped}
+    first = likeness.measured(find_conversations(beam_data, ["100K"])[0])
     for name in ("replies", "follow-ups", "turns"):
-        assert first["shape"][name] in told["per chat", name].values
-    assert len(told["per chat", "replies"].values) == 20
-    assert told["repeated sentences", "assistant"].value == pytest.approx(0.175, abs=0.005)
-    assert told["longest shared sequence", "contradiction_resolution"].value == pytest.approx(5.3, abs=0.05)
+        assert first["shape"][name] in by_name["per chat", name].values
+    assert len(by_name["per chat", "replies"].values) == 20
+    assert by_name["repeated sentences", "assistant"].value == pytest.approx(0.175, abs=0.005)
+    assert by_name["longest shared sequence", "contradiction_resolution"].value == pytest.approx(5.3, abs=0.05)
 
 
-def test_every_figure_that_is_shipped_is_measured(likeness: Any, shipped: Any) -> None:
+def test_every_shipped_figure_is_measured(likeness: Any, shipped: Any) -> None:
     """On the built-in example, which is too small for a vocabulary of 45,000 words."""
     found = likeness.figures(Path(beamlib.__file__).parent / "data" / "example", ["100K"], quiet=True)
-    rows = {one.row for one in found}
-    assert {one.row for one in shipped} - rows == {"vocabulary in 45,000 words"} and not rows - {o.row for o in shipped}
-    assert all(isfinite(one.value) for one in found)
-    assert next(one for one in found if one.part == "probes").value == 20
+    assert {figure.row for figure in shipped} ^ {figure.row for figure in found} == {"vocabulary in 45,000 words"}
+    assert all(isfinite(figure.value) for figure in found)
+    assert next(figure for figure in found if figure.part == "probes").value == 20
 
 
 def test_captions_say_for_what_generated_conversations_are_fit() -> None:
-    said = fitness("generated by offline stand-in, not a language model, seed 3")
-    assert f"{agreement().spearman.min():.2f} to" in said and "order of methods" in said
-    assert "not measured" in fitness("generated by planner, seed 3") and "Spearman" not in fitness(
-        "generated by planner"
-    )
+    caption = fitness("generated by offline stand-in, not a language model, seed 3")
+    assert f"{agreement().spearman.min():.2f} to" in caption and "order of methods" in caption
+    other = fitness("generated by planner, seed 3")
+    assert "not measured" in other and "Spearman" not in other
     assert fitness("released files of b2a3ee8, all 60 verified by SHA-256") == ""

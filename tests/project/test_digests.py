@@ -27,7 +27,7 @@ def test_recorded_calls_are_replayed_in_full_and_give_what_they_gave() -> None:
 
 def test_a_call_that_is_not_held_is_a_failure_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    from product import MODELS, RECORDED, CommandFailed, Product
+    from digests import MODELS, RECORDED, CommandFailed, Product
 
     with tarfile.open(RECORDED) as held:
         held.extractall(tmp_path / "held", filter="data")
@@ -63,7 +63,7 @@ def test_a_record_is_compared_without_what_tells_where_when_and_by_which_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    from normal import Normaliser
+    from digests import Normaliser
 
     def compared(place: str, commit: str, k: int) -> bytes:
         path = tmp_path / "manifest.json"

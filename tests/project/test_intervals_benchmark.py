@@ -1,4 +1,4 @@
-"""What `benchmarks/intervals.py` finds, where its populations come from, and that it can tell a bad interval."""
+"""The coverage that `benchmarks/intervals.py` measures, its populations, and that it shows a bad interval."""
 
 from __future__ import annotations
 
@@ -29,16 +29,13 @@ def found(benchmark: ModuleType) -> list[dict[str, Any]]:
     return entries
 
 
-def test_averages_and_their_differences_are_covered(found: list[dict[str, Any]]) -> None:
+def test_averages_are_covered_and_a_cell_outside_the_range_says_why(found: list[dict[str, Any]]) -> None:
     chosen = [row for row in found if "average" in row["interval"] or "unscored" in row["interval"]]
     assert len(chosen) == 8
     for row in chosen:
         for cell in row["cells"]:
             equal = cell["equal"] > 2.5  # yes-or-no scores: two averages are often the same, and then surely covered
             assert 92 <= cell["coverage"] <= (100 if equal else 98), (row["population"], cell)
-
-
-def test_a_cell_outside_the_range_says_why(found: list[dict[str, Any]]) -> None:
     for row in found:
         for cell in row["cells"]:
             assert bool(cell["reason"]) == (not 92 <= cell["coverage"] <= 98)
