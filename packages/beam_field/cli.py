@@ -101,10 +101,10 @@ def judge(
     from beam_field.judging_again import JudgeOptions, judge_again
     from beamlib.data.sources import refuse_data
     from beamlib.errors import UserError
-    from beamlib.llm.spending import spend_at_most
+    from beamlib.llm.spending import set_spending_limit
     from beamlib.processes import use_cluster
 
-    spend_at_most(max_cost)
+    set_spending_limit(max_cost)
     use_cluster(cluster)
     if judge not in ("", "offline"):
         raise UserError(f"--judge: {judge!r:.80} does not exist; give offline, or a model with --models or --base-url.")
