@@ -17,7 +17,7 @@ JUDGE_ERROR = Path(__file__).parent / "measured" / "judge_error.csv"
 
 @cache
 def stated() -> str:
-    """One sentence on scores that this judge gave: that they are estimates, and with what error where it is known."""
+    """Say in one sentence that scores of this judge are estimates, and with what error."""
     rows = [row for row in csv.DictReader(read_text(JUDGE_ERROR).splitlines()) if row["kappa"] and row["bias_low"]]
     errors = "; ".join(
         f"{row['run']}, {row['conversations']} conversations: kappa {float(row['kappa']):.2f}, average off by "
