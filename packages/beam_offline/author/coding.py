@@ -88,7 +88,7 @@ def filled(text: str, words: Mapping[str, str]) -> str:
 
 @cache
 def _written(word: str, form: str) -> str:
-    """Write `word` in a form: plural `s`, camelCase `c`, PascalCase `P`, kebab-case `k`, with blanks `w`; also `cs`, `Ps`"""
+    """Write `word` in a form: plural `s`, camelCase `c`, PascalCase `P`, kebab-case `k`, blanks `w`; also `cs`, `Ps`"""
     if form.endswith("s"):
         head, mark, last = word.rpartition("_")
         word = f"{head}{mark}{plural(last)}"
