@@ -53,8 +53,8 @@ def file_memory_recall(variables: Mapping[str, str]) -> str:
     done = variables["done"]
     if not done:
         return _calls(("read", {"what": "all"}))
-    wanted = set(stems(variables["question"]))
-    shared = {number: len(wanted & set(stems(line))) for number, line in _LINE.findall(done)}
+    question_stems = set(stems(variables["question"]))
+    shared = {number: len(question_stems & set(stems(line))) for number, line in _LINE.findall(done)}
     best = sorted((number for number in shared if shared[number]), key=lambda number: -shared[number])[:_MOST_LINES]
     return _calls() if "\ntake " in f"\n{done}" or not best else _calls(("take", {"lines": ", ".join(best)}))
 
@@ -65,16 +65,16 @@ def wiki_compile(variables: Mapping[str, str]) -> str:
     if variables["done"] or not statements:
         return _calls()
     words = Counter(word.lower() for _, _, text in statements for word in re.findall(r"[A-Za-z]{2,}", text))
-    told = [word for word, _ in words.most_common() if stems(word)][:_TITLE_WORDS]
-    page = "-".join(told[:_NAME_WORDS])[:50].strip("-") or "notes"
+    frequent = [word for word, _ in words.most_common() if stems(word)][:_TITLE_WORDS]
+    page = "-".join(frequent[:_NAME_WORDS])[:50].strip("-") or "notes"
     lines = [f"- {header} {variables['date']}: {text}" for header, _, text in statements]
-    return _calls(("append", {"file": f"{page}.md", "text": "\n".join([f"# {' '.join(told)}", *lines])}))
+    return _calls(("append", {"file": f"{page}.md", "text": "\n".join([f"# {' '.join(frequent)}", *lines])}))
 
 
 def wiki_choose(variables: Mapping[str, str]) -> str:
     """Reply to `wiki_choose`: the pages whose first lines share most words with the question."""
-    wanted = set(stems(variables["question"]))
-    shared = {page: len(wanted & set(stems(title))) for page, title in _INDEXED.findall(variables["index"])}
+    question_stems = set(stems(variables["question"]))
+    shared = {page: len(question_stems & set(stems(title))) for page, title in _INDEXED.findall(variables["index"])}
     return to_json({"pages": sorted(shared, key=lambda page: -shared[page])[:_MOST_PAGES]})
 
 

@@ -17,14 +17,14 @@ JUDGE_ERROR = Path(__file__).parent / "measured" / "judge_error.csv"
 
 @cache
 def stated() -> str:
-    """One sentence on scores that this judge gave: that they are estimates, and with what error where it is known."""
+    """Say in one sentence that scores of this judge are estimates, and with what error."""
     rows = [row for row in csv.DictReader(read_text(JUDGE_ERROR).splitlines()) if row["kappa"] and row["bias_low"]]
-    found = "; ".join(
+    errors = "; ".join(
         f"{row['run']}, {row['conversations']} conversations: kappa {float(row['kappa']):.2f}, average off by "
         f"{float(row['bias']):+.3f} [{float(row['bias_low']):+.3f}, {float(row['bias_high']):+.3f}]"
         for row in rows
     )
     return (
         f"Judged offline, so each score is an estimate; its error on published answers of language models, against "
-        f"GPT-5: {found}. For other answers `beamlib judge-card` measures it."
+        f"GPT-5: {errors}. For other answers `beamlib judge-card` measures it."
     )

@@ -34,7 +34,7 @@ VAGUE: Final = frozenset(stem(word) for word in WORD_LISTS["vague"].split())
 
 
 def kind_of(word: str) -> int:
-    """The number of a word's kind in `KINDS`."""
+    """Return the number of a word's kind in `KINDS`."""
     low = word.lower().replace("’", "'")
     known = _KIND_OF.get(low)
     if known is not None:
@@ -99,7 +99,7 @@ class Lexicon(dict[str, int]):
         return number
 
     def numbers(self, words: list[str]) -> list[int]:
-        """The numbers of `words`, whose kinds and vectors are there from now on."""
+        """Return the numbers of `words`. Their kinds and vectors are in the tables from now on."""
         if len(self.stems) > _MOST_KNOWN:
             self.clear()
             self.stems, self._new, self._filled = [], [], 0
@@ -126,7 +126,7 @@ class Lexicon(dict[str, int]):
 
 @cache
 def lexicon() -> Lexicon:
-    """The lexicon of this process; what the encoder loads for marks is loaded too."""
+    """Return the lexicon of this process, with the encoder's vectors of marks loaded."""
     for mark in "'’.,":
         _piece(mark)
     return Lexicon()

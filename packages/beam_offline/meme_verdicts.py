@@ -24,16 +24,16 @@ _NO_CONTENT = frozenset(_FUNCTION_WORDS.split())
 
 def _words(text: str) -> list[str]:
     """Comparable words: no case, no inflection, numbers as digits, no articles and prepositions."""
-    found = (word.group().casefold() for word in _WORD.finditer(unicodedata.normalize("NFKC", text).replace("’", "'")))
-    return [str(NUMBER_WORDS.get(word, stem(word) or word)) for word in found if word not in _NO_CONTENT]
+    words = (word.group().casefold() for word in _WORD.finditer(unicodedata.normalize("NFKC", text).replace("’", "'")))
+    return [str(NUMBER_WORDS.get(word, stem(word) or word)) for word in words if word not in _NO_CONTENT]
 
 
 def _find(value: str, answer: list[str], start: int = 0) -> int:
     """Where all words of `value` stand close together in `answer` from `start` on; -1 where they do not."""
-    wanted = set(_words(value))
-    window = 2 * len(wanted)
-    places = range(start, len(answer)) if wanted else ()
-    return next((at for at in places if answer[at] in wanted and wanted <= set(answer[at : at + window])), -1)
+    needed = set(_words(value))
+    window = 2 * len(needed)
+    places = range(start, len(answer)) if needed else ()
+    return next((at for at in places if answer[at] in needed and needed <= set(answer[at : at + window])), -1)
 
 
 def _holds(value: str, answer: str) -> bool:

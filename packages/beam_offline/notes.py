@@ -42,9 +42,9 @@ def episodic_keys(variables: Mapping[str, str]) -> str:
     Then the names and the figures in them, a line each. The assistant's answer adds nothing: on the developers'
     conversations neither its headings nor the whole of it led to more evidence.
     """
-    said = variables["pair"].partition("USER: ")[2].partition("\nASSISTANT: ")[0]
-    user = CODE.sub("\n", said)
-    sentences = split_sentences(user)[:MOST_SENTENCES] or [said]  # a message of code alone is its own key
+    message = variables["pair"].partition("USER: ")[2].partition("\nASSISTANT: ")[0]
+    user = CODE.sub("\n", message)
+    sentences = split_sentences(user)[:MOST_SENTENCES] or [message]  # a message of code alone is its own key
     lines = [f"said: {' '.join(sentence.split())}" for sentence in sentences]
     for label, pattern in (("names", _NAME), ("figures", _FIGURE)):
         if listed := "; ".join(dict.fromkeys(pattern.findall(user))):
@@ -113,7 +113,7 @@ def scratchpad_filter(variables: Mapping[str, str]) -> str:
 
     Rare words count more; without a corpus, a word's length stands in for its rarity.
     """
-    wanted = frozenset(stems(variables["question"]))
-    shared = wanted & _stems_of(variables["chunk"])
-    share = sum(map(len, shared)) / max(sum(map(len, wanted)), 1)
+    words = frozenset(stems(variables["question"]))
+    shared = words & _stems_of(variables["chunk"])
+    share = sum(map(len, shared)) / max(sum(map(len, words)), 1)
     return "yes" if share >= 2 * _BEARS or (share >= _BEARS and len(shared) > 1) else "no"

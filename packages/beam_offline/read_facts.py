@@ -27,7 +27,7 @@ WORD_LISTS: Mapping[str, Any] = tomllib.loads(read_text(Path(__file__).with_name
 
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
-    """The lower-case English (Snowball) stem of one word; a number loses its thousands commas."""
+    """Return the lower-case English (Snowball) stem of a word. A number loses its thousands commas."""
     if word[0].isdigit():
         return word.replace(",", "").rstrip(".")
     bare = word.lower().removesuffix("'s").strip("'")
@@ -40,7 +40,7 @@ STOP_STEMS = frozenset(map(stem, _STOP)) | frozenset(_STOP)
 
 
 def stems(text: str) -> list[str]:
-    """Content stems of `text` in order, with repeats: no stop words."""
+    """Return the content stems of `text` in order, with repeats, without stop words."""
     return [s for word in _WORD.findall(text) if (s := stem(word)) and s not in STOP_STEMS]
 
 
@@ -98,13 +98,13 @@ class Day:
     year: int = 0
 
     def same(self, other: Day) -> bool:
-        """Whether both can be the same day (a missing year fits every year)."""
+        """Return whether both can be the same day. A missing year fits every year."""
         return (self.month, self.day) == (other.month, other.day) and (
             self.year == other.year or not self.year or not other.year
         )
 
     def on(self, year: int) -> date:
-        """The date in `year` unless it has a year of its own. Raises ValueError for 29 February of a common year."""
+        """Return the date in `year` unless it has a year of its own. 29 February of a common year is a ValueError."""
         return date(self.year or year, self.month, self.day)
 
 
@@ -119,7 +119,7 @@ class Dated:
 
 @lru_cache(maxsize=_REMEMBERED)
 def find_dates(text: str) -> tuple[Dated, ...]:
-    """Calendar days in `text`, in order: "March 29", "Mar 29th, 2024", "29 March 2024", "2024-03-29", "3/29/2024"."""
+    """Find calendar days in `text`, in order: "March 29", "Mar 29th, 2024", "29 March 2024", "2024-03-29"."""
     found: list[Dated] = []
     if not _holds(text, _MONTH_STARTS) and not _DIGITS_JOINED.search(text):
         return ()
@@ -138,7 +138,7 @@ def find_dates(text: str) -> tuple[Dated, ...]:
 
 
 def without_dates(text: str) -> str:
-    """`text` with its calendar days blanked, so that month names do not count as words."""
+    """Blank the calendar days of `text`, so that month names do not count as words."""
     for dated in reversed(find_dates(text)):
         text = f"{text[: dated.start]} {text[dated.end :]}"
     return text
@@ -169,7 +169,7 @@ class Number:
 
 @lru_cache(maxsize=_REMEMBERED)
 def find_numbers(text: str) -> tuple[Number, ...]:
-    """Numbers in `text`, in order, those inside dates left out; number words count from "two" up."""
+    """Find numbers in `text`, in order, except those inside dates; number words count from "two" up."""
     taken = [(dated.start, dated.end) for dated in find_dates(text)]
     found: list[Number] = []
     for match in _NUMBER.finditer(text):
@@ -200,7 +200,7 @@ _COUNT_ASKED = re.compile(
 
 
 def count_asked(text: str) -> int | None:
-    """The n of "five items", "5 items" or "10 aspects" in a question; None where it asks for no number of them."""
+    """Return the n of "five items" or "10 aspects" in a question; None where it names no number."""
     match = _COUNT_ASKED.search(text)
     if match is None:
         return None

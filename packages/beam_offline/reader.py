@@ -102,12 +102,12 @@ def answer(prompt: Prompt) -> str:
 
 def best_sentences(context: str, question: str) -> list[str]:
     """Return the sentences of `context` that answer `question`, in order of mention; empty below `ENOUGH`."""
-    read, (asked,) = _read_context(context), _read_texts([(question, True)])
-    if not read.sentences or not asked.stems:
+    read, (query,) = _read_context(context), _read_texts([(question, True)])
+    if not read.sentences or not query.stems:
         return []
-    scores = _scores(read, asked)
+    scores = _scores(read, query)
     ranked = np.argsort(-scores, kind="stable").tolist()
-    if "order" in asked.stems:
+    if "order" in query.stems:
         by_passage: dict[int, int] = {}
         for at in ranked:
             if read.sentences[at].user:
@@ -119,7 +119,7 @@ def best_sentences(context: str, question: str) -> list[str]:
     return [read.sentences[at].text for at in sorted(ranked[:SENTENCES])]
 
 
-def _scores(read: _Context, asked: Sentence) -> NDArray[np.float64]:
+def _scores(read: _Context, query: Sentence) -> NDArray[np.float64]:
     """Score each sentence: the share of the question's rare words in it, and the cosine to the question.
 
     A word weighs more the fewer sentences hold it. A word of the question that the context lacks weighs as much as one
@@ -127,12 +127,15 @@ def _scores(read: _Context, asked: Sentence) -> NDArray[np.float64]:
     """
     size = len(read.sentences)
     weights = {
-        stem: max(math.log((size + 2) / (read.frequency.get(stem, 2) + 0.5)), 0.2) for stem in sorted(asked.stems)
+        stem: max(math.log((size + 2) / (read.frequency.get(stem, 2) + 0.5)), 0.2) for stem in sorted(query.stems)
     }
     total = sum(weights.values())
-    covered = [sum(weights[stem] for stem in sorted(asked.stems & held.stems)) / total for held in read.sentences]
+    covered = [
+        sum(weights[stem] for stem in sorted(query.stems & sentence.stems)) / total for sentence in read.sentences
+    ]
     # `@` starts threads, which wait longer than they work.
-    return np.array(covered) + np.einsum("ij,j->i", read.vectors, asked.vector)
+    cosines: NDArray[np.float64] = np.einsum("ij,j->i", read.vectors, query.vector)
+    return np.array(covered) + cosines
 
 
 @lru_cache(maxsize=8)  # all questions about a conversation may come with the same context
@@ -144,14 +147,14 @@ def _read_context(context: str) -> _Context:
         header = HEADER.match(text)
         last = int(header[2]) if header else last
         passages.append((last, place, _read_passage(text[header.end() :] if header else text)))
-    found: dict[str, tuple[Sentence, int]] = {}
-    for _, place, sentences in sorted(passages, key=lambda entry: entry[:2]):
-        for sentence in sentences:
-            found.setdefault(sentence.text, (sentence, place))
-    sentences = tuple(sentence for sentence, _ in found.values())
+    by_text: dict[str, tuple[Sentence, int]] = {}
+    for _, place, passage in sorted(passages, key=lambda entry: entry[:2]):
+        for sentence in passage:
+            by_text.setdefault(sentence.text, (sentence, place))
+    sentences = tuple(sentence for sentence, _ in by_text.values())
     frequency = Counter(stem for sentence in sentences for stem in sentence.stems)
     vectors = np.array([sentence.vector for sentence in sentences])
-    return _Context(sentences, tuple(place for _, place in found.values()), vectors, frequency)
+    return _Context(sentences, tuple(place for _, place in by_text.values()), vectors, frequency)
 
 
 @lru_cache(maxsize=4096)  # the same pairs come back with every question about a conversation
@@ -159,9 +162,9 @@ def _read_passage(text: str) -> list[Sentence]:
     """Read one passage without its code. Sentences with fewer than two content words are left out."""
     user, lines = True, list[tuple[str, bool]]()
     for line in split_sentences(CODE.sub("\n", text)):
-        speaker, mark, said = line.partition(":")
+        speaker, mark, rest = line.partition(":")
         if mark and speaker in ("USER", "ASSISTANT"):
-            user, line = speaker == "USER", said.strip()
+            user, line = speaker == "USER", rest.strip()
         lines.append((line, user))
     return [sentence for sentence in _read_texts(lines) if len(sentence.stems) > 1]
 
@@ -174,6 +177,4 @@ def _read_texts(texts: Sequence[tuple[str, bool]]) -> list[Sentence]:
     sums = sum_vectors(known.vectors[numbers], sizes)
     vectors = sums / np.maximum(np.sqrt(np.einsum("ij,ij->i", sums, sums)), 1e-6)[:, None]
     stems = [frozenset(known.stems[known[word]] for word in own) - {""} for own in words]
-    return [
-        Sentence(text, held, vector, user) for (text, user), held, vector in zip(texts, stems, vectors, strict=True)
-    ]
+    return [Sentence(text, own, vector, user) for (text, user), own, vector in zip(texts, stems, vectors, strict=True)]

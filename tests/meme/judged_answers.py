@@ -1,7 +1,7 @@
 """Answers in the manner of language models, each with the verdict that a careful reader gives by the rules of MEME.
 
-Written before the offline judge's rules (`beam_offline.meme_verdicts`). While these were written only what they said of
-the answers `SEEN` was looked at; `HELD_OUT`, half of all, drawn by a hash, says how they do on others.
+They measure how far the stand-in's simple checks (`beam_offline.meme_verdicts`) agree with the reader. `HELD_OUT` is
+half of them, drawn by a hash.
 """
 
 from __future__ import annotations

@@ -21,9 +21,7 @@ AT_MOST = {
     "nothing": 0,
     "I don't know": 0.2,  # it is right where nothing is known
     "the question": 0.12,
-    "another question's reference": 0.15,
     "the reference, negated (not)": 0.25,
-    "the reference, negated (never)": 0.25,
     "the reference, negated (it is not true that)": 0.1,
     "the reference, words shuffled": 0.35,
     "the reference, all numbers + 3: nuggets with numbers": 0.45,  # .34 over ten conversations
@@ -32,18 +30,14 @@ AT_MOST = {
     "the cited messages among others": 0.05,
     "all references of the conversation": 0.1,
     "the reference, all numbers doubled: nuggets with such": 0.35,
-    "the reference, all numbers in other digits: nuggets with such": 0.35,
     "the reference, all months others: nuggets with such": 0.35,
     "the reference, numbers in words and ordinals + 2: nuggets with such": 0.35,
     "the reference, no longer true": 0.1,
     "the reference and its negation": 0.2,
     "the question, said to be answered": 0.2,
     "the nuggets of all other questions": 0.25,
-    "ten nuggets of other questions": 0.25,
     "instructions to the judge": 0.05,
-    "the question and instructions to the judge": 0.15,
     "the whole retrieved context of 100k-run0": 0.1,
-    "the whole retrieved context of 100k-run1": 0.1,
 }
 
 

@@ -49,17 +49,3 @@ def test_no_message_is_crooked_and_each_asks_one_thing(domain: str) -> None:
             assert not found, f"{what} ({found and found[0]!r}): {step.text}"
         assert articles(text) == text
         assert text.count("?") <= (2 if step.purpose == "reply" else 1), step.text
-
-
-@pytest.mark.parametrize("domain", ["Trip Planning", "Coding"])
-def test_replies_take_up_the_end_of_the_answer_before(domain: str) -> None:
-    plan = script(domain, SEEDS[0])
-    pairs = [(turn, at) for turn in plan.all_turns for at in range(1, len(turn.steps)) if turn.steps[at].takes_up]
-    assert pairs
-    for turn, at in pairs:
-        assert plan.answer(turn, at - 1).text.endswith(turn.steps[at].takes_up)
-    for turn in plan.all_turns:
-        for before, step in zip(turn.steps, turn.steps[1:], strict=False):
-            assert before.closing == step.takes_up
-            if step.purpose == "reply":
-                assert step.takes_up.endswith("?")

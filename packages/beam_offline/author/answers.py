@@ -34,7 +34,7 @@ class ShufflePool:
         self._last = ""
 
     def draw(self, near: frozenset[str] = frozenset(), *, fitting: bool = False) -> str:
-        """Of the phrases left one that shares most words with `near`; with `fitting` an empty one if none is shared."""
+        """Draw the phrase that shares most words with `near`. With `fitting`, return nothing if no word is shared."""
         if not self._left:
             drawn = self._rng.sample(self._texts, len(self._texts))
             self._left = [one for one in drawn if one != self._last] or drawn
@@ -52,7 +52,7 @@ def scope_of(
     world: World, strand: Strand, others: Sequence[Strand], plan: int, rng: random.Random, *,
     last: dict[str, str] | None = None, matters: Sequence[str] = (), about: str = "",
 ) -> dict[str, Value]:  # fmt: skip
-    """A scope for the lists of `user.toml`, or of `assistant.toml` with the user's words turned to `you`.
+    """Build the scope for the lists of `user.toml`, or of `assistant.toml` with the user's words turned to `you`.
     `others` are strands that are under way as well; a message speaks of one of them.
 
     `last` takes down the phrase of each kind that a user drew last; `matters` are noun phrases of what was told before.
@@ -85,7 +85,7 @@ def scope_of(
         return noted(name, grammar.fill(text, words if name == "things" else scope, rng)) if text else ""
 
     def do(this: str = "") -> str:
-        """Own advice or a general act; with `this`, a pronoun, only what fits the thing said before."""
+        """Draw the strand's advice or a general act; with `this`, a pronoun, only what fits the last thing named."""
         own = drawn("do", fitting=True) if this else drawn("do") if not assistant or rng.random() < _OWN_DO else ""
         return own or noted("do", grammar.say("gdo", {**scope, "this": this or drawn("things")}, rng))
 
@@ -120,7 +120,7 @@ def scope_of(
 
 
 def title_case(phrase: str) -> str:
-    """A phrase as a heading: without a noun phrase's article, all but the small words with a capital."""
+    """Turn a phrase into a heading: no article in front, a capital on all but the small words."""
     words = phrase.split()
     words = words[1:] if words[0] in ("the", "your", "my", "a", "an") else words
     return " ".join(word if at and word in _SMALL else capital(word) for at, word in enumerate(words))
@@ -193,18 +193,18 @@ class AnswerDraft:
         self.headed = self.rng.choice(("### {}", "### {}", "**{}**", ""))
 
     def say(self, name: str, **pinned: Value) -> str:
-        """One alternative of a list, as it stands within a text."""
+        """Draw one alternative of a list, as it stands within a text."""
         return tidy(self.world.grammar.say(name, {**self.scope, **pinned}, self.rng))
 
     def heading(self) -> list[str]:
-        """A heading where the answer has such, unless it stands there already."""
+        """Return a new heading, or nothing where the answer has none or has it already."""
         title = self.headed and self.headed.format(capital(self.say("head_title")))
         fresh, self.titles = title not in self.titles, self.titles | {title}
         return [title] if fresh else []
 
 
 def write_answer(draft: AnswerDraft) -> WrittenAnswer:
-    """The answer in Markdown, about `target` tokens long."""
+    """Write the answer in Markdown, about `target` tokens long."""
     blocks = [_opening(draft), *(draft.exercise.answer(draft) if draft.exercise else [])]
     closing = draft.closing or draft.say("close")
     room = draft.target - count_tokens(" ".join([*blocks, closing]))
@@ -220,7 +220,7 @@ def write_answer(draft: AnswerDraft) -> WrittenAnswer:
 
 
 def _opening(draft: AnswerDraft) -> str:
-    """Takes up what was said. A clause that cannot be turned to `you` is passed over."""
+    """Take up what the user said. A clause that cannot be turned to `you` is skipped."""
     echo = to_you(draft.clause) if draft.clause else ""
     if echo and _FIRST_PERSON.search(echo):
         echo = ""
@@ -233,7 +233,7 @@ def _opening(draft: AnswerDraft) -> str:
 
 
 def _taken_up(draft: AnswerDraft, said: str) -> str:
-    """The answer to what was asked, by the kind of question; empty where nothing was and something is `said`."""
+    """Answer what the user asked, by the kind of question. Empty where nothing was asked and something is `said`."""
     known = {"": True, "act": bool(draft.act), "aim": bool(draft.aim)}
     for name, needed, pattern in _ASKED:
         if known[needed] and re.search(pattern, draft.question.replace(draft.act or draft.aim, "")):
@@ -244,7 +244,7 @@ def _taken_up(draft: AnswerDraft, said: str) -> str:
 
 
 def _items(draft: AnswerDraft, room: int, *, numbered: bool) -> list[str]:
-    """A list: numbered, of advice with a reason or a hint, or of things with what to do about each."""
+    """Write a list: numbered advice with reasons or hints, or things with what to do about each."""
     first, lines = numbered and not draft.advice, dict[str, str]()
     for _ in range(_count(draft, room, 28 if numbered else 34, 7 if numbered else 6)):
         slot = "{own}" if first else "{do}" if numbered else "{thing}"
@@ -282,7 +282,7 @@ def _table(draft: AnswerDraft, room: int) -> list[str]:
 
 
 def _note(draft: AnswerDraft, room: int) -> list[str]:
-    """A message that the user could send: it speaks as the user."""
+    """Write a message that the user could send, in the user's voice."""
     person = draft.rng.choice(draft.world.people[draft.plan])
     thing = tidy(draft.world.grammar.fill("{thing}", draft.scope, draft.rng))
     other = draft.world.grammar.fill("{other}", draft.scope, draft.rng)
@@ -293,12 +293,12 @@ def _note(draft: AnswerDraft, room: int) -> list[str]:
 
 
 def _count(draft: AnswerDraft, room: int, each: int, most: int) -> int:
-    """How many items of about `each` tokens a block has."""
+    """Draw how many items of about `each` tokens a block has."""
     return max(1, min(draft.rng.randint(3, most) if most > 3 else draft.rng.randint(2, most), room // each))
 
 
 def tidy(text: str) -> str:
-    """`text` with a capital after each full stop, single spaces, and no small word twice where two phrases met."""
+    """Clean up `text`: a capital after each full stop, single spaces, no small word twice where two phrases met."""
     lines = (" ".join(line.split()) for line in text.split("\n"))
     text = "\n".join(lines).replace(" ,", ",").replace(" .", ".").replace(" ?", "?").replace(" ;", ";")
     text = _MARKS.sub(",", text)

@@ -37,7 +37,7 @@ _GOLDEN = 0.6180339887498949
 
 
 def share_of(story: Story, replies: float, followups: float) -> tuple[float, float]:
-    """How many replies and follow-ups a conversation has where the mean is `replies` and `followups`."""
+    """Return a conversation's number of replies and follow-ups where the means are `replies` and `followups`."""
     start = random.Random(f"talkative {story.seed} {story.size}").random()
     found = []
     for mean, released, step in ((replies, _REPLIES, _GOLDEN), (followups, _FOLLOWUPS, 1 - _GOLDEN**3)):
@@ -47,7 +47,7 @@ def share_of(story: Story, replies: float, followups: float) -> tuple[float, flo
 
 
 def biography(profile: Profile, seed: int) -> str:
-    """About 120 words on the six traits of `profile`."""
+    """Write about 120 words on the six traits of `profile`."""
     rng = random.Random(f"biography {seed} {profile.name} {profile.place}")
     he = "she" if profile.gender == "female" else "he"
     words = {"name": profile.name.split()[0], "place": profile.place.split(",")[0], "he": he}
@@ -132,7 +132,7 @@ class OfflineAuthor:
         return {f"{entry.label}: {entry.text}": entry for entries in self.world.entries.values() for entry in entries}
 
     def script(self, plan: int) -> PlanScript:
-        """The script of a plan, written when it is first needed."""
+        """Return the script of a plan. It is written on first use."""
         if plan not in self._scripts:
             goal, plans = targets(self.story.size), self.story.plans
             replies, followups = share_of(self.story, goal.answered, goal.followups)
@@ -232,7 +232,7 @@ class OfflineAuthor:
         return answer
 
     def _nearest(self, message: str) -> Strand:
-        """The strand that shares most words with a message."""
+        """Return the strand that shares most words with a message."""
         words = set(message.lower().split())
         told = self.world.strands
         return max(told, key=lambda one: len(words & set(f"{one.kind.label} {one.it} {one.kind.full}".lower().split())))
@@ -244,7 +244,7 @@ class OfflineAuthor:
         return f'I would have to think about that. You wrote "{begins} ...", so let us go on from there.'
 
     def _next(self, answer: str, purpose: str) -> str:
-        """What the script lets the user say after one of its answers, a reply or a follow-up; empty for nothing.
+        """Return what the user says after one of the script's answers, a reply or a follow-up; empty for nothing.
 
         A reply that a smaller delta 1 left unsaid is passed over.
         """
@@ -255,7 +255,7 @@ class OfflineAuthor:
 
 
 def _part(total: float, plan: int, plans: int) -> int:
-    """A plan's part of a whole conversation's number; the parts add up to it."""
+    """Return a plan's part of a conversation's number. The parts add up to it."""
     return round(total * (plan + 1) / plans) - round(total * plan / plans)
 
 

@@ -63,7 +63,7 @@ class _Library(_Snippet):
 
 @cache
 def library() -> _Library:
-    """All templates and words; a `UserError` names the place that is wrong."""
+    """Read all templates and words. A `UserError` names the place that is wrong."""
     try:
         return _Library.model_validate(tomllib.loads(read_text(_FILE)))
     except (tomllib.TOMLDecodeError, ValidationError) as error:
@@ -71,24 +71,24 @@ def library() -> _Library:
 
 
 def suits(title: str) -> _Suits:
-    """What suits a title of Table 5; another title gets what the first one has."""
+    """Return what suits a title of Table 5. Any other title gets what the first has."""
     titles = library().titles
     return titles[title] if title in titles else next(iter(titles.values()))
 
 
 def draw_words(title: str, rng: random.Random) -> dict[str, str]:
-    """A word for every list."""
+    """Draw a word for every list."""
     return {name: rng.choice(words) for name, words in {**library().words, "entity": suits(title).entity}.items()}
 
 
 def filled(text: str, words: Mapping[str, str]) -> str:
-    """`text` with its slots filled, without the line break at its ends."""
+    """Fill the slots of `text` and strip line breaks at its ends."""
     return _SLOT.sub(lambda slot: _written(words[slot[1]], slot[2] or ""), text).strip("\n")
 
 
 @cache
 def _written(word: str, form: str) -> str:
-    """`word` in a form: plural `s`, camelCase `c`, PascalCase `P`, kebab-case `k`, with blanks `w`; `cs`, `Ps`, ..."""
+    """Write `word` in a form: plural `s`, camelCase `c`, PascalCase `P`, kebab-case `k`, blanks `w`; also `cs`, `Ps`"""
     if form.endswith("s"):
         head, mark, last = word.rpartition("_")
         word = f"{head}{mark}{plural(last)}"
@@ -106,7 +106,7 @@ def _written(word: str, form: str) -> str:
 
 
 def exercises(world: World, rng: random.Random) -> Iterator[Exercise]:
-    """Code that fails, is slow, or is still to be written, with the answer's part on it: every template in turn."""
+    """Yield code that fails, is slow or is missing, with the answer's part on it: every template in turn."""
     kinds = suits(world.title.title).kinds
     snippets = [one for one in library().snippets if one.kind in kinds]
     while True:

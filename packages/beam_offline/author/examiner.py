@@ -45,7 +45,7 @@ class Idea:
 
     @property
     def candidate(self) -> Reply:
-        """The candidate as the prompts `candidates_<ability>` want it."""
+        """Return the candidate as the prompts `candidates_<ability>` want it."""
         refs = [".".join(map(str, place)) for place in self.places]
         parts = {name: ".".join(map(str, place)) for name, place in self.parts.items()}
         return {"bullets": refs, "about": self.about, **parts}
@@ -62,16 +62,16 @@ class ProbeWindow:
 
     @property
     def every(self) -> Iterator[Entry]:
-        """All entries of the world that tell, revise or deny a fact, in order."""
+        """Iterate over all entries of the world that tell, revise or deny a fact, in order."""
         return (one for found in self.world.entries.values() for one in found if one.fact is not None)
 
     def final(self) -> list[Fact]:
-        """Facts told in the window that nothing revises or denies anywhere."""
+        """Return the facts of the window that nothing revises or denies anywhere."""
         moved = {one.fact.key for one in self.every if one.fact is not None and one.purpose != "fact"}
         return [one.fact for one in self.entries if one.fact and one.purpose == "fact" and one.fact.key not in moved]
 
     def strands(self) -> dict[int, list[Fact]]:
-        """Strands of which everything was told in the window, with all their facts in the order told, updates too."""
+        """Return the strands that lie whole in the window, with all their facts in order, updates included."""
         told: dict[int, list[Fact]] = {}
         beyond = set()
         for one in self.every:
@@ -82,32 +82,32 @@ class ProbeWindow:
         return {number: facts for number, facts in told.items() if number not in beyond}
 
     def denied(self) -> set[tuple[int, str]]:
-        """Keys of the facts that are denied somewhere."""
+        """Return the keys of the facts that are denied somewhere."""
         return {one.fact.key for one in self.every if one.fact is not None and one.purpose == "contradiction"}
 
     def asked(self, strand: Strand, question: str) -> str:
-        """A question as it is put: where the conversation has several strands of a kind, it says which is meant."""
+        """Put a question. Where the conversation has several strands of a kind, it says which is meant."""
         if self.world.alone(strand):
             return question
         words = {"full": self.full(strand), "ask": question}
         return self.world.grammar.say("which_strand", words, self.rng)
 
     def full(self, strand: Strand) -> str:
-        """The strand by its whole name, as messages do not put it."""
+        """Return the strand's whole name, as messages do not put it."""
         return self.world.grammar.fill(strand.kind.full[-1], {"it": strand.it}, self.rng)
 
     def named(self, fact: Fact) -> str:
-        """The noun phrase of a fact; with its strand where that is not the only one of its kind."""
+        """Return the noun phrase of a fact, with its strand where that is not the only one of its kind."""
         if self.world.alone(fact.strand):
             return fact.kind.np
         return f"{fact.kind.np} ({self.full(fact.strand)})"
 
     def say(self, name: str, **words: str) -> str:
-        """One alternative of a list of `probes.toml`."""
+        """Draw one alternative of a list of `probes.toml`."""
         return self.world.grammar.say(name, words, self.rng)
 
     def put(self, fact: Fact, ability: str) -> str:
-        """The question for a fact, as near to its own words as questions of an ability are."""
+        """Write the question for a fact, as near to its own words as questions of an ability are."""
         kind = fact.kind
         done = participle_of(fact.v) if kind.kind == "event" else ""
         near = self.say(f"near_{kind.kind}", np=kind.np, done=done)
@@ -121,7 +121,7 @@ Maker = Callable[[ProbeWindow], Iterator[Idea]]
 
 
 def telling(shown: Shown, *clauses: str) -> list[int]:
-    """The user's message for each clause that one holds, each once: two strands may be told in the same words."""
+    """Return the user's message for each clause, each once: two strands may be told in the same words."""
     found: list[int] = []
     for clause in map(str.casefold, clauses):
         said = (number for number, role, text in shown if role != "assistant" and clause in text.casefold())
@@ -130,7 +130,7 @@ def telling(shown: Shown, *clauses: str) -> list[int]:
 
 
 def state_of(fact: Fact) -> str:
-    """The fact as it was told, in the second person."""
+    """Return the fact in the second person."""
     return to_you(fact.clause)
 
 
@@ -141,7 +141,7 @@ _ADVICE, _STEPS = 0.4, 3
 
 
 def information_extraction(window: ProbeWindow) -> Iterator[Idea]:
-    """A value, a day, a person or a choice with its reason, told once and never changed; or what was advised on it."""
+    """Ask for a value, day, person or choice that was told once and never changed, or for the advice on it."""
     for fact in window.final():
         if fact.kind.kind in ("tally", "list"):
             continue  # told several times, and each time answered with other advice
@@ -197,7 +197,7 @@ def _advice(window: ProbeWindow, fact: Fact) -> Idea:
 
 
 def knowledge_update(window: ProbeWindow) -> Iterator[Idea]:
-    """The newest value of something that was revised."""
+    """Ask for the newest value of something that was revised."""
     for entry in window.entries:
         fact = entry.fact
         if fact and fact.revises and entry.purpose == "update" and fact.revises.place[0] in window.plans:
@@ -226,7 +226,7 @@ def _newest(window: ProbeWindow, fact: Fact, old: Fact) -> Idea:
 
 
 def contradiction_resolution(window: ProbeWindow) -> Iterator[Idea]:
-    """Whether something was done that the user has both told, of one strand, and denied."""
+    """Ask whether something was done that the user has both told, of one strand, and denied."""
     told = Counter(one.clause for one in window.every if one.purpose == "fact")
     for entry in window.entries:
         fact = entry.fact
@@ -263,7 +263,7 @@ def _denied(window: ProbeWindow, entry: Entry, fact: Fact) -> Idea:
 
 
 def preference_following(window: ProbeWindow) -> Iterator[Idea]:
-    """A request that a stated preference should shape the answer to."""
+    """Make a request that a stated preference should shape the answer to."""
     for entry in window.entries:
         if (liked := entry.preference) is not None:
             wanted = ["Response should keep to the stated preference: ", entry.clause]
@@ -273,7 +273,7 @@ def preference_following(window: ProbeWindow) -> Iterator[Idea]:
 
 
 def instruction_following(window: ProbeWindow) -> Iterator[Idea]:
-    """A request that one standing instruction, and no other, is about."""
+    """Make a request that exactly one standing instruction is about."""
     ruled = Counter(one.occasion for found in window.world.entries.values() for one in found if one.rule)
     for entry in window.entries:
         if entry.rule is not None and ruled[entry.occasion] == 1:
@@ -305,7 +305,7 @@ def _following(
 
 
 def abstention(window: ProbeWindow) -> Iterator[Idea]:
-    """A detail that nobody ever gave of something that was talked about."""
+    """Ask for a detail that nobody gave of something that was talked about."""
     for facts in window.strands().values():
         for absent in facts[0].strand.kind.absent:
             yield _absent(window, facts[0], absent)
@@ -337,7 +337,7 @@ _ITEMS, _STATES = range(3, 13), 9  # items that are put in order; states of a su
 
 
 def temporal_reasoning(window: ProbeWindow) -> Iterator[Idea]:
-    """The days between two days that were told in different messages and never moved."""
+    """Ask for the days between two dates that stand in different messages and never moved."""
     dated = [(fact.day, fact) for fact in window.final() if fact.day is not None]
     for (one, first), (two, second) in combinations(sorted(dated, key=lambda pair: (pair[0], pair[1].place)), 2):
         if (two - one).days > 2 and (first.place[:2] != second.place[:2] or window.rng.random() < 0.3):
@@ -371,7 +371,7 @@ def _between(window: ProbeWindow, first: Fact, second: Fact, days: int) -> Idea:
 
 
 def multi_session_reasoning(window: ProbeWindow) -> Iterator[Idea]:
-    """What several messages add up to: tallies, lists of things, sums of what is paid once."""
+    """Ask what several messages add up to: tallies, lists of things, sums of what is paid once."""
     for facts in window.strands().values():
         parts: dict[str, list[Fact]] = {}
         for fact in facts:
@@ -427,7 +427,7 @@ def _sum(window: ProbeWindow, facts: Sequence[Fact]) -> Idea:
 
 
 def event_ordering(window: ProbeWindow) -> Iterator[Idea]:
-    """Orders of what nothing told before takes up; of what half of the words did where there are few of these."""
+    """Ask for orders of facts that no earlier message foretells, or only by half of their words where there are few."""
     found = enumerate(sorted(_orders(window), key=itemgetter(0)))
     yield from (idea for number, (told, idea) in found if told < MOST or (told == MOST and number < _ENOUGH))
 
@@ -504,7 +504,7 @@ def _foretold(window: ProbeWindow, fact: Fact, start: int) -> float:
 
 
 def summarization(window: ProbeWindow) -> Iterator[Idea]:
-    """All that holds of a strand, or of all strands of a kind, in its newest version; what was denied as well as told
+    """Ask for all that holds of a strand, or of all strands of a kind; what was denied as well as told
     stays out.
     """
     denied = window.denied()
@@ -593,11 +593,11 @@ class QuestionWriter:
         self._nuggets: dict[tuple[str, ...], list[str]] = {}
 
     def candidates(self, ability: str, plan_text: str) -> list[Reply]:
-        """Candidates in the plans whose references stand in `plan_text`."""
+        """Return candidates in the plans whose references stand in `plan_text`."""
         return [idea.candidate for idea in self._thought_of(ability, plan_text)]
 
     def question(self, ability: str, bullets: str, turns: str) -> Reply:
-        """The question that rests on `bullets`; empty where the author knows of none."""
+        """Return the question that rests on `bullets`; empty where the author knows of none."""
         places = sorted((int(found[1]), int(found[2]), int(found[3])) for found in _REF.finditer(bullets))
         idea = self._ideas.get((ability, tuple(places)))
         if idea is None:
@@ -608,16 +608,16 @@ class QuestionWriter:
         return reply
 
     def nuggets(self, variables: Mapping[str, str]) -> list[str]:
-        """The nuggets of a question of the author's own, told by its ability, words and answer; else empty."""
+        """Return the nuggets of the author's own question, known by ability, words and answer; else empty."""
         answer = variables["reference"].partition("\n")[0]
         return self._nuggets.get((variables["ability"], variables["question"], answer), [])
 
     def abstentions(self, plan_text: str) -> list[Reply]:
-        """Questions on details that nobody ever gave."""
+        """Return questions on details that nobody gave."""
         return [idea.ask(()) for idea in self._thought_of("abstention", plan_text)]
 
     def _thought_of(self, ability: str, plan_text: str) -> list[Idea]:
-        """Candidates of a window, at most `_CANDIDATES` from all over it."""
+        """Draw at most `_CANDIDATES` candidates from all over a window."""
         plans = sorted({int(found[1]) for found in _REF.finditer(plan_text)}) or [0]
         rng = random.Random(f"probes {ability} {plans} {self.world.key}")
         found = list(_MAKERS[ability](ProbeWindow(self.world, plans, rng, self._script)))
@@ -627,7 +627,7 @@ class QuestionWriter:
 
 
 def _shown(turns: str) -> Shown:
-    """The messages in a prompt's `turns`."""
+    """Read the messages in a prompt's `turns`."""
     marks = list(_MESSAGE.finditer(turns))
     ends = [mark.start() for mark in marks[1:]] + [len(turns)]
     return [(int(mark[1]), mark[2], turns[mark.end() : end].strip()) for mark, end in zip(marks, ends, strict=True)]

@@ -62,7 +62,7 @@ def _inflect() -> Any:
 
 @cache
 def plural(noun: str) -> str:
-    """The plural of a noun or noun phrase."""
+    """Return the plural of a noun or noun phrase."""
     return str(_inflect().plural_noun(noun) or noun)
 
 
@@ -80,53 +80,53 @@ def is_plural(phrase: str) -> bool:
 
 @cache
 def with_article(phrase: str) -> str:
-    """`a` or `an` and the phrase."""
+    """Put `a` or `an` before the phrase."""
     return str(_inflect().a(phrase))
 
 
 def articles(text: str) -> str:
-    """`text` with `a` or `an` as the sound of the next word wants it, wherever an article stands."""
+    """Correct every `a` and `an` in `text` by the sound of the next word."""
     return _ARTICLE.sub(lambda found: f" {with_article(found[2]).partition(' ')[0]} {found[2]}", f" {text}")[1:]
 
 
 @cache
 def in_words(number: int) -> str:
-    """A number from 0 to 12 as a word, any other in digits."""
+    """Write a number from 0 to 12 as a word, any other in digits."""
     return str(_inflect().number_to_words(number)) if number <= 12 else str(number)
 
 
 def capital(text: str) -> str:
-    """`text` with a capital first letter."""
+    """Capitalize the first letter of `text`."""
     return text[:1].upper() + text[1:]
 
 
 def sentence(text: str) -> str:
-    """`text` as a sentence: a capital first, a full stop where no mark ends it, no space before marks."""
+    """Turn `text` into a sentence: a capital first, a full stop where no mark ends it, no space before marks."""
     text = _SPACE_BEFORE.sub(r"\1", " ".join(text.split()))
     return capital(text if text.endswith((".", "?", "!", ":")) else f"{text.rstrip(',;')}.")
 
 
 @lru_cache(maxsize=20_000)
 def to_you(text: str) -> str:
-    """The user's words turned to the second person."""
+    """Turn the user's words to the second person."""
     text = _WAS_I.sub("were you", _I_WAS.sub(lambda was: f"you were{was[2] or ''}", text))
     return _WORD.sub(lambda word: _SWAPS.get(word[0].lower(), word[0]), text)
 
 
 def to_me(text: str) -> str:
-    """Advice turned to the user's own words: `your` becomes `my`, and `you` becomes `I` before a verb, else `me`."""
+    """Turn advice to the user's own words: `your` becomes `my`, and `you` becomes `I` before a verb, else `me`."""
     text = _ARE.sub(lambda verb: "I am" if verb[1] == "are" else "I was", _OBJECT.sub("me", text))
     return _WORD.sub(lambda word: _BACK.get(word[0], word[0]), text)
 
 
 def series(parts: Sequence[str]) -> str:
-    """`a, b and c`."""
+    """Join parts as in `a, b and c`."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 @cache
 def compiled(text: str) -> tuple[Part, ...]:
-    """A text as parts: a string, (capital, article, name) of a slot, or (alternatives,) of a choice."""
+    """Parse a text into parts: a string, (capital, article, name) of a slot, or (alternatives,) of a choice."""
     parts, at = _read(text, 0, "")
     if at != len(text):
         raise UserError(f"phrase {text!r:.100}: a ']' or '|' stands outside brackets; correct the bank.")
@@ -182,7 +182,7 @@ def _read(text: str, at: int, closing: str) -> tuple[tuple[Part, ...], int]:
 
 
 def slots(text: str) -> set[str]:
-    """The names of all slots in a text, within choices too."""
+    """Return the names of all slots in a text, within choices too."""
     found: set[str] = set()
     todo = list(compiled(text))
     for part in todo:
@@ -203,17 +203,17 @@ class Grammar:
 
     @property
     def names(self) -> set[str]:
-        """The lists that texts may call on."""
+        """Return the names of the lists that texts may use."""
         return set(self._lists)
 
     def fill(self, text: str, scope: Mapping[str, Value], rng: random.Random) -> str:
-        """`text` expanded. A name that neither the scope nor the grammar has is a `KeyError`."""
+        """Expand `text`. A name that neither the scope nor the grammar has is a `KeyError`."""
         out: list[str] = []
         self._expand(compiled(text), scope, rng.random, out)
         return articles("".join(out))
 
     def say(self, name: str, scope: Mapping[str, Value], rng: random.Random) -> str:
-        """One alternative of the list `name`, expanded."""
+        """Draw one alternative of the list `name` and expand it."""
         out: list[str] = []
         options = self._lists[name]
         self._expand(options[int(rng.random() * len(options))], scope, rng.random, out)

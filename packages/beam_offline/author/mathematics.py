@@ -37,7 +37,7 @@ class MathProblem:
 
 
 def tex(value: Any) -> str:
-    """An expression within a text."""
+    """Write an expression as LaTeX within a text."""
     return f"\\({sp.latex(value)}\\)"
 
 
@@ -342,7 +342,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def exercises(world: World, rng: random.Random) -> Iterator[Exercise]:
-    """Problems of the families that suit the title, each of them in turn; none comes twice in a plan."""
+    """Yield problems of the families that suit the title, each family in turn; none comes twice in a plan."""
     named = next((one.families for one in world.bank.titles if one.title == world.title.title), [])
     families, told = named or list(FAMILIES), set[tuple[str, ...]]()
     while True:

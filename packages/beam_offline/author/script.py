@@ -113,12 +113,12 @@ class PlanScript:
         return [turn for batch in self.turns.values() for turn in batch]
 
     def answer(self, turn: ScriptTurn, number: int) -> WrittenAnswer:
-        """The assistant's answer to step `number` of `turn`."""
+        """Write the assistant's answer to step `number` of `turn`."""
         step = turn.steps[number]
         return self._answered(step, step.text)
 
     def aside(self, message: str, strand: Strand) -> str:
-        """An answer to a message that is not the author's own (somebody edited a file): advice on a strand."""
+        """Answer a message that is not the author's own (somebody edited a file) with advice on a strand."""
         step = Step(message, "dig", strand, self._others(strand, (self.plan, 1, 99)), target=self._usual)
         return self._answered(step, message).text
 
@@ -136,7 +136,7 @@ class PlanScript:
         )  # fmt: skip
 
     def _questions(self, batch: int) -> list[tuple[Entry, str]]:
-        """What is asked in a sub-plan: bullets with what each message about them is for, in order."""
+        """Return what is asked in a sub-plan: bullets with the purpose of each message about them, in order."""
         entries = sorted(self.world.entries[self.plan, batch], key=lambda one: one.purpose != "introduction")
         found: list[tuple[Entry, str]] = []
         for group in divide([one for one in entries if one.purpose not in _SPECIAL], self.world.layout.groups):
@@ -184,7 +184,7 @@ class PlanScript:
         return Step(text, purpose, strand, others, entry, takes_up=takes_up, exercise=exercise, asked=asked)
 
     def _others(self, strand: Strand, place: tuple[int, int, int]) -> list[Strand]:
-        """Some other strands that were talked about shortly before `place`, at least one; at the start any."""
+        """Draw other strands that were talked about shortly before `place`, at least one; at the start any."""
         lately = [*self.world.entries.get((self.plan, place[1] - 1), []), *self.world.entries[self.plan, place[1]]]
         here = {one.strand: None for one in lately if one.strand is not strand and one.fact and one.place < place}
         return self._rng.sample(list(here) or self.world.strands, min(_OTHERS, len(here) or 1))

@@ -174,7 +174,7 @@ class Bank(_BankPart):
     lists: dict[str, list[str]] = {}
 
     def titled(self, title: str, theme: str = "", subtopics: Sequence[str] = ()) -> Title:
-        """A title of the bank, whole; one from elsewhere has its own theme and subtopics, and goes by its name."""
+        """Return a title with all its fields. One from elsewhere has the given theme and subtopics."""
         own = next((one for one in self.titles if one.title == title), None)
         one = own or Title(title=title, goal="the whole plan", theme=theme, subtopics=list(subtopics))
         return Title(
@@ -186,7 +186,7 @@ class Bank(_BankPart):
         )
 
     def strands(self, title: str) -> list[StrandKind]:
-        """The strands that suit a title; all of the domain's for one it does not know."""
+        """Return the strands that suit a title; all of the domain's for an unknown title."""
         known = [number for number, one in enumerate(self.titles, 1) if one.title == title]
         return [one for one in self.strand if not one.titles or not known or known[0] in one.titles]
 
@@ -200,14 +200,14 @@ class _Common(_BankPart):
 
 @cache
 def banks() -> Mapping[str, str]:
-    """Domain -> name of its file, for every domain that the author can write, alphabetically by file."""
+    """Map every domain that the author can write to the name of its file, alphabetically by file."""
     files = sorted(path.stem for path in BANKS.glob("*.toml") if path.stem not in (*_COMMON, *_OTHER))
     return {_read(name)["domain"]: name for name in files}
 
 
 @cache
 def bank(domain: str) -> Bank:
-    """The bank of a domain; a domain without one is a `UserError` that names those there are."""
+    """Read the bank of a domain. A domain without one is a `UserError` that names those there are."""
     if domain not in banks():
         raise UserError(
             f"domain {domain!r:.80}: the offline author does not write it, language models do; choose one of: "
@@ -218,7 +218,7 @@ def bank(domain: str) -> Bank:
 
 @cache
 def common() -> _Common:
-    """What serves every domain."""
+    """Read what serves every domain."""
     parts = [_checked(_Common, name) for name in _COMMON if (BANKS / f"{name}.toml").exists()]
     return _Common(
         strand=[one for part in parts for one in part.strand],
@@ -230,7 +230,7 @@ def common() -> _Common:
 
 @cache
 def grammar(domain: str) -> Grammar:
-    """The common lists and the domain's own."""
+    """Build the grammar of the common lists and the domain's own."""
     return Grammar({**common().lists, **bank(domain).lists})
 
 

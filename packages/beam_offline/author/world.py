@@ -35,7 +35,7 @@ class Strand:
     told: list[Fact] = field(default_factory=list)
 
     def newest(self, key: str) -> Fact | None:
-        """The newest version of the fact that has `key`."""
+        """Return the newest version of the fact that has `key`."""
         return next((fact for fact in reversed(self.told) if fact.kind.key == key), None)
 
 
@@ -85,13 +85,13 @@ class Entry:
 
 
 def past_of(did: str) -> str:
-    """`met the agent` of `met/met the agent`."""
+    """Return the past form: `met the agent` of `met/met the agent`."""
     verb, _, rest = did.partition(" ")
     return f"{verb.split('/')[0]} {rest}"
 
 
 def participle_of(did: str) -> str:
-    """`taken photos` of `took/taken photos`."""
+    """Return the participle: `taken photos` of `took/taken photos`."""
     verb, _, rest = did.partition(" ")
     return f"{verb.split('/')[1]} {rest}"
 
@@ -105,19 +105,19 @@ def show_number(kind: FactKind, number: int) -> str:
 
 
 def trade(profession: str) -> str:
-    """The profession as it stands within a sentence: `data analyst`, `IT consultant`."""
+    """Write a profession as it stands within a sentence: `data analyst`, `IT consultant`."""
     return " ".join(word if word.isupper() else word.lower() for word in profession.split())
 
 
 def part_of(whole: Timeline, plan: int, plans: int) -> Timeline:
-    """An equal part of `whole`, the `plan`-th (0-based) of `plans`; parts follow one another without overlap."""
+    """Return the `plan`-th (0-based) of `plans` equal parts of `whole`, which do not overlap."""
     days = (whole.end - whole.start).days + 1
     first, last = days * plan // plans, days * (plan + 1) // plans - 1
     return Timeline(whole.start + timedelta(first), whole.start + timedelta(last))
 
 
 def spread_days(timeline: Timeline, count: int, rng: random.Random) -> list[date]:
-    """`count` days evenly spread over `timeline`, strictly increasing, a day or two off now and then."""
+    """Draw `count` days evenly spread over `timeline`, strictly increasing, a day or two off now and then."""
     days = (timeline.end - timeline.start).days
     found = [timeline.start + timedelta(days * number // count) for number in range(count)]
     room = max(0, days // count - 1)
@@ -184,19 +184,19 @@ class World:
         return self._state.strands
 
     def alone(self, strand: Strand) -> bool:
-        """Whether the conversation has no other strand of its kind, so that a short word names it."""
+        """Return whether the conversation has no other strand of its kind, so that a short word names it."""
         return self.count(strand) == 1
 
     def count(self, strand: Strand) -> int:
-        """How many strands of its kind the conversation has."""
+        """Count the strands of its kind."""
         return self._count[strand.kind.label]
 
     def today(self, plan: int, batch: int) -> date:
-        """The day on which sub-plan `batch` (1-based) of `plan` plays."""
+        """Return the day on which sub-plan `batch` (1-based) of `plan` takes place."""
         return self.anchors[plan][batch - 1]
 
     def show(self, day: date) -> str:
-        """A day as people write it; with its year in a conversation over two of them, or over a leap year."""
+        """Write a day, with its year in a conversation that spans two years or a leap year."""
         text = show_day(day)
         return text if self._dated else text.partition(",")[0]
 
@@ -211,7 +211,7 @@ class World:
         return found
 
     def scope(self, strand: Strand, plan: int, rng: random.Random) -> dict[str, str]:
-        """Words for a text on a strand: itself, one of the people, another strand that is under way then."""
+        """Draw the words for a text on a strand: its names and one of the people."""
         kind = strand.kind
         full = self.grammar.fill(rng.choice(kind.full[:-1]), {"it": strand.it}, rng)  # questions have the last
         ref = full if not self.alone(strand) else self.grammar.fill(rng.choice(kind.short), {"it": strand.it}, rng)
@@ -439,7 +439,7 @@ class World:
         return Entry(place, "User Instruction", text, "instruction", strand, text, rule=rule, occasion=occasion)
 
     def occasion(self, strand: Strand) -> tuple[str, bool]:
-        """What an instruction on a strand is tied to, and whether that is all of its kind: then in words of its own,
+        """Return what an instruction on a strand is tied to, and whether to all of its kind: then in words of its own,
         mostly its theme's, which requests do not share; else the one strand by its name.
         """
         kind = strand.kind

@@ -37,7 +37,7 @@ words of one kind follow those of another in answers than in shuffled ones. `eve
 
 @cache
 def trained() -> Mapping[str, Any]:
-    """What the training found."""
+    """Read what training gave."""
     found: Mapping[str, Any] = read_json(WEIGHTS)
     return found
 
@@ -153,7 +153,7 @@ def read_exchange(question: str, answer: str) -> Exchange:
 
 @lru_cache(maxsize=4096)
 def of_nugget(nugget: str) -> tuple[float, ...]:
-    """The features `OF_NUGGET`."""
+    """Compute the features `OF_NUGGET`."""
     read = read_nugget(nugget)
     short, text, stems = len(read.stems) <= 8, read.text, read.stems
     return (
@@ -290,7 +290,7 @@ def _of_words(read: Nugget, exchange: Exchange, cosines: Array) -> tuple[tuple[f
 
 
 def features(question: str, nugget: str, answer: str) -> tuple[float, ...]:
-    """The values of `NAMES` for one nugget."""
+    """Compute the values of `NAMES` for one nugget."""
     exchange, read = read_exchange(question, answer), read_nugget(nugget)
     text, count = exchange.answer, len(exchange.answer.negated)
     cosines = text.cosines(read.vector)

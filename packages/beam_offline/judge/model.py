@@ -57,7 +57,7 @@ class Trees:
         walk()
 
     def log_odds(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What each tree adds."""
+        """Return the log-odds that each tree adds."""
         masks = np.where(row[self._features] > self._thresholds, self._masks, 255)
         reached = _LOWEST[np.bitwise_and.reduce(masks, axis=1)]
         found: NDArray[np.float64] = self._leaves[self._rows, reached]
@@ -77,12 +77,12 @@ def _trees() -> tuple[Trees, NDArray[np.int64]]:
 
 
 def probability(log_odds: float) -> float:
-    """The probability with these log-odds."""
+    """Convert log-odds to a probability."""
     return 1 / (1 + math.exp(-max(min(log_odds, 30.0), -30.0)))
 
 
 def estimate(row: Sequence[float]) -> Estimate:
-    """What the trees say of one row of features."""
+    """Evaluate the trees on one row of features."""
     trees, starts = _trees()
     sums = np.add.reduceat(trees.log_odds(np.array(row)), starts)
     return Estimate(*map(probability, sums.tolist()))
@@ -105,7 +105,7 @@ BRIEF: Final = math.log1p(2)
 
 
 def score(found: Estimate, row: Sequence[float]) -> tuple[float, str]:
-    """The verdict, and what decided it: seven plain cases, of which there are too few to learn from, then the trees.
+    """Return the verdict and what decided it: seven plain cases, too rare to learn from, then the trees.
 
     A nugget that is little but figures, none of which is met, earns nothing (GPT-5: 243 of 257 times). Nor does one
     that a clause says in full and in the negative (15 of 17), one that rules out what the answer says, or one in whose

@@ -56,7 +56,7 @@ _ROWS = 64
 
 
 def products(left: Array, right: Array) -> Array:
-    """`left @ right.T`, both with 128 columns, in parts so small that it makes no threads for them."""
+    """Compute `left @ right.T`, both with 128 columns, in parts so small that BLAS starts no threads."""
     step = _ROWS if len(left) == 1 else max(2000 // max(len(left), 1), 2)
     if len(right) <= step:
         return left @ right.T
@@ -75,19 +75,19 @@ class Figure(NamedTuple):
     clause: int
 
     def same(self, other: Figure) -> bool:
-        """Whether both are one figure; a number without a kind fits every kind."""
+        """Return whether both are the same figure. A number without a kind fits every kind."""
         if isinstance(self.value, Day) or isinstance(other.value, Day):
             return isinstance(self.value, Day) and isinstance(other.value, Day) and self.value.same(other.value)
         return self.value == other.value and (self.kind == other.kind or "number" in (self.kind, other.kind))
 
     def rivals(self, other: Figure) -> bool:
-        """Whether the other says something else of what seems the same: like kind, and a word after it in common."""
+        """Return whether the other contradicts it: like kind, a shared word after it, another value."""
         alike = self.kind == other.kind and (not self.unit or not other.unit or not self.unit.isdisjoint(other.unit))
         return alike and not self.same(other)
 
 
 def figures(clauses: Iterable[tuple[int, str]]) -> tuple[Figure, ...]:
-    """The figures of numbered clauses, in order."""
+    """Return the figures of numbered clauses, in order."""
     known = lexicon()
     found: list[Figure] = []
     for clause, text in clauses:
@@ -132,7 +132,7 @@ class Text:
     numbered: tuple[int, ...]
 
     def cosines(self, vector: Array) -> Array:
-        """Of a unit vector with every clause, every window and the whole, shape (2 × clauses + 1)."""
+        """Return a unit vector's cosines with every clause, every window and the whole, shape (2 × clauses + 1)."""
         count = len(self.sums)
         found = np.zeros(2 * count + 1, dtype=np.float32)
         for start in range(0, count, _ROWS):
@@ -146,7 +146,7 @@ class Text:
 
 @lru_cache(maxsize=8)
 def figures_of(text: Text) -> tuple[Figure, ...]:
-    """The figures of an answer, found where a nugget has some."""
+    """Return the figures of an answer."""
     return figures((at, text.clauses[at]) for at in text.numbered)
 
 
@@ -160,7 +160,7 @@ _ORDINAL = re.compile(
 
 
 def ordinals(text: str) -> frozenset[tuple[int, str]]:
-    """Ordinals with the stem of what they count: "the third week" is (3, "week")."""
+    """Return ordinals with the stem of what they count: "the third week" is (3, "week")."""
     return frozenset(
         (_FIRST_TO_TENTH.index(found["word"].lower()) + 1 if found["word"] else int(found["number"]), what)
         for found in _ORDINAL.finditer(text)

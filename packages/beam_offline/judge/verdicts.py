@@ -50,7 +50,7 @@ the nearest words."""
 
 
 def event_features(event: str, nugget: str) -> tuple[float, ...]:
-    """The values of `FEATURES`; zeros where a text has no word with content."""
+    """Compute the values of `FEATURES`; zeros where a text has no word with content."""
     first, second = read_nugget(event), read_nugget(nugget)
     if not first.stems or not second.stems:
         return (0.0,) * len(FEATURES)
@@ -74,7 +74,7 @@ def _soft(wanted: Nugget, nearest: list[float]) -> float:
 
 
 def same_event(event: str, nugget: str) -> bool:
-    """Whether both tell of one event. Of very long texts the beginning is read."""
+    """Return whether both tell of one event. Of very long texts the beginning is read."""
     return _same_event(event[:MOST_OF_NUGGET], nugget[:MOST_OF_NUGGET])
 
 
