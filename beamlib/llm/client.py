@@ -187,17 +187,6 @@ class EndpointModel:
         self.check_key()
         service = _service(self.endpoint.base_url, self.max_concurrency)
         breaker, term = service.breaker, service.breaker.term
-        failures: list[RetryableError] = []
-
-        async def attempt() -> Completion:
-            if failures:  # the try below
-                raise failures.pop()
-            return await self._attempt(service, term, prompt)
-
-        try:
-            return await self._attempt(service, term, prompt)  # most succeed, and tenacity costs as much as the store
-        except RetryableError as first:
-            failures.append(first)
         tries = tenacity.AsyncRetrying(
             # While the breaker is open, tries are probes on behalf of all calls and are not counted.
             stop=lambda state: state.attempt_number >= self.endpoint.attempts and not breaker.open,
@@ -207,7 +196,7 @@ class EndpointModel:
             reraise=True,
         )
         try:
-            return await tries(attempt)
+            return await tries(self._attempt, service, term, prompt)
         except RetryableError as last:
             count = tries.statistics["attempt_number"]
             message = f"{self._who} gave no usable answer in {count} {'try' if count == 1 else 'tries'}, last: {last}"
