@@ -17,6 +17,7 @@ from beam_costs.cost_table import cost_table
 from beam_costs.costs import Estimate, RealisedRow
 from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.arm_folder import Manifest
+from beamlib.memory.protocol import Cuts
 from beamlib.params import RunParameters
 from beamlib.report.footer import footer
 from beamlib.report.long_frame import published_long
@@ -97,7 +98,7 @@ def shown(usual: RunParameters) -> Iterator[Any]:
         unscored=1,
         interval=EVIL,
         reasons={EVIL: 1},
-        losses=ContextLosses(1),
+        losses={EVIL: ContextLosses(1, 1, Cuts(1, 2, 3, 4))},
     )
     frame = published_long("table8").assign(series=lambda rows: rows["series"] + EVIL)
     table = result_table(frame, EVIL, below, [manifest, {**manifest, "judge": "b", "reader": "c"}], allow_mixed=True)

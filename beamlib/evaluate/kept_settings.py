@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from beamlib.evaluate.calling import run_path
-from beamlib.files import write_json, write_text
+from beamlib.files import read_json, write_json, write_text
 from beamlib.llm.endpoints import MODELS, load_models
 from beamlib.llm.prompts import prompt_ids
 from beamlib.params import ADAPTERS, EVOLVING, RunParameters
@@ -15,7 +15,16 @@ PARAMETERS = "parameters.json"
 ELSEWHERE = {"memorycode": "", "meme": ""}  # of other benchmarks: no answer that is published here rests on it
 NOBODY_ELSES: dict[str, Any] = {"data": "", "run": "", "own_memory": "", "authors": "", "confirm_cost": False}
 
+_GONE = frozenset({"context_budget"})
+"""Parameters of versions before 2026-11-26: what they chose among is no more."""
+
 _BY_NAME = (*EVOLVING, *ADAPTERS)
+
+
+def kept_values(path: Path) -> dict[str, Any] | None:
+    """The parameters that a run kept, without those that are no more; None where the file holds something else."""
+    kept = read_json(path)
+    return {name: value for name, value in kept.items() if name not in _GONE} if isinstance(kept, dict) else None
 
 
 def keep_settings(parameters: RunParameters) -> None:

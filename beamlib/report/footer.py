@@ -14,7 +14,7 @@ import pandas as pd
 from beamlib.beside import beside
 from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import NO_LOSSES, ContextLosses
+from beamlib.evaluate.answer_record import ContextLosses
 from beamlib.evaluate.arms import searches
 from beamlib.evaluate.configuration import stated, windows_stated
 from beamlib.evaluate.imported import Imported
@@ -73,7 +73,7 @@ class Footer:
 
     Attributes:
         reasons: The unscored questions by named outcome.
-        losses: What contexts lack.
+        losses: What the contexts of each arm lack.
         departures: Settings that change what is asked, where they are not the paper's.
         left_out: Conversations that cannot be read, with the reason.
         configuration: The preset with what differs from it.
@@ -94,7 +94,7 @@ class Footer:
     treatment: str
     token_counter: str
     reasons: Mapping[str, int] = field(default_factory=dict)
-    losses: ContextLosses = NO_LOSSES
+    losses: Mapping[str, ContextLosses] = field(default_factory=dict)
     departures: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
     configuration: str = ""
@@ -130,12 +130,16 @@ class Footer:
         return f" ({counts})" if counts else ""
 
 
-def _loss_lines(losses: ContextLosses) -> Iterator[str]:
-    if losses.cut_answers:
-        counts = [f"{count:,} {name.replace('_', ' ')}" for name, count in asdict(losses.cuts).items() if count]
-        yield f"{counted(losses.cut_answers, 'context')} without all that was recalled: {', '.join(counts)}."
-    if losses.gaps:
-        yield f"{counted(losses.gaps, 'answer')} from a memory that lacks a reply of its model."
+def _loss_lines(losses: Mapping[str, ContextLosses]) -> Iterator[str]:
+    if cut := [f"{arm} {_cuts_stated(one)}" for arm, one in losses.items() if one.cut_answers]:
+        yield f"Contexts with too little room for all: {'; '.join(cut)}."
+    if gaps := sum(one.gaps for one in losses.values()):
+        yield f"{counted(gaps, 'answer')} from a memory that lacks a reply of its model."
+
+
+def _cuts_stated(losses: ContextLosses) -> str:
+    counts = [f"{count:,} {name.replace('_', ' ')}" for name, count in asdict(losses.cuts).items() if count]
+    return f"{losses.cut_answers:,} ({', '.join(counts)})"
 
 
 def is_offline(model: str) -> bool:
@@ -156,7 +160,7 @@ def footer(
     unscored: int,
     interval: str,
     reasons: Mapping[str, int] | None = None,
-    losses: ContextLosses = NO_LOSSES,
+    losses: Mapping[str, ContextLosses] | None = None,
 ) -> Footer:
     """The footer of a table over the runs whose `manifests` are given; differing entries are all named."""
     conversations = {key for manifest in manifests for key in _entry(manifest, "conversations")}
@@ -173,7 +177,7 @@ def footer(
         treatment=" | ".join(dict.fromkeys(_treatment(manifest) for manifest in manifests)),
         token_counter=_all(manifests, "token_counter"),
         reasons=reasons or {},
-        losses=losses,
+        losses=losses or {},
         departures=tuple(dict.fromkeys(text for manifest in manifests for text in _departures(manifest))),
         left_out={key: why for manifest in manifests for key, why in manifest.get("left_out", {}).items()},
         configuration=stated(manifest["configuration"] for manifest in manifests if manifest.get("configuration")),

@@ -11,7 +11,7 @@ import pandas as pd
 
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import NO_LOSSES, Answer, ContextLosses
+from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.arm_folder import Manifest, read_judgements, read_manifest, stored_judgements
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.run import Evaluation, evaluate
@@ -86,7 +86,7 @@ def results(parameters: RunParameters, experiment: str) -> Results:
     recalls = {name: of_arm(recall_rows(answers[name], gold), arms[name]) for name in answers}
     partial = {name: recall_rows(answers[name], gold, "partial") for name in answers}
     noted = {name: recall_rows(answers[name], gold, "noted") for name in answers}
-    losses = ContextLosses.of(answer for rows in answers.values() for answer in rows)
+    losses = {name: ContextLosses.of(rows) for name, rows in answers.items()}
     return Results(
         evaluation=evaluation,
         summary=long_frame(scores),
@@ -168,7 +168,10 @@ def changes_of(scores: Mapping[str, pd.DataFrame], base: str, seed: int) -> pd.D
 
 
 def footer_of(
-    found: Sequence[Manifest], scores: Mapping[str, pd.DataFrame], protocol: str, losses: ContextLosses = NO_LOSSES
+    found: Sequence[Manifest],
+    scores: Mapping[str, pd.DataFrame],
+    protocol: str,
+    losses: Mapping[str, ContextLosses] | None = None,
 ) -> Footer:
     """The footer of a table of `scores`, a row per question and series, that rest on the runs of these manifests."""
     everything = pd.concat(scores.values())

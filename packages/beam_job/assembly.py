@@ -341,7 +341,9 @@ def _variant(arm: Arm, base: Arm, fields: Sequence[str]) -> str:
 
 def _table(columns: _Columns, options: AssemblyOptions, sizes: Sequence[str], notes: Sequence[str]) -> Table:
     scores, stored = columns.scores, [one for _, one in columns.members]
-    losses = sum((one.losses for one in stored), NO_LOSSES)
+    losses: dict[str, ContextLosses] = {}  # by arm, over sizes and backbones
+    for one in stored:
+        losses[one.arm.name] = losses.get(one.arm.name, NO_LOSSES) + one.losses
     frame = long_frame(scores)
     return result_table(
         frame,

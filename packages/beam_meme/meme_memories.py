@@ -78,7 +78,7 @@ class SessionSearch:
     """Recalls the `k` sessions whose text suits the question best, best first, in the reader's window.
 
     A document is a whole session: its date, then its lines under who said them. No model reads anything. Where the
-    sessions exceed the window, the longest lose their middle.
+    sessions exceed the window, the lowest-ranked are dropped.
     """
 
     def __init__(

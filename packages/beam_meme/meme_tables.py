@@ -57,7 +57,7 @@ def meme_basis(
     token_counter: str,
     episodes: int,
     reasons: Mapping[str, int] | None = None,
-    gaps: int = 0,
+    losses: Mapping[str, ContextLosses] | None = None,
     memories: tuple[str, ...] = (),
 ) -> Footer:
     """What the tables of `scores` (of `meme_scoring.score_episodes`) rest on.
@@ -80,7 +80,7 @@ def meme_basis(
         treatment=treatment,
         token_counter=token_counter,
         reasons=reasons or {},
-        losses=ContextLosses(gaps=gaps),
+        losses=losses or {},
         memories=memories,
     )
 

@@ -33,7 +33,7 @@ from beam_meme.meme_store import PART, ArmResults, MemeManifest, read_results, r
 from beam_meme.meme_tables import cost_table, kinds_table, meme_basis, results_table, stage_table
 from beamlib.cli.spending import agreed
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.calling import ResolvedParameters, ensure_keys, identities, open_models, resolved
 from beamlib.files import write_jsonl
 from beamlib.llm.model import Model, ModelRoles, Usage
@@ -288,7 +288,10 @@ def _basis(
         token_counter=str(manifests[0].settings["token_counter"]),
         episodes=max(len(one.episodes) for one in held.values()),
         reasons=reasons,
-        gaps=sum(one.gaps for one in manifests),
+        losses={
+            memory: ContextLosses.of(kept.answer for one in arm.episodes.values() for kept in one.answers)
+            for memory, arm in held.items()
+        },
         memories=tuple(note for one in manifests for note in one.settings.get("notes", ())),
     )
 

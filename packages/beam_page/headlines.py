@@ -22,7 +22,7 @@ from beamlib.scoring.question_score import Protocol
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
 
 RECALL = "recall"
-"""Beside the protocols' names: the share of cited messages in the context."""
+"""Beside the protocols' names: the share of cited messages whole in the context."""
 TREATMENTS = ("full", "drop")
 """All questions, or those alone whose score no known defect can spoil (errata)."""
 SIGNIFICANT = 0.05

@@ -13,8 +13,8 @@ from beamlib.evaluate.answering import ingested, recollections
 from beamlib.evaluate.arm_folder import recorded_parameters
 from beamlib.evaluate.calling import ResolvedParameters, open_models, resolved, sends_chat_turns
 from beamlib.evaluate.judging import evidence_of, work
-from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS
-from beamlib.files import read_json, to_json
+from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
+from beamlib.files import to_json
 from beamlib.llm.endpoints import MODELS
 from beamlib.llm.model import ModelError
 from beamlib.memory.protocol import RetrievedContext
@@ -30,8 +30,8 @@ Remade = dict[str, dict[str, RetrievedContext | str]]
 def parameters_of(run: RunFolder, one: StoredArm) -> ResolvedParameters:
     """The parameters that replay an arm: as it was run, but for all that is a place, and nothing is called."""
     origin = one.folder.parent / PARAMETERS
-    kept = read_json(origin)
-    if one.manifest is None or not isinstance(kept, dict):
+    kept = kept_values(origin)
+    if one.manifest is None or kept is None:
         raise UserError(f"{origin}: no parameters that this arm could be replayed by; run it again.")
     values = {
         **kept,

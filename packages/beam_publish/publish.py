@@ -14,9 +14,9 @@ from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import RECORDS, Manifest, ensure_finished, read_manifest, recorded_parameters
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import run_path, run_subdir
-from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS
+from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
 from beamlib.evaluate.run import evaluate
-from beamlib.files import make_folder, read_json, sha256_of_file, temporary_folder, to_json
+from beamlib.files import make_folder, sha256_of_file, temporary_folder, to_json
 from beamlib.llm.endpoints import MODELS, key_variables
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
@@ -147,8 +147,8 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
 def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> RunParameters:
     """The parameters that replay an arm: as published, but for all that is a place, and nothing is called."""
     origin = f"{part}/{PARAMETERS}"
-    kept = read_json(part / PARAMETERS)
-    if not isinstance(kept, dict):
+    kept = kept_values(part / PARAMETERS)
+    if kept is None:
         raise UserError(f"{origin}: a JSON object is expected; export the run again.")
     values = {
         **kept,

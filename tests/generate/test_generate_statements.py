@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from math import comb
 from pathlib import Path
 
 import pytest
 
 from beam_generate.layouts import limits_of
-from beam_generate.people import TRAITS, TYPES, draw_people, render_traits
+from beam_generate.people import TRAITS, TYPES, draw_people, render_profile, render_traits
 from beam_generate.plan_rules import SETUP_LABEL, SpecialBullets, add_special
 from beam_generate.plan_text import read_subplans, render_plan
 from beam_generate.questions import CONTEXT, TRIMMED, make_questions
@@ -33,7 +34,9 @@ def test_six_of_sixteen_types_make_a_character() -> None:
     for number in range(1, 30):
         profile = draw_people("1M", number, 7).profile
         assert sorted(render_traits(profile).split("\n")) == sorted(f"- {TYPES[one]}" for one in set(profile.traits))
-        assert all((profile.name, profile.age, profile.gender, profile.place, profile.profession))
+        text = render_profile(replace(profile, biography="Calm and curious."))
+        own = (profile.name, str(profile.age), profile.gender.title(), profile.place, profile.profession)
+        assert all(own) and all(value in text for value in (*own, "Calm and curious."))
 
 
 def test_a_setup_bullet_stands_in_the_middle_under_a_label_of_its_own(tmp_path: Path) -> None:

@@ -29,7 +29,9 @@ from beam_meme.meme_scoring import (
 from beam_meme.meme_tables import cost_table, kinds_table, meme_basis, published, results_table, stage_table
 from beam_offline import OfflineModel
 from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import ContextLosses
 from beamlib.llm.model import OFFLINE_NAME, Usage
+from beamlib.memory.protocol import Cuts
 
 OLD = {"report": "Ines Okavari", "reviewer": "Petra Lindgaard", "drain": "drain.kelp.example:6514"}
 QUESTIONS: Mapping[str, tuple[Task, str, str]] = {
@@ -297,7 +299,8 @@ def test_tables_say_what_they_rest_on() -> None:
     frame = score_episodes([answered(lambda gold: None if gold.task == "tracking" else knows_old(gold), "bm25")])
     basis = meme_basis(
         frame, judge=OFFLINE_NAME, reader="a-reader", data="ours, seed 42", treatment="variant nofiller",
-        token_counter="regex-words", episodes=1, reasons={"truncated": 1}, gaps=3,
+        token_counter="regex-words", episodes=1, reasons={"truncated": 1},
+        losses={"bm25": ContextLosses(3, 1, Cuts(pairs_dropped=2))},
     )  # fmt: skip
     made = (
         results_table(frame, basis),
@@ -309,7 +312,8 @@ def test_tables_say_what_they_rest_on() -> None:
         text = "\n".join(table.footer)
         assert text.startswith(f"Judge: {OFFLINE_NAME}.")
         for part in ("ours, seed 42", "1 conversation", "6 questions", "1 unscored (1 truncated)", "variant nofiller",
-                     "Interval: none (one episode)", "exact recall by containment", "3 answers"):  # fmt: skip
+                     "Interval: none (one episode)", "exact recall by containment", "3 answers",
+                     "room for all: bm25 1 (2 pairs dropped)"):  # fmt: skip
             assert part in text, part
         for shown in (table.to_html(), table.to_markdown(), table.to_text(), table.to_csv()):
             assert "bm25" in shown

@@ -126,6 +126,8 @@ def _filled(prompt_id: str) -> Prompt:
 def test_the_default_asks_no_language_model_and_the_preset_asks_one_in_every_role() -> None:
     assert endpoints(usual_parameters("100K")) == {} and not usual_parameters("100K").authors
     assert {"reader", "memory", "compressor", "judge", "aligner"} <= set(endpoints(paper()))
+    preset = usual_parameters("100K", preset="paper")
+    assert (preset.models, preset.authors) == ("params/models.yaml", "params/models.yaml")
 
 
 @pytest.mark.parametrize("backbone", ["qwen2.5-32b-awq", "llama-4-maverick-fp8", "gemini-2.0-flash", "gpt-4.1-nano"])

@@ -19,6 +19,7 @@ from beamlib.llm.model import Completion, Prompt, run
 from beamlib.memory.budget import LEAST_TOKENS, fit_pairs
 from beamlib.memory.protocol import Cuts, Passage, RetrievedContext, passage
 from beamlib.memory.rag import Rag
+from beamlib.report.footer import footer
 from beamlib.report.results import recall_rows, recalled_ids
 
 WORDS = st.lists(st.sampled_from(["kiln", "loom", "anvil", "3.50", "Ünal", "\n\n", "-"]), min_size=1, max_size=120)
@@ -134,3 +135,20 @@ def test_recall_of_real_questions_by_search(beam_data: Path, window: int) -> Non
             assert rows[answer.probe_id] == len(found) / len(cited)
     dropped = sum(answer.cuts.pairs_dropped for answer in answers if answer.cuts)
     assert (dropped > 0) == (window == 32_768)
+
+
+def test_a_footer_says_which_arm_lacks_what() -> None:
+    manifest = {
+        "arm": "a", "judge": "j", "reader": "r", "data_revision": "d", "conversations": ["100K-0"],
+        "token_counter": "regex-words", "settings": {"chat_variant": "full", "strip_markers": True, "errata": "none"},
+    }  # fmt: skip
+    losses = {"full-context": ContextLosses(0, 20, Cuts(pairs_dropped=8_000)), "rag": ContextLosses()}
+    losses["light"] = ContextLosses(1, 2, Cuts(newest_cut=1, chunks_dropped=3))
+    found = footer([manifest], protocol="paper", n_questions=1, unscored=0, interval="none", losses=losses).lines()
+    assert found[-2:] == [
+        "Contexts with too little room for all: full-context 20 (8,000 pairs dropped); "
+        "light 2 (1 newest cut, 3 chunks dropped).",
+        "1 answer from a memory that lacks a reply of its model.",
+    ]
+    assert not any("room" in line for line in footer([manifest], protocol="p", n_questions=1, unscored=0, interval="")
+                   .lines())  # fmt: skip
