@@ -21,7 +21,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from beam_generate.casting import GenerationConfig
+from beam_generate.authors import GenerationConfig
 from beam_generate.layouts import targets
 from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec

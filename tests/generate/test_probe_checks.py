@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_generate.probes.checks import CHECKS, examine, examine_all
-from beam_generate.probes.drafts import Draft, Ref, View
-from beam_generate.probes.kinds import ABILITIES
+from beam_generate.probes.drafts import Ref, View
 from beam_generate.probes.wording import CalendarDay, content, days, names, numbers, quotations, share, spans, totals
 from beam_generate.shapes import DialogueMessage, DialogueTurn
+from beamlib.data.conversations import ABILITIES
 from scripted_probes import draft, plan, turns, view
 
 ORDER = "event_ordering"
@@ -242,24 +242,6 @@ def test_the_second_of_two_equal_questions_is_dropped() -> None:
 def test_a_question_whose_twin_failed_is_kept() -> None:
     bad = draft("summarization", evidence={"": (10, 99)})
     assert [one.dropped for one in examine_all([bad, draft("summarization")], view())] == ["evidence_exists", ""]
-
-
-def test_all_abstentions_are_looked_up_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = view()
-    passes: list[int] = []
-    search = View.holding
-
-    def counted(self: View, stems: Any) -> Any:
-        wanted = set(stems)
-        passes.append(len(wanted - set(self._postings)))
-        return search(self, wanted)
-
-    monkeypatch.setattr(View, "holding", counted)
-    drafts: list[Draft] = [
-        draft("abstention", question=f"What about thing{n}?", hints={"detail": f"thing{n}"}) for n in range(9)
-    ]
-    assert not any(one.dropped for one in examine_all(drafts, seen))
-    assert [new for new in passes if new] == [9]
 
 
 # Words, days and numbers

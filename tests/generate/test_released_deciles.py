@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from beam_generate.layouts import PRINTED_SIZE
-from beam_generate.probes import selection
-from beam_generate.probes.selection import deciles, published_deciles, released_deciles
+from beam_generate.probes import making
+from beam_generate.probes.making import deciles, published_deciles, released_deciles
 from beamlib.data.conversations import SIZES
 from beamlib.data.published import table
 from beamlib.files import read_json
@@ -59,7 +59,7 @@ def apart(one: list[float], other: list[float]) -> float:
 
 
 def test_the_file_is_what_the_released_questions_give(shared: Path, beam_data: Path) -> None:
-    rows = list(csv.DictReader(Path(selection.__file__).with_name("released_deciles.csv").read_text().splitlines()))
+    rows = list(csv.DictReader(Path(making.__file__).with_name("released_deciles.csv").read_text().splitlines()))
     assert [(row["size"], int(row["decile"])) for row in rows] == [(size, n) for size in SIZES for n in range(1, 11)]
     evaluated = lengths(beam_data, "evaluated")
     for size in SIZES:

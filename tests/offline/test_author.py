@@ -20,10 +20,9 @@ from typing import Any
 import pytest
 
 from beam_claims.data_check import check_folder
-from beam_generate.casting import GenerationConfig
+from beam_generate.authors import GenerationConfig
 from beam_generate.layouts import layouts_of, targets
 from beam_generate.pipeline import (
-    JOURNAL,
     ConversationSpec,
     make_dialogue_of_plan,
     make_plan_stage,
@@ -252,7 +251,7 @@ def test_the_same_seed_gives_the_same_bytes(domain: str, tmp_path: Path) -> None
     folder = tmp_path / "100K" / "1"
     process = subprocess.Popen([*command, "1"], env={**os.environ, "PYTHONHASHSEED": "1"}, start_new_session=True)
     deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline and not (folder / JOURNAL).exists():
+    while process.poll() is None and time.monotonic() < deadline and not (folder / "user_messages.json").exists():
         time.sleep(0.005)
     assert process.poll() is None, "it ended before it was killed"
     os.killpg(process.pid, signal.SIGKILL)
