@@ -24,7 +24,8 @@ ANCHOR_LABEL = "Time Anchor"
 _HEADER = re.compile(r"[\s*#]*BATCH (?P<number>[0-9]{1,4}) PLAN\b", re.IGNORECASE)
 _BULLET = re.compile(r"\s*(?:[•*-]|[0-9]{1,3}[.)])?\s*\*\*(?P<label>[^*]+)\*\*(?P<text>.*)")
 _NARRATIVE = re.compile(
-    r"^[\W\d]*(LABEL CATEGORY|LABEL DESCRIPTION|FOCUS AREAS)\**:(.*)$", re.IGNORECASE | re.MULTILINE
+    r"^[^\w\n]*(?:[0-9]{1,3}[^\w\n]*)?(LABEL CATEGORY|LABEL DESCRIPTION|FOCUS AREAS)\**:(.*)$",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 

@@ -29,7 +29,7 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _LABEL = re.compile(r"(?:\*\*)?(?:assistant|user)(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]*", re.IGNORECASE)
-_ARROW = re.compile(r"[ \t]*->->(?:[0-9, \t]|n/a\b)*\)?", re.IGNORECASE)
+_ARROW = re.compile(r"->->(?:[0-9, \t]|n/a\b)*\)?", re.IGNORECASE)
 _TAG = re.compile(r"^</?(\w+)>$", re.MULTILINE)
 _WORDS = 7
 """A prompt's line of this many words does not stand in a message by chance."""
