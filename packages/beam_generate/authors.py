@@ -38,16 +38,9 @@ _RULES = ("beam_generate", "beam_generate.probes", "beam_offline.author", "beam_
 class GenerationConfig:
     """Settings of generation that are independent of the story.
 
-    Attributes:
-        models: Models file; empty for the offline author.
-        prompts: Folder of prompt files that override ours; may be empty.
-        calls: Mode of the call store, as in `StoredModel`.
-        confirmed: The user accepts the cost, as in `StoredModel`.
-        command: Command that makes missing calls, as in `StoredModel`.
-        output_tokens: Limit of replies if the models file sets none; 0 for no limit.
-        question_output_tokens: The same for the asker.
-        processes: Processes that share the endpoints' concurrency.
-        run_id: Id of the run, shared by its processes.
+    `models` is a models file, empty for the offline author; `prompts` a folder of overriding prompt files, or empty.
+    `calls`, `confirmed` and `command` are as in `StoredModel`. `output_tokens`, for the asker `question_output_tokens`,
+    limits replies if the models file sets no limit; 0 is none. `processes` share concurrency and `run_id`.
     """
 
     models: str = ""

@@ -72,12 +72,7 @@ def answer_words(story: Story, questions: int, tokens: Sequence[int]) -> int:
     """Return the number of words, in fifties, to ask for in the next answer, so that a tier reaches its size.
 
     The tokens that are left of a sub-plan's share go evenly to the questions that are left. They are scaled by how far
-    this writer has overshot so far, and lie between half and twice an even share.
-
-    Args:
-        story: Its size sets the target.
-        questions: Number of main questions in the sub-plan.
-        tokens: Tokens of each turn that is complete.
+    this writer has overshot so far (`tokens` of each complete turn), and lie between half and twice an even share.
     """
     target = targets(story.size)
     budget = target.tokens / (story.plans * story.layout.subplans)
@@ -204,14 +199,7 @@ async def generate_dialogue(
 ) -> list[DialogueTurn]:
     """Write the turns of a plan, in order. With `limits.reach` "batch" its sub-plans run concurrently.
 
-    Args:
-        model: Both speakers and their detectors.
-        story: The conversation's story.
-        plan: The plan.
-        questions: Main questions of each sub-plan.
-        earlier_plans: Summaries of the plans before it.
-        limits: Limits of replies, follow-ups and memory.
-        repairs: Log of what was repaired or dropped; it is complete up to an error as well.
+    `questions` are given by sub-plan, `earlier_plans` are summaries. `repairs` is complete up to an error as well.
 
     Raises:
         UserError: A sub-plan lost all or more than `LOST` of its turns.
@@ -225,9 +213,9 @@ async def generate_dialogue(
     ]
     try:
         if one_memory:
-            spoken = [await scene.play(asked) for scene, asked in zip(scenes, questions, strict=True)]
+            spoken = [await scene.play(some) for scene, some in zip(scenes, questions, strict=True)]
         else:
-            spoken = await ended(scene.play(asked) for scene, asked in zip(scenes, questions, strict=True))
+            spoken = await ended(scene.play(some) for scene, some in zip(scenes, questions, strict=True))
     finally:
         repairs.entries += [note for scene in scenes for note in scene.notes.entries]
     return [turn for turns in spoken for turn in turns]

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from beam_generate.authors import Stage
 from beam_generate.folder import read_plan, read_questions, read_story, read_turns
-from beam_generate.layouts import PRINTED_SIZE, layouts_of, targets
+from beam_generate.layouts import PRINTED_SIZE, targets
 from beam_generate.of_run import config_of, estimate_generation, written
 from beam_generate.people import render_profile, render_relationships
 from beam_generate.pipeline import CANDIDATES, DECISIONS, ConversationSpec, repairs_of, unfinished
@@ -28,14 +28,13 @@ from beam_generate.questions import divide
 from beam_generate.review import Decision, Verdict, read_decisions, review_agreement, write_decisions
 from beam_generate.shapes import Bullet, DialogueTurn, MainQuestion, Plan, Story
 from beamlib.data.checked_json import Unreadable, left_out_line
-from beamlib.data.conversations import SIZES, Conversation, Size, Treatment
+from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.loading import Loaded, load, readable
 from beamlib.data.published import table
 from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.conversation_record import data_revision, record_of
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import usual_parameters
 from beamlib.report.figures import PAGE_WIDTH, bars, legend, style
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
@@ -59,13 +58,9 @@ _TIERS = {"100K": 20, "500K": 35, "1M": 35, "10M": 10}
 class Described:
     """Counts over the conversations of one tier.
 
-    Attributes:
-        size: The tier.
-        read: A row per conversation, as the run reads it.
-        whole: A row per conversation, before the release cut it.
-        shares: Percentages of the evidence in each tenth of a conversation.
-        questions: Number of questions that cite messages.
-        source: Where the conversations come from and how they were read.
+    `read` and `whole` hold a row per conversation: as the run reads it, and before the release cut it. `shares` are the
+    percentages of the evidence in each tenth of a conversation, over `questions` questions that cite messages. `source`
+    says where the conversations come from and how they were read.
     """
 
     size: Size
@@ -148,16 +143,9 @@ class Described:
 def describe(
     sources: Sequence[Source], treatment: Treatment, *, conversations: int = 0, skip_broken: bool = False
 ) -> Described:
-    """Count the conversations of one tier, one after the other.
+    """Count the conversations of one tier, one after the other; at most `conversations` of them, 0 for all.
 
-    Args:
-        sources: The conversations.
-        treatment: How they are read.
-        conversations: The most to count; 0 for all.
-        skip_broken: Leave out conversations that cannot be read, and name them.
-
-    Raises:
-        Unreadable: A conversation cannot be read.
+    A conversation that cannot be read is left out and named with `skip_broken`, else it is `Unreadable`.
     """
     read, whole, evidence, records = [], [], [], {}
     left_out: dict[str, str] = {}
@@ -293,21 +281,6 @@ class NotebookConversation:
         regular = [bullet for bullet in self.plans[plan].subplans[subplan].bullets if bullet.special is None]
         groups = divide(regular, self.story.layout.groups)
         return groups[min(number, len(groups) - 1)]
-
-    def layouts(self) -> pd.DataFrame:
-        """Tabulate the size of plans: Table 6 with what the released code adds."""
-        rows = {}
-        for size in SIZES:
-            shown = self.work.parameters if size == self.story.size else usual_parameters(size)
-            for style_name, layout in layouts_of(shown).items():
-                rows[size, style_name] = {
-                    "sub-plans N": layout.subplans,
-                    "bullets M + 3": f"{layout.bullets} + 3",
-                    "batches K + 1": f"{layout.groups} + 1",
-                    "questions I": layout.questions,
-                    "main questions per plan, at most": layout.subplans * (layout.groups * layout.questions + 3),
-                }
-        return pd.DataFrame(rows).T
 
     def repairs(self, stage: Stage) -> pd.DataFrame:
         """Count the repairs of a stage by action."""

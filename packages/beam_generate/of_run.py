@@ -92,16 +92,14 @@ def _command(runs: Sequence[RunParameters], conversations: int, out: object, tit
 
 def written(parameters: RunParameters, stage: Stage) -> Path:
     """Make the stages up to `stage` of the run's first conversation and return its folder below the run folder."""
-    spec, config = ConversationSpec(parameters), config_of(parameters)
+    spec, config, last = ConversationSpec(parameters), config_of(parameters), STAGES.index(stage)
     folder = spec.begin(parameters.generated)
-    stages = STAGES[: STAGES.index(stage) + 1]
     make_plan_stage(spec, folder, config)
-    if "questions" in stages:
+    if last >= STAGES.index("questions"):
         make_question_stage(folder, config)
-    if "dialogue" in stages:
-        for index in range(spec.story().plans):
-            make_dialogue_of_plan(folder, index, config)
-    if "probes" in stages:
+    for index in range(spec.story().plans if last >= STAGES.index("dialogue") else 0):
+        make_dialogue_of_plan(folder, index, config)
+    if stage == "probes":
         make_probe_stage(folder, config)
     return folder
 
@@ -327,8 +325,8 @@ def generate_all(
         first = [(spec, folder, config) for spec, folder in zip(specs, folders, strict=True)]
         begun = _all(pool, _make_first_stages, first, together, show)
         spoken = _all(pool, make_dialogue_of_plan, [(*plan, config) for plan in plans], together, show)
-        asked = _all(pool, make_probe_stage, [(folder, config) for folder in folders], together, show)
-    for results, places in ((begun, folders), (asked, folders), (spoken, [folder for folder, _ in plans])):
+        probed = _all(pool, make_probe_stage, [(folder, config) for folder in folders], together, show)
+    for results, places in ((begun, folders), (probed, folders), (spoken, [folder for folder, _ in plans])):
         for folder, done in zip(places, results, strict=True):
             worked[folder] |= done
     return worked

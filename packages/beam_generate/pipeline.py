@@ -13,28 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from beam_generate import folder as storage
 from beam_generate.authors import GenerationConfig, Stage, open_author
 from beam_generate.dialogue import generate_dialogue, limits_of
-from beam_generate.folder import (
-    PLAN,
-    USER_MESSAGES,
-    begin,
-    combine_chats,
-    is_begun,
-    plan_folder,
-    read_plan,
-    read_questions,
-    read_story,
-    read_turns,
-    record_stage,
-    settings_of,
-    stage_state,
-    write_chat,
-    write_plan,
-    write_probing_questions,
-    write_questions,
-    write_story,
-)
 from beam_generate.plans import ask_summaries, make_plans, with_biography
 from beam_generate.probes.making import TooFew, make_probes
 from beam_generate.questions import make_questions
@@ -80,16 +61,17 @@ class ConversationSpec:
     def begin(self, out: Path) -> Path:
         """Create its folder or recognize it; a folder with another conversation is a `UserError`."""
         folder = self.folder(out)
-        begin(folder, self._drawn(), self.story().layout, self.limits)
+        storage.begin(folder, self._drawn(), self.story().layout, self.limits)
         return folder
 
     def is_complete(self, out: Path, config: GenerationConfig) -> bool:
         """Tell whether no stage is left to do; a folder with another conversation is a `UserError`."""
         folder, story = self.folder(out), self.story()
-        if not is_begun(folder, self._drawn()):
+        if not storage.is_begun(folder, self._drawn()):
             return False
         by = {stage: _made_by(stage, story, self.limits, config) for stage in STAGES}
-        return all(stage_state(place, stage, by[stage]) in _COMPLETE for place, stage in steps_of(folder, story))
+        steps = steps_of(folder, story)
+        return all(storage.stage_state(place, stage, by[stage]) in _COMPLETE for place, stage in steps)
 
     def _drawn(self) -> dict[str, Any]:
         story = self.story()
@@ -111,21 +93,21 @@ class ConversationSpec:
 def steps_of(folder: Path, story: Story) -> list[tuple[Path, Stage]]:
     """Return all stages of a conversation with the folders that record them: a dialogue is recorded with its plan."""
     steps: list[tuple[Path, Stage]] = [(folder, stage) for stage in STAGES if stage != "dialogue"]
-    return steps + [(plan_folder(folder, story, index), "dialogue") for index in range(story.plans)]
+    return steps + [(storage.plan_folder(folder, story, index), "dialogue") for index in range(story.plans)]
 
 
 def make_plan_stage(spec: ConversationSpec, folder: Path, config: GenerationConfig) -> bool:
     """Write the plans (Algorithm 1). Returns False if there was nothing to do."""
     story = spec.story()
     made_by = _made_by("plans", story, spec.limits, config)
-    if stage_state(folder, "plans", made_by) in _COMPLETE:
+    if storage.stage_state(folder, "plans", made_by) in _COMPLETE:
         return False
     with _stage(folder, story, "plans", (), made_by, config) as (model, repairs, files):
         story = _result(with_biography(model, story, repairs))
-        files += write_story(folder, story)
+        files += storage.write_story(folder, story)
         plans = _result(make_plans(model, story, repairs))
         for plan in plans:
-            files += write_plan(folder, story, plan)
+            files += storage.write_plan(folder, story, plan)
         if story.plans > 1:
             files.append(write_json(folder / SUMMARIES, _result(ask_summaries(model, story, plans[:-1], repairs))))
     return True
@@ -133,31 +115,33 @@ def make_plan_stage(spec: ConversationSpec, folder: Path, config: GenerationConf
 
 def make_question_stage(folder: Path, config: GenerationConfig) -> bool:
     """Write the main questions of all plans (Algorithm 2). Returns False if there was nothing to do."""
-    story = read_story(folder)
-    made_by = _made_by("questions", story, settings_of(folder)[1], config)
-    if stage_state(folder, "questions", made_by) in _COMPLETE:
+    story = storage.read_story(folder)
+    made_by = _made_by("questions", story, storage.settings_of(folder)[1], config)
+    if storage.stage_state(folder, "questions", made_by) in _COMPLETE:
         return False
-    asked = set[str]()
-    with _stage(folder, story, "questions", _of_plans(folder, story, PLAN), made_by, config) as (model, repairs, files):
+    earlier_texts = set[str]()
+    sources = _of_plans(folder, story, storage.PLAN)
+    with _stage(folder, story, "questions", sources, made_by, config) as (model, repairs, files):
         for index in range(story.plans):
-            plan = read_plan(folder, story, index)
-            questions = _result(make_questions(model, story, plan, repairs, asked=asked))
-            files.append(write_questions(folder, story, plan, questions))
+            plan = storage.read_plan(folder, story, index)
+            questions = _result(make_questions(model, story, plan, repairs, earlier_texts=earlier_texts))
+            files.append(storage.write_questions(folder, story, plan, questions))
     return True
 
 
 def make_dialogue_of_plan(folder: Path, index: int, config: GenerationConfig) -> bool:
     """Write the dialogue of one plan (Algorithm 3). Returns False if there was nothing to do."""
-    story, limits = read_story(folder), settings_of(folder)[1]
-    place, made_by = plan_folder(folder, story, index), _made_by("dialogue", story, limits, config)
-    if stage_state(place, "dialogue", made_by) in _COMPLETE:
+    story, limits = storage.read_story(folder), storage.settings_of(folder)[1]
+    place, made_by = storage.plan_folder(folder, story, index), _made_by("dialogue", story, limits, config)
+    if storage.stage_state(place, "dialogue", made_by) in _COMPLETE:
         return False
-    plan = read_plan(folder, story, index)
-    questions = read_questions(folder, story, plan)
+    plan = storage.read_plan(folder, story, index)
+    questions = storage.read_questions(folder, story, plan)
     summaries = [str(text) for text in read_json(folder / SUMMARIES)[:index]] if index else []
-    with _stage(place, story, "dialogue", [PLAN, USER_MESSAGES], made_by, config) as (model, repairs, files):
+    sources = [storage.PLAN, storage.USER_MESSAGES]
+    with _stage(place, story, "dialogue", sources, made_by, config) as (model, repairs, files):
         turns = _result(generate_dialogue(model, story, plan, questions, summaries, limits, repairs))
-        files.append(write_chat(folder, story, plan, turns))
+        files.append(storage.write_chat(folder, story, plan, turns))
     return True
 
 
@@ -166,25 +150,25 @@ def make_probe_stage(folder: Path, config: GenerationConfig) -> bool:
 
     A reviewer's `decisions.jsonl` is applied; when it changes, the questions are chosen again.
     """
-    story, made_by = read_story(folder), config.made_by("probes")
+    story, made_by = storage.read_story(folder), config.made_by("probes")
     chats = _of_plans(folder, story, CHAT)
     spoken_by = config.made_by("dialogue")
-    if story.plans > 1 and stage_state(folder, "combined", spoken_by) not in _COMPLETE:
-        with record_stage(folder, "combined", chats, spoken_by) as files:
-            files.append(combine_chats(folder, story))
-    if stage_state(folder, "probes", made_by) in _COMPLETE:
+    if story.plans > 1 and storage.stage_state(folder, "combined", spoken_by) not in _COMPLETE:
+        with storage.record_stage(folder, "combined", chats, spoken_by) as files:
+            files.append(storage.combine_chats(folder, story))
+    if storage.stage_state(folder, "probes", made_by) in _COMPLETE:
         return False
     with _stage(folder, story, "probes", [*chats, DECISIONS], made_by, config) as (model, repairs, files):
         decisions = read_decisions(folder / DECISIONS)
-        plans = [read_plan(folder, story, index) for index in range(story.plans)]
-        turns = [read_turns(folder, story, plan) for plan in plans]
+        plans = [storage.read_plan(folder, story, index) for index in range(story.plans)]
+        turns = [storage.read_turns(folder, story, plan) for plan in plans]
         try:
             probes = _result(make_probes(model, story, plans, turns, repairs, story.seed, decisions))
         except TooFew as error:  # the drafts can be reviewed and edited; the stage stays undone
             write_json(folder / CANDIDATES, error.probes.candidates)
             raise UserError(str(error)) from None  # unlike `TooFew`, a pool of processes can pass it on
         files.append(write_json(folder / CANDIDATES, probes.candidates))
-        files.append(write_probing_questions(folder, probes.questions))
+        files.append(storage.write_probing_questions(folder, probes.questions))
     return True
 
 
@@ -215,7 +199,7 @@ def _made_by(stage: Stage, story: Story, limits: Limits, config: GenerationConfi
 
 def _of_plans(folder: Path, story: Story, name: str) -> list[str]:
     """Return the paths of a file of all plans, relative to the conversation's folder."""
-    return [(plan_folder(folder, story, k) / name).relative_to(folder).as_posix() for k in range(story.plans)]
+    return [(storage.plan_folder(folder, story, k) / name).relative_to(folder).as_posix() for k in range(story.plans)]
 
 
 def _result(work: Coroutine[Any, Any, Value]) -> Value:
@@ -237,7 +221,7 @@ def _stage(
     repairs = Repairs()
     names = ("stage", "where", "found", "done")
     with (
-        record_stage(folder, stage, made_from, made_by) as files,
+        storage.record_stage(folder, stage, made_from, made_by) as files,
         open_author(config, story, stage, folder / _CALLS) as model,
     ):
         try:

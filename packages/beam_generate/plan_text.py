@@ -116,9 +116,9 @@ def read_batches(text: str) -> list[ParsedSubPlan]:
             batches.append((int(header["number"]), []))
         elif batches and (bullet := _BULLET.fullmatch(line)):
             label = " ".join(bullet["label"].split()).strip(": ")
-            told = " ".join(bullet["text"].split()).lstrip(": ")
-            if label and told:
-                batches[-1][1].append((label, told))
+            body = " ".join(bullet["text"].split()).lstrip(": ")
+            if label and body:
+                batches[-1][1].append((label, body))
     return [ParsedSubPlan(number, tuple(bullets)) for number, bullets in batches if bullets]
 
 
@@ -135,7 +135,7 @@ def read_subplans(text: str, path: Path) -> tuple[SubPlan, ...]:
     for number, batch in enumerate(batches, start=1):
         if batch.number != number:
             raise UserError(f"{path}: 'BATCH {batch.number} PLAN' stands where batch {number} belongs; correct it.")
-        anchors = [day for label, told in batch.bullets[:3] for day in find_days(told) if is_anchor(label)]
+        anchors = [day for label, body in batch.bullets[:3] for day in find_days(body) if is_anchor(label)]
         if not anchors:
             raise UserError(f"{path}: batch {number} has no readable time anchor; write one as March 15, 2024.")
         bullets = number_bullets(batch.bullets)

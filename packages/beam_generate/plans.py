@@ -19,24 +19,8 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import pairwise
 
+from beam_generate import plan_text
 from beam_generate.people import render_profile, render_relationships, render_traits
-from beam_generate.plan_text import (
-    ANCHOR_LABEL,
-    Narrative,
-    ParsedSubPlan,
-    bullet_text,
-    find_days,
-    is_anchor,
-    number_bullets,
-    read_batches,
-    read_narratives,
-    read_timeline,
-    render_narratives,
-    render_plan,
-    show_day,
-    show_timeline,
-    special_of,
-)
 from beam_generate.replies import one_line, read_objects, read_seed, refuses
 from beam_generate.seeds import render_topic
 from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Layout, Plan, Repairs, Story, SubPlan, Timeline
@@ -98,7 +82,9 @@ async def ask_summaries(model: Model, story: Story, plans: Sequence[Plan], repai
     """Ask for about a hundred words on each plan, concurrently."""
 
     def prompt(plan: Plan) -> Prompt:
-        return Prompt("plan_summary", {"plan": render_plan(plan.subplans)}, about(story, "summary", plan.index))
+        return Prompt(
+            "plan_summary", {"plan": plan_text.render_plan(plan.subplans)}, about(story, "summary", plan.index)
+        )
 
     return await ended(_ask_prose(model, prompt(plan), _SUMMARY, repairs) for plan in plans)
 
@@ -113,7 +99,7 @@ def _single_plan_prompt(story: Story, narratives: str) -> Prompt:
         "profile": render_profile(story.profile),
         "relationships": render_relationships(story.core),
         **_plan_size(story),
-        "timeline": show_timeline(story.timeline),
+        "timeline": plan_text.show_timeline(story.timeline),
         "narratives": narratives,
     }
     return Prompt(f"plan_{story.style}", variables, about(story, "plan", 0))
@@ -128,16 +114,16 @@ def _long_plan_prompt(
     summaries: Sequence[str],
 ) -> Prompt:
     def show(subseed: SubSeed) -> str:
-        return f"{render_topic(subseed.seed)}\nTimeline: {show_timeline(subseed.timeline)}"
+        return f"{render_topic(subseed.seed)}\nTimeline: {plan_text.show_timeline(subseed.timeline)}"
 
     variables = {
         "profile": render_profile(story.profile),
         "core": render_relationships(story.core),
         "newcomers": render_relationships(story.newcomers[index]),
-        "timeline": show_timeline(subseeds[index].timeline),
+        "timeline": plan_text.show_timeline(subseeds[index].timeline),
         "narratives": narratives,
         **_plan_size(story),
-        "previous_plan": render_plan(plans[-1].subplans) if plans else "",
+        "previous_plan": plan_text.render_plan(plans[-1].subplans) if plans else "",
         "index": str(index),
         "introduce": "no" if plans else "yes",
     }
@@ -158,11 +144,11 @@ async def _ask_narratives(model: Model, story: Story, topic: Seed, index: int, r
     least, most = NARRATIVES
     where = about(story, "narratives", index)
     prompt = Prompt(f"narratives_{story.style}", {"topic": render_topic(topic)}, where)
-    best: list[Narrative] = []
+    best: list[plan_text.Narrative] = []
 
-    def read(reply: Completion, _: int) -> Found[list[Narrative]]:
+    def read(reply: Completion, _: int) -> Found[list[plan_text.Narrative]]:
         nonlocal best
-        narratives = read_narratives(reply.text)
+        narratives = plan_text.read_narratives(reply.text)
         if least <= len(narratives) <= most:
             return narratives, None
         repairs.note("plan", where, f"{len(narratives)} narratives, {least} to {most} asked for", "asked again")
@@ -175,7 +161,7 @@ async def _ask_narratives(model: Model, story: Story, topic: Seed, index: int, r
     if not least <= len(narratives) <= most:
         action = "cut" if len(narratives) > most else "accepted"
         repairs.note("plan", where, f"{len(narratives)} narratives", action)
-    return render_narratives(narratives[:most])
+    return plan_text.render_narratives(narratives[:most])
 
 
 async def _ask_plan(
@@ -183,10 +169,10 @@ async def _ask_plan(
 ) -> tuple[SubPlan, ...]:
     """Ask for the base plan, then for its special bullets. Of two replies, the fuller version of each batch counts."""
     layout, where = story.layout, about(story, "plan", index)
-    fullest: dict[int, ParsedSubPlan] = {}
+    fullest: dict[int, plan_text.ParsedSubPlan] = {}
 
     def read(reply: Completion, attempt: int) -> Found[None]:
-        for batch in read_batches(reply.text):
+        for batch in plan_text.read_batches(reply.text):
             known = fullest.get(batch.number)
             if batch.number <= layout.subplans and (known is None or len(batch.bullets) > len(known.bullets)):
                 fullest[batch.number] = batch
@@ -202,7 +188,7 @@ async def _ask_plan(
     return await _ask_special(model, _assemble(batches, layout, timeline, where, repairs), story, index, repairs)
 
 
-def _complaint(batches: Mapping[int, ParsedSubPlan], layout: Layout) -> str:
+def _complaint(batches: Mapping[int, plan_text.ParsedSubPlan], layout: Layout) -> str:
     """Say which batches are missing or have less than half their bullets; empty if none."""
     parts = []
     if missing := [str(number) for number in range(1, layout.subplans + 1) if number not in batches]:
@@ -216,29 +202,31 @@ def _complaint(batches: Mapping[int, ParsedSubPlan], layout: Layout) -> str:
 
 
 def _assemble(
-    batches: Sequence[ParsedSubPlan], layout: Layout, timeline: Timeline, where: str, repairs: Repairs
+    batches: Sequence[plan_text.ParsedSubPlan], layout: Layout, timeline: Timeline, where: str, repairs: Repairs
 ) -> tuple[SubPlan, ...]:
     """Build the base plan: the anchor first, its day in order, no special bullets, at most twice the bullets."""
     anchors: list[str] = []
     bodies: list[list[tuple[str, str]]] = []
     for number, batch in enumerate(batches, start=1):
-        bullets = [bullet for bullet in batch.bullets if special_of(bullet[0]) is None]
-        place = next((place for place, (label, _) in enumerate(bullets[:3]) if is_anchor(label)), None)
+        bullets = [bullet for bullet in batch.bullets if plan_text.special_of(bullet[0]) is None]
+        place = next((place for place, (label, _) in enumerate(bullets[:3]) if plan_text.is_anchor(label)), None)
         anchors.append("" if place is None else bullets.pop(place)[1])
         if len(bullets) + 1 > 2 * layout.bullets:
             problem = f"{len(bullets) + 1} bullets, {layout.bullets} asked for"
             repairs.note("plan", f"{where}, batch {number}", problem, "cut")
             bullets = bullets[: layout.bullets - 1]
         bodies.append(bullets)
-    named = [next(iter(find_days(text)), None) for text in anchors]
+    named = [next(iter(plan_text.find_days(text)), None) for text in anchors]
     subplans = []
     for number, day in enumerate(fit_days(named, timeline), start=1):
         text, before = anchors[number - 1], named[number - 1]
         if before != day:
             problem = f"time anchor {before} out of order or timeline" if before else "no readable time anchor"
             repairs.note("plan", f"{where}, batch {number}", problem, f"set to {day}")
-            text = show_day(day)
-        subplans.append(SubPlan(number, day, number_bullets([(ANCHOR_LABEL, text), *bodies[number - 1]])))
+            text = plan_text.show_day(day)
+        subplans.append(
+            SubPlan(number, day, plan_text.number_bullets([(plan_text.ANCHOR_LABEL, text), *bodies[number - 1]]))
+        )
     return tuple(subplans)
 
 
@@ -261,7 +249,7 @@ async def _ask_special(
 ) -> tuple[SubPlan, ...]:
     """Add the special bullets, and in the middle of a batch the setup that a contradiction needs."""
     where = about(story, "special bullets", index)
-    prompt = Prompt("special_bullets", {"plan": render_plan(base)}, where)
+    prompt = Prompt("special_bullets", {"plan": plan_text.render_plan(base)}, where)
     special: dict[int, dict[str, str]] = {part.number: {} for part in base}
 
     def lacking(number: int) -> list[str]:
@@ -270,9 +258,9 @@ async def _ask_special(
     def read(reply: Completion, _: int) -> Found[None]:
         for entry in read_objects(reply.text):
             texts = next((texts for number, texts in special.items() if str(entry.get("batch")) == str(number)), {})
-            fresh = {kind: bullet_text(one_line(entry.get(kind))) for kind in SPECIALS if kind not in texts}
+            fresh = {kind: plan_text.bullet_text(one_line(entry.get(kind))) for kind in SPECIALS if kind not in texts}
             if fresh.get("contradiction"):
-                texts["setup"] = bullet_text(one_line(entry.get("setup")))
+                texts["setup"] = plan_text.bullet_text(one_line(entry.get("setup")))
             texts |= {kind: text for kind, text in fresh.items() if text}
         parts = [f"batch {number} lacks {' and '.join(lacking(number))}" for number in special if lacking(number)]
         if not parts:
@@ -291,7 +279,7 @@ async def _ask_special(
         if lacking(part.number):
             problem = f"no {' and no '.join(lacking(part.number))}"
             repairs.note("plan", f"{where}, batch {part.number}", problem, "left without")
-        plan.append(replace(part, bullets=number_bullets(bullets)))
+        plan.append(replace(part, bullets=plan_text.number_bullets(bullets)))
     return tuple(plan)
 
 
@@ -320,14 +308,14 @@ async def make_subseeds(model: Model, story: Story, repairs: Repairs) -> list[Su
     variables = {
         "topic": render_topic(story.topic),
         "profile": render_profile(story.profile),
-        "timeline": show_timeline(story.timeline),
+        "timeline": plan_text.show_timeline(story.timeline),
         "count": str(count),
     }
 
     def read(reply: Completion, _: int) -> Found[list[tuple[Seed, Timeline | None]]]:
         entries = read_objects(reply.text)
         read_entries = [(read_seed(entry, story.topic.category), one_line(entry.get("timeline"))) for entry in entries]
-        subseeds = [(seed, read_timeline(timeline)) for seed, timeline in read_entries if seed is not None]
+        subseeds = [(seed, plan_text.read_timeline(timeline)) for seed, timeline in read_entries if seed is not None]
         if len(subseeds) >= count:
             return subseeds[:count], None
         repairs.note("seeds", where, f"{len(subseeds)} of {count} sub-seeds", "asked again")
@@ -341,13 +329,13 @@ async def make_subseeds(model: Model, story: Story, repairs: Repairs) -> list[Su
         if seeds[0].title.casefold() != story.topic.title.casefold():
             repairs.note("seeds", where, f"first sub-seed {seeds[0].title!r:.80}", "set to the conversation's own seed")
         seeds[0] = story.topic
-    told = [timeline for _, timeline in subseeds]
-    fitted = fit_timelines(told, story.timeline, story.layout.subplans, f"{where} from 1", repairs)
+    timelines = [timeline for _, timeline in subseeds]
+    fitted = fit_timelines(timelines, story.timeline, story.layout.subplans, f"{where} from 1", repairs)
     return [SubSeed(seed, timeline) for seed, timeline in zip(seeds, fitted, strict=True)]
 
 
 def fit_timelines(
-    told: Sequence[Timeline | None], whole: Timeline, days: int, where: str, repairs: Repairs
+    timelines: Sequence[Timeline | None], whole: Timeline, days: int, where: str, repairs: Repairs
 ) -> list[Timeline]:
     """Return timelines in order inside `whole`, without overlaps, each of at least `days` days.
 
@@ -358,21 +346,25 @@ def fit_timelines(
     """
     fitted: list[Timeline] = []
     free = whole.start
-    for number, timeline in enumerate(told, 1):
+    for number, timeline in enumerate(timelines, 1):
         if timeline is None:
             break
         clipped = Timeline(max(timeline.start, free), min(timeline.end, whole.end))
         if (clipped.end - clipped.start).days + 1 < days:
             break
         if clipped != timeline:
-            repairs.note("seeds", where, f"days of stage {number}: {show_timeline(timeline)}", "clipped to fit")
+            repairs.note(
+                "seeds", where, f"days of stage {number}: {plan_text.show_timeline(timeline)}", "clipped to fit"
+            )
         fitted.append(clipped)
         free = clipped.end + timedelta(1)
-    if len(fitted) == len(told):
+    if len(fitted) == len(timelines):
         return fitted
     length = (whole.end - whole.start).days + 1
-    if length < days * len(told):
-        raise UserError(f"{where}: {len(told)} plans of {days} days do not fit into {length} days; generate it again.")
+    if length < days * len(timelines):
+        raise UserError(
+            f"{where}: {len(timelines)} plans of {days} days do not fit into {length} days; generate it again."
+        )
     repairs.note("seeds", where, "days missing, out of order, overlapping or too few", "shared out evenly")
-    bounds = [whole.start + timedelta(length * part // len(told)) for part in range(len(told) + 1)]
+    bounds = [whole.start + timedelta(length * part // len(timelines)) for part in range(len(timelines) + 1)]
     return [Timeline(start, after - timedelta(1)) for start, after in pairwise(bounds)]

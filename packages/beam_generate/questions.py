@@ -60,18 +60,12 @@ def _groups(subplan: SubPlan, layout: Layout) -> list[_Group]:
 
 
 async def make_questions(
-    model: Model, story: Story, plan: Plan, repairs: Repairs, *, asked: set[str] | None = None
+    model: Model, story: Story, plan: Plan, repairs: Repairs, *, earlier_texts: set[str] | None = None
 ) -> list[list[MainQuestion]]:
     """Write the main questions of each sub-plan, in order.
 
     Algorithm 2 shows a call the bullets before its group, not the questions, so all calls of a plan run concurrently.
-
-    Args:
-        model: The asker.
-        story: The conversation's story.
-        plan: The plan to ask about.
-        repairs: Log of what was repaired or dropped.
-        asked: Texts of questions of earlier plans, which are not repeated; those of this plan are added.
+    `earlier_texts` are the texts of earlier plans' questions, which are not repeated; those of this plan are added.
 
     Raises:
         UserError: A sub-plan got no question.
@@ -82,12 +76,12 @@ async def make_questions(
     results = list(zip(groups, await ended(map(asker.ask, groups)), strict=True))
     for _, (_, notes) in results:
         repairs.entries += notes.entries
-    asked = set() if asked is None else asked
+    earlier_texts = set() if earlier_texts is None else earlier_texts
     by_subplan = []
     for subplan in plan.subplans:
         where = f"plan {plan.index}, sub-plan {subplan.number}"
         own = [(questions, group.special) for group, (questions, _) in results if group.subplan is subplan]
-        by_subplan.append(_without_repeats(own, asked, repairs, where))
+        by_subplan.append(_without_repeats(own, earlier_texts, repairs, where))
         if not by_subplan[-1]:
             raise UserError(
                 f"{where}: the model of the role asker wrote no usable question for any bullet; run again, or use "
@@ -195,7 +189,7 @@ def _around_instruction(questions: list[MainQuestion], bullets: Sequence[Bullet]
 
 
 def _without_repeats(
-    groups: Sequence[tuple[Sequence[MainQuestion], bool]], asked: set[str], repairs: Repairs, where: str
+    groups: Sequence[tuple[Sequence[MainQuestion], bool]], earlier_texts: set[str], repairs: Repairs, where: str
 ) -> list[MainQuestion]:
     """Drop questions that were asked before in the conversation, or are too like one before in the sub-plan.
 
@@ -210,12 +204,12 @@ def _without_repeats(
             words = question.text.casefold().split()
             plain, distinct = " ".join(words), set(words)
             alike = any(len(distinct & other) > ALIKE * max(len(words), size) for other, size in before)
-            if plain in asked:
+            if plain in earlier_texts:
                 repairs.note("questions", where, f"said before: {question.text[:60]!r}", "dropped")
             elif alike and not special:
                 repairs.note("questions", where, f"over 70 % of an earlier one: {question.text[:60]!r}", "dropped")
             else:
-                asked.add(plain)
+                earlier_texts.add(plain)
                 before.append((distinct, len(words)))
                 kept.append(question)
     return kept

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
-from beam_generate.dialogue import USER, HistoryWindow, Lazy, Side, Talk, answer_words, generate_dialogue
+from beam_generate.dialogue import HistoryWindow, Side, Talk, answer_words, generate_dialogue
 from beam_generate.questions import make_questions
-from beam_generate.replies import repeats_prompt, tidy_message
+from beam_generate.replies import repeats_prompt
 from beam_generate.shapes import DialogueMessage, DialogueTurn, Limits, Reach, Repairs
 from beamlib.errors import UserError
 from beamlib.llm.model import ModelError, Outcome, Prompt
@@ -82,26 +80,6 @@ def test_a_model_that_writes_too_little_or_too_much_is_asked_to_make_up_for_it(h
     for number in (1, 2, 3):
         spoken = sum(count_tokens(said.text) for turn in turns if turn.batch == number for said in turn.messages)
         assert spoken == pytest.approx(budget, rel=0.15)
-
-
-def test_detectors_are_shown_recent_messages_within_the_users_budget_and_the_summary_before_them() -> None:
-    shown: list[Mapping[str, str]] = []
-
-    def say(prompt: Prompt, text: str) -> str:
-        if prompt.id == "dialogue_summary":
-            return "the summary up to now"
-        if prompt.id == "assistant_answer":
-            return f"{text} {len(shown)} " + "so it is " * 700
-        if prompt.id.startswith("detect"):
-            shown.append(dict(prompt.variables))
-            return "no"
-        return text
-
-    talk(TalkingModel(say))
-    assert all(count_tokens(told["history"]) < USER.budget for told in shown)
-    assert [told["summary"] for told in shown] == sorted(told["summary"] for told in shown)
-    assert {told["summary"] for told in shown} == {"", "the summary up to now"}
-    assert all(told["answer"] not in told["history"] for told in shown)
 
 
 def test_every_prompt_shows_what_it_must_and_renders() -> None:
@@ -198,12 +176,6 @@ def test_what_does_not_belong_into_a_message_is_taken_out(reply: str, kept: str)
     assert {turn.messages[1].text for turn in talk(model)} == {kept}
 
 
-def test_a_user_message_loses_quotation_marks_and_an_answer_keeps_them() -> None:
-    assert tidy_message('"Yes, in May"', quoted=True) == "Yes, in May"
-    assert tidy_message('"May" and "June"', quoted=True) == '"May" and "June"'
-    assert tidy_message('"Yes, in May"', quoted=False) == '"Yes, in May"'
-
-
 def test_a_message_that_repeats_its_prompt_is_asked_for_again_then_left_out() -> None:
     line = next(one for one in prompt_file("user_followup").template.split("\n") if one.startswith("- "))
     assert repeats_prompt(f"Well.\n{line}", "user_followup")
@@ -247,16 +219,6 @@ def test_a_full_window_keeps_ten_messages_and_folds_the_rest() -> None:
     assert all(f"word{number} " in told for number in range(60))
 
 
-@pytest.mark.parametrize("recent", [2, 6])
-def test_as_many_messages_stay_word_for_word_as_are_asked_for(recent: int) -> None:
-    talk_ = Talk()
-    window = HistoryWindow(talk_, Side("assistant", 1_000, 50), recent)
-    for number in range(40):
-        talk_.add([DialogueMessage("user", f"word{number} " * 40)])
-    asyncio.run(window.make_room(TalkingModel(), Repairs(), "here"))
-    assert window.text()().count("USER: ") == recent
-
-
 def test_a_runaway_answer_is_shown_in_part_and_a_long_summary_is_cut() -> None:
     talk_ = Talk()
     window, repairs = HistoryWindow(talk_, Side("assistant", 1_000, 50), LIMITS.recent), Repairs()
@@ -275,16 +237,3 @@ def test_a_summary_that_fails_leaves_the_old_one() -> None:
     talk_.add([DialogueMessage("user", f"word {n} " * 20) for n in range(12)])
     asyncio.run(window.make_room(TalkingModel(say), repairs, "here"))
     assert window.summary == "" and window.start == 2 and len(repairs.entries) == 1
-
-
-def test_variables_are_made_when_read_once_and_as_they_were() -> None:
-    made = itertools.count()
-    lazy: Mapping[str, str] = Lazy({"plain": "x", "costly": lambda: f"made {next(made)}"})
-    assert set(lazy) == {"plain", "costly"} and lazy["plain"] == "x" and next(made) == 0
-    assert lazy["costly"] == lazy["costly"] == "made 1"
-    talk_ = Talk()
-    window = HistoryWindow(talk_, Side("user", 100, 50), LIMITS.recent)
-    talk_.add([DialogueMessage("user", "one")])
-    before = window.text()
-    talk_.add([DialogueMessage("assistant", "two")])
-    assert before() == "USER: one"

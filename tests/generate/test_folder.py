@@ -133,18 +133,6 @@ def test_keys_stand_in_the_released_order(tmp_path: Path) -> None:
     assert list(asked) == sorted(asked)
 
 
-def test_a_question_without_a_bullet_stays_one(tmp_path: Path) -> None:
-    story, plan = make_story(), make_plan()
-    questions = [[MainQuestion("Hello?", None), MainQuestion("Wax?", 2)], [MainQuestion("Bye?", 8)]]
-    write_plan(tmp_path, story, plan)
-    path = write_questions(tmp_path, story, plan, questions)
-    assert '"index": "1,N/A"' in path.read_text()
-    assert read_questions(tmp_path, story, plan) == questions
-    turns = asyncio.run(generate_dialogue(TalkingModel(), story, plan, questions, [], LIMITS, Repairs()))
-    write_chat(tmp_path, story, plan, turns)
-    assert read_turns(tmp_path, story, plan) == turns
-
-
 def test_ten_plans_are_combined_with_ids_counted_through(tmp_path: Path) -> None:
     folder, story = tmp_path / "10M" / "1", drawn_story("10M")
     begin(folder, drawn(story), LAYOUT, LIMITS)
@@ -213,14 +201,6 @@ def test_what_a_hand_breaks_is_one_sentence(
         read_turns(folder, story, plan)
     text = str(caught.value)
     assert name in text and message in text and "\n" not in text, text
-
-
-def test_an_edited_plan_and_an_edited_topic_count(tmp_path: Path) -> None:
-    folder, story, *_ = small(tmp_path)
-    replaced("plan 0 hive 1 weighs 3 kilos", "a hive was stolen")(folder / "plan_new.txt")
-    replaced("Honey 0", "Honey and mead")(folder / "topic.json")
-    assert read_plan(folder, story).subplans[0].bullets[2].text == "a hive was stolen"
-    assert read_story(folder).topic.title == "Honey and mead"
 
 
 # Which stages are complete

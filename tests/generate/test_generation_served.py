@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -39,7 +38,6 @@ from beamlib.evaluate.conversation_record import origin
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.llm.stored_model import Mode
 from beamlib.params import usual_parameters
-from beamlib.processes import at_once
 from scripted_server import Faults, ScriptedServer, body_text
 from served_author import SPOILS, ServedAuthor, models_file, recognise
 
@@ -331,24 +329,3 @@ def test_what_a_model_never_gives_stops_with_one_sentence_and_nothing_half_writt
         author.rate = 0.0
         assert make_plan_stage(COMMISSION, folder, replace(writing, calls="refresh", run_id="another"))
     assert stage_state(folder, "plans") == "done"
-
-
-def test_conversations_are_written_at_the_same_time(tmp_path: Path) -> None:
-    specs = [replace(COMMISSION, number=number) for number in (1, 2, 3)]
-    author = ServedAuthor([one.story() for one in specs])
-    with ScriptedServer(author, latency=0.02) as server:
-        models = models_file(tmp_path / "models.json", server.base_url, concurrency=64)
-        writing = GenerationConfig(models=str(models), confirmed=True)
-        folders = [one.begin(tmp_path / "out") for one in specs]
-        for one, folder in zip(specs, folders, strict=True):
-            make_plan_stage(one, folder, writing)
-        started = {request.hash for request in server.requests}
-        assert server.peak == 1  # the calls of one plan rest on one another
-        work = [(one, folder, writing) for one, folder in zip(specs, folders, strict=True)]
-        shutil.rmtree(tmp_path / "out")
-        for one in specs:
-            one.begin(tmp_path / "out")
-        server.peak = 0
-        assert at_once(lambda one, folder, by: make_plan_stage(one, folder, by), work) == [True] * 3
-        assert {request.hash for request in server.requests} == started
-        assert server.peak == 3

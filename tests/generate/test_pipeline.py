@@ -115,15 +115,6 @@ def test_other_numbers_make_the_stages_anew_that_depend_on_them(
     assert spec.begin(tmp_path) and not make_dialogue_of_plan(folder, 0, OFFLINE)
 
 
-def test_a_generation_that_is_ordered_with_other_numbers_has_them(tmp_path: Path) -> None:
-    values, settings = {"generation_seed": 5, "workers": 1}, {"followup_limit": 0, "bullets_per_subplan": [22, 23, 25]}
-    run_generate(GenerationOptions(tmp_path, ["100k"], values=values, settings=settings))
-    record = json.loads((tmp_path / "100K/1/generation.json").read_text())
-    assert record["limits"] == {"recent": 10, "replies": 2, "followups": 0, "reach": "conversation"}
-    assert record["layout"] == {"subplans": 5, "bullets": 22, "groups": 10, "questions": 2}
-    assert "followup_question" not in (tmp_path / "100K/1/chat.json").read_text()
-
-
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -187,19 +178,6 @@ def test_an_edited_plan_is_kept_and_everything_after_it_is_made_anew(whole: Path
     assert len(told) == 1
     assert told[0].bullet == bullet.number
     assert len(told[0].messages[1].text) > 200
-
-
-def test_an_edited_message_is_answered_too(whole: Path, tmp_path: Path) -> None:
-    folder = copied(whole, tmp_path)
-    path = folder / "user_messages.json"
-    value = json.loads(path.read_text())
-    value[1]["messages"][2]["content"] = "Which shoes would you take if it were only for one week?"
-    path.write_text(json.dumps(value))
-    assert make_dialogue_of_plan(folder, 0, OFFLINE)
-    story = read_story(folder)
-    turns = read_turns(folder, story, read_plan(folder, story))
-    told = next(turn for turn in turns if turn.messages[0].text.startswith("Which shoes would you take"))
-    assert len(told.messages[1].text) > 200
 
 
 def test_a_reviewers_decisions_are_honoured_by_a_rerun(whole: Path, tmp_path: Path) -> None:

@@ -8,14 +8,13 @@ import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_generate.plan_text import find_days, read_subplans, read_timeline, render_plan, show_day
-from beam_generate.plans import fit_days, fit_timelines, make_plans, make_subseeds, with_biography
+from beam_generate.plan_text import find_days, read_timeline, render_plan, show_day
+from beam_generate.plans import fit_days, fit_timelines, make_plans, make_subseeds
 from beam_generate.seeds import make_story
 from beam_generate.shapes import Plan, Repairs, Story, Timeline
 from beamlib.data.conversations import Size
@@ -147,13 +146,6 @@ def test_coding_and_mathematics_have_prompts_and_sizes_of_their_own(domain: str,
     assert model.ids()[1:3] == [f"narratives_{style}", f"plan_{style}"]
 
 
-def test_a_biography_that_exists_is_not_asked_for() -> None:
-    model = Scripted()
-    told = asyncio.run(with_biography(model, story(), Repairs()))
-    made(model, told)
-    assert model.ids().count("biography") == 1
-
-
 def swap(pattern: str, new: str, count: int = 0) -> Wrong:
     return lambda reply, _: re.sub(pattern, new, reply, count=count)
 
@@ -241,17 +233,6 @@ def test_what_is_merely_too_little_or_too_much_is_accepted_at_last(name: str) ->
     assert plan.narratives.count("LABEL CATEGORY") == {"few narratives": 4, "many narratives": 20}.get(name, 16)
 
 
-@pytest.mark.parametrize(("bullets", "asked"), [(9, 2), (10, 1)])
-def test_half_the_bullets_are_enough(bullets: int, asked: int) -> None:
-    def shorten(text: str, _: Prompt) -> str:
-        return re.sub(rf"(BATCH 2 .*\n(?:•.*\n){{{bullets}}})(?:•.*\n)*", r"\1\n", text)
-
-    model = Scripted(plan_general=shorten)
-    plan, _ = made(model)
-    assert model.ids().count("plan_general") == asked
-    assert len(plan.subplans[1].bullets) == (23 if asked == 2 else 13)
-
-
 def test_a_second_reply_may_bring_only_what_was_missing() -> None:
     def only(text: str, prompt: Prompt) -> str:
         kept = [part for part in text.split("\n\n") if ("BATCH 3 " in part) == bool(prompt.attempt)]
@@ -320,23 +301,6 @@ def test_ten_plans_follow_one_another(strategy: str) -> None:
         assert all("Stage 9\n" in given["stages"] for given in asked)
 
 
-def test_narratives_of_all_plans_are_asked_for_together() -> None:
-    model = Scripted()
-    long_plans(model)
-    first = model.ids().index("narratives_general")
-    assert model.ids()[first : first + 10] == ["narratives_general"] * 10
-
-
-def test_an_error_stops_the_plans_after_it() -> None:
-    model = Scripted(
-        stubborn=True, plan_hierarchical=lambda text, prompt: "" if prompt.variables["index"] == "3" else text
-    )
-    with pytest.raises(ModelError, match="10M-1, plan 3, plan"):
-        asyncio.run(make_plans(model, story("10M"), Repairs()))
-    asked = [prompt.variables["index"] for prompt in model.asked if prompt.id == "plan_hierarchical"]
-    assert list(dict.fromkeys(asked)) == ["0", "1", "2", "3"]
-
-
 def changed(index: int, **fields: object) -> Wrong:
     def spoil(reply: str, prompt: Prompt) -> str:
         entries = stages(prompt)
@@ -397,9 +361,3 @@ def test_a_whole_that_is_too_short_is_a_sentence() -> None:
     whole = Timeline(date(2024, 3, 1), date(2024, 3, 20))
     with pytest.raises(UserError, match="3 plans of 10 days do not fit into 20 days"):
         fit_timelines([None] * 3, whole, 10, "10M-1", Repairs())
-
-
-def test_a_made_plan_is_read_back_from_its_text() -> None:
-    plan, _ = made(Scripted())
-    assert read_subplans(render_plan(plan.subplans), Path("plan_new.txt")) == plan.subplans
-    assert story().layout.subplans == len(plan.subplans)

@@ -139,8 +139,8 @@ def test_a_sub_plan_without_any_question_is_one_sentence() -> None:
 
 def test_questions_of_earlier_plans_are_not_asked_again() -> None:
     asked: set[str] = set()
-    first = ask(TalkingModel(), asked=asked)
+    first = ask(TalkingModel(), earlier_texts=asked)
     assert len(asked) == sum(map(len, first))
     repairs = Repairs()
     with pytest.raises(UserError):
-        ask(TalkingModel(), repairs, asked=asked)
+        ask(TalkingModel(), repairs, earlier_texts=asked)

@@ -87,18 +87,18 @@ def question_leaks(draft: Draft, view: View) -> str | None:
     It gives a nugget away if it holds all its days, numbers, quotations and names. A nugget without any of these, with
     at least four content words, is given away by 60 % of them. Words of `Draft.about` do not count.
     """
-    asked, topic = content(draft.question), content(draft.about)
+    in_question, topic = content(draft.question), content(draft.about)
     lower, about = draft.question.lower(), draft.about.lower()
     figures, dated = set(numbers(draft.question)), days(draft.question)
     for nugget in map(payload, draft.rubric):
-        given = [any(day.agrees(other) for other in dated) for day in days(nugget)]
-        given += [number in figures for number in numbers(nugget)]
+        leaks = [any(day.agrees(other) for other in dated) for day in days(nugget)]
+        leaks += [number in figures for number in numbers(nugget)]
         named = [*quotations(nugget), *names(nugget)]
-        given += [name.lower() in lower for name in named if name.lower() not in about]
-        if given and all(given):
+        leaks += [name.lower() in lower for name in named if name.lower() not in about]
+        if leaks and all(leaks):
             return f"the question holds the figures and names of {nugget!r}"
         words = content(nugget) - topic
-        if len(words) >= _LEAST_WORDS and not given and share(words, asked) >= MOST:
+        if len(words) >= _LEAST_WORDS and not leaks and share(words, in_question) >= MOST:
             return f"the question holds the words of {nugget!r}"
     return None
 

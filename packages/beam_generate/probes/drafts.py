@@ -22,19 +22,13 @@ _REF = re.compile(r"\[?([0-9]+)\.([0-9]+)\.([0-9]+)\]?")
 
 @dataclass(frozen=True, slots=True)
 class AbilityKind:
-    """How questions of one ability are written and published.
+    """How questions of one ability are written and published (`abilities.yaml`).
 
-    Attributes:
-        count: Number of candidates that the prompt asks for.
-        count_10m: The same at 10M, per window.
-        pairs: At 10M a window is two consecutive plans instead of one.
-        both_roles: The assistant's messages are shown and may be cited as well.
-        least: Fewest bullets of a candidate.
-        reference: Published field that holds the reference answer.
-        fields: Published fields in their order, each with its type.
-        verb: Verb of the rubric ("LLM response should <verb>: "); empty for bare items.
-        parts: Name of a candidate's bullet and of a part of the evidence -> published name of that part.
-        listed: Published field whose list stands behind the reference answer.
+    `count` and `count_10m` are the numbers of candidates to ask for. With `pairs` a window at 10M is two consecutive
+    plans. With `both_roles` the assistant's messages are shown and may be cited. A candidate has at least `least`
+    bullets. `reference` is the published field of the reference answer, `listed` the field whose list stands behind it,
+    `verb` that of the rubric ("LLM response should <verb>: "; empty for bare items). `parts` maps the name of a
+    candidate's bullet, and of a part of the evidence, to the published name. `fields` are in the published order.
     """
 
     count: str
@@ -121,8 +115,8 @@ class View:
 
         New stems take one pass over the conversation together: ask for all at once.
         """
-        wanted = sorted(set(stems))
-        new = frozenset(one for one in wanted if one not in self._postings)
+        distinct = sorted(set(stems))
+        new = frozenset(one for one in distinct if one not in self._postings)
         if new:
             postings: dict[str, list[int]] = {one: [] for one in sorted(new)}
             seen: set[str] = set()
@@ -134,29 +128,17 @@ class View:
                 for one in {stem_of[word] for word in stem_of.keys() & words}:
                     postings[one].append(message.id)
             self._postings.update(postings)
-        return {one: self._postings[one] for one in wanted}
+        return {one: self._postings[one] for one in distinct}
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A probing question with all that is needed to check, review and publish it.
 
-    Attributes:
-        ability: Its ability.
-        question: The question.
-        reference: The reference answer.
-        rubric: Its nuggets.
-        evidence: Published part ("" without parts) -> message ids; empty for abstention.
-        difficulty: As the model says.
-        fields: The other published fields.
-        about: What it is about, in a few words.
-        refs: Bullets that it rests on.
-        plans: Plans of its window.
-        hints: Notes of its writer for the checks, never published: `entity`, `detail` and `keyword` for abstention,
-            `old_value` and `new_value` for updates.
-        dropped: Name of the check that it failed; empty for a usable draft.
-        why: Reason of that check.
-        key: Its id, once that is fixed.
+    `evidence` maps the published part ("" without parts) to message ids; it is empty for abstention. `fields` are the
+    other published fields. `hints` are notes of the writer for the checks, never published: `entity`, `detail` and
+    `keyword` for abstention, `old_value` and `new_value` for updates. `refs` are the bullets it rests on, `plans` the
+    plans of its window. `dropped` names the check that it failed, `why` the reason. `key` is its id, once fixed.
     """
 
     ability: Ability

@@ -80,18 +80,10 @@ async def make_probes(
 ) -> ProbeSet:  # fmt: skip
     """Write candidates, questions and rubrics, check them, and choose two per ability.
 
-    Args:
-        model: The prober.
-        story: The conversation's story.
-        plans: Its plans.
-        turns: Turns of each plan, in order; message ids count through all of them.
-        repairs: Log of what was repaired or dropped.
-        seed: Seed of the choice.
-        decisions: A reviewer's decisions.
-        allow_short: Accept fewer than two questions of an ability.
+    `turns` are given by plan, in order; message ids count through all of them.
 
     Raises:
-        TooFew: Too few drafts are usable.
+        TooFew: Too few drafts are usable, unless `allow_short`.
         ModelError: A call failed and may succeed later.
     """
     view = View(turns)
@@ -148,14 +140,11 @@ def released_deciles(size: Size) -> tuple[float, ...]:
 
 
 def deciles(evidence: Iterable[Sequence[int]], messages: int) -> tuple[float, ...]:
-    """Return the share of evidence (0 to 1) in each tenth of a conversation; all 0 without evidence.
+    """Return the share of evidence (0 to 1) in each tenth of a conversation of that many messages.
 
-    Each question that cites messages has the same weight, in equal parts for the tenths in which it cites any: a
-    summary that cites thirty messages counts no more than an update (paper B.5 counts the segments of each question).
-
-    Args:
-        evidence: Message ids of each question.
-        messages: Number of messages in the conversation.
+    `evidence` holds the message ids of each question. Each question that cites messages has the same weight, in equal
+    parts for the tenths in which it cites any: a summary that cites thirty messages counts no more than an update
+    (paper B.5 counts the segments of each question).
     """
     shares = [0.0] * 10
     questions = 0

@@ -251,17 +251,17 @@ def _published_fields(reply: Mapping[str, Any], candidate: Candidate) -> dict[st
         "bullet_points_covered": len(refs),
     }
     fields: dict[str, Any] = {}
-    for name, wanted in kind.fields.items():
+    for name, type_ in kind.fields.items():
         if name in _FIXED or name == kind.reference:
             continue
         value = reply.get(name)
         if name == "conversation_sessions":
             whole = isinstance(value, list) and value and all(type(item) is int for item in value)
             fields[name] = value if whole else sorted({ref.batch for ref in refs})
-        elif wanted is int:
+        elif type_ is int:
             fields[name] = value if type(value) is int else counts[name]
         else:
-            fields[name] = _texts(value) if wanted is list else _text(value)
+            fields[name] = _texts(value) if type_ is list else _text(value)
             if not fields[name]:
                 return name
     return fields
@@ -355,16 +355,16 @@ async def write_rubrics(model: Model, drafts: Sequence[Draft], repairs: Repairs)
     The only nugget of abstention is its answer. Without a usable reply the rubric is taken from the answer
     (`rubric_from_answer`); if that is not possible, the draft is dropped.
     """
-    asked = [draft for draft in drafts if draft.ability != "abstention"]
+    answerable = [draft for draft in drafts if draft.ability != "abstention"]
     prompts = [
         Prompt(
             "probe_nuggets",
             {"ability": draft.ability, "question": draft.question, "reference": _reference(draft)},
             about=draft.where,
         )
-        for draft in asked
+        for draft in answerable
     ]
-    replies = dict(zip(map(id, asked), await ask_json(model, prompts, list, repairs), strict=True))
+    replies = dict(zip(map(id, answerable), await ask_json(model, prompts, list, repairs), strict=True))
     finished = []
     for draft in drafts:
         rubric = tidy_rubric(draft, replies.get(id(draft)) or [])
