@@ -22,16 +22,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from beam_generate.people import draw_people, render_profile, render_relationships
 from beam_generate.plan_text import anchor, read_subplans, read_timeline, render_plan
 from beam_generate.seeds import style_of
-from beam_generate.shapes import (
-    DialogueMessage,
-    DialogueTurn,
-    Layout,
-    Limits,
-    MainQuestion,
-    Plan,
-    Story,
-    Timeline,
-)
+from beam_generate.shapes import DialogueMessage, DialogueTurn, Layout, Limits, MainQuestion, Plan, Story, Timeline
 from beamlib.data.chat import ChatParser
 from beamlib.data.checked_json import Log
 from beamlib.data.conversations import Seed
