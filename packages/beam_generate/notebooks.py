@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from beam_generate.authors import Stage
 from beam_generate.folder import read_plan, read_questions, read_story, read_turns
 from beam_generate.layouts import PRINTED_SIZE, targets
-from beam_generate.of_run import config_of, estimate_generation, written
+from beam_generate.of_run import config_of, estimate_generation, make_first_conversation
 from beam_generate.people import render_profile, render_relationships
 from beam_generate.pipeline import CANDIDATES, DECISIONS, ConversationSpec, repairs_of, unfinished
 from beam_generate.probes.drafts import Draft, View, read_candidates
@@ -224,7 +224,7 @@ def conversation_of(work: Workspace, stage: Stage) -> NotebookConversation:
         work.say_unconfirmed()
     else:
         print(f"author: {OFFLINE_NAME}; nothing is called and nothing is paid")
-    folder = written(parameters, stage)
+    folder = make_first_conversation(parameters, stage)
     print(folder.as_posix())
     return NotebookConversation(work, folder)
 

@@ -90,7 +90,7 @@ def _command(runs: Sequence[RunParameters], conversations: int, out: object, tit
     return shell_command("beamlib generate", options, settings, ["--yes"])
 
 
-def written(parameters: RunParameters, stage: Stage) -> Path:
+def make_first_conversation(parameters: RunParameters, stage: Stage) -> Path:
     """Make the stages up to `stage` of the run's first conversation and return its folder below the run folder."""
     spec, config, last = ConversationSpec(parameters), config_of(parameters), STAGES.index(stage)
     folder = spec.begin(parameters.generated)
@@ -173,8 +173,8 @@ class _Measured:
     async def complete(self, prompt: Prompt) -> Completion:
         reply = await self.model.complete(prompt)
         size = sum(len(prompt.variables[name]) for name in prompt.variables)
-        written = max(1.0, len(reply.text) / _CHARACTERS_PER_TOKEN)
-        for place, count in enumerate((1, size / _CHARACTERS_PER_TOKEN + _TEMPLATE, written)):
+        output = max(1.0, len(reply.text) / _CHARACTERS_PER_TOKEN)
+        for place, count in enumerate((1, size / _CHARACTERS_PER_TOKEN + _TEMPLATE, output)):
             self.counts[role_of(prompt.id)][place] += self.times * count
         return reply
 
@@ -191,12 +191,10 @@ def estimate_generation(specs: Sequence[ConversationSpec], config: GenerationCon
         _rehearse(same[0], counts, len(same))
     lines = ["role      model                              calls   input tokens  output tokens  US dollars"]
     calls, total = 0, 0.0
-    for role, (number, read, written) in counts.items():
+    for role, (number, read, output) in counts.items():
         endpoint = config.endpoint(role)
-        dollars = (read * endpoint.input_price + written * endpoint.output_price) / 1_000_000
-        lines.append(
-            f"{role:9s} {endpoint.model:32.32s} {number:7,.0f} {read:14,.0f} {written:14,.0f} {dollars:11,.2f}"
-        )
+        dollars = (read * endpoint.input_price + output * endpoint.output_price) / 1_000_000
+        lines.append(f"{role:9s} {endpoint.model:32.32s} {number:7,.0f} {read:14,.0f} {output:14,.0f} {dollars:11,.2f}")
         calls, total = calls + int(number), total + dollars
     lines.append(
         f"together {calls:41,d} {total:46,.2f}   (an estimate: the offline author played every role; calls that an "

@@ -11,7 +11,6 @@ docs/generation.md.
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -53,11 +52,6 @@ class ProbeSet:
         """Content of `candidates.json`; `chosen` marks the chosen drafts."""
         chosen = {draft.id for some in self.chosen.values() for draft in some}
         return [{**draft.to_record(), "chosen": draft.id in chosen} for draft in self.drafts]
-
-    @property
-    def dropped(self) -> dict[str, int]:
-        """Number of drafts that each check dropped, by its name."""
-        return dict(sorted(Counter(draft.dropped for draft in self.drafts if draft.dropped).items()))
 
     @property
     def missing(self) -> dict[str, int]:
