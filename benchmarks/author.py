@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from beam_generate.casting import GenerationConfig
+from beam_generate.authors import GenerationConfig
 from beam_generate.layouts import targets
 from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec

@@ -10,9 +10,8 @@ from datetime import date
 from typing import Any
 
 from beam_generate.probes.drafts import Draft, Ref, View
-from beam_generate.probes.kinds import ABILITIES
 from beam_generate.shapes import Bullet, DialogueMessage, DialogueTurn, Layout, Plan, Profile, Story, SubPlan, Timeline
-from beamlib.data.conversations import Seed, Size
+from beamlib.data.conversations import ABILITIES, Seed, Size
 from beamlib.llm.model import Completion, Prompt
 
 TOLD: dict[str, tuple[str, str]] = {

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
-from beam_generate.casting import prompts_of_generation
+from beam_generate.authors import generation_prompts
 from beam_generate.shapes import Story
 from beam_offline.author.author import OfflineAuthor
 from beamlib.llm.endpoints import Author
@@ -42,7 +42,7 @@ class Form:
 def forms() -> tuple[Form, ...]:
     """The forms of all prompts of generation, those with the longest fixed beginning first."""
     found = []
-    for name in prompts_of_generation():
+    for name in generation_prompts():
         text = re.sub(
             r"\{% *-?.*\{%-? *endif *%\}", "{{ by_ability }}", prompt_file(name).parts[-1][1], flags=re.DOTALL
         )

@@ -15,7 +15,7 @@ CHAT, CUT_CHAT, QUESTIONS = "chat.json", "chat_trunecated.json", "probing_questi
 CUTOFF = "plan_cutoff.txt"
 """In a 10M conversation: how many of its plans the evaluation read."""
 RECORD = "generation.json"
-"""In a conversation that was made here, or beside dialogues: how (`beam_generate.stages`)."""
+"""In a conversation that was made here, or beside dialogues: how (`beam_generate.folder`)."""
 EXPECTED = (
     "expected a folder laid out like the released chats/ (100K/1/chat.json, ...), one of its tiers, one conversation, "
     "or parquet files of the hub datasets (100K-00000-of-00001.parquet, ...)"

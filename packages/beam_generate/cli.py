@@ -14,9 +14,9 @@ def generate(
     out: Annotated[Path, typer.Option(help="Folder to write to, in the released layout.")],
     size: Annotated[str, typer.Option(help="Tiers, separated by commas: 100k, 500k, 1m, 10m.")] = "100k",
     conversations: Annotated[int, typer.Option(min=1, help="How many of each tier.")] = 1,
-    seed: Annotated[int | None, typer.Option(min=0, help="What everything is drawn from.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed that everything is drawn from.")] = None,
     domain: Annotated[
-        str | None, typer.Option(help="One of the 19 domains, some for models alone; by default drawn.")
+        str | None, typer.Option(help="One of the 19 domains, some only with --models; by default drawn.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="A title; by default drawn from Table 5.")] = None,
     titles: Annotated[Path | None, typer.Option(help="A file of titles in place of Table 5's.")] = None,
@@ -30,42 +30,41 @@ def generate(
     settings: Settings = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
     max_cost: MaxCost = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm the estimate.")] = False,
 ) -> None:
-    """Generate conversations with plans and probing questions; without --models by the offline author.
+    """Generate conversations with plans and probing questions; without --models the offline author writes them.
 
-    What no option names is as in params/<size>.yaml.
+    Other parameters are as in params/<size>.yaml.
     """
     values = {
         "generation_seed": seed, "domain": domain, "title": title, "strategy": strategy, "reach": reach,
         "authors": str(models.absolute()) if models else None, "calls": calls,
         "prompts": str(prompts.absolute()) if prompts else None, "workers": workers, "confirm_cost": yes or None,
     }  # fmt: skip
-    given = {name: value for name, value in values.items() if value is not None}
-    from beam_generate.options import GenerationOptions, run
+    set_values = {name: value for name, value in values.items() if value is not None}
+    from beam_generate.of_run import GenerationOptions, run_generate
     from beamlib.llm.spending import set_spending_limit
 
     set_spending_limit(max_cost)
-    run(GenerationOptions(out, listed(size), conversations, given, named_settings(settings), titles))
+    run_generate(GenerationOptions(out, listed(size), conversations, set_values, named_settings(settings), titles))
 
 
 def new_titles(
-    out: Annotated[Path, typer.Argument(help="The file that titles are added to, for example titles.json.")],
+    out: Annotated[Path, typer.Argument(help="File to add titles to, for example titles.json.")],
     domain: Annotated[str, typer.Option(help="One of the 19 domains.")],
-    models: Annotated[Path, typer.Option("--models", help="Models file whose authors.titler is asked.")],
+    models: Annotated[Path, typer.Option("--models", help="Models file; its authors.titler is asked.")],
     count: Annotated[int, typer.Option(min=1, max=50, help="How many.")] = 10,
     calls: Annotated[str, typer.Option(help="replay, record or refresh.")] = "record",
     prompts: Prompts = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Ask the model.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm the estimate.")] = False,
 ) -> None:
-    """Ask a model for titles of a domain, with theme and subtopics, to be refined by people (generate --titles)."""
-
+    """Ask a model for titles of a domain, with theme and subtopics, for people to refine (generate --titles)."""
     from beam_generate.of_run import config_of
     from beam_generate.titles import ask_titles
     from beamlib.params import usual_parameters
 
-    places = {"authors": str(models.absolute()), "prompts": str(prompts.absolute()) if prompts else ""}
-    parameters = usual_parameters("100K", **places, calls=calls, confirm_cost=yes)
+    paths = {"authors": str(models.absolute()), "prompts": str(prompts.absolute()) if prompts else ""}
+    parameters = usual_parameters("100K", **paths, calls=calls, confirm_cost=yes)
     print(ask_titles(out, domain, count, config_of(parameters)))
 
 

@@ -1,74 +1,191 @@
-"""From main questions to a dialogue (paper section 2.3, Algorithm 3, Listings 35 to 39)."""
+"""Turn main questions into a dialogue (paper section 2.2.3, Algorithm 3, Listings 35 to 39).
+
+Each speaker remembers the newest messages word for word and the older ones as a summary. Algorithm 3 speaks of a window
+of M recent turns and a summary of those before it. As in the released code, the window grows up to a token budget; then
+M messages stay and the rest joins the summary. The two speakers have different budgets.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from beam_generate.history import ASSISTANT, USER, HistoryWindow, Lazy, SummaryState, Talk
-from beam_generate.layouts import answer_words
-from beam_generate.messages import ask_message, ask_yes_or_no
+from beam_generate.layouts import targets
 from beam_generate.people import render_profile
 from beam_generate.plan_text import bullet_lines, earlier_plans_text, earlier_subplans
+from beam_generate.replies import ask_message, ask_yes_or_no, clean
 from beam_generate.seeds import render_topic
-from beam_generate.shapes import DialogueMessage, DialogueTurn, Limits, MainQuestion, Plan, Repairs, Story
+from beam_generate.shapes import DialogueMessage, DialogueTurn, Limits, MainQuestion, Plan, Repairs, Story, Style
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt
 from beamlib.llm.retrying import gather
-from beamlib.text import count_tokens
+from beamlib.params import RunParameters
+from beamlib.text import count_tokens, token_spans
 
+Variables = dict[str, str | Callable[[], str]]
 _Reaction = Literal["answer_ai_question", "followup_question"]
 _REACTIONS: Mapping[_Reaction, tuple[str, str]] = {
     "answer_ai_question": ("detect_question", "user_reply"),
     "followup_question": ("detect_followup", "user_followup"),
 }
-"""The prompts that find a reason for a message of the user, and that write it."""
+"""Kind of a further user message -> the prompt that detects a reason for it, and the prompt that writes it."""
 EARLIER = 12_500
-"""Tokens of earlier sub-plans that either side is shown, as in the questions' prompts."""
+"""Tokens of earlier sub-plans in the prompts of both speakers, as in those of the main questions."""
 LOST = 5
 """Turns of a sub-plan that may be dropped before generation stops (released: ten messages)."""
+_LEAST_SHOWN = 100
+"""Tokens of a long message that must at least be shown; this bounds the number of recent messages."""
+_WORDS_PER_TOKEN: Mapping[Style, float] = {"general": 0.66, "coding": 0.44, "math": 0.55}
+"""Words of the assistant per token of a released conversation: code and formulas have few."""
 
 
 @dataclass(frozen=True, slots=True)
-class JournalEntry:
-    """What became of one main question: `question` counts from 0 in sub-plan `batch`; `turn` is None if it was dropped.
+class Side:
+    """Token budgets of a speaker: of a whole prompt, and of the running summary (released settings)."""
 
-    `assistant` and `user` are the state of a speaker's window after it, where it changed. `notes` are its entries of
-    `Repairs`. An entry is all that has to be on file to go on after it.
+    name: str
+    budget: int
+    summary: int
+
+
+ASSISTANT = Side("assistant", 28_000, 1_000)
+USER = Side("user", 19_000, 2_000)
+
+
+def limits_of(parameters: RunParameters) -> Limits:
+    """Return the limits of a run's dialogues.
+
+    Raises:
+        UserError: So many recent messages do not fit into a window.
+    """
+    most = USER.budget // _LEAST_SHOWN
+    if parameters.recent_messages > most:
+        raise UserError(
+            f"recent_messages is {parameters.recent_messages}: the user's side remembers {USER.budget:,} tokens, in "
+            f"which that many messages would be cut to less than {_LEAST_SHOWN} each; give at most {most}."
+        )
+    return Limits(parameters.recent_messages, parameters.reply_limit, parameters.followup_limit, parameters.reach)
+
+
+def answer_words(story: Story, questions: int, tokens: Sequence[int]) -> int:
+    """Return the number of words, in fifties, to ask for in the next answer, so that a tier reaches its size.
+
+    The tokens that are left of a sub-plan's share go evenly to the questions that are left. They are scaled by how far
+    this writer has overshot so far (`tokens` of each complete turn), and lie between half and twice an even share.
+    """
+    target = targets(story.size)
+    budget = target.tokens / (story.plans * story.layout.subplans)
+    even = budget / questions
+    aimed, spent, aim = 0.0, 0, even
+    for done, count in enumerate(tokens, start=1):
+        aimed, spent = aimed + aim, spent + count
+        left = (budget - spent) / max(questions - done, 1)
+        aim = min(max(left * aimed / max(spent, 1), even / 2), even * 2)
+    exchanges = 1 + (target.answered + target.followups) / target.turns
+    return max(50, 50 * round(aim / exchanges * _WORDS_PER_TOKEN[story.style] / 50))
+
+
+class Lazy(Mapping[str, str]):
+    """Variables of a prompt; a function among the values is called when its variable is first read."""
+
+    def __init__(self, values: Variables) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> str:
+        value = self._values[name]
+        if not isinstance(value, str):
+            value = self._values[name] = value()
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class Talk:
+    """Messages of a dialogue and the number of tokens of each."""
+
+    def __init__(self) -> None:
+        self.messages: list[DialogueMessage] = []
+        self.tokens: list[int] = []
+
+    def add(self, messages: Sequence[DialogueMessage]) -> None:
+        """Append messages."""
+        self.messages += messages
+        self.tokens += [count_tokens(message.text) for message in messages]
+
+
+class HistoryWindow:
+    """What a speaker remembers of a talk: a summary, and the messages from number `start` on word for word.
+
+    At least `recent` messages stay word for word. `fixed` counts the tokens of the rest of the speaker's prompts.
     """
 
-    batch: int
-    question: int
-    turn: DialogueTurn | None
-    assistant: SummaryState | None = None
-    user: SummaryState | None = None
-    notes: tuple[tuple[str, str, str, str], ...] = ()
+    def __init__(self, talk: Talk, side: Side, recent: int) -> None:
+        self.talk, self.side, self.recent = talk, side, recent
+        self.start, self.summary = 0, ""
+        self.fixed = 0
+        self.longest = side.budget // recent  # longer messages are shown cut, so that the recent ones always fit
+        self._counted, self._total = 0, 0
 
-    def to_json(self) -> dict[str, Any]:
-        """For a journal."""
-        value: dict[str, Any] = {"batch": self.batch, "question": self.question}
-        if self.turn is not None:
-            value |= {"plan": self.turn.plan, "bullet": self.turn.bullet}
-            value["said"] = [[message.text, message.kind] for message in self.turn.messages]
-        for name, fold in (("assistant", self.assistant), ("user", self.user)):
-            if fold is not None:
-                value[name] = [fold.start, fold.summary]
-        return value | ({"notes": [list(note) for note in self.notes]} if self.notes else {})
+    def _is_full(self) -> bool:
+        for tokens in self.talk.tokens[self._counted :]:
+            self._total += min(tokens, self.longest)
+        self._counted = len(self.talk.tokens)
+        room = max(self.side.budget - self.fixed, self.side.budget // 2)
+        return self._total > room and self._counted - self.start > self.recent
 
-    @staticmethod
-    def from_json(value: dict[str, Any]) -> JournalEntry:
-        """What `to_json` gave."""
-        turn = None
-        if "said" in value:
-            messages = tuple(
-                DialogueMessage("assistant" if position % 2 else "user", text, kind)
-                for position, (text, kind) in enumerate(value["said"])
-            )
-            turn = DialogueTurn(value["plan"], value["batch"], value["bullet"], messages)
-        assistant, user = (SummaryState(*value[name]) if name in value else None for name in ("assistant", "user"))
-        notes = tuple((stage, where, found, done) for stage, where, found, done in value.get("notes", ()))
-        return JournalEntry(value["batch"], value["question"], turn, assistant, user, notes)
+    async def make_room(self, model: Model, repairs: Repairs, where: str) -> None:
+        """If the window is full, move all but the recent messages into the summary.
+
+        If the model gives no summary, the old one stays.
+
+        Raises:
+            ModelError: The call failed and may succeed later.
+        """
+        if not self._is_full():
+            return
+        first, start = self.start, len(self.talk.messages) - self.recent
+        variables = Lazy({"summary": self.summary, "exchanges": lambda: self._text(first, start)})
+        prompt = Prompt("dialogue_summary", variables, f"{where}, {self.side.name}'s summary")
+        try:
+            summary = clean((await model.complete(prompt)).text)
+        except ModelError as error:
+            if error.transient:
+                raise
+            summary = self.summary
+            repairs.note("dialogue", where, f"no summary ({error.reason})", "the one before it stands")
+        if count_tokens(summary) > self.side.summary:
+            summary = summary[: token_spans(summary)[self.side.summary - 1][1]]
+            repairs.note("dialogue", where, "a summary over its limit", f"cut to {self.side.summary} tokens")
+        self.start, self.summary = start, summary
+        self._counted, self._total = start, 0
+
+    def text(self, leave_out: int = 0) -> Callable[[], str]:
+        """Return a function that renders the window of this moment without the newest `leave_out` messages."""
+        first, end = self.start, len(self.talk.messages) - leave_out
+        return lambda: self._text(first, end)
+
+    def _text(self, first: int, end: int) -> str:
+        return "\n\n".join(self._shown(number) for number in range(first, end))
+
+    def _shown(self, number: int) -> str:
+        message = self.talk.messages[number]
+        text = message.text
+        if self.talk.tokens[number] > self.longest:
+            text = f"{text[: token_spans(text)[self.longest - 1][1]]} [...]"
+        return f"{message.role.upper()}: {text}"
+
+
+class _Memory:
+    """A talk and the windows of both speakers on it."""
+
+    def __init__(self, recent: int) -> None:
+        self.talk = Talk()
+        self.assistant, self.user = HistoryWindow(self.talk, ASSISTANT, recent), HistoryWindow(self.talk, USER, recent)
 
 
 async def generate_dialogue(
@@ -79,199 +196,111 @@ async def generate_dialogue(
     earlier_plans: Sequence[str],
     limits: Limits,
     repairs: Repairs,
-    *,
-    said_before: Iterable[JournalEntry] = (),
-    keep: Callable[[JournalEntry], None] | None = None,
 ) -> list[DialogueTurn]:
-    """The turns of one plan, in order; `questions[i]` belong to its sub-plan i + 1, `earlier_plans` are summaries.
+    """Write the turns of a plan, in order. With `limits.reach` "batch" its sub-plans run concurrently.
 
-    `said_before` are the entries that an interrupted run put on file by `keep`, which is called after every turn. Where
-    `limits.reach` is "batch", sub-plans are independent and run concurrently. A `ModelError` that may pass ends the
-    run: what was kept stands. A sub-plan that loses more than `LOST` turns, or all of them, is a `UserError`.
+    `questions` are given by sub-plan, `earlier_plans` are summaries. `repairs` is complete up to an error as well.
+
+    Raises:
+        UserError: A sub-plan lost all or more than `LOST` of its turns.
+        ModelError: A call failed and may succeed later.
     """
-    heard = list(said_before)
-    stored: dict[int, list[JournalEntry]] = {}
-    for entry in heard:
-        stored.setdefault(entry.batch, []).append(entry)
-
-    def hear(entry: JournalEntry) -> None:
-        heard.append(entry)
-        if keep is not None:
-            keep(entry)
-
-    cast = _Cast(model, story, plan, earlier_plans_text(earlier_plans), limits, hear)
+    one_memory = _Memory(limits.recent) if limits.reach == "conversation" else None
+    earlier = earlier_plans_text(earlier_plans)
+    scenes = [
+        _Scene(model, story, plan, number, earlier, limits, one_memory or _Memory(limits.recent))
+        for number in range(1, len(questions) + 1)
+    ]
     try:
-        entries = await _played(cast, questions, stored)
-    except (UserError, ModelError):
-        repairs.entries += [note for entry in heard for note in entry.notes]
-        raise
-    repairs.entries += [note for batch in entries for entry in batch for note in entry.notes]
-    return [entry.turn for batch in entries for entry in batch if entry.turn is not None]
-
-
-async def _played(
-    cast: _Cast, questions: Sequence[Sequence[MainQuestion]], stored: Mapping[int, Sequence[JournalEntry]]
-) -> list[list[JournalEntry]]:
-    """The entries of all sub-plans."""
-    recent = cast.limits.recent
-    numbered = list(enumerate(questions, start=1))
-    if cast.limits.reach == "conversation":
-        memory = _Memory(recent)
-        return [await cast.play(number, asked, stored.get(number, []), memory) for number, asked in numbered]
-    return await gather(cast.play(number, asked, stored.get(number, []), _Memory(recent)) for number, asked in numbered)
-
-
-class _Memory:
-    """What has been said, and the windows of both sides on it."""
-
-    def __init__(self, recent: int) -> None:
-        self.talk = Talk()
-        self.assistant, self.user = HistoryWindow(self.talk, ASSISTANT, recent), HistoryWindow(self.talk, USER, recent)
-
-    def restore(self, entries: Sequence[JournalEntry]) -> None:
-        """Go on after `entries`, without asking a model anything."""
-        for entry in entries:
-            if entry.turn is not None:
-                self.talk.add(entry.turn.messages)
-            if entry.assistant is not None:
-                self.assistant.resume(entry.assistant)
-            if entry.user is not None:
-                self.user.resume(entry.user)
-
-
-@dataclass(frozen=True, slots=True)
-class _Cast:
-    """Those who speak, and what they know in every sub-plan."""
-
-    model: Model
-    story: Story
-    plan: Plan
-    earlier_plans: str
-    limits: Limits
-    keep: Callable[[JournalEntry], None]
-
-    async def play(
-        self, number: int, questions: Sequence[MainQuestion], stored: Sequence[JournalEntry], memory: _Memory
-    ) -> list[JournalEntry]:
-        """The entries of sub-plan `number`: the stored ones, then one for each question that is left."""
-        entries = list(stored)
-        memory.restore(entries)
-        where = f"plan {self.plan.index}, sub-plan {number}"
-        _check_losses(entries, len(questions), where)
-        scene = _Scene(self, number, memory)
-        for position in range(len(entries), len(questions)):
-            words = answer_words(self.story, len(questions), [_tokens(entry) for entry in entries])
-            entry = await scene.turn(position, questions[position], words)
-            entries.append(entry)
-            self.keep(entry)
-            _check_losses(entries, len(questions), where)
-        return entries
-
-
-def _tokens(entry: JournalEntry) -> int:
-    return sum(count_tokens(message.text) for message in entry.turn.messages) if entry.turn else 0
-
-
-def _check_losses(entries: Sequence[JournalEntry], questions: int, where: str) -> None:
-    lost = [entry for entry in entries if entry.turn is None]
-    if len(lost) > LOST or 0 < len(lost) == questions:
-        reason = lost[-1].notes[0][2]
-        raise UserError(
-            f"{where}: {len(lost)} of {questions} turns had to be dropped, the last one for '{reason}'; see what the "
-            "model of the role speaker refuses, then run again with another model or seed."
-        )
+        if one_memory:
+            spoken = [await scene.play(some) for scene, some in zip(scenes, questions, strict=True)]
+        else:
+            spoken = await gather(scene.play(some) for scene, some in zip(scenes, questions, strict=True))
+    finally:
+        repairs.entries += [note for scene in scenes for note in scene.notes.entries]
+    return [turn for turns in spoken for turn in turns]
 
 
 class _Scene:
-    """One sub-plan: its notes as variables, and the loop of Algorithm 3 over a question."""
+    """The dialogue of one sub-plan."""
 
-    def __init__(self, cast: _Cast, number: int, memory: _Memory) -> None:
-        plan = cast.plan
-        self.cast, self.number, self.memory, self.words = cast, number, memory, ""
-        self.topic, self.profile = render_topic(plan.seed), render_profile(cast.story.profile)
-        self.earlier = earlier_subplans(plan, number, EARLIER)
+    def __init__(
+        self, model: Model, story: Story, plan: Plan, number: int, earlier_plans: str, limits: Limits, memory: _Memory
+    ) -> None:
+        self.model, self.story, self.plan, self.number, self.limits = model, story, plan, number, limits
+        self.memory, self.notes, self.where, self.words = memory, Repairs(), "", ""
         self.bullets = bullet_lines(plan.subplans[number - 1].bullets)
-        shared = count_tokens(self.topic) + count_tokens(cast.earlier_plans) + count_tokens(self.earlier)
-        memory.assistant.fixed = shared
-        memory.user.fixed = shared + count_tokens(self.profile) + count_tokens(self.bullets)
+        self.profile = render_profile(story.profile)
+        self.shared: Variables = {
+            "topic": render_topic(plan.seed),
+            "earlier_plans": earlier_plans,
+            "earlier_batches": earlier_subplans(plan, number, EARLIER),
+        }
 
-    async def turn(self, position: int, question: MainQuestion, words: int) -> JournalEntry:
-        """Everything that one main question triggers, with answers of about `words` words.
+    async def play(self, questions: Sequence[MainQuestion]) -> list[DialogueTurn]:
+        """Write a turn for each question; turns without an answer are dropped."""
+        shared = sum(count_tokens(str(value)) for value in self.shared.values())
+        self.memory.assistant.fixed = shared
+        self.memory.user.fixed = shared + count_tokens(self.profile) + count_tokens(self.bullets)
+        place = f"plan {self.plan.index}, sub-plan {self.number}"
+        turns: list[DialogueTurn] = []
+        tokens: list[int] = []
+        for position, question in enumerate(questions, start=1):
+            self.where = f"{place}, question {position}"
+            self.words = str(answer_words(self.story, len(questions), tokens))
+            before = len(self.notes.entries)
+            messages = await self._messages(question)
+            tokens.append(sum(count_tokens(message.text) for message in messages))
+            if messages:
+                turns.append(DialogueTurn(self.plan.index, self.number, question.bullet, tuple(messages)))
+            elif (lost := position - len(turns)) > LOST or lost == len(questions):
+                raise UserError(
+                    f"{place}: {lost} of {len(questions)} turns had to be dropped, the last one for "
+                    f"'{self.notes.entries[before][2]}'; see what the model of the role speaker refuses, then run "
+                    "again with another model or seed."
+                )
+        return turns
 
-        A message that fails ends the turn after its last answer.
-        """
-        self.words = str(words)
-        where = f"plan {self.cast.plan.index}, sub-plan {self.number}, question {position + 1}"
-        before = self.memory.assistant.fold, self.memory.user.fold
-        notes = Repairs()
-        said: list[DialogueMessage] = []
-        if await self._exchange(DialogueMessage("user", question.text, "main_question"), said, notes, where):
-            await self._more("answer_ai_question", self.cast.limits.replies, said, notes, where)
-            await self._more("followup_question", self.cast.limits.followups, said, notes, where)
-        turn = DialogueTurn(self.cast.plan.index, self.number, question.bullet, tuple(said)) if said else None
-        after = self.memory.assistant.fold, self.memory.user.fold
-        assistant, user = (new if new != old else None for old, new in zip(before, after, strict=True))
-        return JournalEntry(self.number, position, turn, assistant, user, tuple(notes.entries))
+    async def _messages(self, question: MainQuestion) -> list[DialogueMessage]:
+        """Return everything that a main question triggers; a message that fails ends the turn before it."""
+        messages: list[DialogueMessage] = []
+        if await self._exchange(DialogueMessage("user", question.text, "main_question"), messages):
+            await self._react("answer_ai_question", self.limits.replies, messages)
+            await self._react("followup_question", self.limits.followups, messages)
+        return messages
 
-    async def _exchange(
-        self, message: DialogueMessage, said: list[DialogueMessage], notes: Repairs, where: str
-    ) -> bool:
-        """Have the assistant answer; only then is the message said at all."""
+    async def _exchange(self, message: DialogueMessage, messages: list[DialogueMessage]) -> bool:
+        """Ask for the assistant's answer; only with one the user's message joins the dialogue."""
         window = self.memory.assistant
-        await window.make_room(self.cast.model, notes, where)
-        variables = Lazy(
-            {
-                "topic": self.topic,
-                "earlier_plans": self.cast.earlier_plans,
-                "earlier_batches": self.earlier,
-                "summary": window.fold.summary,
-                "history": window.text(),
-                "message": message.text,
-                "words": self.words,
-            }
-        )
-        answer = await ask_message(self.cast.model, Prompt("assistant_answer", variables, where), notes, where)
+        await window.make_room(self.model, self.notes, self.where)
+        memory: Variables = {"summary": window.summary, "history": window.text()}
+        variables = Lazy({**self.shared, **memory, "message": message.text, "words": self.words})
+        answer = await self._ask("assistant_answer", variables)
         if answer is None:
-            done = "the turn ends before it" if said else "the turn is dropped"
-            notes.note("dialogue", where, "a user message without an answer", done)
+            action = "the turn ends before it" if messages else "the turn is dropped"
+            self.notes.note("dialogue", self.where, "a user message without an answer", action)
             return False
         pair = (message, DialogueMessage("assistant", answer))
         self.memory.talk.add(pair)
-        said += pair
+        messages += pair
         return True
 
-    async def _more(self, kind: _Reaction, most: int, said: list[DialogueMessage], notes: Repairs, where: str) -> None:
-        """Up to `most` further messages of the user of one kind, each where its detector finds a reason for it."""
+    async def _react(self, kind: _Reaction, most: int, messages: list[DialogueMessage]) -> None:
+        """Add up to `most` further user messages of a kind, each if its detector finds a reason (lines 11 and 21)."""
         detector, writer = _REACTIONS[kind]
-        topic = {"topic": self.topic} if kind == "followup_question" else {}
-        for _ in range(most):
-            if not await self._detects(detector, topic, said[-1].text, notes, where):
-                return
-            text = await self._user(writer, said[-1].text, notes, where)
-            if text is None or not await self._exchange(DialogueMessage("user", text, kind), said, notes, where):
-                return
-
-    async def _detects(self, prompt_id: str, more: Mapping[str, str], answer: str, notes: Repairs, where: str) -> bool:
-        """A detector's decision on the newest answer, from the user's window and summary (lines 11 and 21)."""
         window = self.memory.user
-        await window.make_room(self.cast.model, notes, where)
-        variables = Lazy(
-            {**more, "summary": window.fold.summary, "history": window.text(leave_out=1), "answer": answer}
-        )
-        return await ask_yes_or_no(self.cast.model, Prompt(prompt_id, variables, where), notes, where)
+        for _ in range(most):
+            await window.make_room(self.model, self.notes, self.where)
+            answer = messages[-1].text
+            memory: Variables = {"summary": window.summary, "history": window.text(leave_out=1), "answer": answer}
+            topic = {"topic": self.shared["topic"]} if kind == "followup_question" else {}
+            prompt = Prompt(detector, Lazy({**topic, **memory}), self.where)
+            if not await ask_yes_or_no(self.model, prompt, self.notes, self.where):
+                return
+            variables = Lazy({**self.shared, **memory, "profile": self.profile, "bullets": self.bullets})
+            text = await self._ask(writer, variables)
+            if text is None or not await self._exchange(DialogueMessage("user", text, kind), messages):
+                return
 
-    async def _user(self, prompt_id: str, answer: str, notes: Repairs, where: str) -> str | None:
-        window = self.memory.user  # a detector made room in it
-        variables = Lazy(
-            {
-                "topic": self.topic,
-                "profile": self.profile,
-                "earlier_plans": self.cast.earlier_plans,
-                "earlier_batches": self.earlier,
-                "bullets": self.bullets,
-                "summary": window.fold.summary,
-                "history": window.text(leave_out=1),
-                "answer": answer,
-            }
-        )
-        return await ask_message(self.cast.model, Prompt(prompt_id, variables, where), notes, where)
+    async def _ask(self, prompt_id: str, variables: Mapping[str, str]) -> str | None:
+        return await ask_message(self.model, Prompt(prompt_id, variables, self.where), self.notes, self.where)

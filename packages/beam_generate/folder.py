@@ -1,47 +1,78 @@
-"""A conversation on file, in the released layout (reference 1.1 to 1.4): story, plans, questions, dialogue.
+"""Read and write the folder of a generated conversation: the released layout and the record `generation.json`.
 
-topic.json, main_spec.txt, relationships.txt, labels.txt and plans can be edited by hand: each text is read back from
-where it stands, and what is wrong with it is a `UserError`.
+Topic, plans, main questions and chats may be edited by hand; an error in them is a `UserError` that names the place.
+
+The record holds each stage that is complete, with the hashes of its files and of the files it was made from. A file
+that changed afterwards was edited by hand: it is kept, and later stages made from its older version are made again. At
+10M each plan has a folder and a record of its own, so that processes can work on plans independently.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from beam_generate.people import Gender, Relation, render_profile, render_relationships
+from beam_generate.people import draw_people, render_profile, render_relationships
 from beam_generate.plan_text import anchor, read_subplans, read_timeline, render_plan
-from beam_generate.shapes import (
-    SPECIAL_LABELS,
-    DialogueMessage,
-    DialogueTurn,
-    MainQuestion,
-    Person,
-    Plan,
-    Profile,
-    Story,
-    Strategy,
-    Style,
-    SubPlan,
-    Timeline,
-)
-from beam_generate.stages import settings_of
+from beam_generate.seeds import style_of
+from beam_generate.shapes import DialogueMessage, DialogueTurn, Layout, Limits, MainQuestion, Plan, Story, Timeline
 from beamlib.data.chat import ChatParser
 from beamlib.data.checked_json import Log
-from beamlib.data.conversations import Seed, Size
-from beamlib.data.markers import index_marker
-from beamlib.data.sources import CHAT, QUESTIONS
+from beamlib.data.conversations import Seed
+from beamlib.data.sources import CHAT, QUESTIONS, RECORD
 from beamlib.errors import UserError
-from beamlib.files import read_json, read_text, write_json, write_pieces, write_text
+from beamlib.files import read_json, read_text, sha256_of_file, write_json, write_pieces, write_text
 
-USER_MESSAGES = "user_messages.json"
+STORY, TOPIC, PROFILE, NARRATIVES = "story.json", "topic.json", "main_spec.txt", "labels.txt"
+BASE_PLAN, PLAN, USER_MESSAGES = "plan.txt", "plan_new.txt", "user_messages.json"
+PEOPLE, CORE, NEWCOMERS = "relationships.txt", "core_relationships.txt", "new_relationships.txt"
+_BIOGRAPHY = "PERSONALITY OVERVIEW:"
+
+State = Literal["missing", "done", "edited", "stale"]
+"""`missing`: not finished. `done`: as it was written. `edited`: complete, changed by hand, kept. `stale`: written by
+another author or from files that changed since, so it is made again."""
+Value = TypeVar("Value")
+Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
+
+
+class _Dates(BaseModel):
+    start: date
+    end: date
+
+
+class _Topic(BaseModel):
+    category: str
+    title: str
+    theme: str
+    subtopics: list[str]
+    timeline: str = ""
+
+
+class _QuestionMessage(BaseModel):
+    index: Annotated[str, Field(pattern=r"^[0-9]{1,4},([0-9]{1,4}|N/A)$")]
+    content: Text
+
+
+class _QuestionBatch(BaseModel):
+    batch: int
+    messages: Annotated[list[_QuestionMessage], Field(min_length=1)]
+
+
+def validate(kind: type[Value], value: Any, where: object) -> Value:
+    """Validate a JSON value; a `UserError` names the place (`where`), the field and the problem."""
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        field = "".join(f"{part}: " for part in problem["loc"])
+        raise UserError(f"{where}: {field}{problem['msg']}; correct it.") from None
 
 
 def write_ordered(path: Path, value: Any) -> Path:
@@ -49,215 +80,42 @@ def write_ordered(path: Path, value: Any) -> Path:
     return write_text(path, json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
-def index_of(batch: int, bullet: int | None) -> str:
-    """The released coordinates of a question: `batch,bullet`, or `batch,N/A`."""
-    return f"{batch},{'N/A' if bullet is None else bullet}"
-
-
-def write_questions(folder: Path, story: Story, plan: Plan, questions: Sequence[Sequence[MainQuestion]]) -> Path:
-    """Write user_messages.json of a plan; `questions[i]` belong to sub-plan i + 1. The link stands in `index` alone."""
-    batches = [
-        {
-            "batch": subplan.number,
-            "time_anchor": anchor(subplan.anchor),
-            "messages": [
-                {"role": "user", "index": index_of(subplan.number, one.bullet), "content": one.text} for one in asked
-            ],
-        }
-        for subplan, asked in zip(plan.subplans, questions, strict=True)
-    ]
-    return write_ordered(plan_folder(folder, story, plan.index) / USER_MESSAGES, batches)
-
-
-def read_questions(folder: Path, story: Story, plan: Plan) -> list[list[MainQuestion]]:
-    """The questions of a plan from its user_messages.json, by sub-plan."""
-    path = plan_folder(folder, story, plan.index) / USER_MESSAGES
-    value = read_json(path)
-    if not isinstance(value, list) or len(value) != len(plan.subplans):
-        raise UserError(f"{path}: expected a list of {len(plan.subplans)} batches, one per sub-plan; correct it.")
-    found = []
-    for number, batch in enumerate(value, start=1):
-        messages = batch.get("messages") if isinstance(batch, dict) and batch.get("batch") == number else None
-        if not isinstance(messages, list) or not messages:
-            raise UserError(f"{path}: batch {number}: expected 'batch': {number} and a list 'messages'; correct it.")
-        bullets = len(plan.subplans[number - 1].bullets)
-        found.append([_question(one, number, bullets, f"{path}: batch {number}, message {n}")
-                      for n, one in enumerate(messages, start=1)])  # fmt: skip
-    return found
-
-
-def _question(value: Any, batch: int, bullets: int, where: str) -> MainQuestion:
-    text = value.get("content") if isinstance(value, dict) else None
-    if not isinstance(text, str) or not text.strip():
-        raise UserError(f"{where}: 'content' must be a text that is not empty; correct it.")
-    marker = index_marker(value.get("index"), batch)
-    if marker is None or any(not 1 <= bullet <= bullets for bullet in marker.bullets):
-        raise UserError(
-            f"{where}: 'index' is {str(value.get('index'))[:40]!r}; it must be '{batch},N/A' or '{batch},' and a "
-            f"bullet from 1 to {bullets}; correct it."
-        )
-    return MainQuestion(text, marker.bullets[0] if marker.bullets else None)
-
-
-def write_chat(folder: Path, story: Story, plan: Plan, turns: Sequence[DialogueTurn]) -> Path:
-    """Write chat.json of a plan, ids from 0; the first message of a batch carries its time anchor."""
-    path = plan_folder(folder, story, plan.index) / CHAT
-    return write_pieces(path, _encoded(["", "\n"], [_batches(plan, turns)]))
-
-
-def _batches(plan: Plan, turns: Sequence[DialogueTurn]) -> Iterator[dict[str, Any]]:
-    by_batch: dict[int, list[DialogueTurn]] = {subplan.number: [] for subplan in plan.subplans}
-    for turn in turns:
-        by_batch[turn.batch].append(turn)
-    next_id = 0
-    for subplan in plan.subplans:
-        spoken: list[list[dict[str, Any]]] = []
-        for turn in by_batch[subplan.number]:
-            messages = []
-            for position, message in enumerate(turn.messages):
-                value: dict[str, Any] = {"role": message.role, "id": next_id}
-                if not spoken and not position:
-                    value["time_anchor"] = anchor(subplan.anchor)
-                if not position:
-                    value["index"] = index_of(subplan.number, turn.bullet)
-                if message.kind is not None:
-                    value["question_type"] = message.kind
-                messages.append({**value, "content": message.text})
-                next_id += 1
-            spoken.append(messages)
-        yield {"batch_number": subplan.number, "turns": spoken, "time_anchor": None}
-
-
-def _encoded(around: Sequence[str], plans: Iterable[Iterable[Mapping[str, Any]]]) -> Iterator[bytes]:
-    """Plans as JSON in UTF-8, turn by turn, a message to a line; `around[0]` and `around[1]` enclose each plan."""
-    dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-    for plan in plans:
-        yield f"{around[0]}[".encode()
-        for number, batch in enumerate(plan):
-            yield f'{"," if number else ""}\n {{"batch_number": {batch["batch_number"]}, "turns": ['.encode()
-            for position, turn in enumerate(batch["turns"]):
-                lines = ",\n   ".join(map(dumps, turn))
-                yield f"{',' if position else ''}\n  [\n   {lines}\n  ]".encode()
-            yield f'\n ], "time_anchor": {dumps(batch["time_anchor"])}}}'.encode()
-        yield f"\n]{around[1]}".encode()
-
-
-def read_turns(folder: Path, story: Story, plan: Plan) -> list[DialogueTurn]:
-    """The turns of a plan from its chat.json, checked as the loader checks it."""
-    path = plan_folder(folder, story, plan.index) / CHAT
-    log = Log(CHAT, str(path))
-    parsed = ChatParser(strip_markers=False).plan(read_json(path), log)
-    turns = []
-    for batch in parsed:
-        for turn in batch.turns:
-            first = turn.messages[0].marker
-            said = tuple(DialogueMessage(message.role, message.content, message.kind) for message in turn.messages)
-            bullet = first.bullets[0] if first is not None and first.bullets else None
-            turns.append(DialogueTurn(plan.index, batch.number, bullet, said))
-    return turns
-
-
-def combine_chats(folder: Path, story: Story) -> Path:
-    """Write the chat.json of a 10M conversation from those of its plans: `plan-1` first, ids counted through.
-
-    One plan is held in memory at a time.
-    """
-
-    def plans() -> Iterator[list[dict[str, Any]]]:
-        offset = 0
-        for index in range(story.plans):
-            path = plan_folder(folder, story, index) / CHAT
-            value = read_json(path)
-            parser = ChatParser(strip_markers=False)
-            parser.plan(value, Log(CHAT, str(path)))  # what a hand has broken is said here, by file and place
-            for batch in value:
-                for turn in batch["turns"]:
-                    for message in turn:
-                        message["id"] += offset
-            offset += parser.next_id
-            yield value
-
-    def pieces() -> Iterator[bytes]:
-        yield b"["
-        for number, plan in enumerate(plans(), start=1):
-            yield from _encoded([f'{"," if number > 1 else ""}\n{{"plan-{number}": ', "}"], [plan])
-        yield b"\n]\n"
-
-    return write_pieces(folder / CHAT, pieces())
-
-
-def write_probing_questions(folder: Path, questions: Mapping[str, Sequence[Mapping[str, Any]]]) -> Path:
-    """Write the probing questions, abilities in alphabetical order, fields in the order given."""
-    value = {ability: list(questions[ability]) for ability in sorted(questions)}
-    return write_ordered(folder / QUESTIONS, value)
-
-
-STORY, TOPIC, PROFILE, NARRATIVES = "story.json", "topic.json", "main_spec.txt", "labels.txt"
-BASE_PLAN, PLAN = "plan.txt", "plan_new.txt"
-PEOPLE, CORE, NEWCOMERS = "relationships.txt", "core_relationships.txt", "new_relationships.txt"
-_RELATIONS: tuple[Relation, ...] = ("parent", "partner", "child", "friend", "acquaintance")
-_PERSON = re.compile(r"• (?P<name>.+) \((?P<gender>male|female), age (?P<age>[0-9]{1,3})\)")
-_FIELD = re.compile(r"^[\s•*-]*(Name|Age|Gender|Location|Profession):(.*)$", re.MULTILINE)
-
-
-class _Facts(BaseModel):
-    """story.json: what of a story no released file holds."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    size: Size
-    number: Annotated[int, Field(ge=1)]
-    seed: int
-    style: Style
-    strategy: Strategy
-    start: date
-    end: date
-    traits: list[str]
-
-
 def plan_folder(folder: Path, story: Story, index: int) -> Path:
-    """Where plan `index` of a conversation lies: `plan-<index>` at 10M, else the conversation's own folder."""
+    """Return the folder of a plan: `plan-<index>` at 10M, else the conversation's own folder."""
     return folder / f"plan-{index}" if story.size == "10M" else folder
 
 
 def write_story(folder: Path, story: Story) -> list[Path]:
-    """Write what stands before the first plan; the files written."""
-    facts = _Facts(
-        size=story.size, number=story.number, seed=story.seed, style=story.style, strategy=story.strategy,
-        start=story.timeline.start, end=story.timeline.end, traits=list(story.profile.traits),
-    )  # fmt: skip
-    written = [
-        write_json(folder / STORY, facts.model_dump(mode="json")),
+    """Write topic, people and dates; return the files."""
+    facts = {
+        "size": story.size, "number": story.number, "seed": story.seed, "style": story.style,
+        "strategy": story.strategy, "start": story.timeline.start.isoformat(), "end": story.timeline.end.isoformat(),
+        "traits": list(story.profile.traits),
+    }  # fmt: skip
+    files = [
+        write_json(folder / STORY, facts),
         _write_topic(folder, story.number, story.topic),
         write_text(folder / PROFILE, render_profile(story.profile) + "\n"),
         write_text(folder / (CORE if story.size == "10M" else PEOPLE), render_relationships(story.core) + "\n"),
     ]
     for index, people in enumerate(story.newcomers):
-        into = plan_folder(folder, story, index)
-        rows = [{"name": p.name, "gender": p.gender, "age": p.age, "relation": p.relation} for p in people]
-        written += [
-            write_text(into / NEWCOMERS, render_relationships(people) + "\n"),
-            write_json((into / NEWCOMERS).with_suffix(".json"), rows),
-        ]
-    return written
+        into = plan_folder(folder, story, index) / NEWCOMERS
+        files.append(write_text(into, render_relationships(people) + "\n"))
+        files.append(write_json(into.with_suffix(".json"), [asdict(person) for person in people]))
+    return files
 
 
 def read_story(folder: Path) -> Story:
-    """The story of a conversation folder, its layout from the folder's record."""
-    try:
-        facts = _Facts.model_validate(read_json(folder / STORY))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise UserError(f"{folder / STORY}: {where}: {first['msg']}; delete the folder and generate it anew.") from None
-    ten_million = facts.size == "10M"
-    core = read_people(folder / (CORE if ten_million else PEOPLE))
-    newcomers = [read_people(folder / f"plan-{index}" / NEWCOMERS) for index in range(10)] if ten_million else []
+    """Return the story of a conversation folder: people are drawn again, the rest is read."""
+    drawn = read_record(folder).get("parameters", {})
+    dates = validate(_Dates, read_json(folder / STORY), folder / STORY)
+    topic, _ = _read_topic(folder)
+    people = draw_people(drawn["size"], drawn["number"], drawn["seed"])
+    biography = " ".join(read_text(folder / PROFILE).partition(_BIOGRAPHY)[2].split())
     return Story(
-        size=facts.size, number=facts.number, seed=facts.seed, style=facts.style, topic=_read_topic(folder)[0],
-        profile=replace(_read_profile(folder / PROFILE), traits=tuple(facts.traits)), core=core,
-        newcomers=tuple(newcomers), timeline=Timeline(facts.start, facts.end), layout=settings_of(folder)[0],
-        strategy=facts.strategy,
+        size=drawn["size"], number=drawn["number"], seed=drawn["seed"], style=style_of(topic.category), topic=topic,
+        profile=replace(people.profile, biography=biography), core=people.core, newcomers=people.newcomers,
+        timeline=Timeline(dates.start, dates.end), layout=settings_of(folder)[0], strategy=drawn["strategy"],
     )  # fmt: skip
 
 
@@ -270,90 +128,239 @@ def _write_topic(folder: Path, number: int, seed: Seed, timeline: Timeline | Non
 
 
 def _read_topic(folder: Path) -> tuple[Seed, Timeline | None]:
-    path = folder / TOPIC
-    value = read_json(path)
-    fields = ("category", "title", "theme")
-    subtopics = value.get("subtopics") if isinstance(value, dict) else None
-    if (
-        not isinstance(value, dict)
-        or not all(isinstance(value.get(name), str) for name in fields)
-        or not isinstance(subtopics, list)
-        or not all(isinstance(one, str) for one in subtopics)
-    ):
-        raise UserError(f"{path}: category, title and theme must be texts and subtopics a list of texts; correct it.")
-    timeline = None
-    if "timeline" in value:
-        timeline = read_timeline(str(value["timeline"]))
-        if timeline is None:
-            raise UserError(f"{path}: 'timeline' must be like '2024-03-15 to 2024-09-01'; correct it.")
-    return Seed(value["category"], value["title"], value["theme"], tuple(subtopics)), timeline
-
-
-def _read_profile(path: Path) -> Profile:
-    head, _, biography = read_text(path).partition("PERSONALITY OVERVIEW:")
-    fields = {name: value.strip() for name, value in _FIELD.findall(head)}
-    if missing := [name for name in ("Name", "Age", "Gender", "Location", "Profession") if not fields.get(name)]:
-        raise UserError(f"{path}: the line '• {missing[0]}: ...' is missing; add it.")
-    age = re.match("[0-9]{1,3}(?![0-9])", fields["Age"])
-    if age is None or fields["Gender"].lower() not in ("male", "female"):
-        raise UserError(f"{path}: Age must be a whole number and Gender Male or Female; correct it.")
-    name, place, work = (fields[key] for key in ("Name", "Location", "Profession"))
-    return Profile(name, int(age[0]), _gender(fields["Gender"].lower()), place, work, (), " ".join(biography.split()))
-
-
-def _gender(text: str) -> Gender:
-    return "male" if text == "male" else "female"
-
-
-def read_people(path: Path) -> tuple[Person, ...]:
-    """The people of a relationships file."""
-    people: list[Person] = []
-    relation: Relation | None = None
-    for number, line in enumerate(filter(None, map(str.strip, read_text(path).split("\n"))), start=1):
-        found = _PERSON.fullmatch(line)
-        if found is None:
-            relation = next((one for one in _RELATIONS if line.endswith(":") and one in line.lower()), None)
-        if relation is None:
-            raise UserError(
-                f"{path}: line {number} (empty ones not counted) is {line[:60]!r}, neither a heading like 'CHILDREN:' "
-                "nor, below one, somebody like '• Ada Byron (female, age 34)'; correct it."
-            )
-        if found is not None:
-            people.append(Person(found["name"], _gender(found["gender"]), int(found["age"]), relation))
-    return tuple(people)
+    topic = validate(_Topic, read_json(folder / TOPIC), folder / TOPIC)
+    return Seed(topic.category, topic.title, topic.theme, tuple(topic.subtopics)), read_timeline(topic.timeline)
 
 
 def write_plan(folder: Path, story: Story, plan: Plan) -> list[Path]:
-    """Write one plan's files; the files written."""
+    """Write the files of a plan and return them."""
     into = plan_folder(folder, story, plan.index)
     base = [replace(one, bullets=tuple(b for b in one.bullets if b.special is None)) for one in plan.subplans]
-    written = [
+    files = [
         write_text(into / NARRATIVES, plan.narratives.strip() + "\n"),
         write_text(into / BASE_PLAN, render_plan(base) + "\n"),
         write_text(into / PLAN, render_plan(plan.subplans) + "\n"),
     ]
-    return [*written, _write_topic(into, plan.index + 1, plan.seed, plan.timeline)] if into != folder else written
+    return [*files, _write_topic(into, plan.index + 1, plan.seed, plan.timeline)] if into != folder else files
 
 
 def read_plan(folder: Path, story: Story, index: int = 0) -> Plan:
-    """Plan `index` of a conversation folder, from plan_new.txt."""
+    """Read plan `index` of a conversation folder."""
     into = plan_folder(folder, story, index)
     seed, timeline = _read_topic(into) if into != folder else (story.topic, story.timeline)
     if timeline is None:
-        raise UserError(f"{into / TOPIC}: the field 'timeline' is missing; add it, like '2024-03-15 to 2024-09-01'.")
-    return Plan(index, seed, timeline, read_text(into / NARRATIVES).strip(), _read_subplans(into / PLAN))
+        raise UserError(f"{into / TOPIC}: 'timeline' must be like '2024-03-15 to 2024-09-01'; correct it.")
+    subplans = read_subplans(read_text(into / PLAN), into / PLAN)
+    return Plan(index, seed, timeline, read_text(into / NARRATIVES).strip(), subplans)
 
 
-def _read_subplans(path: Path) -> tuple[SubPlan, ...]:
-    found = read_subplans(read_text(path), path)
-    for number, subplan in enumerate(found, start=1):
-        if subplan.number != number:
-            raise UserError(f"{path}: 'BATCH {subplan.number} PLAN' stands where batch {number} belongs; correct it.")
-        kinds = [one.special for one in subplan.bullets]
-        order = [kind for kind in kinds if kind is not None]
-        if len(set(order)) != len(order) or kinds[len(kinds) - len(order) :] != order:
-            labels = ", ".join(SPECIAL_LABELS.values())
+def index_of(batch: int, bullet: int | None) -> str:
+    """Format the link of a question as released: `batch,bullet`, or `batch,N/A`."""
+    return f"{batch},{'N/A' if bullet is None else bullet}"
+
+
+def write_questions(folder: Path, story: Story, plan: Plan, questions: Sequence[Sequence[MainQuestion]]) -> Path:
+    """Write the main questions of a plan, given by sub-plan. Only the field `index` holds the link to a bullet."""
+    batches = [
+        {
+            "batch": subplan.number,
+            "time_anchor": anchor(subplan.anchor),
+            "messages": [
+                {"role": "user", "index": index_of(subplan.number, one.bullet), "content": one.text} for one in some
+            ],
+        }
+        for subplan, some in zip(plan.subplans, questions, strict=True)
+    ]
+    return write_ordered(plan_folder(folder, story, plan.index) / USER_MESSAGES, batches)
+
+
+def read_questions(folder: Path, story: Story, plan: Plan) -> list[list[MainQuestion]]:
+    """Read the main questions of a plan, by sub-plan."""
+    path = plan_folder(folder, story, plan.index) / USER_MESSAGES
+    batches = validate(list[_QuestionBatch], read_json(path), path)
+    if [batch.batch for batch in batches] != [subplan.number for subplan in plan.subplans]:
+        raise UserError(f"{path}: expected the batches 1 to {len(plan.subplans)}, one per sub-plan; correct it.")
+    questions = []
+    for subplan, batch in zip(plan.subplans, batches, strict=True):
+        known = {index_of(subplan.number, number): number for number in (None, *(b.number for b in subplan.bullets))}
+        for number, message in enumerate(batch.messages, start=1):
+            if message.index not in known:
+                raise UserError(
+                    f"{path}: batch {subplan.number}, message {number}: 'index' is {message.index!r}; it must be "
+                    f"'{subplan.number},N/A' or '{subplan.number},' and a bullet from 1 to {len(subplan.bullets)}; "
+                    "correct it."
+                )
+        questions.append([MainQuestion(message.content, known[message.index]) for message in batch.messages])
+    return questions
+
+
+def write_chat(folder: Path, story: Story, plan: Plan, turns: Sequence[DialogueTurn]) -> Path:
+    """Write the chat of a plan with ids from 0; the first message of a batch carries its time anchor."""
+    batches = []
+    next_id = 0
+    for subplan in plan.subplans:
+        batch: list[list[dict[str, Any]]] = []
+        for turn in (turn for turn in turns if turn.batch == subplan.number):
+            messages = []
+            for place, message in enumerate(turn.messages):
+                value: dict[str, Any] = {"role": message.role, "id": next_id}
+                if not batch and not place:
+                    value["time_anchor"] = anchor(subplan.anchor)
+                if not place:
+                    value["index"] = index_of(subplan.number, turn.bullet)
+                if message.kind is not None:
+                    value["question_type"] = message.kind
+                messages.append({**value, "content": message.text})
+                next_id += 1
+            batch.append(messages)
+        batches.append({"batch_number": subplan.number, "turns": batch, "time_anchor": None})
+    return write_pieces(plan_folder(folder, story, plan.index) / CHAT, (*_encoded(batches), b"\n"))
+
+
+def _encoded(batches: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Encode the batches of a chat turn by turn, a message per line."""
+    dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+    yield b"["
+    for number, batch in enumerate(batches):
+        yield f'{"," if number else ""}\n {{"batch_number": {batch["batch_number"]}, "turns": ['.encode()
+        for place, turn in enumerate(batch["turns"]):
+            lines = ",\n   ".join(map(dumps, turn))
+            yield f"{',' if place else ''}\n  [\n   {lines}\n  ]".encode()
+        yield f'\n ], "time_anchor": {dumps(batch["time_anchor"])}}}'.encode()
+    yield b"\n]"
+
+
+def read_turns(folder: Path, story: Story, plan: Plan) -> list[DialogueTurn]:
+    """Read the turns of a plan with the loader's checks."""
+    path = plan_folder(folder, story, plan.index) / CHAT
+    batches = ChatParser(strip_markers=False).plan(read_json(path), Log(CHAT, str(path)))
+    turns = []
+    for batch in batches:
+        for turn in batch.turns:
+            first = turn.messages[0].marker
+            messages = tuple(DialogueMessage(message.role, message.content, message.kind) for message in turn.messages)
+            bullet = first.bullets[0] if first is not None and first.bullets else None
+            turns.append(DialogueTurn(plan.index, batch.number, bullet, messages))
+    return turns
+
+
+def combine_chats(folder: Path, story: Story) -> Path:
+    """Write the chat of a 10M conversation from those of its plans, with ids counted through, plan by plan."""
+
+    def pieces() -> Iterator[bytes]:
+        offset = 0
+        for index in range(story.plans):
+            path = plan_folder(folder, story, index) / CHAT
+            batches = read_json(path)
+            parser = ChatParser(strip_markers=False)
+            parser.plan(batches, Log(CHAT, str(path)))  # raises for a file that is damaged
+            for message in (message for batch in batches for turn in batch["turns"] for message in turn):
+                message["id"] += offset
+            offset += parser.next_id
+            yield f'{"," if index else "["}\n{{"plan-{index + 1}": '.encode()
+            yield from _encoded(batches)
+            yield b"}"
+        yield b"\n]\n"
+
+    return write_pieces(folder / CHAT, pieces())
+
+
+def write_probing_questions(folder: Path, questions: Mapping[str, Sequence[Mapping[str, Any]]]) -> Path:
+    """Write the probing questions, abilities in alphabetical order."""
+    return write_ordered(folder / QUESTIONS, {ability: list(questions[ability]) for ability in sorted(questions)})
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Read the record of a folder; one without stages if there is none."""
+    path = folder / RECORD
+    if not path.exists():
+        return {"stages": {}}
+    record = read_json(path)
+    stages = record.get("stages") if isinstance(record, dict) else None
+    parts = ("made_by", "made_from", "files")
+    if not isinstance(stages, dict) or not all(
+        isinstance(entry, dict) and all(isinstance(entry.get(part), dict) for part in parts)
+        for entry in stages.values()
+    ):
+        raise UserError(f"{path}: not a record of stages; delete the folder, and the conversation is written again.")
+    return dict(record)
+
+
+def is_begun(folder: Path, drawn: Mapping[str, Any]) -> bool:
+    """Tell whether the conversation drawn from `drawn` (size, number, seed, ...) was begun in a folder.
+
+    Raises:
+        UserError: The folder holds another conversation, or files that were not generated: nothing is overwritten.
+    """
+    known = read_record(folder).get("parameters")
+    if known is None:
+        own = (".", "calls.sqlite")  # files of a killed write, and calls
+        files = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+        if foreign := [path for path in files if not path.name.startswith(own)]:
             raise UserError(
-                f"{path}: in batch {number} the bullets {labels} must be the last ones, once each; correct it."
+                f"{min(foreign)}: was not generated here, and nothing is written over it; choose another folder."
             )
-    return found
+        return False
+    if known != dict(drawn):
+        differs = sorted(name for name in {*known, *drawn} if known.get(name) != drawn.get(name))
+        raise UserError(
+            f"{folder / RECORD}: the folder holds a conversation with another {', '.join(differs)}; choose another "
+            "folder or delete this one."
+        )
+    return True
+
+
+def begin(folder: Path, drawn: Mapping[str, Any], layout: Layout, limits: Limits) -> None:
+    """Make a folder that of the conversation drawn from `drawn`. Layout and limits may change between runs."""
+    is_begun(folder, drawn)
+    record = read_record(folder)
+    begun = {**record, "parameters": dict(drawn), "layout": asdict(layout), "limits": asdict(limits)}
+    if begun != record:
+        write_json(folder / RECORD, begun)
+
+
+def settings_of(folder: Path) -> tuple[Layout, Limits]:
+    """Return layout and limits as `begin` recorded them last."""
+    record = read_record(folder)
+    try:
+        return Layout(**record["layout"]), Limits(**record["limits"])
+    except (KeyError, TypeError):
+        raise UserError(f"{folder / RECORD}: holds no layout; delete the folder and generate it again.") from None
+
+
+def stage_state(folder: Path, stage: str, made_by: Mapping[str, Any] | None = None) -> State:
+    """Return the state of a stage; without `made_by`, whoever wrote it."""
+    entry = read_record(folder)["stages"].get(stage)
+    if entry is None or not all((folder / name).is_file() for name in entry["files"]):
+        return "missing"
+    if _hashes(folder, entry["made_from"]) != entry["made_from"]:
+        return "stale"
+    if _hashes(folder, entry["files"]) != entry["files"]:
+        return "edited"
+    return "done" if made_by is None or entry["made_by"] == dict(made_by) else "stale"
+
+
+@contextmanager
+def record_stage(
+    folder: Path, stage: str, made_from: Sequence[str], made_by: Mapping[str, Any]
+) -> Iterator[list[Path]]:
+    """Record a stage when the block ends: it puts the files it wrote into the list.
+
+    The entry of an earlier run is removed first, so that an interrupted stage is missing, not edited. `made_from` are
+    files relative to `folder`.
+    """
+    record = read_record(folder)
+    if record["stages"].pop(stage, None) is not None:
+        write_json(folder / RECORD, record)
+    before = _hashes(folder, made_from)
+    files: list[Path] = []
+    yield files
+    hashes = _hashes(folder, [path.relative_to(folder).as_posix() for path in files])
+    record = read_record(folder)
+    record["stages"][stage] = {"made_by": dict(made_by), "made_from": before, "files": hashes}
+    write_json(folder / RECORD, record)
+
+
+def _hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return SHA-256 by name, "" for a file that does not exist."""
+    return {name: sha256_of_file(folder / name) if (folder / name).is_file() else "" for name in names}

@@ -1,97 +1,221 @@
-"""From a run's parameters to its generated conversations: one stage by stage, or many in a pool of processes."""
+"""Generate the conversations of a run or of `beamlib generate`: settings, cost estimate, and a pool of processes."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from beam_generate.author_costs import GenerationEstimate, estimate_generation
-from beam_generate.casting import GenerationConfig, Stage
-from beam_generate.folder import USER_MESSAGES, plan_folder, read_story
+from beam_generate.authors import WRITERS, GenerationConfig, Stage, offline_author, role_of
+from beam_generate.dialogue import generate_dialogue
+from beam_generate.folder import read_record
 from beam_generate.pipeline import (
-    JOURNAL,
     STAGES,
     ConversationSpec,
     make_dialogue_of_plan,
     make_plan_stage,
     make_probe_stage,
     make_question_stage,
+    repairs_of,
+    steps_of,
     unfinished,
 )
-from beamlib.data.conversations import SIZES, Size
-from beamlib.data.sources import CHAT
-from beamlib.files import read_json
+from beam_generate.plans import make_plans, with_biography
+from beam_generate.probes.making import make_probes
+from beam_generate.questions import make_questions
+from beam_generate.seeds import parse_domain
+from beam_generate.shapes import Repairs
+from beam_generate.titles import read_titles
+from beamlib.cli.spending import Quote, agreed
+from beamlib.data.conversations import SIZES, Seed, Size
+from beamlib.data.sources import parse_size, refuse_data
+from beamlib.errors import UserError
+from beamlib.llm.call_store import stored_calls
+from beamlib.llm.endpoints import Author
+from beamlib.llm.model import Completion, Model, Prompt, run
+from beamlib.llm.prompts import check_overrides
+from beamlib.llm.spending import guard_run
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import from_root
 from beamlib.processes import at_once, process_pool
 from beamlib.text import shell_command
 
 Value = TypeVar("Value")
-_LOOK = 0.5  # seconds between two looks at how far the dialogues are
+_REFRESH = 0.5  # seconds between two updates of the progress bar
+_CHARACTERS_PER_TOKEN = 4.2  # of the released conversations
+_TEMPLATE = 450  # tokens of a prompt file's own text, about
 OPTIONS = {
     "generation_seed": "--seed", "domain": "--domain", "title": "--title", "strategy": "--strategy",
     "reach": "--reach", "workers": "--workers", "authors": "--models", "calls": "--calls", "prompts": "--prompts",
     "confirm_cost": "--yes",
 }  # fmt: skip
-"""Parameters that options of `beamlib generate` set."""
-
-NOT_WRITTEN = ("calls", "confirm_cost", "workers")
-"""Those that a command which records what is missing leaves out."""
-
+"""Parameter -> its option of `beamlib generate`."""
+_OF_A_CALL = ("calls", "confirm_cost", "workers")
+"""Parameters that the command for missing calls leaves out."""
 SETTINGS = (*(name for name in OF_GENERATION if name not in OPTIONS), "output_tokens")
-"""The other parameters that generated conversations rest on, for its `--set`."""
+"""Other parameters of generation, for `--set`."""
 
 
 def config_of(parameters: RunParameters) -> GenerationConfig:
-    """How the run's conversations are written."""
+    """Return the configuration of a run's generation."""
+    number = max(1, parameters.conversations)
+    command = _command([parameters], number, from_root(parameters.generated)) if parameters.authors else ""
     return GenerationConfig(
         models=parameters.authors,
         prompts=parameters.prompts,
         calls=parameters.calls,
         confirmed=parameters.confirm_cost,
-        command=_command(parameters) if parameters.authors else "",
+        command=command,
         output_tokens=parameters.output_tokens,
         question_output_tokens=parameters.question_output_tokens,
     )
 
 
-def _command(parameters: RunParameters) -> str:
-    """The command line that writes the run's conversations into the very same place."""
-    usual = usual_parameters(parameters.size)
-    names = [name for name in (*OPTIONS, *SETTINGS) if name not in NOT_WRITTEN]
-    changed = {name: value for name in names if (value := getattr(parameters, name)) != getattr(usual, name)}
-    given = {
-        "--size": parameters.size.lower(), "--conversations": max(1, parameters.conversations),
-        "--out": from_root(parameters.generated),
-        **{OPTIONS[name]: value for name, value in changed.items() if name in OPTIONS},
+def _command(runs: Sequence[RunParameters], conversations: int, out: object, titles: Path | None = None) -> str:
+    """Return the command that writes these conversations into the same folder."""
+    first, usual = runs[0], usual_parameters(runs[0].size)
+    names = [name for name in (*OPTIONS, *SETTINGS) if name not in _OF_A_CALL]
+    changed = {name: value for name in names if (value := getattr(first, name)) != getattr(usual, name)}
+    options = {
+        "--size": ",".join(one.size.lower() for one in runs), "--conversations": conversations, "--out": out,
+        **{OPTIONS[name]: value for name, value in changed.items() if name in OPTIONS}, "--titles": titles,
     }  # fmt: skip
     settings = {name: value for name, value in changed.items() if name not in OPTIONS}
-    return shell_command("beamlib generate", given, settings, ["--yes"])
+    return shell_command("beamlib generate", options, settings, ["--yes"])
 
 
-def written(parameters: RunParameters, stage: Stage) -> Path:
-    """The folder of the run's first conversation, all stages up to `stage` done; what is on file is not done again.
-
-    It lies in the run folder, also where `data` is given: nobody writes there.
-    """
-    spec, writing = ConversationSpec(parameters), config_of(parameters)
+def make_first_conversation(parameters: RunParameters, stage: Stage) -> Path:
+    """Make the stages up to `stage` of the run's first conversation and return its folder below the run folder."""
+    spec, config, last = ConversationSpec(parameters), config_of(parameters), STAGES.index(stage)
     folder = spec.begin(parameters.generated)
-    wanted = STAGES[: STAGES.index(stage) + 1]
-    make_plan_stage(spec, folder, writing)
-    if "questions" in wanted:
-        make_question_stage(folder, writing)
-    if "dialogue" in wanted:
-        for index in range(read_story(folder).plans):
-            make_dialogue_of_plan(folder, index, writing)
-    if "probes" in wanted:
-        make_probe_stage(folder, writing)
+    make_plan_stage(spec, folder, config)
+    if last >= STAGES.index("questions"):
+        make_question_stage(folder, config)
+    for index in range(spec.story().plans if last >= STAGES.index("dialogue") else 0):
+        make_dialogue_of_plan(folder, index, config)
+    if stage == "probes":
+        make_probe_stage(folder, config)
     return folder
+
+
+@dataclass(frozen=True)
+class GenerationOptions:
+    """Options of `beamlib generate`.
+
+    `values` are parameters with an option of their own, `settings` those of `--set`; others are as in
+    `params/<size>.yaml`.
+    """
+
+    out: Path
+    sizes: Sequence[str]
+    conversations: int = 1
+    values: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    titles: Path | None = None
+
+
+def run_generate(options: GenerationOptions) -> None:
+    """Generate conversations; models are called only after the estimate is confirmed."""
+    for name in options.settings:
+        if name in OPTIONS:
+            raise UserError(f"--set {name}: this parameter has an option of its own; give {OPTIONS[name]}.")
+        if name not in SETTINGS:
+            raise UserError(f"--set {name}: generation has no such parameter; it has {', '.join(SETTINGS)}.")
+    if not options.sizes:
+        raise UserError("--size: name at least one of 100k, 500k, 1m, 10m.")
+    runs = [usual_parameters(parse_size(size), **{**options.settings, **options.values}) for size in options.sizes]
+    first = runs[0]
+    if first.domain:
+        parse_domain(first.domain)
+    topics: Sequence[Seed | None] = read_titles(options.titles) if options.titles else [None]
+    if options.titles and (first.domain or first.title):
+        raise UserError("--titles: the file names domains and titles; leave out --domain and --title.")
+    numbers = range(1, options.conversations + 1)
+    specs = [ConversationSpec(one, number, topics[(number - 1) % len(topics)]) for one in runs for number in numbers]
+    refuse_data(options.out)
+    if not first.authors:
+        for option, value in (("--prompts", first.prompts), ("--calls", first.calls != "record")):
+            if value:
+                raise UserError(f"{option}: the offline author asks no model; name a models file by --models as well.")
+    elif first.prompts:
+        check_overrides(Path(first.prompts))
+    command = _command(runs, options.conversations, options.out, options.titles)
+    config = replace(config_of(first), command=command)
+    pending = unfinished(specs, options.out, config)  # mistakes in the options show before anything is written
+    if config.models and config.calls != "replay":
+        estimate = {"": estimate_generation(pending, config)}
+        config = replace(config, confirmed=agreed(estimate, config.check_keys, config.confirmed))
+    started = time.monotonic()
+    print(f"author: {config.names}")
+    with guard_run(options.out, config.models):
+        worked = generate_all(specs, options.out, config, first.workers)
+    for folder, done in worked.items():
+        counts = {stage: len(rows) for stage, rows in repairs_of(folder).items() if rows}
+        noted = ", ".join(f"{stage} {count}" for stage, count in counts.items()) or "none"
+        state = "written" if done else "was there"
+        print(f"{folder}: {state}; repaired, asked again or dropped: {noted} (repairs-*.jsonl)")
+    print(f"{len(specs)} conversation(s) in {time.monotonic() - started:.0f} s")
+
+
+class _Measured:
+    """A model that adds calls, input tokens and output tokens of each call to `counts` of its role, `times` over."""
+
+    def __init__(self, model: Model, counts: Mapping[Author, list[float]], times: int) -> None:
+        self.model, self.counts, self.times = model, counts, times
+        self.name = model.name
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        reply = await self.model.complete(prompt)
+        size = sum(len(prompt.variables[name]) for name in prompt.variables)
+        output = max(1.0, len(reply.text) / _CHARACTERS_PER_TOKEN)
+        for place, count in enumerate((1, size / _CHARACTERS_PER_TOKEN + _TEMPLATE, output)):
+            self.counts[role_of(prompt.id)][place] += self.times * count
+        return reply
+
+
+def estimate_generation(specs: Sequence[ConversationSpec], config: GenerationConfig) -> Quote:
+    """Estimate calls and cost: the offline author writes the first conversation of each size, counted for all.
+
+    Of a 10M conversation it writes the first plan, counted ten times. A domain that it lacks is counted on another one.
+    The estimate is right within about a third.
+    """
+    counts: dict[Author, list[float]] = {role: [0, 0, 0] for role in WRITERS}
+    for size in dict.fromkeys(spec.size for spec in specs):
+        same = [spec for spec in specs if spec.size == size]
+        _rehearse(same[0], counts, len(same))
+    lines = ["role      model                              calls   input tokens  output tokens  US dollars"]
+    calls, total = 0, 0.0
+    for role, (number, read, output) in counts.items():
+        endpoint = config.endpoint(role)
+        dollars = (read * endpoint.input_price + output * endpoint.output_price) / 1_000_000
+        lines.append(f"{role:9s} {endpoint.model:32.32s} {number:7,.0f} {read:14,.0f} {output:14,.0f} {dollars:11,.2f}")
+        calls, total = calls + int(number), total + dollars
+    lines.append(
+        f"together {calls:41,d} {total:46,.2f}   (an estimate: the offline author played every role; calls that an "
+        "earlier run stored are counted as well, though not paid again)"
+    )
+    nothing = "0 calls to make: the conversations are written, nothing is left to pay."
+    return Quote(calls, total, "\n".join(lines) if calls else nothing)
+
+
+def _rehearse(spec: ConversationSpec, counts: Mapping[Author, list[float]], times: int) -> None:
+    story, repairs = spec.stood_in().story(), Repairs()
+    author = offline_author(story)
+    whole = _Measured(author, counts, times)
+    story = run(with_biography(whole, story, repairs))
+    plans = run(make_plans(whole, story, repairs))
+    each = _Measured(author, counts, times * len(plans))
+    questions = run(make_questions(each, story, plans[0], repairs))
+    turns = run(generate_dialogue(each, story, plans[0], questions, [], spec.limits, repairs))
+    if len(plans) > 1:  # a single plan's questions, counted ten times; pairs of plans give about as many
+        story = replace(story, size="1M")
+    run(make_probes(each, story, plans[:1], [turns], repairs, story.seed, allow_short=True))
 
 
 @dataclass(frozen=True)
@@ -102,109 +226,113 @@ class GenerationOfRun:
     found: Mapping[Size, int]
 
     @property
-    def wanted(self) -> list[ConversationSpec]:
-        """All of them, the longest first: the short ones fill the time of its last plans."""
+    def specs(self) -> list[ConversationSpec]:
+        """All conversations, the longest first: the short ones fill the time of its last plans."""
         first = {one.size: one for one in reversed(self.runs)}
         sizes = [size for size in reversed(SIZES) if size in first]
         return [ConversationSpec(first[size], number) for size in sizes for number in range(1, self.found[size] + 1)]
 
     @property
-    def writing(self) -> GenerationConfig:
-        """How they are written."""
+    def config(self) -> GenerationConfig:
+        """Configuration of the run's generation."""
         return config_of(self.runs[0])
 
     @property
-    def names(self) -> str:
-        """Who writes."""
-        return self.writing.names
+    def out(self) -> Path:
+        """Folder of the run's conversations."""
+        return self.runs[0].generated
 
-    def estimate(self) -> GenerationEstimate | None:
-        """What is left to write would call; None where the offline author writes."""
-        if not self.runs[0].authors:
+    @property
+    def names(self) -> str:
+        """Names of the models."""
+        return self.config.names
+
+    def estimate(self) -> Quote | None:
+        """Estimate what is left to write; None for the offline author."""
+        if not self.config.models:
             return None
-        return estimate_generation(unfinished(self.wanted, self.runs[0].generated, self.writing), self.writing)
+        return estimate_generation(unfinished(self.specs, self.out, self.config), self.config)
 
     def ready(self) -> None:
-        """A `UserError` where the key of a model is missing."""
-        self.writing.ready()
+        """Raise a `UserError` if the key of a model is missing."""
+        self.config.check_keys()
 
     def stood_in(self, place: Path) -> tuple[Mapping[Size, int], Path]:
-        """How many conversations of a size are not written yet, and a folder that has the offline author's instead."""
-        made = self.runs[0].generated
-        missing = unfinished(self.wanted, made, self.writing)
-        counts = Counter(one.size for one in missing)
+        """Let the offline author write what is missing, for an estimate of the run.
+
+        Returns:
+            The number of missing conversations of each size, and a folder below `place` with all of the run's.
+        """
+        missing = unfinished(self.specs, self.out, self.config)
+        counts = Counter(spec.size for spec in missing)
         if not missing:
-            return counts, made
+            return counts, self.out
         out = place / "conversations"
-        for one in self.wanted:
-            if one not in missing:
-                link = one.folder(out)
+        for spec in self.specs:
+            if spec not in missing:
+                link = spec.folder(out)
                 link.parent.mkdir(parents=True, exist_ok=True)
-                link.symlink_to(one.folder(made).resolve(), target_is_directory=True)
-        offline = replace(self.writing, models="", prompts="")
-        generate_all([one.stood_in() for one in missing], out, offline, self._workers)
+                link.symlink_to(spec.folder(self.out).resolve(), target_is_directory=True)
+        offline = replace(self.config, models="", prompts="")
+        generate_all([spec.stood_in() for spec in missing], out, offline, self._workers)
         return counts, out
 
     def make(self) -> tuple[int, int]:
-        """Write them: how many had to be worked on, and how many there are."""
-        done = generate_all(self.wanted, self.runs[0].generated, self.writing, self._workers)
-        return sum(one.worked for one in done), len(done)
+        """Write all conversations; return how many needed work, and how many there are."""
+        worked = generate_all(self.specs, self.out, self.config, self._workers)
+        return sum(worked.values()), len(worked)
 
     @property
     def _workers(self) -> int:
         return max(one.workers for one in self.runs)
 
 
-@dataclass(frozen=True, slots=True)
-class GeneratedConversation:
-    """A finished conversation: its folder, and whether any stage had to be done."""
-
-    folder: Path
-    worked: bool
-
-
 def generate_all(
-    specs: Sequence[ConversationSpec], out: Path, writing: GenerationConfig, workers: int
-) -> list[GeneratedConversation]:
-    """Write conversations into `out` in the released layout; what is finished there is not done again.
+    specs: Sequence[ConversationSpec], out: Path, config: GenerationConfig, workers: int
+) -> dict[Path, bool]:
+    """Write conversations into `out` in the released layout; finished ones are skipped.
 
-    Conversations, and the dialogues of a 10M conversation's plans, are spread over `workers` processes; with models,
-    which mostly have to be waited for, each process works on many of them at once. Every stage ends in files, so a run
-    that is killed goes on where it stopped. Errors are `UserError`s.
+    Conversations, and the dialogues of a 10M conversation's plans, are distributed over `workers` processes. With
+    models, which are mostly waited for, each process works on many at once. A killed run resumes.
+
+    Returns:
+        The folder of each conversation, and whether a stage had to be made.
     """
-    together = workers if writing.models else 0
-    if not unfinished(specs, out, writing):  # no process needs to start
-        return [GeneratedConversation(spec.folder(out), worked=False) for spec in specs]
+    folders = [spec.folder(out) for spec in specs]
+    worked = dict.fromkeys(folders, False)
+    if not unfinished(specs, out, config):  # no process needs to start
+        return worked
+    stories = [spec.story() for spec in specs]  # mistakes show before a folder is made
     for spec in specs:
-        spec.story()  # a mistake in the last one should show before the first one's folder is made
-    folders = [spec.begin(out) for spec in specs]
-    writing = replace(writing, processes=workers)
-    with process_pool(workers) as pool, tqdm(desc="plans, questions", unit="turn", leave=False, disable=None) as bar:
-        begun = _all(pool, _begin_one, [(one, at, writing) for one, at in zip(specs, folders, strict=True)], together)
-        stories = [read_story(folder) for folder in folders]
-        plans = [(at, index) for at, story in zip(folders, stories, strict=True) for index in range(story.plans)]
-        places = [
-            plan_folder(at, story, k) for at, story in zip(folders, stories, strict=True) for k in range(story.plans)
-        ]
-        questions = {place: len(list(_questions(place))) for place in places}
-        bar.reset(sum(questions.values()))
-        bar.set_description("dialogue")
-        spoken = _all(
-            pool, make_dialogue_of_plan, [(*plan, writing) for plan in plans], together, lambda: _show(bar, questions)
-        )
-        bar.set_description("probing questions")
-        asked = _all(pool, make_probe_stage, [(folder, writing) for folder in folders], together)
-    talked = {folder for (folder, _), done in zip(plans, spoken, strict=True) if done}
-    return [
-        GeneratedConversation(folder, made or done or folder in talked)
-        for folder, made, done in zip(folders, begun, asked, strict=True)
-    ]
+        spec.begin(out)
+    together = workers if config.models else 0
+    config = replace(config, processes=workers)
+    plans = [(folder, index) for folder, story in zip(folders, stories, strict=True) for index in range(story.plans)]
+    steps = [step for folder, story in zip(folders, stories, strict=True) for step in steps_of(folder, story)]
+    with (
+        process_pool(workers) as pool,
+        tqdm(desc="generation", total=len(steps), unit="stage", leave=False, disable=None) as bar,
+    ):
+
+        def show() -> None:
+            bar.n = sum(stage in read_record(place)["stages"] for place, stage in steps)
+            if config.models:
+                bar.set_postfix(calls=sum(map(stored_calls, {place for place, _ in steps})))
+            bar.refresh()
+
+        first = [(spec, folder, config) for spec, folder in zip(specs, folders, strict=True)]
+        begun = _all(pool, _make_first_stages, first, together, show)
+        spoken = _all(pool, make_dialogue_of_plan, [(*plan, config) for plan in plans], together, show)
+        probed = _all(pool, make_probe_stage, [(folder, config) for folder in folders], together, show)
+    for results, places in ((begun, folders), (probed, folders), (spoken, [folder for folder, _ in plans])):
+        for folder, done in zip(places, results, strict=True):
+            worked[folder] |= done
+    return worked
 
 
-def _begin_one(spec: ConversationSpec, folder: Path, writing: GenerationConfig) -> bool:
-    """Plans and questions of one conversation."""
-    made = make_plan_stage(spec, folder, writing)
-    return make_question_stage(folder, writing) or made
+def _make_first_stages(spec: ConversationSpec, folder: Path, config: GenerationConfig) -> bool:
+    planned = make_plan_stage(spec, folder, config)
+    return make_question_stage(folder, config) or planned
 
 
 def _all(
@@ -212,9 +340,9 @@ def _all(
     work: Callable[..., Value],
     items: Sequence[tuple[Any, ...]],
     together: int,
-    look: Callable[[], None] = lambda: None,
+    show: Callable[[], None],
 ) -> list[Value]:
-    """`work(*item)` for every item, in order; the first error is raised at once, which ends the others.
+    """Return `work(*item)` of every item, in order; the first error is raised at once, which ends the others.
 
     With `together` 0 each item goes to the next free process; else they are dealt out to that many at the beginning.
     """
@@ -222,27 +350,9 @@ def _all(
     futures = [pool.submit(at_once, work, items[first::count]) for first in range(count)]
     waiting = set(futures)
     while waiting:
-        done, waiting = wait(waiting, timeout=_LOOK)
+        done, waiting = wait(waiting, timeout=_REFRESH)
         for future in done:
             future.result()
-        look()
-    found = [future.result() for future in futures]
-    return [found[number % count][number // count] for number in range(len(items))]
-
-
-def _questions(place: Path) -> Iterator[object]:
-    """The main questions of the plan that lies at `place`."""
-    for batch in read_json(place / USER_MESSAGES):
-        yield from batch["messages"]
-
-
-def _show(bar: tqdm[Any], questions: Mapping[Path, int]) -> None:
-    """Move the bar: a plan's turns are on record in its journal, and all of them in its chat once that is written."""
-    turns = 0
-    for place, count in questions.items():
-        try:
-            turns += max(0, (place / JOURNAL).read_bytes().count(b"\n") - 1)
-        except FileNotFoundError:  # not begun, or finished, which may be between two looks at the file
-            turns += count if (place / CHAT).exists() else 0
-    bar.n = turns
-    bar.refresh()
+        show()
+    results = [future.result() for future in futures]
+    return [results[number % count][number // count] for number in range(len(items))]

@@ -1,45 +1,27 @@
-"""A conversation from its story to its probing questions, stage by stage (paper Algorithms 1 to 3, section 2.3).
+"""Make a conversation stage by stage, from its story to its probing questions (paper Algorithms 1 to 3, section 2.3).
 
-Stages are `plans`, `questions`, `dialogue`, `probes`. Each reads the files that the one before wrote and ends in files
-of its own; a stage that is on record and agrees with what it was made from is not done again, one that a hand has
-edited is kept. The dialogues of the ten plans of a 10M conversation are independent of one another.
+The stages are `plans`, `questions`, `dialogue` and `probes`. Each reads the files of the one before and ends in files
+of its own, written in one go. A stage that is complete and agrees with its sources is skipped. A stage that was killed
+starts again: its calls are in the call store, so no paid call is repeated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from beam_generate.casting import GenerationConfig, Stage, open_author
-from beam_generate.dialogue import JournalEntry, generate_dialogue
-from beam_generate.folder import (
-    PLAN,
-    USER_MESSAGES,
-    combine_chats,
-    plan_folder,
-    read_plan,
-    read_questions,
-    read_story,
-    read_turns,
-    write_chat,
-    write_plan,
-    write_probing_questions,
-    write_questions,
-    write_story,
-)
-from beam_generate.journal import Journal, fingerprint
-from beam_generate.layouts import limits_of
-from beam_generate.long_plans import ask_summaries, make_plans
-from beam_generate.plans import with_biography
+from beam_generate import folder as storage
+from beam_generate.authors import GenerationConfig, Stage, open_author
+from beam_generate.dialogue import generate_dialogue, limits_of
+from beam_generate.plans import ask_summaries, make_plans, with_biography
 from beam_generate.probes.making import TooFew, make_probes
 from beam_generate.questions import make_questions
 from beam_generate.review import read_decisions
 from beam_generate.seeds import make_story, topic_within_reach
 from beam_generate.shapes import Limits, Repairs, Story
-from beam_generate.stages import begin, making, recognised, settings_of, stage_state
 from beamlib.data.conversations import Seed, Size
 from beamlib.data.sources import CHAT
 from beamlib.errors import UserError
@@ -49,16 +31,14 @@ from beamlib.params import RunParameters
 
 Value = TypeVar("Value")
 STAGES: tuple[Stage, ...] = get_args(Stage)
-DECISIONS = "decisions.jsonl"
-CANDIDATES = "candidates.json"
-SUMMARIES = "plan_summaries.json"
+DECISIONS, CANDIDATES, SUMMARIES = "decisions.jsonl", "candidates.json", "plan_summaries.json"
 _CALLS = "calls.sqlite"
-JOURNAL = "dialogue.jsonl"
+_COMPLETE = ("done", "edited")
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationSpec:
-    """Which conversation is wanted: number `number` of a run's size, on `topic` where that is not the run's to draw."""
+    """Conversation `number` of a run's size, on `topic` or, without one, on the topic that the parameters choose."""
 
     parameters: RunParameters
     number: int = 1
@@ -66,27 +46,32 @@ class ConversationSpec:
 
     @property
     def size(self) -> Size:
-        """The tier."""
+        """Its tier."""
         return self.parameters.size
 
     @property
     def limits(self) -> Limits:
-        """What bounds its dialogue."""
+        """Limits of its dialogue."""
         return limits_of(self.parameters)
 
     def folder(self, out: Path) -> Path:
-        """Where the conversation lies under `out`, as in the released data."""
+        """Return its folder under `out`, as in the released data."""
         return out / self.size / str(self.number)
 
     def begin(self, out: Path) -> Path:
-        """Make the folder, or recognise it; a folder with another conversation is a `UserError`."""
+        """Create its folder or recognize it; a folder with another conversation is a `UserError`."""
         folder = self.folder(out)
-        begin(folder, self._drawn(), self.story().layout, self.limits)
+        storage.begin(folder, self._drawn(), self.story().layout, self.limits)
         return folder
 
-    def begun(self, out: Path) -> bool:
-        """Whether it was begun under `out`; nothing is written. A folder with another conversation is a `UserError`."""
-        return recognised(self.folder(out), self._drawn())
+    def is_complete(self, out: Path, config: GenerationConfig) -> bool:
+        """Tell whether no stage is left to do; a folder with another conversation is a `UserError`."""
+        folder, story = self.folder(out), self.story()
+        if not storage.is_begun(folder, self._drawn()):
+            return False
+        by = {stage: _made_by(stage, story, self.limits, config) for stage in STAGES}
+        steps = steps_of(folder, story)
+        return all(storage.stage_state(place, stage, by[stage]) in _COMPLETE for place, stage in steps)
 
     def _drawn(self) -> dict[str, Any]:
         story = self.story()
@@ -96,194 +81,155 @@ class ConversationSpec:
         return {"size": self.size, "number": self.number, "seed": story.seed, **topic, "strategy": story.strategy}
 
     def story(self) -> Story:
-        """The story, drawn from the seed; what is wrong with the parameters is a `UserError`."""
+        """Draw its story; parameters that do not fit are a `UserError`."""
         limits_of(self.parameters)
         return make_story(self.parameters, self.number, self.topic)
 
     def stood_in(self) -> ConversationSpec:
-        """What the offline author can write in its place, for an estimate: another domain where it lacks this one's."""
+        """Return a conversation that the offline author can write, for estimates: another domain if it lacks this."""
         return replace(self, topic=topic_within_reach(self.story().topic))
 
 
-def make_plan_stage(spec: ConversationSpec, folder: Path, writing: GenerationConfig) -> bool:
-    """Plans of a conversation (Algorithm 1); whether there was anything to do."""
+def steps_of(folder: Path, story: Story) -> list[tuple[Path, Stage]]:
+    """Return all stages of a conversation with the folders that record them: a dialogue is recorded with its plan."""
+    steps: list[tuple[Path, Stage]] = [(folder, stage) for stage in STAGES if stage != "dialogue"]
+    return steps + [(storage.plan_folder(folder, story, index), "dialogue") for index in range(story.plans)]
+
+
+def make_plan_stage(spec: ConversationSpec, folder: Path, config: GenerationConfig) -> bool:
+    """Write the plans (Algorithm 1). Returns False if there was nothing to do."""
     story = spec.story()
-    made_by = _made_by("plans", story, spec.limits, writing)
-    if stage_state(folder, "plans", made_by) in ("done", "edited"):
+    made_by = _made_by("plans", story, spec.limits, config)
+    if storage.stage_state(folder, "plans", made_by) in _COMPLETE:
         return False
-    with _doing(folder, story, "plans", (), made_by, writing) as (model, repairs, files):
-        story = _waited(with_biography(model, story, repairs))
-        files += write_story(folder, story)
-        plans = _waited(make_plans(model, story, repairs))
+    with _stage(folder, story, "plans", (), made_by, config) as (model, repairs, files):
+        story = _result(with_biography(model, story, repairs))
+        files += storage.write_story(folder, story)
+        plans = _result(make_plans(model, story, repairs))
         for plan in plans:
-            files += write_plan(folder, story, plan)
+            files += storage.write_plan(folder, story, plan)
         if story.plans > 1:
-            files.append(write_json(folder / SUMMARIES, _waited(ask_summaries(model, story, plans[:-1], repairs))))
+            files.append(write_json(folder / SUMMARIES, _result(ask_summaries(model, story, plans[:-1], repairs))))
     return True
 
 
-def make_question_stage(folder: Path, writing: GenerationConfig) -> bool:
-    """Main questions of all plans (Algorithm 2); whether there was anything to do."""
-    story = read_story(folder)
-    made_by = _made_by("questions", story, settings_of(folder)[1], writing)
-    made_from = [_name(folder, plan_folder(folder, story, k) / PLAN) for k in range(story.plans)]
-    if stage_state(folder, "questions", made_by) in ("done", "edited"):
+def make_question_stage(folder: Path, config: GenerationConfig) -> bool:
+    """Write the main questions of all plans (Algorithm 2). Returns False if there was nothing to do."""
+    story = storage.read_story(folder)
+    made_by = _made_by("questions", story, storage.settings_of(folder)[1], config)
+    if storage.stage_state(folder, "questions", made_by) in _COMPLETE:
         return False
-    said = set[str]()
-    with _doing(folder, story, "questions", made_from, made_by, writing) as (model, repairs, files):
+    earlier_texts = set[str]()
+    sources = _of_plans(folder, story, storage.PLAN)
+    with _stage(folder, story, "questions", sources, made_by, config) as (model, repairs, files):
         for index in range(story.plans):
-            plan = read_plan(folder, story, index)
-            made = make_questions(model, story, plan, repairs, said=said)
-            files.append(write_questions(folder, story, plan, _waited(made)))
+            plan = storage.read_plan(folder, story, index)
+            questions = _result(make_questions(model, story, plan, repairs, earlier_texts=earlier_texts))
+            files.append(storage.write_questions(folder, story, plan, questions))
     return True
 
 
-def make_dialogue_of_plan(folder: Path, index: int, writing: GenerationConfig) -> bool:
-    """The dialogue of one plan (Algorithm 3), resumed after the last turn on file; whether there was anything to do.
-
-    Its stage is on record in the plan's own folder, so that plans can be worked on by different processes.
-    """
-    story, limits = read_story(folder), settings_of(folder)[1]
-    place, made_by = plan_folder(folder, story, index), _made_by("dialogue", story, limits, writing)
-    if stage_state(place, "dialogue", made_by) in ("done", "edited"):
+def make_dialogue_of_plan(folder: Path, index: int, config: GenerationConfig) -> bool:
+    """Write the dialogue of one plan (Algorithm 3). Returns False if there was nothing to do."""
+    story, limits = storage.read_story(folder), storage.settings_of(folder)[1]
+    place, made_by = storage.plan_folder(folder, story, index), _made_by("dialogue", story, limits, config)
+    if storage.stage_state(place, "dialogue", made_by) in _COMPLETE:
         return False
-    plan = read_plan(folder, story, index)
-    questions = read_questions(folder, story, plan)
-    rests_on = fingerprint("dialogue", made_by, story, plan, questions)
-    with (
-        _doing(place, story, "dialogue", [PLAN, USER_MESSAGES], made_by, writing) as (model, repairs, files),
-        closing(Journal(place / JOURNAL, rests_on, repairs)) as journal,
-    ):
-        held = generate_dialogue(
-            model,
-            story,
-            plan,
-            questions,
-            _summaries(folder, index),
-            limits,
-            repairs,
-            said_before=[JournalEntry.from_json(value) for value in journal.entries],
-            keep=lambda entry: journal.append(entry.to_json()),
-        )
-        files.append(write_chat(folder, story, plan, _waited(held)))
-    (place / JOURNAL).unlink(missing_ok=True)  # everything in it stands in chat.json now
+    plan = storage.read_plan(folder, story, index)
+    questions = storage.read_questions(folder, story, plan)
+    summaries = [str(text) for text in read_json(folder / SUMMARIES)[:index]] if index else []
+    sources = [storage.PLAN, storage.USER_MESSAGES]
+    with _stage(place, story, "dialogue", sources, made_by, config) as (model, repairs, files):
+        turns = _result(generate_dialogue(model, story, plan, questions, summaries, limits, repairs))
+        files.append(storage.write_chat(folder, story, plan, turns))
     return True
 
 
-def make_probe_stage(folder: Path, writing: GenerationConfig) -> bool:
-    """The combined chat of a 10M conversation, then candidates and probing questions; whether there was anything to do.
+def make_probe_stage(folder: Path, config: GenerationConfig) -> bool:
+    """Write the probing questions, at 10M the combined chat first. Returns False if there was nothing to do.
 
-    A file `decisions.jsonl` in the folder is honoured; when it changes, the questions are chosen anew.
+    A reviewer's `decisions.jsonl` is applied; when it changes, the questions are chosen again.
     """
-    story, made_by = read_story(folder), writing.made_by("probes")
-    chats = [_name(folder, plan_folder(folder, story, k) / CHAT) for k in range(story.plans)]
-    spoken_by = writing.made_by("dialogue")
-    if story.plans > 1 and stage_state(folder, "combined", spoken_by) not in ("done", "edited"):
-        with making(folder, "combined", chats, spoken_by) as files:
-            files.append(combine_chats(folder, story))
-    if stage_state(folder, "probes", made_by) in ("done", "edited"):
+    story, made_by = storage.read_story(folder), config.made_by("probes")
+    chats = _of_plans(folder, story, CHAT)
+    spoken_by = config.made_by("dialogue")
+    if story.plans > 1 and storage.stage_state(folder, "combined", spoken_by) not in _COMPLETE:
+        with storage.record_stage(folder, "combined", chats, spoken_by) as files:
+            files.append(storage.combine_chats(folder, story))
+    if storage.stage_state(folder, "probes", made_by) in _COMPLETE:
         return False
-    sources = [*chats, DECISIONS]
-    with _doing(folder, story, "probes", sources, made_by, writing) as (model, repairs, files):
+    with _stage(folder, story, "probes", [*chats, DECISIONS], made_by, config) as (model, repairs, files):
         decisions = read_decisions(folder / DECISIONS)
-        plans = [read_plan(folder, story, index) for index in range(story.plans)]
-        turns = [read_turns(folder, story, plan) for plan in plans]
+        plans = [storage.read_plan(folder, story, index) for index in range(story.plans)]
+        turns = [storage.read_turns(folder, story, plan) for plan in plans]
         try:
-            probes = _waited(make_probes(model, story, plans, turns, repairs, story.seed, decisions))
-        except TooFew as error:  # what there is can be reviewed and edited; the stage stays undone
+            probes = _result(make_probes(model, story, plans, turns, repairs, story.seed, decisions))
+        except TooFew as error:  # the drafts can be reviewed and edited; the stage stays undone
             write_json(folder / CANDIDATES, error.probes.candidates)
-            raise UserError(str(error)) from None  # one that a pool of processes can hand on: `TooFew` takes two values
+            raise UserError(str(error)) from None  # unlike `TooFew`, a pool of processes can pass it on
         files.append(write_json(folder / CANDIDATES, probes.candidates))
-        files.append(write_probing_questions(folder, probes.questions))
+        files.append(storage.write_probing_questions(folder, probes.questions))
     return True
 
 
-def unfinished(specs: Sequence[ConversationSpec], out: Path, writing: GenerationConfig) -> list[ConversationSpec]:
-    """Those of `specs` that have a stage left to do under `out`; nothing is written.
-
-    A folder there with another conversation is a `UserError`.
-    """
-    return [one for one in specs if not (one.begun(out) and _complete(one, one.folder(out), writing))]
+def unfinished(specs: Sequence[ConversationSpec], out: Path, config: GenerationConfig) -> list[ConversationSpec]:
+    """Return the conversations that have a stage left to do under `out`; nothing is written."""
+    return [spec for spec in specs if not spec.is_complete(out, config)]
 
 
-def _complete(spec: ConversationSpec, folder: Path, writing: GenerationConfig) -> bool:
-    story = spec.story()
-    by = {stage: _made_by(stage, story, spec.limits, writing) for stage in STAGES}
-    stages: list[tuple[Path, Stage]] = [(folder, stage) for stage in STAGES if stage != "dialogue"]
-    stages += [(plan_folder(folder, story, index), "dialogue") for index in range(story.plans)]
-    return all(stage_state(place, stage, by[stage]) in ("done", "edited") for place, stage in stages)
+def repairs_of(folder: Path) -> dict[str, list[dict[str, str]]]:
+    """Return what was repaired, asked again or dropped, by stage; for 10M over all plans."""
+    rows: dict[str, list[dict[str, str]]] = {}
+    for stage in STAGES:
+        paths = [folder / _repairs(stage), *sorted(folder.glob(f"plan-*/{_repairs(stage)}"))]
+        rows[stage] = [row for path in paths if path.exists() for row in read_jsonl(path)]
+    return rows
 
 
-def _made_by(stage: Stage, story: Story, limits: Limits, writing: GenerationConfig) -> dict[str, Any]:
-    """What a stage rests on beside the files it is made from, for its record."""
-    own: dict[Stage, dict[str, Any]] = {
+def _made_by(stage: Stage, story: Story, limits: Limits, config: GenerationConfig) -> dict[str, Any]:
+    """Return what a stage depends on besides its source files, for its record."""
+    sizes: dict[Stage, dict[str, Any]] = {
         "plans": {"subplans": story.layout.subplans, "bullets": story.layout.bullets},
         "questions": {"batches": story.layout.groups, "questions": story.layout.questions},
         "dialogue": asdict(limits),
         "probes": {},
     }
-    return {**writing.made_by(stage), **own[stage]}
+    return {**config.made_by(stage), **sizes[stage]}
 
 
-def finished(folder: Path) -> bool:
-    """Whether a conversation is complete, whoever wrote it."""
-    return stage_state(folder, "probes") in ("done", "edited")
+def _of_plans(folder: Path, story: Story, name: str) -> list[str]:
+    """Return the paths of a file of all plans, relative to the conversation's folder."""
+    return [(storage.plan_folder(folder, story, k) / name).relative_to(folder).as_posix() for k in range(story.plans)]
 
 
-def repairs_of(folder: Path) -> dict[str, list[dict[str, str]]]:
-    """What was repaired, asked again or dropped, by stage; the plans of a 10M conversation together."""
-    found: dict[str, list[dict[str, str]]] = {}
-    for stage in STAGES:
-        paths = [folder / _repairs(stage), *sorted(folder.glob(f"plan-*/{_repairs(stage)}"))]
-        found[stage] = [row for path in paths if path.exists() for row in read_jsonl(path)]
-    return found
-
-
-def _summaries(folder: Path, index: int) -> list[str]:
-    """Summaries of the plans before plan `index`."""
-    return [str(text) for text in read_json(folder / SUMMARIES)[:index]] if index else []
-
-
-def _waited(work: Coroutine[Any, Any, Value]) -> Value:
-    """The result of `work`; what no model could be brought to give is a `UserError`."""
+def _result(work: Coroutine[Any, Any, Value]) -> Value:
+    """Run a coroutine; a `ModelError` becomes a `UserError` that says what to do."""
     try:
         return run(work)
     except ModelError as error:
-        # A final answer is in the call store: the same command would read it there and stop at the same place.
+        # A final reply is in the call store: the same command would read it again and stop at the same place.
         again = "run again" if error.transient else "run again with --calls refresh or with another model"
         raise UserError(f"generation stopped: {error.reason}; what is finished stays on file, {again}.") from None
 
 
 @contextmanager
-def _doing(
+def _stage(
     folder: Path, story: Story, stage: Stage, made_from: Sequence[str], made_by: Mapping[str, Any],
-    writing: GenerationConfig,
+    config: GenerationConfig,
 ) -> Iterator[tuple[Model, Repairs, list[Path]]]:  # fmt: skip
-    """A stage being done: who writes it, what it notes, and the list that its files are put into.
-
-    Where it fails, what it noted is written too, since it tells why.
-    """
+    """Open a stage: its author, its log of repairs, and the list of files to record. The log is written in any case."""
     repairs = Repairs()
-    try:
-        with (
-            making(folder, stage, made_from, made_by) as files,
-            open_author(writing, story, stage, folder / _CALLS) as model,
-        ):
-            yield model, repairs, files
-            files.append(_write_repairs(folder, stage, repairs))
-    except UserError:
-        _write_repairs(folder, stage, repairs)
-        raise
-
-
-def _write_repairs(folder: Path, stage: str, repairs: Repairs) -> Path:
     names = ("stage", "where", "found", "done")
-    return write_jsonl(folder / _repairs(stage), (dict(zip(names, entry, strict=True)) for entry in repairs.entries))
+    with (
+        storage.record_stage(folder, stage, made_from, made_by) as files,
+        open_author(config, story, stage, folder / _CALLS) as model,
+    ):
+        try:
+            yield model, repairs, files
+        finally:
+            rows = (dict(zip(names, entry, strict=True)) for entry in repairs.entries)
+            files.append(write_jsonl(folder / _repairs(stage), rows))
 
 
 def _repairs(stage: str) -> str:
     return f"repairs-{stage}.jsonl"
-
-
-def _name(folder: Path, path: Path) -> str:
-    return path.relative_to(folder).as_posix()

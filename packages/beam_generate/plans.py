@@ -1,206 +1,370 @@
-"""Plans from a model: paper section 2.2.1 and Algorithm 1, lines 2 to 4 (10M: `beam_generate.long_plans`).
+"""Write plans with a model: paper section 2.2.1 and Algorithm 1.
 
-In this order: the biography (released code), narratives (Listing 23), the base plan (Listings 24 to 26), the three
-special bullets of each sub-plan (Listing 27). What a model returns wrong:
+A plan takes four steps: the biography (released code), narratives (Listing 23), the base plan (Listings 24 to 26) and
+the three special bullets of each sub-plan (Listing 27). A conversation of 10M tokens has ten plans. They begin with ten
+sub-seeds, each with its own days: successive events of a life (sequential expansion, Listing 28; the first is the
+conversation's own seed) or phases of one storyline (hierarchical decomposition, Listing 29). Each plan is then written
+knowing the plan before it (Listing 30); in a decomposition it also knows a summary of all earlier plans and the
+sub-seeds to come (Listing 31).
 
-- a biography or summary of quite another length is asked for again, then accepted as it is;
-- fewer than 15 or more than 20 narratives: asked again; then more are cut to 20 and fewer accepted, none is an error;
-- a plan that lacks batches, or has batches with less than half their bullets: asked again, saying which; the fuller
-  version of each batch is taken. Batches that are still missing are an error, short ones are accepted;
-- missing special bullets: asked again; those still missing stay absent;
-- everything else is put right by the rules of `beam_generate.plan_rules`. Labels that no narrative has are accepted.
-
-Every such case is noted in `Repairs`. An error is a `ModelError`: it stops this conversation, and nothing is kept of
-the plan it concerns.
+A reply that falls short is asked for again once. After that, too few narratives, short batches and missing special
+bullets are accepted and noted in `Repairs`. Without narratives, batches or sub-seeds the conversation stops with a
+`ModelError`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from itertools import pairwise
 
-from beam_generate.messages import refuses
+from beam_generate import plan_text
 from beam_generate.people import render_profile, render_relationships, render_traits
-from beam_generate.plan_rules import (
-    STAGE,
-    SpecialBullets,
-    add_special,
-    assemble,
-    complain,
-    order_batches,
-    take_special,
-)
-from beam_generate.plan_text import (
-    Narrative,
-    ParsedSubPlan,
-    read_batches,
-    read_narratives,
-    render_narratives,
-    render_plan,
-    show_timeline,
-)
-from beam_generate.reply_json import objects
+from beam_generate.replies import one_line, read_objects, read_seed, refuses
 from beam_generate.seeds import render_topic
-from beam_generate.shapes import Plan, Repairs, Story, SubPlan, Timeline
+from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Layout, Plan, Repairs, Story, SubPlan, Timeline
 from beamlib.data.conversations import Seed
+from beamlib.errors import UserError
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
-from beamlib.llm.retrying import ReadReply, ask
+from beamlib.llm.retrying import ReadReply, ask, gather
 
 NARRATIVES = (15, 20)
-_BIOGRAPHY = (80, 240)  # words; 120 to 160 are asked for
-_SUMMARY = (20, 250)  # words; about 100 are asked for
+SETUP_LABEL = "Earlier Event"
+"""Label of a bullet that tells of something done, so that a special bullet can contradict it."""
+_BIOGRAPHY = (80, 240)  # words; the prompt asks for 120 to 160
+_SUMMARY = (20, 250)  # words; the prompt asks for about 100
+
+
+@dataclass(frozen=True, slots=True)
+class SubSeed:
+    """The topic and the days of one of ten plans."""
+
+    seed: Seed
+    timeline: Timeline
 
 
 def about(story: Story, what: str, index: int | None = None) -> str:
-    """What a call concerns: `10M-1, plan 3, narratives` (plans counted from 0, as released)."""
+    """Name the subject of a call: `10M-1, plan 3, narratives` (plans count from 0, as released)."""
     part = "" if index is None or story.plans == 1 else f"plan {index}, "
     return f"{story.size}-{story.number}, {part}{what}"
 
 
 async def with_biography(model: Model, story: Story, repairs: Repairs) -> Story:
-    """The story with the user's biography; without a call where it has one."""
+    """Add the user's biography to a story that has none."""
     if story.profile.biography:
         return story
     variables = {"profile": render_profile(story.profile), "traits": render_traits(story.profile)}
-    text = await _prose(model, Prompt("biography", variables, about(story, "biography")), _BIOGRAPHY, repairs)
+    text = await _ask_prose(model, Prompt("biography", variables, about(story, "biography")), _BIOGRAPHY, repairs)
     return replace(story, profile=replace(story.profile, biography=text))
 
 
-async def make_plan(model: Model, story: Story, repairs: Repairs) -> Plan:
-    """The one plan of a conversation below 10M."""
+async def make_plans(model: Model, story: Story, repairs: Repairs) -> list[Plan]:
+    """Write the plans of a conversation, in order: one below 10M, ten at 10M."""
     story = await with_biography(model, story, repairs)
-    narratives = await ask_narratives(model, story, story.topic, 0, repairs)
-    prompt = Prompt(
-        f"plan_{story.style}",
-        {
-            "topic": render_topic(story.topic),
-            "profile": render_profile(story.profile),
-            "relationships": render_relationships(story.core),
-            **plan_size(story),
-            "timeline": show_timeline(story.timeline),
-            "narratives": narratives,
-        },
-        about(story, "plan", 0),
-    )
-    subplans = await ask_plan(model, prompt, story, story.timeline, 0, repairs)
-    return Plan(0, story.topic, story.timeline, narratives, subplans)
+    subseeds = await make_subseeds(model, story, repairs) if story.plans > 1 else [SubSeed(story.topic, story.timeline)]
+    narratives = await gather(_ask_narratives(model, story, one.seed, k, repairs) for k, one in enumerate(subseeds))
+    plans: list[Plan] = []
+    summaries: list[str] = []
+    for index, subseed in enumerate(subseeds):
+        if plans and story.strategy != "sequential":  # the only strategy whose prompt has no summaries
+            summaries += await ask_summaries(model, story, plans[-1:], repairs)
+        if story.plans == 1:
+            prompt = _single_plan_prompt(story, narratives[0])
+        else:
+            prompt = _long_plan_prompt(story, subseeds, index, narratives[index], plans, summaries)
+        subplans = await _ask_plan(model, prompt, story, subseed.timeline, index, repairs)
+        plans.append(Plan(index, subseed.seed, subseed.timeline, narratives[index], subplans))
+    return plans
 
 
-def plan_size(story: Story) -> dict[str, str]:
-    """The variables `subplans` and `bullets` of a plan's prompt."""
+async def ask_summaries(model: Model, story: Story, plans: Sequence[Plan], repairs: Repairs) -> list[str]:
+    """Ask for about a hundred words on each plan, concurrently."""
+
+    def prompt(plan: Plan) -> Prompt:
+        return Prompt(
+            "plan_summary", {"plan": plan_text.render_plan(plan.subplans)}, about(story, "summary", plan.index)
+        )
+
+    return await gather(_ask_prose(model, prompt(plan), _SUMMARY, repairs) for plan in plans)
+
+
+def _plan_size(story: Story) -> dict[str, str]:
     return {"subplans": str(story.layout.subplans), "bullets": str(story.layout.bullets)}
 
 
-async def ask_narratives(model: Model, story: Story, topic: Seed, index: int, repairs: Repairs) -> str:
-    """Narratives of a topic as rendered text."""
+def _single_plan_prompt(story: Story, narratives: str) -> Prompt:
+    variables = {
+        "topic": render_topic(story.topic),
+        "profile": render_profile(story.profile),
+        "relationships": render_relationships(story.core),
+        **_plan_size(story),
+        "timeline": plan_text.show_timeline(story.timeline),
+        "narratives": narratives,
+    }
+    return Prompt(f"plan_{story.style}", variables, about(story, "plan", 0))
+
+
+def _long_plan_prompt(
+    story: Story,
+    subseeds: Sequence[SubSeed],
+    index: int,
+    narratives: str,
+    plans: Sequence[Plan],
+    summaries: Sequence[str],
+) -> Prompt:
+    def show(subseed: SubSeed) -> str:
+        return f"{render_topic(subseed.seed)}\nTimeline: {plan_text.show_timeline(subseed.timeline)}"
+
+    variables = {
+        "profile": render_profile(story.profile),
+        "core": render_relationships(story.core),
+        "newcomers": render_relationships(story.newcomers[index]),
+        "timeline": plan_text.show_timeline(subseeds[index].timeline),
+        "narratives": narratives,
+        **_plan_size(story),
+        "previous_plan": plan_text.render_plan(plans[-1].subplans) if plans else "",
+        "index": str(index),
+        "introduce": "no" if plans else "yes",
+    }
+    if story.strategy == "sequential":
+        variables["topic"] = render_topic(subseeds[index].seed)
+    else:
+        variables |= {
+            "topic": render_topic(story.topic),
+            "stage": show(subseeds[index]),
+            "stages": "\n\n".join(f"Stage {number}\n{show(one)}" for number, one in enumerate(subseeds)),
+            "summaries": "\n\n".join(f"Plan {number}: {text}" for number, text in enumerate(summaries)),
+        }
+    return Prompt(f"plan_{story.strategy}", variables, about(story, "plan", index))
+
+
+async def _ask_narratives(model: Model, story: Story, topic: Seed, index: int, repairs: Repairs) -> str:
+    """Ask for the narratives of a topic and render them."""
     least, most = NARRATIVES
     where = about(story, "narratives", index)
     prompt = Prompt(f"narratives_{story.style}", {"topic": render_topic(topic)}, where)
-    best: list[Narrative] = []
+    best: list[plan_text.Narrative] = []
 
-    def read(reply: Completion, _: int) -> ReadReply[list[Narrative]]:
+    def read(reply: Completion, _: int) -> ReadReply[list[plan_text.Narrative]]:
         nonlocal best
-        found = read_narratives(reply.text)
-        _note_frame(reply.text, "LABEL", where, repairs)
-        if least <= len(found) <= most:
-            return found, None
-        repairs.note(STAGE, where, f"{len(found)} narratives, {least} to {most} asked for", "asked again")
-        best = max(best, found, key=len)
-        return best, f"{len(found)} categories could be read; write {least} to {most} in the form asked for."
+        narratives = plan_text.read_narratives(reply.text)
+        if least <= len(narratives) <= most:
+            return narratives, None
+        repairs.note("plan", where, f"{len(narratives)} narratives, {least} to {most} asked for", "asked again")
+        best = max(best, narratives, key=len)
+        return best, f"{len(narratives)} categories could be read; write {least} to {most} in the form asked for."
 
-    found = await ask(model, prompt, read)
-    if not found:
+    narratives = await ask(model, prompt, read)
+    if not narratives:
         raise ModelError(f"{where}: no narrative can be read in the reply", Outcome.UNREADABLE)
-    if not least <= len(found) <= most:
-        repairs.note(STAGE, where, f"{len(found)} narratives", "cut" if len(found) > most else "accepted")
-    return render_narratives(found[:most])
+    if not least <= len(narratives) <= most:
+        action = "cut" if len(narratives) > most else "accepted"
+        repairs.note("plan", where, f"{len(narratives)} narratives", action)
+    return plan_text.render_narratives(narratives[:most])
 
 
-async def ask_plan(
+async def _ask_plan(
     model: Model, prompt: Prompt, story: Story, timeline: Timeline, index: int, repairs: Repairs
 ) -> tuple[SubPlan, ...]:
-    """A plan in its two stages: the base plan that `prompt` asks for, then the special bullets."""
-    size, where = story.layout, about(story, "plan", index)
-    first: dict[int, ParsedSubPlan] = {}
+    """Ask for the base plan, then for its special bullets. Of two replies, the fuller version of each batch counts."""
+    layout, where = story.layout, about(story, "plan", index)
+    fullest: dict[int, plan_text.ParsedSubPlan] = {}
 
-    def read(reply: Completion, attempt: int) -> ReadReply[dict[int, ParsedSubPlan]]:
-        nonlocal first
-        if not attempt:
-            _note_frame(reply.text, "BATCH", where, repairs)
-        again = order_batches(read_batches(reply.text), size.subplans, where, repairs)
-        fuller = {
-            number: max(
-                (part for part in (again.get(number), first.get(number)) if part), key=lambda part: len(part.bullets)
-            )
-            for number in sorted({*first, *again})
-        }
-        complaint = complain(fuller, size)
-        if attempt and len(fuller) < size.subplans:
+    def read(reply: Completion, attempt: int) -> ReadReply[None]:
+        for batch in plan_text.read_batches(reply.text):
+            known = fullest.get(batch.number)
+            if batch.number <= layout.subplans and (known is None or len(batch.bullets) > len(known.bullets)):
+                fullest[batch.number] = batch
+        complaint = _complaint(fullest, layout)
+        if attempt and not set(range(1, layout.subplans + 1)) <= set(fullest):
             raise ModelError(f"{where}: {complaint}", Outcome.UNREADABLE)
         if complaint:
-            repairs.note(STAGE, where, complaint, "accepted" if attempt else "asked again")
-        first = fuller
-        return fuller, complaint or None
+            repairs.note("plan", where, complaint, "accepted" if attempt else "asked again")
+        return None, complaint or None
 
-    base = assemble(await ask(model, prompt, read), size, timeline, where, repairs)
-    return await _ask_special(model, base, story, index, repairs)
+    await ask(model, prompt, read)
+    batches = [fullest[number] for number in range(1, layout.subplans + 1)]
+    return await _ask_special(model, _assemble(batches, layout, timeline, where, repairs), story, index, repairs)
 
 
-async def ask_summary(model: Model, story: Story, plan: Plan, repairs: Repairs) -> str:
-    """About a hundred words on a plan, for the plans and answers after it."""
-    prompt = Prompt("plan_summary", {"plan": render_plan(plan.subplans)}, about(story, "summary", plan.index))
-    return await _prose(model, prompt, _SUMMARY, repairs)
+def _complaint(batches: Mapping[int, plan_text.ParsedSubPlan], layout: Layout) -> str:
+    """Say which batches are missing or have less than half their bullets; empty if none."""
+    parts = []
+    if missing := [str(number) for number in range(1, layout.subplans + 1) if number not in batches]:
+        parts.append(f"these batches are missing: {', '.join(missing)}")
+    for number, batch in sorted(batches.items()):
+        if 2 * len(batch.bullets) < layout.bullets:
+            parts.append(f"batch {number} has {len(batch.bullets)} of {layout.bullets} bullets")
+    if not parts:
+        return ""
+    return f"The plan is not complete: {'; '.join(parts)}. Write all {layout.subplans} batches in full."
+
+
+def _assemble(
+    batches: Sequence[plan_text.ParsedSubPlan], layout: Layout, timeline: Timeline, where: str, repairs: Repairs
+) -> tuple[SubPlan, ...]:
+    """Build the base plan: the anchor first, its day in order, no special bullets, at most twice the bullets."""
+    anchors: list[str] = []
+    bodies: list[list[tuple[str, str]]] = []
+    for number, batch in enumerate(batches, start=1):
+        bullets = [bullet for bullet in batch.bullets if plan_text.special_of(bullet[0]) is None]
+        place = next((place for place, (label, _) in enumerate(bullets[:3]) if plan_text.is_anchor(label)), None)
+        anchors.append("" if place is None else bullets.pop(place)[1])
+        if len(bullets) + 1 > 2 * layout.bullets:
+            problem = f"{len(bullets) + 1} bullets, {layout.bullets} asked for"
+            repairs.note("plan", f"{where}, batch {number}", problem, "cut")
+            bullets = bullets[: layout.bullets - 1]
+        bodies.append(bullets)
+    named = [next(iter(plan_text.find_days(text)), None) for text in anchors]
+    subplans = []
+    for number, day in enumerate(fit_days(named, timeline), start=1):
+        text, before = anchors[number - 1], named[number - 1]
+        if before != day:
+            problem = f"time anchor {before} out of order or timeline" if before else "no readable time anchor"
+            repairs.note("plan", f"{where}, batch {number}", problem, f"set to {day}")
+            text = plan_text.show_day(day)
+        subplans.append(
+            SubPlan(number, day, plan_text.number_bullets([(plan_text.ANCHOR_LABEL, text), *bodies[number - 1]]))
+        )
+    return tuple(subplans)
+
+
+def fit_days(named: Sequence[date | None], timeline: Timeline) -> list[date]:
+    """Return strictly increasing days inside the timeline.
+
+    A day that is missing or does not fit becomes the first free one. The timeline needs a day for each.
+    """
+    days: list[date] = []
+    free = timeline.start
+    for index, day in enumerate(named):
+        latest = timeline.end - timedelta(len(named) - 1 - index)
+        days.append(day if day is not None and free <= day <= latest else free)
+        free = days[-1] + timedelta(1)
+    return days
 
 
 async def _ask_special(
     model: Model, base: tuple[SubPlan, ...], story: Story, index: int, repairs: Repairs
 ) -> tuple[SubPlan, ...]:
+    """Add the special bullets, and in the middle of a batch the setup that a contradiction needs."""
     where = about(story, "special bullets", index)
-    prompt = Prompt("special_bullets", {"plan": render_plan(base)}, where)
-    found: dict[int, SpecialBullets] = {}
+    prompt = Prompt("special_bullets", {"plan": plan_text.render_plan(base)}, where)
+    special: dict[int, dict[str, str]] = {part.number: {} for part in base}
 
-    def read(reply: Completion, _: int) -> ReadReply[dict[int, SpecialBullets]]:
-        take_special(base, objects(reply.text) or [], found, where, repairs)
-        lacking = "; ".join(
-            f"batch {number} lacks {' and '.join(state.lacking)}" for number, state in found.items() if state.lacking
-        )
-        if not lacking:
-            return found, None
-        repairs.note(STAGE, where, lacking, "asked again")
-        return found, f"{lacking}. Every batch needs all three."
+    def lacking(number: int) -> list[str]:
+        return [SPECIAL_LABELS[kind] for kind in SPECIALS if kind not in special[number]]
 
-    return add_special(base, await ask(model, prompt, read), where, repairs)
+    def read(reply: Completion, _: int) -> ReadReply[None]:
+        for entry in read_objects(reply.text):
+            texts = next((texts for number, texts in special.items() if str(entry.get("batch")) == str(number)), {})
+            fresh = {kind: plan_text.bullet_text(one_line(entry.get(kind))) for kind in SPECIALS if kind not in texts}
+            if fresh.get("contradiction"):
+                texts["setup"] = plan_text.bullet_text(one_line(entry.get("setup")))
+            texts |= {kind: text for kind, text in fresh.items() if text}
+        parts = [f"batch {number} lacks {' and '.join(lacking(number))}" for number in special if lacking(number)]
+        if not parts:
+            return None, None
+        repairs.note("plan", where, "; ".join(parts), "asked again")
+        return None, f"{'; '.join(parts)}. Every batch needs all three."
+
+    await ask(model, prompt, read)
+    plan = []
+    for part in base:
+        texts = special[part.number]
+        bullets = [(bullet.label, bullet.text) for bullet in part.bullets]
+        if texts.get("setup"):
+            bullets.insert((len(bullets) + 1) // 2, (SETUP_LABEL, texts["setup"]))
+        bullets += [(SPECIAL_LABELS[kind], texts[kind]) for kind in SPECIALS if kind in texts]
+        if lacking(part.number):
+            problem = f"no {' and no '.join(lacking(part.number))}"
+            repairs.note("plan", f"{where}, batch {part.number}", problem, "left without")
+        plan.append(replace(part, bullets=plan_text.number_bullets(bullets)))
+    return tuple(plan)
 
 
-def _note_frame(reply: str, first: str, where: str, repairs: Repairs) -> None:
-    """Note what stands before the first line that belongs to the form asked for, a line with the word `first`."""
-    opening = next((line for line in reply.splitlines() if line.strip()), "")
-    if first not in opening.upper() and first in reply.upper():
-        repairs.note(STAGE, where, f"before the first {first}: {opening.strip()[:60]!r}", "taken off")
-
-
-async def _prose(model: Model, prompt: Prompt, words: tuple[int, int], repairs: Repairs) -> str:
-    """A reply of continuous text on one line, asked for twice where its length is far off."""
+async def _ask_prose(model: Model, prompt: Prompt, words: tuple[int, int], repairs: Repairs) -> str:
+    """Ask for continuous text; a text far off the length asked for is accepted at the second attempt."""
     least, most = words
 
     def read(reply: Completion, attempt: int) -> ReadReply[str]:
-        text = _body(reply.text)
+        text = " ".join(reply.text.split()).strip("` ")
         count = len(text.split())
         if least <= count <= most:
             return text, None
-        done = "accepted" if attempt and text else "asked again"
-        repairs.note(STAGE, prompt.about, f"{count} words where {least} to {most} belong", done)
-        if attempt and not text:
-            raise ModelError(f"{prompt.about}: the reply holds no text", Outcome.EMPTY)
-        if attempt and refuses(text):
-            raise ModelError(f"{prompt.about}: the model answers {text[:60]!r}", Outcome.REFUSED)
+        if attempt and (not text or refuses(text)):
+            problem = f"the model answers {text[:60]!r}" if text else "the reply holds no text"
+            raise ModelError(f"{prompt.about}: {problem}", Outcome.REFUSED if text else Outcome.EMPTY)
+        action = "accepted" if attempt else "asked again"
+        repairs.note("plan", prompt.about, f"{count} words where {least} to {most} belong", action)
         return text, f"Write {least} to {most} words of continuous text and nothing else."
 
     return await ask(model, prompt, read)
 
 
-def _body(reply: str) -> str:
-    """A reply's text without fences and without a line like `Here is the biography:` before it."""
-    lines = [line for line in reply.strip().splitlines() if line.strip() and not line.strip().startswith("```")]
-    if len(lines) > 1 and lines[0].rstrip(" *").endswith(":"):
-        lines = lines[1:]
-    return " ".join(" ".join(lines).split())
+async def make_subseeds(model: Model, story: Story, repairs: Repairs) -> list[SubSeed]:
+    """Write the ten sub-seeds of a story."""
+    where, count = about(story, "sub-seeds"), story.plans
+    variables = {
+        "topic": render_topic(story.topic),
+        "profile": render_profile(story.profile),
+        "timeline": plan_text.show_timeline(story.timeline),
+        "count": str(count),
+    }
+
+    def read(reply: Completion, _: int) -> ReadReply[list[tuple[Seed, Timeline | None]]]:
+        entries = read_objects(reply.text)
+        read_entries = [(read_seed(entry, story.topic.category), one_line(entry.get("timeline"))) for entry in entries]
+        subseeds = [(seed, plan_text.read_timeline(timeline)) for seed, timeline in read_entries if seed is not None]
+        if len(subseeds) >= count:
+            return subseeds[:count], None
+        repairs.note("seeds", where, f"{len(subseeds)} of {count} sub-seeds", "asked again")
+        return subseeds, f"{len(subseeds)} of {count} entries could be used; each needs title, theme and subtopics."
+
+    subseeds = await ask(model, Prompt(f"seeds_{story.strategy}", variables, where), read)
+    if len(subseeds) < count:
+        raise ModelError(f"{where}: {len(subseeds)} of {count} sub-seeds in the reply", Outcome.UNREADABLE)
+    seeds = [seed for seed, _ in subseeds]
+    if story.strategy == "sequential":
+        if seeds[0].title.casefold() != story.topic.title.casefold():
+            repairs.note("seeds", where, f"first sub-seed {seeds[0].title!r:.80}", "set to the conversation's own seed")
+        seeds[0] = story.topic
+    timelines = [timeline for _, timeline in subseeds]
+    fitted = fit_timelines(timelines, story.timeline, story.layout.subplans, f"{where} from 1", repairs)
+    return [SubSeed(seed, timeline) for seed, timeline in zip(seeds, fitted, strict=True)]
+
+
+def fit_timelines(
+    timelines: Sequence[Timeline | None], whole: Timeline, days: int, where: str, repairs: Repairs
+) -> list[Timeline]:
+    """Return timelines in order inside `whole`, without overlaps, each of at least `days` days.
+
+    Days that overlap or lie outside are clipped. If a timeline is missing or too short then, all share the days evenly.
+
+    Raises:
+        UserError: `whole` is too short.
+    """
+    fitted: list[Timeline] = []
+    free = whole.start
+    for number, timeline in enumerate(timelines, 1):
+        if timeline is None:
+            break
+        clipped = Timeline(max(timeline.start, free), min(timeline.end, whole.end))
+        if (clipped.end - clipped.start).days + 1 < days:
+            break
+        if clipped != timeline:
+            repairs.note(
+                "seeds", where, f"days of stage {number}: {plan_text.show_timeline(timeline)}", "clipped to fit"
+            )
+        fitted.append(clipped)
+        free = clipped.end + timedelta(1)
+    if len(fitted) == len(timelines):
+        return fitted
+    length = (whole.end - whole.start).days + 1
+    if length < days * len(timelines):
+        raise UserError(
+            f"{where}: {len(timelines)} plans of {days} days do not fit into {length} days; generate it again."
+        )
+    repairs.note("seeds", where, "days missing, out of order, overlapping or too few", "shared out evenly")
+    bounds = [whole.start + timedelta(length * part // len(timelines)) for part in range(len(timelines) + 1)]
+    return [Timeline(start, after - timedelta(1)) for start, after in pairwise(bounds)]

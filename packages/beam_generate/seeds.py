@@ -1,9 +1,9 @@
-"""What stands before a conversation's first plan, drawn from an explicit seed.
+"""Topic, people and days of a conversation, drawn from an explicit seed.
 
-Which domain a conversation has: a tier has the released mixture (20, 35, 35 and 10 conversations, of them 3, 5, 5, 3
-about coding and 2, 5, 5, 2 about mathematics), in an order drawn from the seed, and begins anew after the last. The
-first of each tier is general, and the four first ones of a seed are of four domains. Of the general domains the offline
-author has some; models write all of them.
+A tier has the released mixture of domains (20, 35, 35 and 10 conversations, of them 3, 5, 5, 3 about coding and 2, 5,
+5, 2 about mathematics), in an order drawn from the seed; after the last it starts again. The first conversation of each
+tier is general, and the first ones of the four tiers have four domains. The offline author writes some of the general
+domains, language models write all.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from typing import Any
 
 from beam_generate.layouts import check_days, layouts_of
 from beam_generate.people import draw_people
-from beam_generate.reply_json import strings, text_of
 from beam_generate.shapes import Story, Style, Timeline
-from beamlib.beside import beside
 from beamlib.data.conversations import SIZES, Seed, Size
 from beamlib.data.published import table
 from beamlib.errors import UserError
@@ -35,26 +33,40 @@ MIXTURE: Mapping[Size, tuple[int, int, int]] = {
 """Released conversations of a size: general, coding, mathematics."""
 
 _SPAN: Mapping[Size, tuple[int, int]] = {"100K": (60, 120), "500K": (180, 300), "1M": (240, 365), "10M": (730, 1095)}
-"""Days from the first to the last day: the least and the most."""
+"""Fewest and most days from the first to the last day."""
 
 _TOPICS = Path(__file__).with_name("topics.json")
+_RELEASED: Mapping[str, str] = {
+    "Career & Professional Development": "Career and Professional Development",
+    "Legal & Administrative": "Legal and Administrative",
+    "Philosophical & Ethical Discussion": "Philosophical or Ethical Discussion",
+    "Therapy & Emotional Support": "Therapy and Emotional Support",
+}
+"""Domain in Table 5 -> released `category`, where they differ."""
+
+_STYLES: Mapping[str, Style] = {"Coding": "coding", "Math": "math"}
 
 
 def make_story(parameters: RunParameters, number: int, topic: Seed | None = None) -> Story:
-    """The story of conversation `number` (1-based) of a run: topic, people and days, all from `generation_seed`.
+    """Draw the story of conversation `number` (1-based) of a run from `generation_seed`; it has no biography yet.
 
-    `domain` (either spelling) and `title` choose the topic; empty, they are drawn. A title of Table 5 brings its domain
-    along; any other needs one. Theme and subtopics are ours where the title is one of Table 5's, else empty. `topic` is
-    one from elsewhere, whole. The biography is still empty. A `UserError` names what is wrong, the layout included.
+    Args:
+        parameters: Their `domain` (either spelling) and `title` choose the topic; an empty one is drawn. A title of
+            Table 5 implies its domain.
+        number: Which conversation of the run.
+        topic: Use this topic instead.
+
+    Raises:
+        UserError: The number, topic or layout is not possible.
     """
     if number < 1:
         raise UserError(f"conversation number {number} is below 1; conversations count from 1.")
     size, seed = parameters.size, parameters.generation_seed
     if topic is None:
-        able = tuple(name for name in general_domains() if parameters.authors or name in _written())
+        able = tuple(name for name in general_domains() if parameters.authors or name in _word_bank().banks())
         topic = _seed_of(*_topic(size, number, seed, parameters.domain.strip(), parameters.title.strip(), able))
     if not parameters.authors:
-        _word_banks().bank(topic.category)  # a domain that the offline author does not have
+        _word_bank().bank(topic.category)  # raises for a domain that the offline author does not write
     people, style = draw_people(size, number, seed), style_of(topic.category)
     story = Story(
         size=size,
@@ -74,25 +86,21 @@ def make_story(parameters: RunParameters, number: int, topic: Seed | None = None
 
 
 def topic_within_reach(topic: Seed) -> Seed:
-    """`topic`, or one of Table 5 that the offline author has where it lacks the domain (those are all general)."""
-    if topic.category in _written():
+    """Return the topic, or a general one of Table 5 if the offline author does not write its domain."""
+    if topic.category in _word_bank().banks():
         return topic
-    nearest = next(name for name in general_domains() if name in _written())
+    nearest = next(name for name in general_domains() if name in _word_bank().banks())
     return _seed_of(nearest, titles()[nearest][0])
 
 
-def _word_banks() -> Any:
-    """What the offline author has words for: `bank(domain)`, and `banks()` by domain."""
-    return beside("offline", "author.word_bank")
+def _word_bank() -> Any:
+    from beam_offline.author import word_bank  # its packages take a second to import
 
-
-def _written() -> Mapping[str, str]:
-    found: Mapping[str, str] = _word_banks().banks()
-    return found
+    return word_bank
 
 
 def render_topic(seed: Seed) -> str:
-    """A seed as the prompts show it; what is empty is left out."""
+    """Render a seed for a prompt, without its empty fields."""
     lines = [f"Domain: {seed.category}", f"Title: {seed.title}"]
     if seed.theme:
         lines.append(f"Theme: {seed.theme}")
@@ -101,18 +109,8 @@ def render_topic(seed: Seed) -> str:
     return "\n".join(lines)
 
 
-def read_seed(entry: object, category: str) -> Seed | None:
-    """A seed from an object of a model's JSON; None without a title. Subtopics may be one text."""
-    if not isinstance(entry, dict):
-        return None
-    title = text_of(entry.get("title"))
-    if not title:
-        return None
-    return Seed(category, title, text_of(entry.get("theme")), strings(entry.get("subtopics")))
-
-
 def _topic(size: Size, number: int, seed: int, domain: str, title: str, able: Sequence[str]) -> tuple[str, str]:
-    """Domain and title; where none is asked for, one of the general domains `able`, coding or mathematics."""
+    """Choose domain and title; general domains are drawn from `able`."""
     known = find_title(title) if title else None
     if title and not domain:
         if known is None:
@@ -128,43 +126,45 @@ def _topic(size: Size, number: int, seed: int, domain: str, title: str, able: Se
 
 
 def _domains(size: Size, seed: int, number: int, able: Sequence[str]) -> list[str]:
-    """The domains of conversations 1 to `number` of a size, general ones among `able`."""
+    """Draw the domains of conversations 1 to `number` of a size, general ones from `able`."""
     general, coding, math = MIXTURE[size]
     first = random.Random(f"first domains {seed}").sample(list(able), len(SIZES))[SIZES.index(size)]
     rest = [name for name in able if name != first]
     random.Random(f"general domains {seed} {size}").shuffle(rest)
     cycle, used = [first, *rest], 0
-    found: list[str] = []
-    while len(found) < number:
+    order: list[str] = []
+    while len(order) < number:
         styles = ["general"] * (general - 1) + ["Coding"] * coding + ["Math"] * math
-        random.Random(f"styles {seed} {size} {len(found)}").shuffle(styles)
+        random.Random(f"styles {seed} {size} {len(order)}").shuffle(styles)
         for style in ["general", *styles]:
             if style == "general":
-                found.append(cycle[used % len(cycle)])
+                order.append(cycle[used % len(cycle)])
                 used += 1
             else:
-                found.append(style)
-    return found[:number]
+                order.append(style)
+    return order[:number]
 
 
 def _title(category: str, size: Size, seed: int, occurrence: int) -> str:
-    """The title of a domain's `occurrence`-th (0-based) conversation: none returns before all have been used."""
+    """Draw the title of a domain's `occurrence`-th (0-based) conversation; titles repeat only after all were used."""
     names = list(titles()[category])
     random.Random(f"titles {seed} {category}").shuffle(names)
     return names[(occurrence + SIZES.index(size)) % len(names)]
 
 
 def _seed_of(category: str, title: str) -> Seed:
-    if category in _written() and any(one.title == title for one in _word_banks().bank(category).titles):
-        known = _word_banks().bank(category).titled(title)
-        return Seed(category, title, known.theme, tuple(known.subtopics))
-    return _elsewhere().get((category, title), Seed(category, title))
+    """Add theme and subtopics to a title of Table 5: the offline author's, else those of `topics.json`."""
+    if category in _word_bank().banks():
+        bank = _word_bank().bank(category)
+        if any(entry.title == title for entry in bank.titles):
+            known = bank.titled(title)
+            return Seed(category, title, known.theme, tuple(known.subtopics))
+    return _more_topics().get((category, title), Seed(category, title))
 
 
 @cache
-def _elsewhere() -> Mapping[tuple[str, str], Seed]:
-    """The topics of Table 5 that the word banks do not have, by domain and title."""
-    seeds = [Seed(one["category"], one["title"], one["theme"], tuple(one["subtopics"])) for one in read_json(_TOPICS)]
+def _more_topics() -> Mapping[tuple[str, str], Seed]:
+    seeds = [Seed(row["category"], row["title"], row["theme"], tuple(row["subtopics"])) for row in read_json(_TOPICS)]
     return {(seed.category, seed.title): seed for seed in seeds}
 
 
@@ -175,66 +175,46 @@ def _timeline(size: Size, number: int, seed: int) -> Timeline:
     return Timeline(start, start + timedelta(rng.randrange(least, most + 1)))
 
 
-_RELEASED: Mapping[str, str] = {
-    "Career & Professional Development": "Career and Professional Development",
-    "Legal & Administrative": "Legal and Administrative",
-    "Philosophical & Ethical Discussion": "Philosophical or Ethical Discussion",
-    "Therapy & Emotional Support": "Therapy and Emotional Support",
-}
-"""Where the released `category` differs from Table 5."""
-
-_STYLES: Mapping[str, Style] = {"Coding": "coding", "Math": "math"}
-
-
 @cache
 def titles() -> Mapping[str, tuple[str, ...]]:
-    """Domain (released spelling) -> its titles, both in the order of Table 5."""
-    found: dict[str, list[str]] = {}
+    """Return the titles of each domain (released spelling) in the order of Table 5."""
+    names: dict[str, list[str]] = {}
     for row in table("table5").itertuples():
         domain = str(row.domain)
-        found.setdefault(_RELEASED.get(domain, domain), []).append(str(row.title))
-    return {domain: tuple(names) for domain, names in found.items()}
+        names.setdefault(_RELEASED.get(domain, domain), []).append(str(row.title))
+    return {domain: tuple(some) for domain, some in names.items()}
 
 
 def domains() -> tuple[str, ...]:
-    """All domains in the order of Table 5, as released."""
+    """Return all domains in the order of Table 5, spelled as released."""
     return tuple(titles())
 
 
 def general_domains() -> tuple[str, ...]:
-    """The seventeen domains that are neither coding nor mathematics."""
+    """Return the seventeen domains other than coding and mathematics."""
     return tuple(domain for domain in domains() if style_of(domain) == "general")
 
 
 def style_of(domain: str) -> Style:
-    """How a domain's plans and questions are written."""
+    """Return the style in which a domain's plans and questions are written."""
     return _STYLES.get(domain, "general")
 
 
 def parse_domain(text: str) -> str:
-    """The domain meant by `text`, in either spelling and any case; a `UserError` lists the domains."""
-    try:
-        return _spellings()[_plain(text)]
-    except KeyError:
-        raise UserError(f"domain {text!r:.80} does not exist; choose one of: {', '.join(domains())}.") from None
+    """Return the domain that `text` names in either spelling and any case, else raise `UserError` with a list."""
+    spellings = {_plain(name): name for name in domains()}
+    spellings |= {_plain(printed): released for printed, released in _RELEASED.items()}
+    if (plain := _plain(text)) not in spellings:
+        raise UserError(f"domain {text!r:.80} does not exist; choose one of: {', '.join(domains())}.")
+    return spellings[plain]
 
 
 def find_title(text: str) -> tuple[str, str] | None:
-    """Domain and title of the Table 5 title that `text` spells in any case; None where there is none."""
-    wanted = _plain(text)
-    for domain, names in titles().items():
-        for name in names:
-            if _plain(name) == wanted:
-                return domain, name
-    return None
-
-
-@cache
-def _spellings() -> Mapping[str, str]:
-    found = {_plain(domain): domain for domain in domains()}
-    return found | {_plain(printed): released for printed, released in _RELEASED.items()}
+    """Return domain and title of the Table 5 title that `text` spells in any case, or None."""
+    every = ((domain, name) for domain, names in titles().items() for name in names)
+    return next((entry for entry in every if _plain(entry[1]) == _plain(text)), None)
 
 
 def _plain(text: str) -> str:
-    # "Career & Professional" and "Career and Professional" are one domain, however it is typed.
+    """Normalize a name: "Career & Professional" and "career and professional" are the same domain."""
     return " ".join(text.casefold().replace("&", " and ").split())

@@ -1,4 +1,4 @@
-"""What the stages of generation hand to one another. The files they are kept in: `beam_generate.folder`."""
+"""Data classes that the stages of generation pass to one another; `beam_generate.folder` reads and writes them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from beamlib.data.conversations import Seed, Size
 Style = Literal["general", "coding", "math"]
 Strategy = Literal["sequential", "hierarchical"]
 Special = Literal["update", "instruction", "contradiction"]
+Gender = Literal["male", "female"]
+Relation = Literal["parent", "partner", "child", "friend", "acquaintance"]
 Reach = Literal["conversation", "batch"]
-"""How far back the recent turns go: over the whole plan (the paper), or to the beginning of the sub-plan (released)."""
+"""Where the window of recent messages begins: with the plan (paper) or with the sub-plan (released code)."""
 SPECIALS: tuple[Special, ...] = ("update", "instruction", "contradiction")
 SPECIAL_LABELS: Mapping[Special, str] = {
     "update": "Information Update",
@@ -24,10 +26,10 @@ SPECIAL_LABELS: Mapping[Special, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How large a plan is (paper Table 6 and the released settings; `params/*.yaml`).
+    """Size of a plan (paper Table 6 and the released settings; `params/*.yaml`).
 
-    `subplans` N; `bullets` M asked for per sub-plan, the time anchor among them, before the three special ones;
-    `groups` K per sub-plan; `questions` I asked for per group. The special bullets are a group of their own, as in the
+    `subplans` is N. `bullets` is M per sub-plan, including the time anchor and excluding the three special bullets.
+    `groups` is K per sub-plan and `questions` is I per group. The special bullets form one more group, as in the
     released code, so a plan has at most `subplans * (groups * questions + 3)` main questions.
     """
 
@@ -39,10 +41,10 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds a dialogue (paper section 2.2.3, Algorithm 3).
+    """Limits of a dialogue (paper section 2.2.3, Algorithm 3).
 
-    `recent` M: messages that stay word for word where a window is full; `replies` delta 1 and `followups` delta 2: user
-    replies to the assistant's questions, and follow-up questions, in one turn.
+    `recent` (M) is the number of messages kept word for word once a window is full. `replies` (delta 1) and `followups`
+    (delta 2) bound the user's replies and follow-up questions per turn.
     """
 
     recent: int
@@ -53,21 +55,21 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody in the user's life; `relation` is parent, partner, child, friend or acquaintance."""
+    """A person in the user's life."""
 
     name: str
-    gender: Literal["male", "female"]
+    gender: Gender
     age: int
-    relation: Literal["parent", "partner", "child", "friend", "acquaintance"]
+    relation: Relation
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The user. `traits` are six of the sixteen Myers-Briggs types; `biography` is prose, empty until written."""
+    """The user. `traits` are six of the sixteen Myers-Briggs types; `biography` is empty until a model writes it."""
 
     name: str
     age: int
-    gender: Literal["male", "female"]
+    gender: Gender
     place: str
     profession: str
     traits: tuple[str, ...]
@@ -84,10 +86,10 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Everything that stands before a conversation's first plan: drawn from `seed` (an explicit integer) and `number`.
+    """The input of a conversation's plans, drawn from `seed` and `number`.
 
-    `core` are the people who stay (parents, partner, children and, below 10M, everybody); `newcomers[k]` are those who
-    enter with plan k (10M only, ten entries; otherwise empty). `layout` is how large its plans are to be.
+    `core` are the people of all plans; below 10M these are all people. `newcomers[k]` enter with plan k: ten groups at
+    10M, none below.
     """
 
     size: Size
@@ -110,7 +112,7 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Bullet:
-    """One bullet of a plan: 1-based `number` in its sub-plan, `label` (narrative) and `text`."""
+    """A line of a plan: 1-based `number` in its sub-plan, `label` (a narrative) and `text`."""
 
     number: int
     label: str
@@ -120,7 +122,7 @@ class Bullet:
 
 @dataclass(frozen=True, slots=True)
 class SubPlan:
-    """One sub-plan (batch), 1-based; `anchor` is the day it plays on. Special bullets are the last three."""
+    """A sub-plan (batch), numbered from 1, that takes place on the day `anchor`. Special bullets come last."""
 
     number: int
     anchor: date
@@ -129,7 +131,7 @@ class SubPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan; `index` is 0-based and 0 below 10M. `seed` and `timeline` are its own sub-seed's at 10M."""
+    """A plan, numbered from 0. At 10M `seed` and `timeline` are those of its sub-seed."""
 
     index: int
     seed: Seed
@@ -140,7 +142,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class MainQuestion:
-    """A main user question and the bullet it belongs to, None for none. The link is data and never part of `text`."""
+    """A main user question and the number of its bullet, None without one. The link is data, never part of `text`."""
 
     text: str
     bullet: int | None
@@ -148,7 +150,7 @@ class MainQuestion:
 
 @dataclass(frozen=True, slots=True)
 class DialogueMessage:
-    """One message of a dialogue before it has an id; `kind` as in `beamlib.data.conversations.MessageKind`."""
+    """A message of a dialogue before it has an id; `kind` as in `beamlib.data.conversations.MessageKind`."""
 
     role: Literal["user", "assistant"]
     text: str
@@ -157,7 +159,7 @@ class DialogueMessage:
 
 @dataclass(frozen=True, slots=True)
 class DialogueTurn:
-    """A main question with everything it triggered, in plan `plan` and sub-plan `batch`."""
+    """A main question with the messages it triggered, in plan `plan` and sub-plan `batch`."""
 
     plan: int
     batch: int
@@ -167,13 +169,13 @@ class DialogueTurn:
 
 @dataclass
 class Repairs:
-    """What was repaired, asked again or dropped, in order: (stage, where, what was found, what was done).
+    """Log of what was repaired, asked again or dropped: (stage, where, problem, action), in order.
 
-    Written beside the conversation as `repairs.jsonl`, counted in notebook 04 and by `beamlib generate`.
+    Stored as `repairs-<stage>.jsonl`; notebooks and `beamlib generate` count its entries.
     """
 
     entries: list[tuple[str, str, str, str]] = field(default_factory=list)
 
-    def note(self, stage: str, where: str, found: str, done: str) -> None:
+    def note(self, stage: str, where: str, problem: str, action: str) -> None:
         """Add an entry."""
-        self.entries.append((stage, where, found, done))
+        self.entries.append((stage, where, problem, action))

@@ -155,15 +155,11 @@ def test_what_is_announced_is_what_is_called(
         confirmed = confirm(planned, tmp_path)
         assert (confirmed, server.connections) == (True, 0)
         (announced,) = re.findall(r"Everything together: ([0-9,]+) calls", capsys.readouterr().out)
-        generate_all(
-            planned.generation.wanted,
-            tmp_path / "out",
-            replace(planned.generation.writing, confirmed=confirmed),
-            1,
-        )
+        config = replace(planned.generation.config, confirmed=confirmed)
+        generate_all(planned.generation.specs, tmp_path / "out", config, 1)
         assert len(server.requests) == int(announced.replace(",", ""))
-        assert unfinished(planned.generation.wanted, tmp_path / "out", planned.generation.writing) == []
-        command = planned.generation.writing.command
+        assert unfinished(planned.generation.specs, tmp_path / "out", config) == []
+        command = config.command
     assert command == (
         f"beamlib generate --size 100k --conversations 1 --out runs/{NAME}/generated --models {models} --yes"
     )

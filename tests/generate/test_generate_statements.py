@@ -8,10 +8,10 @@ from math import comb
 from pathlib import Path
 
 import pytest
+from beam_generate.plan_rules import SETUP_LABEL, SpecialBullets, add_special
 
 from beam_generate.layouts import limits_of
 from beam_generate.people import TRAITS, TYPES, draw_people, render_profile, render_traits
-from beam_generate.plan_rules import SETUP_LABEL, SpecialBullets, add_special
 from beam_generate.plan_text import read_subplans, render_plan
 from beam_generate.questions import CONTEXT, TRIMMED, make_questions
 from beam_generate.seeds import domains, titles

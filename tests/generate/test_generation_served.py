@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,12 +18,12 @@ from typing import Any
 import pytest
 
 from beam_claims.data_check import check_folder
-from beam_generate.casting import GenerationConfig, prompts_of_generation
-from beam_generate.options import GenerationOptions, run
+from beam_generate.authors import GenerationConfig, generation_prompts
+from beam_generate.folder import stage_state
+from beam_generate.of_run import GenerationOptions, run_generate
 from beam_generate.pipeline import (
     STAGES,
     ConversationSpec,
-    finished,
     make_dialogue_of_plan,
     make_plan_stage,
     make_probe_stage,
@@ -32,7 +31,6 @@ from beam_generate.pipeline import (
     repairs_of,
 )
 from beam_generate.seeds import titles
-from beam_generate.stages import stage_state
 from beam_generate.titles import ask_titles, read_titles
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
@@ -40,7 +38,6 @@ from beamlib.evaluate.conversation_record import origin
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.llm.stored_model import Mode
 from beamlib.params import usual_parameters
-from beamlib.processes import at_once
 from scripted_server import Faults, ScriptedServer, body_text
 from served_author import SPOILS, ServedAuthor, models_file, recognise
 
@@ -93,7 +90,7 @@ def one_sentence(error: UserError) -> str:
 
 
 def test_every_prompt_of_generation_can_be_told_from_its_text() -> None:
-    names = prompts_of_generation()
+    names = generation_prompts()
     assert len(names) == 43
     for name in names:
         told = {variable: f"«{variable}»\nmore" for variable in prompt_file(name).variables}
@@ -110,7 +107,7 @@ def test_without_yes_the_cost_is_shown_and_nothing_else_happens(
     with ScriptedServer(ServedAuthor([COMMISSION.story()])) as server:
         models = models_file(tmp_path / "models.json", server.base_url)
         with pytest.raises(UserError, match="nothing was called: add --yes"):
-            run(changed(order(models, tmp_path / "out"), confirm_cost=False))
+            run_generate(changed(order(models, tmp_path / "out"), confirm_cost=False))
         assert server.requests == []
     assert "US dollars" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
@@ -136,7 +133,7 @@ def test_an_order_that_cannot_be_met_calls_nothing(
         value["authors"] = {role: value["judge"] | fields for role, fields in authors.items()}
         models.write_text(json.dumps(value))
         with pytest.raises(UserError, match=re.escape(sentence)) as raised:
-            run(changed(order(models, tmp_path / "out"), **changes))
+            run_generate(changed(order(models, tmp_path / "out"), **changes))
         assert server.requests == []
     assert "sk-secret" not in one_sentence(raised.value)
     assert not (tmp_path / "out").exists()
@@ -202,7 +199,7 @@ def test_titles_are_asked_for_after_a_yes_refined_and_taken(tmp_path: Path) -> N
     assert [seed.title for seed in read_titles(path)] == ["Pickling", "Smoking Fish"]
     path.write_text(path.read_text().replace("Pickling", "Pickling Everything").replace("Cooking", "cooking", 1))
     with pytest.raises(UserError, match="leave out --domain and --title"):
-        run(GenerationOptions(tmp_path, ["100k"], values={"domain": "cooking"}, titles=path))
+        run_generate(GenerationOptions(tmp_path, ["100k"], values={"domain": "cooking"}, titles=path))
     story = ConversationSpec(usual_parameters("1M", authors=str(models)), 1, read_titles(path)[0]).story()
     assert (story.topic.category, story.topic.title, story.topic.theme) == ("Cooking", "Pickling Everything", "A theme")
 
@@ -212,7 +209,7 @@ def test_titles_are_asked_for_after_a_yes_refined_and_taken(tmp_path: Path) -> N
     [
         ("{}", "must be a list"),
         ("[]", "must be a list"),
-        ('[{"category": "Cooking"}]', "entry 1 lacks"),
+        ('[{"category": "Cooking"}]', "entry 1: title: Field required"),
         ('[{"category": "Knitting", "title": "Socks"}]', "entry 1: domain 'Knitting'"),
     ],
 )
@@ -220,7 +217,7 @@ def test_a_wrong_file_of_titles_is_one_sentence(tmp_path: Path, text: str, probl
     path = tmp_path / "titles.json"
     path.write_text(text)
     with pytest.raises(UserError, match=problem) as raised:
-        run(GenerationOptions(tmp_path / "out", ["100k"], titles=path))
+        run_generate(GenerationOptions(tmp_path / "out", ["100k"], titles=path))
     assert str(path) in one_sentence(raised.value)
 
 
@@ -272,7 +269,7 @@ def test_a_generation_from_spoilt_replies_is_complete_and_says_what_was_done(tmp
         assert make(out, models, wanted=GENERAL) == [True] * 4
         assert server.repeated() == []
     assert sum(author.spoilt.values()) > 40
-    assert finished(folder)
+    assert stage_state(folder, "probes") == "done"
     noted = repairs_of(folder)
     assert all(noted[stage] for stage in ("questions", "dialogue", "probes"))
     assert all(row["where"] and row["found"] and row["done"] for rows in noted.values() for row in rows)
@@ -312,7 +309,6 @@ def test_probes_of_any_shape_are_read_or_dropped(tmp_path: Path) -> None:
     again = pickle.loads(pickle.dumps(raised.value))
     assert (type(again), str(again)) == (UserError, one_sentence(raised.value))
     assert stage_state(folder, "probes") == "missing"
-    assert not finished(folder)
     assert (folder / "candidates.json").exists()  # for review
     assert len(repairs_of(folder)["probes"]) > 20
 
@@ -333,24 +329,3 @@ def test_what_a_model_never_gives_stops_with_one_sentence_and_nothing_half_writt
         author.rate = 0.0
         assert make_plan_stage(COMMISSION, folder, replace(writing, calls="refresh", run_id="another"))
     assert stage_state(folder, "plans") == "done"
-
-
-def test_conversations_are_written_at_the_same_time(tmp_path: Path) -> None:
-    specs = [replace(COMMISSION, number=number) for number in (1, 2, 3)]
-    author = ServedAuthor([one.story() for one in specs])
-    with ScriptedServer(author, latency=0.02) as server:
-        models = models_file(tmp_path / "models.json", server.base_url, concurrency=64)
-        writing = GenerationConfig(models=str(models), confirmed=True)
-        folders = [one.begin(tmp_path / "out") for one in specs]
-        for one, folder in zip(specs, folders, strict=True):
-            make_plan_stage(one, folder, writing)
-        started = {request.hash for request in server.requests}
-        assert server.peak == 1  # the calls of one plan rest on one another
-        work = [(one, folder, writing) for one, folder in zip(specs, folders, strict=True)]
-        shutil.rmtree(tmp_path / "out")
-        for one in specs:
-            one.begin(tmp_path / "out")
-        server.peak = 0
-        assert at_once(lambda one, folder, by: make_plan_stage(one, folder, by), work) == [True] * 3
-        assert {request.hash for request in server.requests} == started
-        assert server.peak == 3

@@ -13,14 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_generate.layouts import PRINTED_SIZE, layouts_of, limits_of, targets
+from beam_generate.dialogue import limits_of
+from beam_generate.layouts import PRINTED_SIZE, layouts_of, targets
 from beam_generate.people import (
     TYPES,
     People,
     draw_people,
-    name_groups,
-    places,
-    professions,
+    name_lists,
     render_profile,
     render_relationships,
     render_traits,
@@ -36,7 +35,7 @@ from beam_generate.seeds import (
     titles,
 )
 from beam_generate.shapes import Layout, Person, Profile, Repairs, Story, Style
-from beam_generate.titles import new_topic
+from beam_generate.titles import new_topics
 from beam_offline.author.word_bank import bank, banks
 from beamlib.data.conversations import SIZES, Size
 from beamlib.data.published import table
@@ -127,12 +126,12 @@ def test_the_same_seed_gives_the_same_people_on_every_machine() -> None:
 
 def test_the_lists_are_large_and_without_repetition() -> None:
     for gender in ("female", "male"):
-        assert sum(len(getattr(group, gender)) for group in name_groups()) >= 150
-    names = [name for group in name_groups() for name in (*group.female, *group.male)]
-    for entries, least in ((names, 300), (places(), 120), (professions(), 150)):
+        assert sum(len(getattr(group, gender)) for group in name_lists().groups) >= 150
+    names = [name for group in name_lists().groups for name in (*group.female, *group.male)]
+    for entries, least in ((names, 300), (name_lists().places, 120), (name_lists().professions, 150)):
         assert not [entry for entry, count in Counter(entries).items() if count > 1]
         assert len(entries) >= least
-    assert all(place.count(", ") == 1 for place in places())
+    assert all(place.count(", ") == 1 for place in name_lists().places)
     assert len(TYPES) == 16
     assert comb(len(TYPES), 6) == 8008
 
@@ -267,13 +266,13 @@ def entry(title: str) -> dict[str, object]:
 def test_new_topics_are_read_checked_and_asked_for_again() -> None:
     first = f"Sure!\n```json\n{json.dumps([entry('Pickling'), entry('OLD'), {'title': 'Bare'}])[:-1]},]\n```\nEnjoy."
     model, repairs = Titles(first, json.dumps({"topics": [entry("Smoking Fish")]})), Repairs()
-    found = asyncio.run(new_topic(model, "cooking", 2, ["Old"], repairs))
+    found = asyncio.run(new_topics(model, "cooking", 2, ["Old"], repairs))
     assert [seed.title for seed in found] == ["Pickling", "Smoking Fish"]
     assert found[0].subtopics == ("One", "Two")
     assert [prompt.attempt for prompt in model.asked] == [0, 1]
     assert len(repairs.entries) == 2
     with pytest.raises(ModelError, match="no usable topic for Cooking"):
-        asyncio.run(new_topic(Titles("No.", "Still no."), "cooking", 2, [], Repairs()))
+        asyncio.run(new_topics(Titles("No.", "Still no."), "cooking", 2, [], Repairs()))
 
 
 # Sizes

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_generate.question_replies import read_questions
-from beam_generate.questions import _Likeness, divide, make_questions
+from beam_generate.questions import divide, make_questions
+from beam_generate.replies import QuestionReply, read_questions
 from beam_generate.shapes import MainQuestion, Repairs, Style
 from beamlib.errors import UserError
 from beamlib.llm.model import ModelError, Outcome, Prompt
@@ -24,78 +23,28 @@ def ask(model: TalkingModel, repairs: Repairs | None = None, **more: object) -> 
     return asyncio.run(make_questions(model, STORY, PLAN, repairs or Repairs(), **more))  # type: ignore[arg-type]
 
 
-def read(reply: str, style: Style = "general", count: int = 2) -> list[tuple[str, tuple[int, ...], bool]]:
-    found = read_questions(reply, style, 3, range(1, 34), count)
-    return [(one.text, one.bullets, one.linked) for one in found]
-
-
-# Reading
-
-
 @pytest.mark.parametrize(
-    ("link", "bullets"),
+    ("reply", "style"),
     [
-        ("->-> 7", (7,)), ("->->7", (7,)), ("->-> 3,7", (7,)), ("->-> 3, 7", (7,)), ("->-> N/A", ()), ("->-> n/a", ()),
-        ("->-> NA", ()), ("->-> none", ()), ("->-> 3,N/A", ()), ("->-> 3,", ()), ("->-> 7)", (7,)), ("->-> [7]", (7,)),
-        ("->-> bullet 7", (7,)), ("->-> 7, 12", (7, 12)), ("->-> 7) Hives: wax", (7,)), ("->-> 7, and others", (7,)),
-        ("->-> N/A (no note)", ()), ("->-> **7**", (7,)), ("-> 7", (7,)), ("->> 7", (7,)), ("→ 7", (7,)),
-        ("->-> #7", (7,)), ("->-> 3,7)", (7,)), ("->-> 6.2", (6,)),
-    ],
-)  # fmt: skip
-def test_every_spelling_of_a_link_is_read_and_taken_off(link: str, bullets: tuple[int, ...]) -> None:
-    assert read(f"Should I buy wax? {link}") == [("Should I buy wax?", bullets, True)]
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "Here are the questions:\n\n1. Buy wax? ->-> 4\n2) Sell it? ->-> 5\n\nLet me know if you need more!",
-        '- "Buy wax?" ->-> 4\n* "Sell it?" ->-> 5',
-        "```\nBuy wax? ->-> 4\nSell it? ->-> 5\n```",
-        "Question 1: Buy wax? ->-> 4\r\n**Question 2:** Sell it? ->-> 5\r\n",
-        "# Questions\nBuy wax? ->-> 4\n---\nSell it? ->-> 5",
-        "“Buy wax? ->-> 4”\n“Sell it? ->-> 5”",
+        ("Here are the questions:\n\n1. Buy wax? ->-> 4\n2) Sell it? ->-> N/A\n\nLet me know!", "general"),
+        ("```\n- Buy wax? ->->4\r\n* Sell it? ->-> n/a\n```", "general"),
+        ("Buy wax? ->-> 4.\n-----\nA message without a link\n-----\nSell it?\n->-> N/A\n-----\n", "coding"),
     ],
 )
-def test_what_stands_around_general_questions_is_taken_off(reply: str) -> None:
-    assert read(reply) == [("Buy wax?", (4,), True), ("Sell it?", (5,), True)]
+def test_questions_are_the_pieces_with_a_link(reply: str, style: Style) -> None:
+    assert read_questions(reply, style) == [QuestionReply("Buy wax?", 4), QuestionReply("Sell it?", None)]
 
 
-CODE = "It fails:\n```yaml\na: 1\n---\nb: 2\n```\nWhy?"
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        f"{CODE} ->-> 4\n-----\nSell it? ->-> 5",
-        f"Here you go:\n-----\n{CODE}\n->-> 4\n-----\nSell it?\n->-> 5\n-----\n",
-        f"{CODE} ->-> 4\nSell it? ->-> 5",
-        f"1. {CODE} ->-> 4\n---\n2. Sell it? ->-> 5",
-    ],
-)
-def test_code_is_kept_whole_and_separators_in_it_are_code(reply: str) -> None:
-    assert read(reply, "coding") == [(CODE, (4,), True), ("Sell it?", (5,), True)]
-
-
-def test_a_fence_that_is_never_closed_does_not_swallow_the_rest() -> None:
-    found = read("See\n```python\nrun() ->-> 4\n-----\nSell it? ->-> 5", "coding")
-    assert [bullets for _, bullets, _ in found] == [(4,), (5,)]
-
-
-def test_code_behind_the_link_is_what_the_user_said() -> None:
-    assert read("Why? ->-> 4\n```\nrun()\n```", "coding", 1) == [("Why?\n```\nrun()\n```", (4,), True)]
-
-
-def test_text_without_a_link_counts_only_where_questions_are_missing() -> None:
-    reply = "Buy wax? ->-> 4\nA stray line of talk\nSell it? ->-> 5"
-    assert len(read(reply, count=2)) == 2
-    assert read(reply, count=3)[1] == ("A stray line of talk", (), False)
+def test_code_is_kept_whole() -> None:
+    code = "It fails:\n```yaml\na: 1\n---\nb: 2\n```\nWhy?"
+    found = read_questions(f"{code} ->-> 4\n-----\nSell it? ->-> 5", "coding")
+    assert found == [QuestionReply(code, 4), QuestionReply("Sell it?", 5)]
 
 
 @given(st.text(max_size=200), st.sampled_from(["general", "coding", "math"]))
 def test_any_reply_is_read_without_an_arrow_left(reply: str, style: Style) -> None:
-    for text, _, _ in read(reply, style):
-        assert text and "->->" not in text and "\x00" not in text
+    for question in read_questions(f"{reply} ->-> 3", style):
+        assert question.text and "->->" not in question.text and "\x00" not in question.text
 
 
 # Asking
@@ -135,15 +84,14 @@ def test_a_prompt_shows_the_groups_and_sub_plans_before_it() -> None:
 @pytest.mark.parametrize(
     ("reply", "calls", "note"),
     [
-        ("Only one question, friend? ->-> 1", 3, "1 questions for 2"),
-        ("First one? ->-> 1\nSecond thing, no link", 2, "no bullet link"),
+        ("Only one question, friend? ->-> 1", 2, "1 questions for 2"),
+        ("First one? ->-> 1\nSecond thing, no link", 2, "1 questions for 2"),
         ("A b c? ->-> 1\nD e f? ->-> 2\nG h i? ->-> 3", 1, "3 questions for 2"),
         ("First one? ->-> 1\nSecond thing then? ->-> 5", 1, "outside its group"),
         ("First one? ->-> 1\nSecond thing then? ->-> 99", 1, "outside its group"),
         ("First one here? ->-> 1\nfirst one  HERE? ->-> 2", 1, "said before"),
         ("one two three four so? ->-> 1\none two three four now? ->-> 2", 1, "over 70 %"),
-        ("First one? ->-> 1\nOther thing? ->-> 2) Hives", 1, "spelled like"),
-        ("First one? ->-> 1\n<covered_notes> of mine? ->-> 2", 3, "repeats its prompt"),
+        ("First one? ->-> 1\n<covered_notes> of mine? ->-> 2", 2, "1 questions for 2"),
     ],
 )
 def test_what_is_wrong_is_asked_again_or_repaired_and_noted(reply: str, calls: int, note: str) -> None:
@@ -171,7 +119,7 @@ def test_a_refused_group_is_left_out_and_a_silent_endpoint_stops_the_run() -> No
 
     repairs = Repairs()
     first, _ = ask(TalkingModel(lambda prompt, text: refuse(Outcome.REFUSED, prompt, text)), repairs)
-    assert [one.bullet for one in first] == [4, 5, 6, 7, 8] and len(repairs.entries) == 4
+    assert [one.bullet for one in first] == [4, 5, 6, 7, 8] and len(repairs.entries) == 3
     model = TalkingModel(lambda prompt, text: refuse(Outcome.UNAVAILABLE, prompt, text))
     with pytest.raises(ModelError):
         ask(model)
@@ -190,25 +138,9 @@ def test_a_sub_plan_without_any_question_is_one_sentence() -> None:
 
 
 def test_questions_of_earlier_plans_are_not_asked_again() -> None:
-    said: set[str] = set()
-    first = ask(TalkingModel(), said=said)
-    assert len(said) == sum(map(len, first))
+    asked: set[str] = set()
+    first = ask(TalkingModel(), earlier_texts=asked)
+    assert len(asked) == sum(map(len, first))
     repairs = Repairs()
     with pytest.raises(UserError):
-        ask(TalkingModel(), repairs, said=said)
-
-
-def test_the_filter_of_likeness_measures_shared_words_over_the_longer_text() -> None:
-    words = [f"w{n}" for n in range(60)]
-    rng = random.Random("likeness")
-    texts = [" ".join(rng.choice(words[:12]) for _ in range(rng.randrange(3, 9))) for _ in range(300)]
-    likeness = _Likeness()
-    before: list[str] = []
-    for text in texts:
-        expected = any(
-            len(set(text.split()) & set(other.split())) / max(len(text.split()), len(other.split())) > 0.7
-            for other in before
-        )
-        assert likeness.repeats(likeness.measure(text)) == expected
-        likeness.add(likeness.measure(text))
-        before.append(text)
+        ask(TalkingModel(), repairs, earlier_texts=asked)

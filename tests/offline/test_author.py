@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from beam_claims.data_check import check_folder
-from beam_generate.casting import GenerationConfig
+from beam_generate.authors import GenerationConfig
 from beam_generate.layouts import layouts_of, targets
 from beam_generate.pipeline import (
     ConversationSpec,

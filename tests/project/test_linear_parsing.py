@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from beam_generate.question_replies import framed, read_questions
-from beam_generate.reply_json import objects, read_json
+from beam_generate.plan_text import read_batches, read_narratives
+from beam_generate.replies import read_json, read_questions, tidy_message
 from beamlib.memory.group_calls import lines_of
 from beamlib.scoring.released_code import released_reply
 from beamlib.scoring.replies import read_matches, read_score
@@ -17,12 +17,13 @@ READERS: dict[str, Callable[[str], object]] = {
     "judge": read_score,
     "aligner": lambda reply: read_matches(reply, 5, 5),
     "released scorer": released_reply,
-    "objects": objects,
     "list": lambda reply: read_json(reply, list),
     "object": lambda reply: read_json(reply, dict),
-    "questions": lambda reply: read_questions(reply, "general", 1, range(1, 9), 5),
-    "long questions": lambda reply: read_questions(reply, "coding", 1, range(1, 9), 5),
-    "frame": lambda reply: framed(reply, "coding"),
+    "questions": lambda reply: read_questions(reply, "general"),
+    "long questions": lambda reply: read_questions(reply, "coding"),
+    "message": lambda reply: tidy_message(reply, quoted=True),
+    "plan": read_batches,
+    "narratives": read_narratives,
     "lines": lines_of,
 }
 ATOMS = (

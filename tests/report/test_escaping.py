@@ -20,8 +20,8 @@ from rich.console import Console
 
 from beam_claims.engine import ClaimResult
 from beam_costs.costs import Estimate, RealisedRow
+from beam_generate.notebooks import review_widget
 from beam_generate.probes.drafts import Draft, Spoken, View
-from beam_generate.review_page import review_widget
 from beam_job.executing import EVALUATION, NOTEBOOKS, execute, to_html
 from beam_page.building import scripts, write_page
 from beam_page.run_folder import read_run
@@ -194,7 +194,7 @@ def test_the_review_page_shows_every_text_as_it_is() -> None:
     view = View([])
     view.messages = (Spoken(0, EVIL, EVIL, None),)
     shown = [one.value for one in _html(review_widget([draft], view, Path("nowhere.jsonl"), "Ana"))]
-    assert len(shown) == 2 and all(Scripts(text).found == [] for text in shown)
+    assert len(shown) == 1 and all(Scripts(text).found == [] for text in shown)
     assert all(EVIL in html.unescape(text) for text in shown)
 
 

@@ -1,7 +1,7 @@
-"""Every check of a probing question that needs no judgement (paper section 2.3: what is unsupported is discarded).
+"""Check probing questions by rule (paper section 2.3: what the conversation does not support is discarded).
 
-A check takes a draft and the conversation and returns what is wrong, or None. `CHECKS` says which abilities it is for;
-`examine` runs them in order and names the first that fails. Words are compared as stems without stop words.
+A check takes a draft and the conversation and returns what is wrong, or None. `CHECKS` lists the abilities of each
+check; `examine` runs them in order and names the first that fails. Words are compared as stems without stop words.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from itertools import combinations
 
 import re2
 
-from beam_generate.probes.drafts import Draft, View
-from beam_generate.probes.kinds import ABILITIES, KINDS, Ability
-from beam_generate.probes.nuggets import ABSENT, CONTRADICTORY, WHICH, payload
+from beam_generate.probes.drafts import KINDS, Draft, View
 from beam_generate.probes.wording import content, days, names, numbers, quotations, raw_words, share, spans, totals
+from beam_generate.probes.writing import ABSENT, CONTRADICTORY, WHICH, payload
+from beamlib.data.conversations import ABILITIES, Ability
 from beamlib.text import split_sentences
 
 Check = Callable[[Draft, View], str | None]
 
 MOST = 0.6
-"""The share of a statement's content words that counts as holding the statement."""
+"""A text with this share of a statement's content words counts as holding the statement."""
 _SAME = 0.8
-"""The share of two statements' common words that shows that a later sentence is about what they disagree on."""
+"""A later sentence with this share of the words that two statements have in common is about their disagreement."""
 _LEAST_WORDS = 4
 _NEGATION = re.compile(r"\b(?:never|not|no|none|nobody|nothing|without|neither|cannot|\w+n['’]t)\b", re.IGNORECASE)
 _CHANGE = content(
@@ -42,7 +42,7 @@ _OPPOSING: Mapping[str, tuple[re.Pattern[str], bool]] = {
         False,
     ),
 }
-"""By a word of the kind's name, what one statement (True: both) must hold to rule the other out in its way."""
+"""Word of a contradiction's type -> what a statement (True: both statements) must hold to be of that type."""
 _REMARK = re2.compile(  # a tenth of the time of `re` over ten million tokens
     r"(?i)\b(?:contradict(?:s|ed|ing)? (?:what|you|your|something|the fact)\b|contradictory (?:information|statements?)"
     r"|(?:inconsisten\w+|discrepanc\w+|conflicts?|contradictions?) (?:here\b|(?:between|with|in) (?:what|you|your)\b)"
@@ -52,16 +52,15 @@ _REMARK = re2.compile(  # a tenth of the time of `re` over ten million tokens
     r"|which (?:of (?:the two|these|them)|one|statement|version) (?:holds|applies|(?:is|was) (?:it|right|correct|true))"
     r"|misspoke|misremember\w*|mixed (?:that|it|this) up|take (?:that|it) back|was wrong about|correct myself)\b"
 )
-"""Wordings by which somebody notices that two statements cannot both be true, or takes one back."""
+"""Phrases that point at a contradiction between two statements, or take one back."""
 _CONFLICT = content("contradict contradictory contradiction conflicting inconsistent inconsistency")
 
 
 def evidence_exists(draft: Draft, view: View) -> str | None:
-    """Evidence is cited, in each of its parts, and every id is a message; abstention cites none."""
+    """Evidence is cited in each of its parts and every id is a message; abstention cites none."""
     if draft.ability == "abstention":
         return "cites evidence for what is said to be absent" if draft.evidence_ids else None
-    parts = KINDS[draft.ability].parts
-    for part in parts.values() if parts else [""]:
+    for part in KINDS[draft.ability].parts.values() or [""]:
         if not draft.evidence.get(part):
             return f"no evidence{f' for {part}' if part else ''}"
     unknown = [i for i in draft.evidence_ids if not 0 <= i < len(view.messages)]
@@ -75,7 +74,7 @@ def evidence_of_its_bullets(draft: Draft, view: View) -> str | None:
 
 
 def evidence_roles(draft: Draft, view: View) -> str | None:
-    """Only the user is cited, except where the published questions cite assistants as well."""
+    """Only the user is cited, except for abilities whose published questions cite the assistant as well."""
     if KINDS[draft.ability].both_roles:
         return None
     wrong = [i for i in draft.evidence_ids if view.messages[i].role != "user"]
@@ -83,68 +82,67 @@ def evidence_roles(draft: Draft, view: View) -> str | None:
 
 
 def question_leaks(draft: Draft, view: View) -> str | None:
-    """The question gives no nugget away.
+    """The question does not give a nugget away.
 
-    A nugget is given away where the question holds all its days, numbers, quotations and names, or 60 % of its content
-    words if it has at least four; words of what is asked about (`Draft.about`) do not count.
+    It gives a nugget away if it holds all its days, numbers, quotations and names. A nugget without any of these, with
+    at least four content words, is given away by 60 % of them. Words of `Draft.about` do not count.
     """
-    asked, topic = content(draft.question), content(draft.about)
+    in_question, topic = content(draft.question), content(draft.about)
     lower, about = draft.question.lower(), draft.about.lower()
     figures, dated = set(numbers(draft.question)), days(draft.question)
     for nugget in map(payload, draft.rubric):
-        found = [any(day.agrees(other) for other in dated) for day in days(nugget)]
-        found += [number in figures for number in numbers(nugget)]
+        leaks = [any(day.agrees(other) for other in dated) for day in days(nugget)]
+        leaks += [number in figures for number in numbers(nugget)]
         named = [*quotations(nugget), *names(nugget)]
-        found += [name.lower() in lower for name in named if name.lower() not in about]
-        if found and all(found):
+        leaks += [name.lower() in lower for name in named if name.lower() not in about]
+        if leaks and all(leaks):
             return f"the question holds the figures and names of {nugget!r}"
         words = content(nugget) - topic
-        if len(words) >= _LEAST_WORDS and not found and share(words, asked) >= MOST:
+        if len(words) >= _LEAST_WORDS and not leaks and share(words, in_question) >= MOST:
             return f"the question holds the words of {nugget!r}"
     return None
 
 
 def question_hints(draft: Draft, view: View) -> str | None:
-    """A question about an update does not speak of change, one about a contradiction does not speak of conflict."""
+    """A question about an update does not mention change, one about a contradiction does not mention conflict."""
     hints = content(draft.question) & (_CHANGE if draft.ability == "knowledge_update" else _CONFLICT)
     return f"the question hints by {min(hints)!r}" if hints else None
 
 
 def abstention_absent(draft: Draft, view: View) -> str | None:
-    """What is asked for really is nowhere.
+    """What is asked for occurs nowhere.
 
-    The maker may name the thing (`entity`) and what is not known about it (`keyword`, one word; else `detail`). No
-    message that holds most words of the entity may hold the keyword, or most words of the detail. Where no entity is
-    named, no message at all may. An entity that is named must occur. Without keyword and detail, the question's own
-    words but for the entity's are the detail.
+    The writer may name a thing (`entity`) and what is not known about it (`keyword`, one word, or `detail`). The thing
+    must occur. No message with most words of the thing may hold the keyword or most words of the detail; without a
+    thing, no message at all may. Without keyword and detail, the question's other words are the detail.
     """
     entity, detail = _absent(draft)
     if not detail:
         return "nothing is asked for but the thing itself"
-    holding = view.holding(entity | detail)
-    near = _most(entity, holding) if entity else None
+    ids = view.ids_by_stem(entity | detail)
+    near = _holders(entity, ids) if entity else None
     if near is not None and not near:
         return f"no message speaks of {draft.hints['entity']!r}"
-    told = _most(detail, holding)
-    told = told if near is None else told & near
-    return f"message {min(told)} may tell it" if told else None
+    holders = _holders(detail, ids)
+    holders = holders if near is None else holders & near
+    return f"message {min(holders)} may tell it" if holders else None
 
 
 def _absent(draft: Draft) -> tuple[frozenset[str], frozenset[str]]:
-    """Stems of the thing and of what is not known about it."""
+    """Return the stems of the thing and of what is not known about it."""
     entity = content(draft.hints.get("entity", ""))
-    told = draft.hints.get("keyword") or draft.hints.get("detail") or draft.question
-    return entity, content(told) - entity
+    detail = draft.hints.get("keyword") or draft.hints.get("detail") or draft.question
+    return entity, content(detail) - entity
 
 
-def _most(stems: frozenset[str], holding: Mapping[str, Sequence[int]]) -> set[int]:
-    """The messages that hold at least 60 % of `stems`."""
-    counts = Counter(i for one in sorted(stems) for i in holding[one])
+def _holders(stems: frozenset[str], ids: Mapping[str, Sequence[int]]) -> set[int]:
+    """Return the messages that hold at least 60 % of the stems."""
+    counts = Counter(i for one in sorted(stems) for i in ids[one])
     return {i for i, count in counts.items() if count >= MOST * len(stems)}
 
 
 def rubric_form(draft: Draft, view: View) -> str | None:
-    """The rubric has the published form: no repeats; abstention's phrase; the four items of a contradiction."""
+    """The rubric has the published form: no repeats, abstention's phrase, the four items of a contradiction."""
     if not draft.rubric or not all(payload(nugget) for nugget in draft.rubric):
         return "an empty nugget"
     if len(set(draft.rubric)) < len(draft.rubric):
@@ -158,20 +156,22 @@ def rubric_form(draft: Draft, view: View) -> str | None:
 
 
 def rubric_grounded(draft: Draft, view: View) -> str | None:
-    """Every day, number, quotation and name in the rubric stands in an evidence message, or follows from them.
+    """Every day, number, quotation and name of the rubric stands in the evidence or follows from it.
 
-    A number may follow as the length between two days (`temporal_reasoning`), or as a count of what is cited, a sum, a
-    mean or a difference of at most six numbers (`multi_session_reasoning`): those of the reasoning steps that stand in
-    the evidence, else all of the evidence.
+    In `temporal_reasoning` a number may be the time between two days. In `multi_session_reasoning` it may be a count of
+    what is cited, or a sum, mean or difference of at most six numbers: those of the reasoning steps that stand in the
+    evidence, else all of the evidence.
     """
     texts = view.texts(draft.evidence_ids)
-    told_days = [day for text in texts for day in days(text)]
-    told = {number for text in texts for number in numbers(text)}
+    cited_days = [day for text in texts for day in days(text)]
+    cited = [number for text in texts for number in numbers(text)]
     joined = " ".join([*texts, draft.question]).lower().replace("’", "'")
-    figures = told | _computed(draft, texts) | (spans(told_days) if draft.ability == "temporal_reasoning" else set())
+    figures = set(cited) | _computed(draft, Counter(cited))
+    if draft.ability == "temporal_reasoning":
+        figures |= spans(cited_days)
     for nugget in map(payload, draft.rubric):
         for day in days(nugget):
-            if not any(day.agrees(other) for other in told_days):
+            if not any(day.agrees(other) for other in cited_days):
                 return f"the day {day.month}/{day.day} of {nugget!r} is not in the evidence"
         for number in numbers(nugget):
             if number not in figures:
@@ -182,13 +182,12 @@ def rubric_grounded(draft: Draft, view: View) -> str | None:
     return None
 
 
-def _computed(draft: Draft, texts: Sequence[str]) -> set[Fraction]:
-    """Counts of what is cited; totals of the numbers in the reasoning steps, each as often as the evidence has it."""
+def _computed(draft: Draft, cited: Counter[Fraction]) -> set[Fraction]:
+    """Return counts of what is cited and totals of the cited numbers, each as often as it is cited."""
     if draft.ability != "multi_session_reasoning":
         return set()
-    told = Counter(number for text in texts for number in numbers(text))
     stated = {number for step in draft.fields["reasoning_steps"] for number in numbers(step)}
-    summands = {number: count for number, count in told.items() if number in stated} or told
+    summands = {number: count for number, count in cited.items() if number in stated} or cited
     counts = {Fraction(len(draft.evidence_ids)), Fraction(len(draft.refs))}
     return counts | totals(sorted(Counter(summands).elements()))
 
@@ -202,15 +201,15 @@ def temporal_dated(draft: Draft, view: View) -> str | None:
 
 
 def update_order(draft: Draft, view: View) -> str | None:
-    """The updated information is given after the original one."""
+    """The updated information comes after the original."""
     original, updated = draft.evidence["original_info"], draft.evidence["updated_info"]
     return None if max(original) < min(updated) else "the update does not come after the original"
 
 
 def update_values(draft: Draft, view: View) -> str | None:
-    """The new value is in the updated evidence and not in the original, the old one in the original, and they differ.
+    """The new value stands in the updated evidence only, the old one in the original evidence, and they differ.
 
-    The new value is what the maker said, else the answer; the old one what it said, else the figures of the field
+    The new value is the writer's hint, else the answer. The old one is the writer's hint, else the figures of the field
     `potential_confusion` that the new value lacks.
     """
     new = draft.hints.get("new_value") or draft.reference
@@ -233,26 +232,28 @@ def update_values(draft: Draft, view: View) -> str | None:
 
 
 def _holds(text: str, value: str) -> bool:
-    """Whether `text` tells `value`: all its days, numbers; without any, most of its content words."""
+    """Tell whether a text holds all days and numbers of a value; without any, most of its content words."""
     dated, figures = days(value), numbers(value)
     if dated or figures:
-        told_days, told = days(text), set(numbers(text))
-        return all(any(day.agrees(other) for other in told_days) for day in dated) and told.issuperset(figures)
+        text_days, text_numbers = days(text), set(numbers(text))
+        return all(any(day.agrees(other) for other in text_days) for day in dated) and text_numbers.issuperset(figures)
     return share(content(value), content(text)) >= MOST
 
 
 def contradiction_opposes(draft: Draft, view: View) -> str | None:
-    """The statements stand in different messages, share at least two content words, and the second rules the first out
-    in the way of its kind (`contradiction_type`, Listing 27): as a rule it denies (never, not, no, ...); it or the
-    first says that something is the only one; both name a day, an age or a place; one of them tells of a death.
+    """The statements stand in different messages, share two content words, and the second rules the first out.
+
+    How it does so depends on its type (`contradiction_type`, Listing 27). As a rule it denies something (never, not,
+    no). By type, one of them says that something is the only one, both name a day, an age or a place, or one tells of
+    a death.
     """
     first, second = (" ".join(view.texts(draft.evidence[part])) for part in ("first_statement", "second_statement"))
     kind = str(draft.fields["contradiction_type"])
     pattern, both = next((shape for name, shape in _OPPOSING.items() if name in kind.casefold()), (_NEGATION, False))
-    held = [bool(pattern.search(text)) for text in (first, second)]
-    if pattern is _NEGATION and not held[1]:
+    matches = [bool(pattern.search(text)) for text in (first, second)]
+    if pattern is _NEGATION and not matches[1]:
         return "the second statement denies nothing"
-    if not (all(held) if both else any(held)):
+    if not (all(matches) if both else any(matches)):
         return f"the statements are no {kind}"
     if set(draft.evidence["first_statement"]) & set(draft.evidence["second_statement"]):
         return "one message is cited for both statements"
@@ -260,15 +261,16 @@ def contradiction_opposes(draft: Draft, view: View) -> str | None:
 
 
 def contradiction_unremarked(draft: Draft, view: View) -> str | None:
-    """After both statements nobody points at the contradiction, asks which of them holds, or takes one back.
+    """After both statements nobody points at the contradiction, asks which one holds, or takes one back.
 
-    Looked at: turns of the later statement's bullet, later sentences with four fifths of the words in both statements.
+    This looks at the turns of the later statement's bullet, and at later sentences that hold 80 % of the words that
+    both statements have in common.
     """
     parts = [draft.evidence[part] for part in ("first_statement", "second_statement")]
     first, second = (content(" ".join(view.texts(ids))) for ids in parts)
     start = max(min(ids) for ids in parts)
     ref = view.messages[start].ref
-    own = {one.id for turn in (view.turns_of(ref) if ref else ()) for one in turn}
+    own = {message.id for turn in (view.turns_of(ref) if ref else ()) for message in turn}
     for number, sentence in _remarks(view):
         close = number in own or share(first & second, content(sentence)) >= _SAME
         if number >= start and close:
@@ -276,21 +278,22 @@ def contradiction_unremarked(draft: Draft, view: View) -> str | None:
     return None
 
 
-@lru_cache(maxsize=1)  # one pass over a conversation, and not one for each question
+@lru_cache(maxsize=1)  # one pass over a conversation, not one per question
 def _remarks(view: View) -> tuple[tuple[int, str], ...]:
-    """The sentences of a conversation that remark on something said, with the ids of their messages."""
-    found = []
+    """Return the sentences of a conversation that remark on something said, with the ids of their messages."""
+    remarks = []
     for message in view.messages:
         if _REMARK.search(message.text):
             sentences = split_sentences(message.text)
-            found += [(message.id, sentence) for sentence in sentences if _REMARK.search(sentence)]
-    return tuple(found)
+            remarks += [(message.id, sentence) for sentence in sentences if _REMARK.search(sentence)]
+    return tuple(remarks)
 
 
 def events_in_order(draft: Draft, view: View) -> str | None:
-    """Evidence ascends; items are as many as `total_mentions`, all different, and each holds half of its content words
-    in a message of its own place: the message of the same number where one is cited per item, else one that does not
-    come before the last item's. No two items would fit better the other way round (`_swapped`).
+    """Evidence ascends, and each item of the rubric has half of its content words in a message at its place.
+
+    Items are as many as `total_mentions` and all different. The place of an item is the message of the same number if
+    one is cited per item, else a message not before the last item's. No two items may clearly fit the other way round.
     """
     ids = draft.evidence_ids
     if list(ids) != sorted(ids):
@@ -299,25 +302,26 @@ def events_in_order(draft: Draft, view: View) -> str | None:
         return "an item occurs twice"
     if len(draft.rubric) != draft.fields["total_mentions"]:
         return f"{len(draft.rubric)} items where the question tells of {draft.fields['total_mentions']}"
-    told = [content(text) for text in view.texts(ids)]
+    messages = [content(text) for text in view.texts(ids)]
     items = [content(payload(item)) for item in draft.rubric]
     place = 0
     for number, (item, words) in enumerate(zip(draft.rubric, items, strict=True)):
-        if len(told) == len(items):
+        if len(messages) == len(items):
             place = number
         else:
-            place = next((at for at in range(place, len(told)) if share(words, told[at]) >= 0.5), len(told))
-        if place == len(told) or share(words, told[place]) < 0.5:
+            fitting = (at for at in range(place, len(messages)) if share(words, messages[at]) >= 0.5)
+            place = next(fitting, len(messages))
+        if place == len(messages) or share(words, messages[place]) < 0.5:
             return f"{item!r} is not mentioned at its place"
-    return _swapped(draft, items, told) if len(told) == len(items) else None
+    return _swapped(draft, items, messages) if len(messages) == len(items) else None
 
 
-def _swapped(draft: Draft, items: Sequence[frozenset[str]], told: Sequence[frozenset[str]]) -> str | None:
-    """Two items whose own words (those that are not the subject's) clearly fit each other's messages better."""
+def _swapped(draft: Draft, items: Sequence[frozenset[str]], messages: Sequence[frozenset[str]]) -> str | None:
+    """Find two items whose own words (those that are not the subject's) clearly fit each other's messages better."""
     own = [words - content(draft.about) or words for words in items]
     for one, other in combinations(range(len(own)), 2):
-        straight = share(own[one], told[one]) + share(own[other], told[other])
-        crossed = share(own[one], told[other]) + share(own[other], told[one])
+        straight = share(own[one], messages[one]) + share(own[other], messages[other])
+        crossed = share(own[one], messages[other]) + share(own[other], messages[one])
         if crossed - straight >= 1:
             return f"{draft.rubric[one]!r} and {draft.rubric[other]!r} stand the wrong way round"
     return None
@@ -326,17 +330,14 @@ def _swapped(draft: Draft, items: Sequence[frozenset[str]], told: Sequence[froze
 def statement_in_evidence(draft: Draft, view: View) -> str | None:
     """One evidence message holds the instruction or preference."""
     words = content(_statement(draft))
-    held = max((share(words, content(text)) for text in view.texts(draft.evidence_ids)), default=0.0)
-    return None if held >= MOST else f"no evidence message holds {_statement(draft)!r}"
+    most = max((share(words, content(text)) for text in view.texts(draft.evidence_ids)), default=0.0)
+    return None if most >= MOST else f"no evidence message holds {_statement(draft)!r}"
 
 
 def question_repeats_statement(draft: Draft, view: View) -> str | None:
     """The question does not repeat the instruction or preference."""
-    return (
-        "the question repeats what it tests"
-        if share(content(_statement(draft)), content(draft.question)) >= MOST
-        else None
-    )
+    repeats = share(content(_statement(draft)), content(draft.question)) >= MOST
+    return "the question repeats what it tests" if repeats else None
 
 
 def _statement(draft: Draft) -> str:
@@ -344,8 +345,11 @@ def _statement(draft: Draft) -> str:
     return str(draft.fields[name])
 
 
+def _all_but(*left_out: Ability) -> tuple[Ability, ...]:
+    return tuple(ability for ability in ABILITIES if ability not in left_out)
+
+
 _FOLLOWING: tuple[Ability, ...] = ("instruction_following", "preference_following")
-_TOLD = tuple(ability for ability in ABILITIES if ability not in ("abstention", "contradiction_resolution"))
 CHECKS: Mapping[str, tuple[Check, tuple[Ability, ...]]] = {
     check.__name__: (check, abilities)
     for check, abilities in (
@@ -353,11 +357,11 @@ CHECKS: Mapping[str, tuple[Check, tuple[Ability, ...]]] = {
         (evidence_of_its_bullets, ABILITIES),
         (evidence_roles, ABILITIES),
         (rubric_form, ABILITIES),
-        (question_leaks, tuple(ability for ability in _TOLD if ability not in _FOLLOWING)),
+        (question_leaks, _all_but("abstention", "contradiction_resolution", *_FOLLOWING)),
         (question_hints, ("contradiction_resolution", "knowledge_update")),
         (question_repeats_statement, _FOLLOWING),
         (statement_in_evidence, _FOLLOWING),
-        (rubric_grounded, tuple(ability for ability in ABILITIES if ability != "abstention")),
+        (rubric_grounded, _all_but("abstention")),
         (temporal_dated, ("temporal_reasoning",)),
         (update_order, ("knowledge_update",)),
         (update_values, ("knowledge_update",)),
@@ -367,12 +371,12 @@ CHECKS: Mapping[str, tuple[Check, tuple[Ability, ...]]] = {
         (abstention_absent, ("abstention",)),
     )
 }
-"""Each check by name, with the abilities it is for; later ones may rely on what earlier ones found in order."""
+"""Each check by name, with its abilities; later checks rely on what earlier ones made sure of."""
 DUPLICATE = "duplicate_question"
 
 
 def examine(draft: Draft, view: View) -> Draft:
-    """The draft with the name of the first check it fails and the reason, both empty if it passes all."""
+    """Return the draft with the name of the first check it fails and the reason, both empty if it passes."""
     for name, (check, abilities) in CHECKS.items():
         if draft.ability in abilities and (why := check(draft, view)) is not None:
             return replace(draft, dropped=name, why=why)
@@ -380,15 +384,17 @@ def examine(draft: Draft, view: View) -> Draft:
 
 
 def examine_all(drafts: Sequence[Draft], view: View) -> list[Draft]:
-    """`examine` for all, with one pass over the conversation; of usable questions that read alike the first stays."""
-    view.holding(one for draft in drafts if draft.ability == "abstention" for part in _absent(draft) for one in part)
+    """Examine all drafts; of usable questions with the same words the first is kept."""
+    view.ids_by_stem(
+        one for draft in drafts if draft.ability == "abstention" for part in _absent(draft) for one in part
+    )  # cached: one pass over the conversation for all
     seen: dict[str, str] = {}
-    found = []
+    examined = []
     for draft in drafts:
-        examined = examine(draft, view)
-        if not examined.dropped:
+        draft = examine(draft, view)
+        if not draft.dropped:
             first = seen.setdefault(" ".join(raw_words(draft.question)), draft.id)
             if first != draft.id:
-                examined = replace(examined, dropped=DUPLICATE, why=f"asks the same as {first}")
-        found.append(examined)
-    return found
+                draft = replace(draft, dropped=DUPLICATE, why=f"asks the same as {first}")
+        examined.append(draft)
+    return examined

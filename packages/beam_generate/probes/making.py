@@ -1,29 +1,42 @@
-"""From plans and dialogue to the twenty probing questions of a conversation (paper section 2.3)."""
+"""Make the twenty probing questions of a conversation and choose two per ability (paper section 2.3, Appendix D).
+
+Chosen questions differ in their bullets, and their evidence is spread over the conversation like that of the released
+questions. Selection aims at that spread, so generated deciles agree with it by construction, not as a finding.
+`released_deciles.csv` holds it, counted by `deciles` over all released questions that cite messages. At 100K a position
+is the message's place in the chat that the questions were made on (cut where the release cut it). For the other sizes
+the length of every chat is not known: positions are over the mean length of Table 3. Table 7 as printed is no aim: see
+docs/generation.md.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import random
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from beam_generate.probes.candidates import find_candidates, windows
 from beam_generate.probes.checks import examine_all
-from beam_generate.probes.drafts import Draft, View, to_record
-from beam_generate.probes.kinds import ABILITIES, PER_ABILITY
-from beam_generate.probes.nuggets import write_rubrics
-from beam_generate.probes.question_writer import ask_abstention, ask_questions
-from beam_generate.probes.selection import Choice, published, select
+from beam_generate.probes.drafts import KINDS, PER_ABILITY, Draft, View
+from beam_generate.probes.writing import ask_abstention, ask_questions, find_candidates, windows, write_rubrics
 from beam_generate.review import Decision, apply_decisions
 from beam_generate.shapes import DialogueTurn, Plan, Repairs, Story
-from beamlib.data.conversations import Size
+from beamlib.data.conversations import ABILITIES, Ability, Size
+from beamlib.data.published import table
 from beamlib.errors import UserError
 from beamlib.llm.model import Model
+
+_RELEASED = Path(__file__).parent / "released_deciles.csv"
+_ROUNDS = 8
+"""Rounds of exchanging single questions; 40 random pools needed three at most."""
+
+Choice = dict[Ability, list[Draft]]
 
 
 @dataclass(frozen=True)
 class ProbeSet:
-    """All drafts of a conversation, those that a check dropped among them, and the chosen ones by ability."""
+    """All drafts of a conversation, dropped ones included, and the chosen ones by ability."""
 
     drafts: tuple[Draft, ...]
     chosen: Choice
@@ -31,32 +44,24 @@ class ProbeSet:
 
     @property
     def questions(self) -> dict[str, list[dict[str, Any]]]:
-        """The content of `probing_questions.json`, its keys in the published order."""
-        return published(self.chosen, plans=self.plans > 1)
+        """Content of `probing_questions.json`, abilities in the published order."""
+        return {ability: [_published(draft, self.plans > 1) for draft in self.chosen[ability]] for ability in ABILITIES}
 
     @property
     def candidates(self) -> list[dict[str, Any]]:
-        """The content of `candidates.json`, which `drafts.read_candidates` reads; `chosen` says which were taken."""
-        taken = {draft.id for some in self.chosen.values() for draft in some}
-        return [{**to_record(draft), "chosen": draft.id in taken} for draft in self.drafts]
-
-    @property
-    def dropped(self) -> dict[str, int]:
-        """How many drafts each check dropped, by its name, alphabetically."""
-        return dict(sorted(Counter(draft.dropped for draft in self.drafts if draft.dropped).items()))
+        """Content of `candidates.json`; `chosen` marks the chosen drafts."""
+        chosen = {draft.id for some in self.chosen.values() for draft in some}
+        return [{**draft.to_record(), "chosen": draft.id in chosen} for draft in self.drafts]
 
     @property
     def missing(self) -> dict[str, int]:
-        """How many questions each ability lacks, where it does."""
-        return {
-            ability: PER_ABILITY - len(self.chosen[ability])
-            for ability in ABILITIES
-            if len(self.chosen[ability]) < PER_ABILITY
-        }
+        """Number of questions that each ability lacks, if it does."""
+        lacking = {ability: PER_ABILITY - len(self.chosen[ability]) for ability in ABILITIES}
+        return {ability: count for ability, count in lacking.items() if count}
 
 
 class TooFew(UserError):
-    """Some ability has fewer than two usable questions. `probes` is what there is, for review."""
+    """An ability has fewer than two usable questions. `probes` is what there is, for review."""
 
     def __init__(self, message: str, probes: ProbeSet) -> None:
         super().__init__(message)
@@ -65,49 +70,154 @@ class TooFew(UserError):
 
 async def make_probes(
     model: Model, story: Story, plans: Sequence[Plan], turns: Sequence[Sequence[DialogueTurn]], repairs: Repairs,
-    seed: int, decisions: Sequence[Decision] | None = None, *, allow_short: bool = False,
+    seed: int, decisions: Sequence[Decision] = (), *, allow_short: bool = False,
 ) -> ProbeSet:  # fmt: skip
-    """Ask for candidates, questions and rubrics, check all of them, and choose two per ability.
+    """Write candidates, questions and rubrics, check them, and choose two per ability.
 
-    `turns` holds the turns of each plan, in order; message ids run over all of them. Calls that do not depend on each
-    other are out at once. Everything repaired, asked again or dropped is noted in `repairs`. Too few usable questions
-    are `TooFew`, unless `allow_short`; a line that is down is the `ModelError` of the call.
+    `turns` are given by plan, in order; message ids count through all of them.
+
+    Raises:
+        TooFew: Too few drafts are usable, unless `allow_short`.
+        ModelError: A call failed and may succeed later.
     """
     view = View(turns)
-    seen = windows(plans)
-    candidates = await find_candidates(model, seen, repairs)
-    asked = [
-        *await ask_abstention(model, seen["abstention"], repairs),
+    plan_windows = windows(plans)
+    candidates = await find_candidates(model, plan_windows, repairs)
+    drafts = [
+        *await ask_abstention(model, plan_windows["abstention"], repairs),
         *await ask_questions(model, candidates, view, repairs),
     ]
-    drafts = examine_all(await write_rubrics(model, asked, repairs), view)
-    return choose(drafts, view, story.size, repairs, seed, decisions, allow_short=allow_short)
+    checked = examine_all(await write_rubrics(model, drafts, repairs), view)
+    return choose(checked, len(view.messages), story.size, repairs, seed, decisions, allow_short=allow_short)
 
 
 def choose(
-    drafts: Sequence[Draft], view: View, size: Size, repairs: Repairs, seed: int,
-    decisions: Sequence[Decision] | None = None, *, allow_short: bool = False,
+    drafts: Sequence[Draft], messages: int, size: Size, repairs: Repairs, seed: int, decisions: Sequence[Decision] = (),
+    *, allow_short: bool = False,
 ) -> ProbeSet:  # fmt: skip
-    """Choose among drafts that were checked before, honouring a reviewer's decisions; no model is asked.
-
-    Drafts that failed a check, and decisions without their draft, are noted.
-    """
-    reviewed = apply_decisions(drafts, decisions or (), view, repairs)
-    for draft in reviewed.drafts:
+    """Choose among checked drafts, with a reviewer's decisions; arguments as in `make_probes`."""
+    accepted, rejected = apply_decisions(drafts, decisions, repairs)
+    for draft in drafts:
         if draft.dropped:
             where = f"{draft.ability}, {' '.join(map(str, draft.refs)) or draft.id}"
             repairs.note("probes", where, f"{draft.dropped}: {draft.why}", "dropped")
-    usable = [draft for draft in reviewed.drafts if draft.id not in reviewed.rejected]
-    chosen = select(usable, reviewed.accepted, len(view.messages), size, seed)
-    probes = ProbeSet(reviewed.drafts, chosen, 10 if size == "10M" else 1)
+    usable = [draft for draft in drafts if draft.id not in rejected]
+    chosen = select(usable, accepted, messages, size, seed)
+    probes = ProbeSet(tuple(drafts), chosen, 10 if size == "10M" else 1)
     if probes.missing:
         lacking = ", ".join(f"{ability} ({count})" for ability, count in probes.missing.items())
         repairs.note("probes", "selection", f"questions missing: {lacking}", "left short" if allow_short else "failed")
         if not allow_short:
             raise TooFew(
                 f"probing questions of {size}: too few usable candidates, missing {lacking}; see in "
-                "repairs-probes.jsonl why they were dropped, then edit some in notebook 04, ask for larger plans "
-                "(bullets_per_subplan, questions_per_batch), or ask anew by --calls refresh or another model.",
+                "repairs-probes.jsonl why they were dropped, then ask for larger plans (bullets_per_subplan, "
+                "questions_per_batch), or ask again by --calls refresh or another model.",
                 probes,
             )
     return probes
+
+
+@cache
+def published_deciles(size: Size) -> tuple[float, ...]:
+    """Return Table 7 as printed: the share of evidence (0 to 1) in each tenth of a conversation."""
+    rows = table("table7")
+    return tuple(float(percent) / 100 for percent in rows.loc[rows["length"] == size, "percent"])
+
+
+@cache
+def released_deciles(size: Size) -> tuple[float, ...]:
+    """Return the share of the released questions' evidence (0 to 1) in each tenth of a conversation."""
+    import pandas as pd  # takes 0.4 s
+
+    rows = pd.read_csv(_RELEASED)
+    return tuple(float(percent) / 100 for percent in rows.loc[rows["size"] == size, "percent"])
+
+
+def deciles(evidence: Iterable[Sequence[int]], messages: int) -> tuple[float, ...]:
+    """Return the share of evidence (0 to 1) in each tenth of a conversation of that many messages.
+
+    `evidence` holds the message ids of each question. Each question that cites messages has the same weight, in equal
+    parts for the tenths in which it cites any: a summary that cites thirty messages counts no more than an update
+    (paper B.5 counts the segments of each question).
+    """
+    shares = [0.0] * 10
+    questions = 0
+    for ids in evidence:
+        tenths = sorted({min(9, i * 10 // messages) for i in ids})
+        questions += bool(tenths)
+        for tenth in tenths:
+            shares[tenth] += 1 / len(tenths)
+    return tuple(share / questions for share in shares) if questions else tuple(shares)
+
+
+def select(drafts: Sequence[Draft], accepted: frozenset[str], messages: int, size: Size, seed: int) -> Choice:
+    """Choose up to two usable drafts per ability; the same for the same arguments.
+
+    Drafts accepted by a reviewer (ids in `accepted`) come first, then those on bullets that no other chosen question
+    rests on, then those that bring the deciles near the released ones (sum of absolute differences). The choice is
+    greedy; then single questions are exchanged while that improves it.
+    """
+    rng = random.Random(f"selection of probes, seed {seed}")
+    pools: Choice = {ability: [] for ability in ABILITIES}
+    for draft in drafts:
+        if not draft.dropped:
+            pools[draft.ability].append(draft)
+    for pool in pools.values():
+        pool.sort(key=lambda draft: draft.id)
+        rng.shuffle(pool)
+    shares = {draft.id: deciles([draft.evidence_ids], messages) for pool in pools.values() for draft in pool}
+    target = released_deciles(size)
+    chosen: Choice = {ability: [] for ability in ABILITIES}
+
+    def cost(draft: Draft, others: Sequence[Draft]) -> tuple[int, int, float]:
+        used = {ref for other in others for ref in other.refs}
+        spread = [shares[one.id] for one in (*others, draft) if one.evidence]
+        mean = [sum(column) / len(spread) for column in zip(*spread, strict=True)] if spread else [0.0] * 10
+        apart = sum(abs(share - aim) for share, aim in zip(mean, target, strict=True))
+        # Rounded, so that the order of additions does not decide.
+        return draft.id not in accepted, sum(ref in used for ref in draft.refs), round(apart, 9)
+
+    def others(left_out: Draft | None = None) -> list[Draft]:
+        return [draft for some in chosen.values() for draft in some if draft is not left_out]
+
+    def best(free: Sequence[Draft], rest: Sequence[Draft]) -> Draft:
+        return min(free, key=lambda draft: cost(draft, rest))
+
+    for _ in range(PER_ABILITY):
+        for ability, pool in pools.items():
+            if free := [draft for draft in pool if draft not in chosen[ability]]:
+                chosen[ability].append(best(free, others()))
+    for _ in range(_ROUNDS):
+        changed = False
+        for ability, some in chosen.items():
+            for place, old in enumerate(some):
+                free = [draft for draft in pools[ability] if all(draft is not other for other in some)]
+                some[place] = best([old, *free], others(old))
+                changed |= some[place] is not old
+        if not changed:
+            break
+    return {ability: sorted(some, key=lambda draft: draft.evidence_ids) for ability, some in chosen.items()}
+
+
+def _published(draft: Draft, plans: bool) -> dict[str, Any]:
+    """Return the published fields of a draft, in order.
+
+    With `plans` (10M) each question has a `plan_reference`, "Plan k" or "Plan a-b", 0-based. Without, only those of
+    abstention have one, as free text.
+    """
+    kind = KINDS[draft.ability]
+    evidence: Mapping[str, Any] = {part: list(ids) for part, ids in draft.evidence.items()}
+    values = {
+        **draft.fields,
+        "question": draft.question,
+        kind.reference: draft.reference,
+        "difficulty": draft.difficulty,
+        "source_chat_ids": evidence if kind.parts else evidence.get("", []),
+        "rubric": list(draft.rubric),
+    }
+    if plans:
+        values["plan_reference"] = "Plan " + "-".join(map(str, draft.plans))
+    elif draft.ability == "abstention":
+        places = [f"Batch {ref.batch}, bullet {ref.bullet}" for ref in draft.refs]
+        values["plan_reference"] = ", ".join(places) or "The whole plan"
+    return {name: values[name] for name in kind.fields if name in values}

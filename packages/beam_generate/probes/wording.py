@@ -1,4 +1,4 @@
-"""What the checks compare: content words, numbers, days, names and quotations of a text."""
+"""Extract from a text what the checks compare: content words, numbers, days, names and quotations."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 import Stemmer
 
-from beam_generate.plan_text import MONTHS
-
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
 _STEMMER = Stemmer.Stemmer("english")
 _WORD = re.compile(r"\w+")
 _COMMONEST = """
@@ -48,42 +50,42 @@ _NO_NAMES = frozenset({"Based", "Could", "I", "LLM", "Which", "You", "Your"}) | 
 
 
 class CalendarDay(NamedTuple):
-    """A calendar day; `year` is None where the text gives none."""
+    """A calendar day; `year` is None if the text names none."""
 
     year: int | None
     month: int
     day: int
 
     def agrees(self, other: CalendarDay) -> bool:
-        """Whether both may be the same day: a missing year agrees with any."""
+        """Tell whether both may be the same day: a missing year agrees with any."""
         years = self.year is None or other.year is None or self.year == other.year
         return years and (self.month, self.day) == (other.month, other.day)
 
 
 @cache
 def stem(word: str) -> str:
-    """The stem of a lower-case word (Snowball English)."""
+    """Return the stem of a lower-case word (Snowball English)."""
     return str(_STEMMER.stemWord(word))
 
 
 def raw_words(text: str) -> list[str]:
-    """Lower-case words of a text, in order, stop words included, not stemmed; an apostrophe parts two."""
+    """Return the lower-case words of a text in order, with stop words, not stemmed; an apostrophe separates words."""
     return _WORD.findall(text.lower())
 
 
 def content(text: str) -> frozenset[str]:
-    """Stems of a text's words but for the commonest ones."""
+    """Return the stems of a text's words without stop words."""
     return frozenset(stem(word) for word in raw_words(text) if word not in _STOP)
 
 
 def share(part: frozenset[str], whole: frozenset[str]) -> float:
-    """How much of `part` is in `whole`, 0 to 1; 0 where `part` is empty."""
+    """Return the share (0 to 1) of `part` that is in `whole`; 0 for an empty `part`."""
     return len(part & whole) / len(part) if part else 0.0
 
 
 def days(text: str) -> list[CalendarDay]:
-    """The calendar days a text names, in order; impossible ones (February 31) are passed over."""
-    found = []
+    """Return the calendar days that a text names, in order, without impossible ones (February 31)."""
+    named = []
     for match in _DAY.finditer(text):
         kind = "1" if match["y1"] else "2" if match["m2"] else "3"
         year, month, day = match[f"y{kind}"], match[f"m{kind}"], int(match[f"d{kind}"])
@@ -92,28 +94,28 @@ def days(text: str) -> list[CalendarDay]:
             date(int(year) if year else 2024, number, day)  # a leap year: February 29 may be meant
         except ValueError:
             continue
-        found.append(CalendarDay(int(year) if year else None, number, day))
-    return found
+        named.append(CalendarDay(int(year) if year else None, number, day))
+    return named
 
 
 def numbers(text: str) -> list[Fraction]:
-    """The numbers a text names, in order, in digits or as words from two to twenty; days and `ES2021` are none."""
+    """Return the numbers of a text in order, in digits or as words from two to twenty; days and `ES2021` are none."""
     rest = _DAY.sub(" ", text)
-    found = [
+    values = [
         (match.start(), Fraction(match[1].replace(",", "")) * (1000 if match[2] else 1))
         for match in _NUMBER.finditer(rest)
     ]
-    found += [(match.start(), _SPELLED[match[1].lower()]) for match in _SPELLED_NUMBER.finditer(rest)]
-    return [value for _, value in sorted(found)]
+    values += [(match.start(), _SPELLED[match[1].lower()]) for match in _SPELLED_NUMBER.finditer(rest)]
+    return [value for _, value in sorted(values)]
 
 
 def names(text: str) -> list[str]:
-    """Capitalised words that do not begin a sentence, in order; months are none."""
+    """Return capitalized words that do not begin a sentence, in order, without months."""
     return [name for name in _NAME.findall(text) if name not in _NO_NAMES]
 
 
 def quotations(text: str) -> list[str]:
-    """What a text puts in quotation marks, in order."""
+    """Return what a text puts in quotation marks, in order."""
     return [double or single for double, single in _QUOTED.findall(text)]
 
 
@@ -121,9 +123,9 @@ MOST_SUMMANDS = 6
 
 
 def spans(evidence: Sequence[CalendarDay]) -> set[Fraction]:
-    """Every length of time between two of the days: days, whole weeks, whole calendar months and years.
+    """Return every length of time between two of the days: days, whole weeks, whole calendar months and years.
 
-    A day without a year is taken in each year that another one names, or both without.
+    A day without a year is taken in each year that another day names.
     """
     years = sorted({day.year for day in evidence if day.year is not None}) or [2023]  # any year without February 29
     dated = [
@@ -132,21 +134,15 @@ def spans(evidence: Sequence[CalendarDay]) -> set[Fraction]:
         for year in ([day.year] if day.year is not None else years)
         if (moment := _date(year, day)) is not None
     ]
-    found: set[Fraction] = set()
+    lengths: set[Fraction] = set()
     for (place, first), (other, second) in combinations(dated, 2):
         if place == other:
             continue
         early, late = min(first, second), max(first, second)
         length = (late - early).days
         months = 12 * (late.year - early.year) + late.month - early.month - (late.day < early.day)
-        found |= {
-            Fraction(length),
-            Fraction(length // 7),
-            Fraction(length % 7),
-            Fraction(months),
-            Fraction(months // 12),
-        }
-    return found
+        lengths |= {Fraction(value) for value in (length, length // 7, length % 7, months, months // 12)}
+    return lengths
 
 
 def _date(year: int, day: CalendarDay) -> date | None:
@@ -157,12 +153,12 @@ def _date(year: int, day: CalendarDay) -> date | None:
 
 
 def totals(summands: Iterable[Fraction]) -> set[Fraction]:
-    """Sums of two and more of at most six numbers, the mean of all, and the difference of any two; {} for more."""
+    """Return the sums of two or more of the numbers, their mean and their differences; nothing for more than six."""
     values = list(summands)
     if len(values) > MOST_SUMMANDS:
         return set()
-    found = {sum(some, Fraction()) for size in range(2, len(values) + 1) for some in combinations(values, size)}
-    found |= {abs(one - other) for one, other in combinations(values, 2)}
+    results = {sum(some, Fraction()) for size in range(2, len(values) + 1) for some in combinations(values, size)}
+    results |= {abs(one - other) for one, other in combinations(values, 2)}
     if len(values) > 1:
-        found.add(sum(values, Fraction()) / len(values))
-    return found
+        results.add(sum(values, Fraction()) / len(values))
+    return results
