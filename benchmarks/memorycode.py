@@ -26,11 +26,11 @@ from beam_memorycode.averages import summarise
 from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.generating import GenerateOptions
 from beam_memorycode.generating import generate_dialogues as generate
-from beam_memorycode.ordering import RunOptions
-from beam_memorycode.ordering import run_setups as ask
 from beam_memorycode.outputs import OUTPUTS, Outputs, outputs_in, read_outputs
 from beam_memorycode.rule_scoring import ScoredAnswer, Scorer, applications, score_outputs
 from beam_memorycode.setups import PUBLISHED
+from beam_memorycode.task import MEMORYCODE
+from beam_run.task_options import TaskOptions, run_command
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
 from beamlib.llm.model import OFFLINE_NAME
@@ -68,8 +68,8 @@ def generated(folder: Path) -> Path:
     """One dialogue of each number of sessions with the stand-in's answers, for want of published ones."""
     with redirect_stdout(sys.stderr):  # what is printed here is the table
         generate(GenerateOptions(out=folder / "data"))
-        ran = ask(RunOptions(data=folder / "data", folder=folder / "run", setups=PUBLISHED))
-    shutil.copytree(ran.folders["history"], folder / "data" / OUTPUTS / "offline")
+        run_command(MEMORYCODE, TaskOptions(data=folder / "data", folder=folder / "run", arms=PUBLISHED))
+    shutil.copytree(folder / "run" / "memorycode" / OUTPUTS / "offline", folder / "data" / OUTPUTS / "offline")
     print(f"benchmark: no --data: generated dialogues, answers by the {OFFLINE_NAME}", file=sys.stderr)
     return folder / "data"
 

@@ -17,11 +17,18 @@ from beam_field.matching import Matched, matched
 from beam_field.results import Read, Source, plain
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arm_folder import ANSWERS, JUDGEMENTS, MANIFEST, Manifest, made, manifest_over, read_manifest
+from beamlib.evaluate.arm_folder import MANIFEST, Manifest, manifest_over, read_manifest
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.conversation_record import ConversationRecord
 from beamlib.evaluate.imported import DETAILS, Imported, ImportedQuestion, Provenance, question_set
-from beamlib.evaluate.run_store import checked, made_by, write_manifest
+from beamlib.evaluate.run_store import (
+    ANSWERS,
+    JUDGEMENTS,
+    ConversationRecord,
+    UnitOutput,
+    checked,
+    made_by,
+    write_manifest,
+)
 from beamlib.files import inside, parse_json, sha256, to_json, write_text
 from beamlib.scoring.records import Judgement
 
@@ -202,7 +209,8 @@ def _manifest(arm: Arm, one: Matched, imported: Imported) -> Manifest:
         for key, (answers, _) in one.by_conversation().items()
     }
     hashes = {
-        key: [made(conversations[key], part).sha256 for part in parts] for key, parts in one.by_conversation().items()
+        key: [UnitOutput(list(part), conversations[key]).sha256 for part in parts]
+        for key, parts in one.by_conversation().items()
     }
     source = sha256(to_json([imported.format, imported.files, arm.name]))
     fields = {
@@ -254,7 +262,7 @@ def write_runs(arms: Sequence[ImportedArm], run: Path) -> list[Path]:
             )
         lines = (to_json(row.model_dump(mode="json", exclude_none=True)) + "\n" for row in one.details)
         write_text(folder / DETAILS, "".join(lines))
-        write_manifest(folder / MANIFEST, one.manifest, sealed=True)
+        write_manifest(folder / MANIFEST, one.manifest)
     return folders
 
 

@@ -21,24 +21,23 @@ from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arm_folder import (
-    ANSWERS,
     JUDGE_PARAMETERS,
     JUDGE_PROMPTS,
     JUDGED_BY,
-    JUDGEMENTS,
     MANIFEST,
+    RECORD_KINDS,
     ArmFolder,
+    Manifest,
     judgements_key,
-    made,
     read_manifest,
     stored_answers,
     stored_judgements,
 )
 from beamlib.evaluate.calling import ResolvedParameters, ensure_keys, identities, resolved
 from beamlib.evaluate.imported import DETAILS, read_details
-from beamlib.evaluate.judging import JudgeTask, judge_task, judged
-from beamlib.evaluate.run import worked
-from beamlib.evaluate.run_store import RunStore, made_by, prompt_hashes, settings_of
+from beamlib.evaluate.jobs import JudgeJob, run_jobs
+from beamlib.evaluate.judging import judge_arms
+from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, RunStore, UnitOutput, made_by, prompt_hashes, settings_of
 from beamlib.files import make_folder, read_text, write_text
 from beamlib.llm import call_store as locks
 from beamlib.llm.endpoints import load_models
@@ -70,38 +69,40 @@ class JudgedAgain(ArmFolder):
 
     def __init__(self, source: Path, parameters: ResolvedParameters) -> None:
         found, judge = read_manifest(source), identities(parameters)["judge"]["model"]
-        keys = {ANSWERS: found.answers_key, JUDGEMENTS: judgements_key(found.answers_key, parameters)}
+        key = judgements_key(found.answers_key, parameters)
         part = f"{source.parent.name}{JUDGED_BY}{plain('offline' if not parameters.models else judge)}"
-        RunStore.__init__(self, source.parent.with_name(part) / source.name, keys)
-        if (self.folder / MANIFEST).exists() and read_manifest(self.folder).judgements_key != keys[JUDGEMENTS]:
+        folder = source.parent.with_name(part) / source.name
+        if (folder / MANIFEST).exists() and read_manifest(folder).judgements_key != key:
             raise UserError(
-                f"{self.folder.parent}: it holds verdicts of this judge by other settings, prompts or code, or of "
+                f"{folder.parent}: it holds verdicts of this judge by other settings, prompts or code, or of "
                 "other answers; give that folder another name to keep them, or delete it."
             )
         self.source, self.found, self.held = source, found, stored_answers(source)
         seen = {"judge": judge, "judge_sees_rubric": "yes", "judge_sees_reference": "no", "shipped": ""}
         seen["judge_prompt"] = ""  # the source's; the hashes in `prompts` name this one
         seen["judge_sees_question"] = "yes" if parameters.question_in_prompt else "no"
-        self._begun = {
+        fields = {
             **dict(found),
             "judge": judge,
             "settings": found.settings | ({} if found.imported else settings_of(parameters, JUDGE_PARAMETERS)),
             "models": found.models | {role: identities(parameters)[role] for role in ("judge", "aligner")},
             "prompts": found.prompts | prompt_hashes(parameters, JUDGE_PROMPTS),
-            "judgements_key": keys[JUDGEMENTS],
+            "judgements_key": key,
             "imported": found.imported.model_copy(update=seen) if found.imported else None,
             **made_by(),
         }
+        RunStore.__init__(self, folder, Manifest, RECORD_KINDS, fields, MANIFEST)
 
     def take_over(self) -> None:
         """Put the answers here, and what their source said of the questions."""
         self.begin()
         if self.found.imported:
             write_text(self.folder / DETAILS, read_text(self.source / DETAILS))
-        self.made[ANSWERS] = {key: made(self.found.conversations[key], own) for key, own in self.held.items()}
-        self.left_out[ANSWERS] = dict(self.found.left_out)
-        self.write()
-        self.write_manifest()
+        self.outputs[ANSWERS] = {
+            key: UnitOutput(list(own), self.found.conversations[key]) for key, own in self.held.items()
+        }
+        self.left_out = dict(self.found.left_out)
+        self.flush()
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class _Part:
         expected, tally = costs.stored_means(self.parameters), beside("costs", "dry_run").CallTally()
         for key, asked in self.asked.items():
             with costs.rehearsed_roster(self.parameters, key, expected) as (roster, one):
-                judged(asked, self.parameters, roster)
+                judge_arms(asked, self.parameters, roster)
             tally.add(one)
         names = tuple(arm.found.arm for arm in self.arms)
         found: Priced = costs.summary(self.parameters, names, tally, expected, conversations=len(self.asked))
@@ -134,20 +135,23 @@ class _Part:
             load_models(Path(self.parameters.models)).keep(self.arms[0].folder.parent)
         parameters = self.parameters.model_copy(update={"confirm_cost": confirmed})
         by_name = {arm.found.arm: arm for arm in self.arms}
-        tasks = [JudgeTask(key, asked, parameters, command=self.command) for key, asked in self.asked.items()]
-        with closing(worked(judge_task, [tasks], f"judging {self.name}", parameters, quiet=False)) as done:
-            for task, judgements in done:
+        jobs = [JudgeJob(key, own, judge_arms, parameters, command=self.command) for key, own in self.asked.items()]
+        title = f"{parameters.size}: judging {self.name}"
+        with closing(run_jobs([jobs], title, parameters)) as done:
+            for job, judgements in done:
                 for name, own in judgements.items():
-                    arm = by_name[name]
-                    arm.take(JUDGEMENTS, task.conversation_id, made(arm.found.conversations[task.conversation_id], own))
+                    record = by_name[name].found.conversations[job.conversation_id]
+                    by_name[name].add(job.conversation_id, record, {JUDGEMENTS: own})
+        for arm in self.arms:
+            arm.finish()
         return [_line(arm) for arm in self.arms]
 
 
 def _line(arm: JudgedAgain) -> str:
-    judgements = [one for own in arm.made[JUDGEMENTS].values() for one in own.value]
+    judgements = [one for own in arm.outputs[JUDGEMENTS].values() for one in own.records]
     missing = sum(any(v.score is None for v in one.verdicts) or bool(one.unscored) for one in judgements)
     shown = f", {missing} of them not in full" if missing else ""
-    return f"{arm.folder}: {len(judgements)} answers judged by {arm._begun['judge']}{shown}"
+    return f"{arm.folder}: {len(judgements)} answers judged by {arm.fields['judge']}{shown}"
 
 
 def judge_again(options: JudgeOptions) -> list[str]:
@@ -213,11 +217,11 @@ def _part(folders: Sequence[Path], options: JudgeOptions, held: ExitStack) -> _P
     asked: dict[str, dict[str, Sequence[ToJudge]]] = {}
     for arm in arms:
         if options.calls != "refresh":
-            arm.open(arm.found.conversations, again=options.calls == "record")
+            arm.open(arm.found.conversations, retry=options.calls == "record")
         own = None if arm.found.imported else generated_in(run)  # imported answers are to the released questions
         questions = _questions(arm, options.data or own)
         for key, answers in arm.held.items():
-            if key not in arm.made[JUDGEMENTS]:
+            if key not in arm.outputs[JUDGEMENTS]:
                 asked.setdefault(key, {})[arm.found.arm] = [questions(answer) for answer in answers]
     places = {"--data": options.data or "", "--models": options.models}
     command = shell_command(f"beamlib judge {folders[0].parent}", places, options.settings, ["--yes"])

@@ -28,8 +28,8 @@ from beam_meme.filler_check import CONFLICT, CONFLICTS, Checked, by_model, pool_
 from beam_meme.fillers import read_fillers
 from beam_meme.haystack import GAP_TOKENS, haystack
 from beam_meme.telling import ASSISTANT, USER, ToldSession, prompts_of, tell
-from beam_suite.generation_record import GenerationRecord
 from beamlib.cli.spending import Quote, agreed
+from beamlib.data.generation_record import GenerationRecord
 from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash, sha256, to_json

@@ -6,8 +6,10 @@ Tokens are those that endpoints report; the stand-in counts its own. (Section 2.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
+from operator import add
 from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -98,3 +100,9 @@ class Metered:
         reply = await self._model.complete(prompt)
         self._meter.count(stage, self.name, prompt, reply)
         return reply
+
+
+def total_spent(spent: Iterable[Mapping[Stage, Spent]]) -> dict[Stage, Spent]:
+    """The sum over episodes, by stage."""
+    every = list(spent)
+    return {stage: reduce(add, (one[stage] for one in every if stage in one), Spent()) for stage in STAGES}

@@ -22,8 +22,8 @@ from beam_memorycode.dialogue_files import DATASET, LoadedDialogue, write_dialog
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
 from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, with_texts
-from beam_suite.generation_record import GenerationRecord
 from beamlib.cli.spending import Quote, agreed
+from beamlib.data.generation_record import GenerationRecord
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash, write_json

@@ -47,7 +47,6 @@ PROMPT: dict[Setup, str] = {
 _OF_SESSIONS: tuple[Setup, ...] = ("instruction", "session")
 """Setups with the queries of each session; the others have those of the dialogue."""
 
-_ALIASES = {"none": "alone"}
 _DEFAULT = Encoders()
 
 
@@ -56,18 +55,6 @@ class Place(NamedTuple):
 
     session: int
     query: int
-
-
-def parse_setups(names: Sequence[str]) -> tuple[Setup, ...]:
-    """The setups called `names`, without repeats; `none` is `alone`. An unknown name is a `UserError`."""
-    found: dict[Setup, None] = {}
-    for name in names:
-        plain = name.strip().lower().replace("-", "_")
-        known = [setup for setup in SETUPS if setup == _ALIASES.get(plain, plain)]
-        if not known:
-            raise UserError(f"--setups: {name!r:.80} does not exist; choose among {', '.join(SETUPS)}.")
-        found[known[0]] = None
-    return tuple(found)
 
 
 def possible(dialogue: Dialogue, setup: Setup) -> bool:

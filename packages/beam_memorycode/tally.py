@@ -8,11 +8,10 @@ from typing import Any
 
 from beam_memorycode.averages import COLUMNS, ORDERS, Column, Order, Summary
 from beam_memorycode.dialogue_files import dialogues_revision, load_dialogues
-from beam_memorycode.output_store import MANIFEST
 from beam_memorycode.rule_scoring import RELEASED, VARIANTS, Variant
 from beam_memorycode.scored import score_model
 from beamlib.errors import UserError
-from beamlib.files import read_text
+from beamlib.evaluate.task import STAND_IN
 from beamlib.llm.model import OFFLINE_NAME
 
 
@@ -61,9 +60,8 @@ def tally(dialogues: Path, outputs: Path, order: str = ORDERS[0], variant: str =
 
 
 def _by_stand_in(outputs: Path) -> bool:
-    """Whether a run of ours lies at `outputs` in which the stand-in answered: its manifest names it."""
-    manifest = outputs / MANIFEST
-    return manifest.is_file() and OFFLINE_NAME in read_text(manifest)
+    """Whether these are the stand-in's answers of a run: no reader of a models file may be called as it is."""
+    return outputs.name == STAND_IN or outputs.name.startswith(f"{STAND_IN}-")
 
 
 def tally_text(name: str, one: ScoreTally) -> str:

@@ -11,6 +11,7 @@ import tracemalloc
 from dataclasses import replace
 
 import pytest
+from beam_memorycode.ordering import RunOptions, run_setups
 
 from beam_memorycode import bounded_files as reading
 from beam_memorycode import outputs as outputs_module
@@ -21,7 +22,6 @@ from beam_memorycode.dialogue_files import (
     write_dialogue,
 )
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
-from beam_memorycode.ordering import RunOptions, run_setups
 from beam_memorycode.outputs import Outputs, find_outputs, outputs_in, read_outputs, write_outputs
 from beam_memorycode.rule_gold import DialogueRules, Rule
 from beam_memorycode.rule_scoring import RELEASED, VARIANTS, score_outputs

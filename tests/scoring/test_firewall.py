@@ -24,14 +24,14 @@ SUITE = "beam_memorycode"
 ASKING = tuple(f"{SUITE}.{name}" for name in ("dialogues", "setups", "conversation", "running"))
 CHECKING = (
     *(f"{SUITE}.{name}" for name in ("rule_gold", "rules", "rule_scoring", "averages", "objects", "parsing")),
-    *(f"{SUITE}.{name}" for name in ("dialogue_files", "outputs", "output_store", "evaluating", "ordering")),
+    *(f"{SUITE}.{name}" for name in ("dialogue_files", "outputs", "task")),
     *(f"{SUITE}.{name}" for name in ("templates", "generating")),
     *("beamlib.data.gold", "beamlib.scoring", "beamlib.report"),
 )
 
 ANSWERING = (
     *ASKING,
-    *(f"{SUITE}.{name}" for name in ("outputs", "bounded_files", "output_store", "evaluating")),
+    *(f"{SUITE}.{name}" for name in ("outputs", "bounded_files")),
 )
 RULES = tuple(
     f"{SUITE}.{name}"
@@ -121,7 +121,7 @@ def test_nothing_that_asks_about_a_memorycode_dialogue_reaches_its_rules(repo_ro
     assert {*ANSWERING, *RULES, *CHECKING[:-3]} <= set(modules(repo_root / "packages" / SUITE))
     assert leaks(packages, ASKING, CHECKING) == []
     assert leaks(packages, ANSWERING, RULES) == []  # nor does what keeps the answers on file
-    assert leaks(packages, (f"{SUITE}.ordering",), (f"{SUITE}.rule_gold",)), "the test would not see a leak"
+    assert leaks(packages, (f"{SUITE}.task",), (f"{SUITE}.rule_gold",)), "the test would not see a leak"
 
 
 PLANTED = ("house.memory",), ("house.data.gold", "house.scoring")
