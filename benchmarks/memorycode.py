@@ -22,13 +22,12 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-from beam_memorycode.averages import summarise
 from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.generating import GenerateOptions
 from beam_memorycode.generating import generate_dialogues as generate
 from beam_memorycode.outputs import OUTPUTS, Outputs, outputs_in, read_outputs
-from beam_memorycode.rule_scoring import ScoredAnswer, Scorer, applications, score_outputs
-from beam_memorycode.setups import PUBLISHED
+from beam_memorycode.rule_scoring import ScoredAnswer, Scorer, applications, score_outputs, summarise
+from beam_memorycode.running import PUBLISHED
 from beam_memorycode.task import MEMORYCODE
 from beam_run.task_options import TaskOptions, run_command
 from beamlib.errors import UserError

@@ -90,7 +90,7 @@ def download(
 def stats(data: Episodes, variant: Variant = "", as_json: Json = False) -> None:
     """What the episodes hold, beside what was published."""
     from beam_meme.episode_files import load_episodes
-    from beam_meme.episode_statistics import statistics
+    from beam_meme.meme_tables import statistics
 
     table = statistics(load_episodes(data, variant))
     print(to_json(table.records(), indent=2) if as_json else table.to_text())

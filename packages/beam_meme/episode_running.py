@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from beam_evolving.evolving_memory import EvolvingMemory, SessionRead, sessions_of
-from beam_meme.episode_conversation import conversation_of
-from beam_meme.episode_results import CONTEXTS, contexts_record, writable_answer
-from beam_meme.episodes import Episode, Phase, Round
+from beam_meme.episode_results import CONTEXTS, Meter, contexts_record, writable_answer
+from beam_meme.episodes import Episode, Phase, Round, conversation_of
 from beam_meme.meme_memories import (
     EVOLVING,
     OVER_SESSIONS,
@@ -23,7 +22,6 @@ from beam_meme.meme_memories import (
     evolving_memory,
     session_search,
 )
-from beam_meme.stage_tokens import Meter
 from beamlib.data.conversations import Probe
 from beamlib.evaluate.answering import Asked, Oracle, answers_to, ask_probes, ingested
 from beamlib.evaluate.calling import ResolvedParameters

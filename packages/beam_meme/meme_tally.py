@@ -10,14 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from beam_meme.episode_conversation import places_of
 from beam_meme.episode_gold import LoadedEpisode, Task
-from beam_meme.episode_results import CONTEXTS, EpisodeContexts
-from beam_meme.failure_stages import Stage, StageEvidence, stage_of
+from beam_meme.episode_results import CONTEXTS, EpisodeContexts, total_spent
+from beam_meme.episodes import places_of
 from beam_meme.meme_judge import Verdict
-from beam_meme.meme_scoring import JudgedEpisode, score_episodes
+from beam_meme.meme_scoring import JudgedEpisode, Stage, StageEvidence, score_episodes, stage_of
 from beam_meme.meme_tables import cost_table, kinds_table, meme_basis, results_table, stage_table
-from beam_meme.stage_tokens import total_spent
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS
 from beamlib.evaluate.task import TaskPlan

@@ -15,8 +15,7 @@ from beam_meme.episode_files import episode_sets
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_meme.episode_gold import LoadedEpisode, MemeGold
 from beam_meme.episodes import Variant
-from beam_meme.failure_stages import STAGES
-from beam_meme.meme_scoring import FILTERED, KINDS, OVERALL
+from beam_meme.meme_scoring import FILTERED, KINDS, OVERALL, STAGES
 from beam_meme.meme_tally import AnsweredQuestion, Scored, score_plan
 from beam_meme.task import Meme, choose_episodes, unit_of
 from beamlib.data.sources import RECORD

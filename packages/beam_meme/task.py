@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel
 
 from beam_meme.episode_files import load_episodes
-from beam_meme.episode_gold import LoadedEpisode
-from beam_meme.episode_results import CONTEXTS, EpisodeContexts
+from beam_meme.episode_gold import LoadedEpisode, evidence_of
+from beam_meme.episode_results import CONTEXTS, EpisodeContexts, total_spent
 from beam_meme.episode_running import PROMPT, answer_episode
 from beam_meme.episodes import VARIANTS
-from beam_meme.gold_evidence import evidence_of
 from beam_meme.meme_judge import Verdict, judge_memories, to_judge
 from beam_meme.meme_memories import MEMORIES, OVER_SESSIONS, TOP_SESSIONS, MemeMemory
-from beam_meme.stage_tokens import total_spent
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.calling import ResolvedParameters
@@ -54,10 +52,7 @@ class Meme(Task):
     judge_prompts = tuple(name for name in prompt_ids() if name.startswith("meme_judge_"))
     code = (
         "beam_evolving",
-        *(
-            f"beam_meme.{name}"
-            for name in ("episode_conversation", "episode_running", "episodes", "meme_memories", "stage_tokens")
-        ),
+        *(f"beam_meme.{name}" for name in ("episode_results", "episode_running", "episodes", "meme_memories")),
     )
     judge_code = ("beam_meme.meme_judge", "beam_offline")
     records: ClassVar[Mapping[str, type[BaseModel]]] = {ANSWERS: Answer, CONTEXTS: EpisodeContexts, JUDGEMENTS: Verdict}

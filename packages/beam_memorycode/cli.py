@@ -59,7 +59,7 @@ def score(
     With one model, JSON holds instruction, session, short_history and long_history; with several, that per model.
     """
     from beam_memorycode.outputs import OUTPUTS, outputs_in
-    from beam_memorycode.tally import tally, tally_text
+    from beam_memorycode.scored import tally, tally_text
     from beamlib.places import ROOT
 
     place = outputs or (ROOT / "runs" / name / "memorycode" / OUTPUTS if name else data)

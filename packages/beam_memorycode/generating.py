@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from beam_memorycode.bank import topics_json
-from beam_memorycode.conversing import conversation_prompt, hold_conversations
 from beam_memorycode.dialogue_files import DATASET, LoadedDialogue, write_dialogue
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
+from beam_memorycode.talk import conversation_prompt, hold_conversations
 from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, with_texts
 from beamlib.cli.spending import Quote, agreed
 from beamlib.data.generation_record import GenerationRecord

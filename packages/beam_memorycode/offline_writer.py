@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from beam_memorycode.agenda import Agenda, AskedSession, read_agenda, read_meeting
+from beam_memorycode.bank import take_apart
 from beam_memorycode.talk import Persona, Phrases, Subject, fillers, orders, people, phrases
-from beam_memorycode.wordings import take_apart
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
 from beamlib.text import count_tokens
 

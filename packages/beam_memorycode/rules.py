@@ -1,22 +1,78 @@
-"""Whether code follows a rule: pass, fail, or absent where it has no object of the rule's kind.
+"""The rules of a dialogue, and whether code follows a rule: pass, fail, or absent where it has no object of its kind.
 
-Only the **first** name of each group is held against a pattern, as released; that matters for function arguments and
-attributes, where groups have several. Patterns are matched in time linear in the name: the published forms by Python's
-`re` in a shape that cannot backtrack, any other by RE2, which never does.
+Only scoring and generation may import this module. Only the **first** name of each group is held against a pattern, as
+released; that matters for function arguments and attributes, where groups have several. Patterns are matched in time
+linear in the name: the published forms by Python's `re` in a shape that cannot backtrack, any other by RE2, which never
+does.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import Literal, get_args
 
 import re2
 
-from beam_memorycode.objects import Group, Groups
-from beam_memorycode.rule_gold import Rule
+from beam_memorycode.parsing import Group, Groups
 from beamlib.errors import UserError
+
+Kind = Literal[
+    "class",
+    "class decorator",
+    "function",
+    "function argument",
+    "function docstring",
+    "function try",
+    "function assert",
+    "function annotation",
+    "function decorator",
+    "method",
+    "method docstring",
+    "method try",
+    "method assert",
+    "method annotation",
+    "method decorator",
+    "attribute",
+    "variable",
+    "import",
+    "comment",
+]
+"""What a rule looks at in the code."""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+Condition = str | bool | tuple[str, bool]
+"""A pattern that a name has to match; whether there has to be one (`True`) or none (`False`); or a name, and the same
+of it. The published rules have no `False`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The machine check of one value of an instruction."""
+
+    kind: Kind
+    condition: Condition
+
+    @property
+    def as_json(self) -> list[object]:
+        """`[kind, condition]`, as dialogue files hold it."""
+        return [self.kind, list(self.condition) if isinstance(self.condition, tuple) else self.condition]
+
+
+@dataclass(frozen=True, slots=True)
+class DialogueRules:
+    """The rules of a dialogue: those of each session's instructions, in order, and those that hold at its end.
+
+    `history` has the newest value of every instruction, by first mention.
+    """
+
+    dialogue_id: int
+    sessions: tuple[tuple[Rule, ...], ...]
+    history: tuple[Rule, ...]
 
 
 class RuleVerdict(StrEnum):

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from beam_memorycode.dialogue_files import LoadedDialogue, dialogues_revision, load_dialogues
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.frames import INTERVAL
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
+from beam_memorycode.memorycode_figures import INTERVAL
+from beam_memorycode.running import PUBLISHED
 from beam_memorycode.scored import ScoredModel, is_published, score_folder, score_model
-from beam_memorycode.setups import PUBLISHED
 from beam_memorycode.task import MEMORYCODE, choose_dialogues, unit_of
 from beamlib.data.sources import RECORD
 from beamlib.errors import UserError

@@ -13,8 +13,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from beam_memorycode.dialogue_files import LoadedDialogue, dialogues_revision, load_dialogues
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.outputs import OUTPUTS, Outputs, write_outputs
-from beam_memorycode.running import SharedQueries, answer_dialogue
-from beam_memorycode.setups import MEMORIES, PROMPT, PUBLISHED, SETUPS, SHARED, Place, Setup, places_of, possible
+from beam_memorycode.running import (
+    MEMORIES,
+    PROMPT,
+    PUBLISHED,
+    SETUPS,
+    SHARED,
+    Place,
+    Setup,
+    SharedQueries,
+    answer_dialogue,
+    places_of,
+    possible,
+)
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.evaluate.jobs import AnyArm
@@ -44,7 +55,7 @@ class MemoryCode(Task):
     unit_name = "dialogue"
     batch = 8  # most dialogues have few calls
     prompts = ()
-    code = tuple(f"beam_memorycode.{name}" for name in ("conversation", "dialogues", "running", "setups"))
+    code = ("beam_memorycode.dialogues", "beam_memorycode.running")
     answer = staticmethod(answer_dialogue)
     aliases: ClassVar[Mapping[str, AnyArm]] = {"none": "alone"}
 

@@ -13,13 +13,11 @@ import pytest
 
 from beam_evolving.evolving_memory import SessionRead
 from beam_meme import episode_running
-from beam_meme.episode_conversation import conversation_of
-from beam_meme.episode_results import EpisodeContexts
+from beam_meme.episode_gold import evidence_of
+from beam_meme.episode_results import EpisodeContexts, Meter
 from beam_meme.episode_running import PROMPT, run_episode
-from beam_meme.episodes import Line
-from beam_meme.gold_evidence import evidence_of
+from beam_meme.episodes import Line, conversation_of
 from beam_meme.meme_memories import EVOLVING, MEMORIES, SessionSearch, arm_of
-from beam_meme.stage_tokens import Meter
 from beam_meme.task import Meme
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Conversation

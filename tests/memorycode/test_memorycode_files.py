@@ -13,9 +13,8 @@ from dataclasses import replace
 import pytest
 from beam_memorycode.ordering import RunOptions, run_setups
 
-from beam_memorycode import bounded_files as reading
 from beam_memorycode import outputs as outputs_module
-from beam_memorycode.averages import ORDERS, summarise
+from beam_memorycode import outputs as reading
 from beam_memorycode.dialogue_files import (
     LoadedDialogue,
     load_dialogues,
@@ -23,10 +22,9 @@ from beam_memorycode.dialogue_files import (
 )
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_memorycode.outputs import Outputs, find_outputs, outputs_in, read_outputs, write_outputs
-from beam_memorycode.rule_gold import DialogueRules, Rule
-from beam_memorycode.rule_scoring import RELEASED, VARIANTS, score_outputs
-from beam_memorycode.rules import RuleVerdict
-from beam_memorycode.tally import tally, tally_text
+from beam_memorycode.rule_scoring import ORDERS, RELEASED, VARIANTS, score_outputs, summarise
+from beam_memorycode.rules import DialogueRules, Rule, RuleVerdict
+from beam_memorycode.scored import tally, tally_text
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
 

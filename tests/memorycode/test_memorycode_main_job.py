@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from beam_memorycode.tally import tally
+from beam_memorycode.scored import tally
 from beam_run.shown_tasks import Suite, announce, find_data, suite_of_run
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import answers_key, judgements_key

@@ -281,10 +281,9 @@ def test_most_real_guidelines_are_found(memorycode_data: Path) -> None:
 
 
 def test_real_histories_score_near_the_ceiling_and_no_dialogue_near_nothing(memorycode_data: Path) -> None:
-    from beam_memorycode.averages import dialogue_scores
     from beam_memorycode.dialogue_files import load_dialogues
     from beam_memorycode.outputs import Outputs
-    from beam_memorycode.rule_scoring import score_outputs
+    from beam_memorycode.rule_scoring import dialogue_scores, score_outputs
 
     items = [item for item in load_dialogues(memorycode_data) if item.dialogue.has_texts and item.dialogue.short]
     means = []

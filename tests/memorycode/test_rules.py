@@ -12,20 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_memorycode import rule_scoring
-from beam_memorycode.objects import Looking, objects
 from beam_memorycode.parsing import (
     MOST_CHARACTERS,
     MOST_LEVELS,
     TOO_DEEP,
     TOO_LONG,
+    Looking,
     Unparsable,
     extract_code,
+    objects,
     parse,
     python_blocks,
 )
-from beam_memorycode.rule_gold import KINDS, Rule
 from beam_memorycode.rule_scoring import Scorer
-from beam_memorycode.rules import RuleVerdict, matcher, verdict
+from beam_memorycode.rules import KINDS, Rule, RuleVerdict, matcher, verdict
 from beamlib.errors import UserError
 
 PASS, FAIL, ABSENT = RuleVerdict.PASS, RuleVerdict.FAIL, RuleVerdict.ABSENT

@@ -14,9 +14,8 @@ import pytest
 from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
 from beam_memorycode.outputs import read_outputs
-from beam_memorycode.rule_gold import DialogueRules
-from beam_memorycode.running import SharedQueries, answer_shared, run_dialogue
-from beam_memorycode.setups import MEMORIES, SETUPS
+from beam_memorycode.rules import DialogueRules
+from beam_memorycode.running import MEMORIES, SETUPS, SharedQueries, answer_shared, run_dialogue
 from beam_memorycode.task import MEMORYCODE, NO_TEXTS, choose_dialogues, unit_of
 from beam_run.task_options import TaskOptions, run_command, score_command
 from beamlib.errors import UserError

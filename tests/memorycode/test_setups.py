@@ -12,7 +12,7 @@ import pytest
 
 from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
-from beam_memorycode.setups import (
+from beam_memorycode.running import (
     MEMORIES,
     PUBLISHED,
     SETUPS,
