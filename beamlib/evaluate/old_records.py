@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.files import read_json, sha256, to_json, write_json, write_jsonl
 
@@ -23,7 +24,10 @@ def convert_old_records(folder: Path) -> None:
     if not isinstance(old, dict) or old.get("suite") != "meme":
         return
     files = {name: folder / f"episode_{name}.json" for name in sorted(old["episodes"])}
-    episodes = {name: read_json(file) for name, file in files.items() if file.is_file()}
+    episodes = {name: read_json(file) for name, file in files.items()}
+    for name, episode in episodes.items():
+        if sha256(to_json(episode)) != old["episodes"][name]["results_sha256"]:
+            raise UserError(f"{files[name]}: not what {_MANIFEST} vouches for; run again, which computes it anew.")
     parts: dict[str, list[dict[str, Any]]] = {"answers": [], "contexts": []}
     sums: dict[str, dict[str, str]] = {"answers": {}, "contexts": {}}
     for name, episode in episodes.items():

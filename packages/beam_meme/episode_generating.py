@@ -53,11 +53,8 @@ from beamlib.text import shell_command
 Value = TypeVar("Value")
 CALLS = "calls"
 FillerJudge = Literal["rules", "model"]
-_RULES = tuple(
-    f"beam_meme.{name}"
-    for name in ("banks", "domains", "drawing", "episode_plan", "haystack", "talk_bank", "telling", "episode_files")
-)
-_FILLER_RULES = ("beam_meme.banks", "beam_meme.domains", "beam_meme.fillers", "beam_meme.fillers")
+_RULES = tuple(f"beam_meme.{name}" for name in ("banks", "domains", "drawing", "fillers", "telling", "episode_files"))
+_FILLER_RULES = ("beam_meme.banks", "beam_meme.domains", "beam_meme.fillers")
 _AUTHOR_RULES = ("beam_generate", "beam_offline.author", "beam_offline.author.banks")
 _TOGETHER = 8  # episodes that are waited for at a time; the endpoint's own lanes bound its calls
 _CHARACTERS_PER_TOKEN, _REPLY = 4.2, 50  # tokens of a reply, about

@@ -22,17 +22,19 @@ from typing import Literal, get_args
 from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.outputs import Outputs
-from beam_memorycode.parsing import (
+from beam_memorycode.rules import (
     AS_RELEASED,
     Groups,
     Looking,
+    Rule,
+    RuleVerdict,
     Unparsable,
     extract_code,
     objects,
     parse,
     python_blocks,
+    verdict,
 )
-from beam_memorycode.rules import Rule, RuleVerdict, verdict
 
 ScoredSetup = Literal["instruction", "session", "history"]
 

@@ -11,7 +11,6 @@ import tracemalloc
 from dataclasses import replace
 
 import pytest
-from beam_memorycode.ordering import RunOptions, run_setups
 
 from beam_memorycode import outputs as outputs_module
 from beam_memorycode import outputs as reading
@@ -25,6 +24,8 @@ from beam_memorycode.outputs import Outputs, find_outputs, outputs_in, read_outp
 from beam_memorycode.rule_scoring import ORDERS, RELEASED, VARIANTS, score_outputs, summarise
 from beam_memorycode.rules import DialogueRules, Rule, RuleVerdict
 from beam_memorycode.scored import tally, tally_text
+from beam_memorycode.task import MEMORYCODE
+from beam_run.task_options import TaskOptions, run_command
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
 
@@ -192,7 +193,7 @@ def test_a_dialogue_without_output_is_named_and_not_counted(clone, tmp_path):
 
 def test_answers_of_the_stand_in_are_called_that(folder, tmp_path):
     own = tmp_path.with_name(f"{tmp_path.name}-own")  # never below the data
-    run_setups(RunOptions(data=folder, folder=own, setups=("history",), quiet=True))
+    run_command(MEMORYCODE, TaskOptions(data=folder, folder=own, arms=("history",), quiet=True))
     found = tally(folder, own / "memorycode" / "outputs" / "offline")
     assert found.notes == (f"Answers: {OFFLINE_NAME}.",)
     assert OFFLINE_NAME in tally_text("offline", found)

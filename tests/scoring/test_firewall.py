@@ -25,7 +25,7 @@ ASKING = tuple(f"{SUITE}.{name}" for name in ("dialogues", "running"))
 ANSWERING = (*ASKING, f"{SUITE}.outputs")
 RULES = tuple(
     f"{SUITE}.{name}"
-    for name in ("rules", "rule_scoring", "parsing", "scored", "dialogue_files", "templates", "generating")
+    for name in ("rules", "rule_scoring", "scored", "dialogue_files", "templates", "generating")
 )
 CHECKING = (*RULES, f"{SUITE}.outputs", f"{SUITE}.task", "beamlib.data.gold", "beamlib.scoring", "beamlib.report")
 
