@@ -16,7 +16,7 @@ from beamlib.errors import UserError
 
 PACKAGES = (
     "adapters", "claims", "cluster", "costs", "evolving", "field", "generate", "job", "meme", "memorycode", "neural",
-    "offline", "own", "page", "publish", "suite", "tuned",
+    "offline", "own", "page", "publish", "run", "tuned",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from beamlib.processes import Pool, process_pool
 
-POOL = "beamlib.evaluate.run.process_pool"
+POOL = "beamlib.evaluate.jobs.process_pool"
 
 
 @pytest.fixture(scope="module")

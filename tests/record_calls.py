@@ -25,10 +25,8 @@ from steady_replies import steady_reply
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "packages"), str(ROOT / "benchmarks")]
 
-from beamlib.llm.stored_call import call_key  # noqa: E402
-
 from beam_generate.pipeline import ConversationSpec  # noqa: E402
-from beamlib.llm.call_store import CallStore  # noqa: E402
+from beamlib.llm.call_store import CallStore, call_key  # noqa: E402
 from beamlib.params import usual_parameters  # noqa: E402
 from digests import ASK, DIALOGUES, GENERATE, GENERATED, MODELS, RECORDED, RUN, TALK, Product  # noqa: E402
 

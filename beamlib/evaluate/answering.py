@@ -11,10 +11,9 @@ from beamlib.beside import beside
 from beamlib.data.conversations import Conversation, Pair, Probe
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, open_models, sends_chat_turns
+from beamlib.evaluate.calling import ResolvedParameters, sends_chat_turns
 from beamlib.evaluate.ingest_cache import read_light
 from beamlib.llm.model import Completion, Model, ModelError, ModelRoles, Prompt, gather_all, run
-from beamlib.llm.stored_model import THIS_RUN
 from beamlib.memory import Memory
 from beamlib.memory.full_context import FullContext, NoMemory
 from beamlib.memory.light import Light, LightSettings
@@ -250,30 +249,23 @@ async def answer_groups(groups: Sequence[Group], counter: TokenCounter = WORDS) 
 
 
 @dataclass(frozen=True)
-class AnswerTask:
-    """What a process that answers is handed: a conversation and questions, nothing else of the data.
-
-    `evidence` is empty but in a task of the oracle alone, where no other arm is.
-    """
+class Questions:
+    """What a worker is asked about one conversation, and nothing else of the data."""
 
     conversation: Conversation
     probes: tuple[Probe, ...]
-    arms: tuple[Arm, ...]
-    parameters: ResolvedParameters
-    evidence: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    processes: int = 1
-    run_id: str = THIS_RUN  # the parent's: a worker is of the same run
-
-    @property
-    def answers(self) -> int:
-        """How many it asks for."""
-        return len(self.arms) * len(self.probes)
 
 
-def answer_task(task: AnswerTask) -> dict[str, list[Answer]]:
-    """The answers of a task's arms, in a process of its own."""
-    with open_models(task.parameters, task.conversation.id, task.processes, task.run_id) as roster:
-        return answer_arms(task.arms, task.conversation, task.probes, task.parameters, roster, task.evidence)
+def answer_questions(
+    asked: Questions,
+    arms: Sequence[Arm],
+    parameters: ResolvedParameters,
+    roster: ModelRoles,
+    evidence: Mapping[str, tuple[int, ...]],
+) -> dict[str, dict[str, list[Answer]]]:
+    """Answer the questions with every arm; records by arm's name and part."""
+    answers = answer_arms(arms, asked.conversation, asked.probes, parameters, roster, evidence)
+    return {name: {"answers": own} for name, own in answers.items()}
 
 
 def answer_arms(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,26 +16,28 @@ from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import ResolvedParameters, identities, resolved, run_path
 from beamlib.evaluate.configuration import Configuration, configuration, stated
-from beamlib.evaluate.conversation_record import ConversationRecord, data_revision
+from beamlib.evaluate.conversation_record import data_revision
 from beamlib.evaluate.imported import Imported
 from beamlib.evaluate.run_store import (
     ANSWER_CODE,
+    ANSWERS,
+    JUDGEMENTS,
     MODEL_CODE,
-    Made,
-    Model,
+    ConversationRecord,
+    RunManifest,
     RunStore,
-    Vouched,
+    build_manifest,
     checked,
-    combined_hash,
     made_by,
     prompt_hashes,
+    read_part,
+    read_records,
     settings_of,
 )
-from beamlib.files import code_hash, read_jsonl, sha256, to_json, write_text
+from beamlib.files import code_hash, sha256, to_json
 from beamlib.params import EVOLVING, RunParameters
 from beamlib.scoring.records import Judgement
 
-ANSWERS, JUDGEMENTS = "answers", "judgements"
 MANIFEST = "manifest.json"
 JUDGED_BY = "-by-"
 """Stands in the name of a part between that of the part that was judged again and the judge's."""
@@ -79,70 +81,43 @@ _OnlyArm = create_model("_OnlyArm", __config__=ConfigDict(extra="forbid", strict
 ConversationId = Annotated[str, Field(pattern=rf"^({'|'.join(SIZES)})-{NUMBER.pattern}$")]
 
 
-class Manifest(BaseModel):
-    """One arm's `manifest.json`. Loading one without any of these fields fails.
+class Manifest(RunManifest):
+    """The `manifest.json` of one of BEAM's arms. Loading one without any of these fields fails.
 
-    `answers_sha256` and `judgements_sha256` hash the records of each conversation: records that do not agree (a line
-    lost or edited, a file of another moment) are not this run's. `left_out` are conversations of the run that cannot be
-    read, with the reason. `imported` is only there where others made the results; `settings` then hold the arm alone.
-    `notes` is what tables say of a memory that is adapted.
+    `left_out` are conversations of the run that cannot be read, with the reason. `imported` is only there where others
+    made the results; `settings` then hold the arm alone. `notes` is what tables say of a memory that is adapted.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    schema_version: Literal[1] = 1
-    arm: str
     size: Size
     configuration: Configuration
-    settings: dict[str, Any]
-    reader: str
-    judge: str
-    models: dict[str, dict[str, Any]]
     data_revision: str
     conversations: dict[ConversationId, ConversationRecord]
-    data_sha256: str
-    question_set_sha256: str
-    prompts: dict[str, str]
     token_counter: str
-    package_version: str
-    commit: str
-    answers_key: str
-    judgements_key: str
     answers_sha256: dict[ConversationId, str]
     judgements_sha256: dict[ConversationId, str]
     left_out: dict[ConversationId, str] = Field(default_factory=dict)
     imported: Imported | None = None
-    notes: tuple[str, ...] = ()
 
     @model_serializer(mode="wrap")
-    def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _omit_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
         return {key: value for key, value in fields.items() if value or key not in ("imported", "notes")}
 
 
-def made(data: ConversationRecord, records: Sequence[Answer] | Sequence[Judgement]) -> Made[list[Any]]:
-    """A conversation's answers or judgements for an arm's folder, a line each."""
-    lines = "".join(to_json(record.model_dump(mode="json")) + "\n" for record in records)
-    return Made(list(records), data, lines, any(record.transient for record in records))
+RECORD_KINDS: Mapping[str, type[BaseModel]] = {ANSWERS: Answer, JUDGEMENTS: Judgement}
 
 
-class ArmFolder(RunStore[Manifest, list[Any]]):
-    """An arm's answers and judgements, a file of each."""
-
-    name = MANIFEST
-    sealed = True
+class ArmFolder(RunStore[Manifest]):
+    """The answers and judgements of one of BEAM's arms."""
 
     def __init__(self, arm: Arm, parameters: ResolvedParameters) -> None:
-        answers = answers_key(arm, parameters)
-        keys = {ANSWERS: answers, JUDGEMENTS: judgements_key(answers, parameters)}
-        super().__init__(run_path(parameters, arm.name), keys)
         self.arm = arm
-        self.configuration = configuration_of(arm, parameters)
+        answers = answers_key(arm, parameters)
         models = identities(parameters, arm.memory)
-        self._begun = {
+        fields = {
             "arm": arm.name,
             "size": parameters.size,
-            "configuration": self.configuration,
+            "configuration": configuration_of(arm, parameters),
             "settings": {
                 "arm": arm.model_dump(),
                 **settings_of(parameters, (*_ANSWER_PARAMETERS, *JUDGE_PARAMETERS, "variant")),
@@ -154,62 +129,24 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
             "prompts": prompt_hashes(parameters, (*_ANSWER_PROMPTS, *JUDGE_PROMPTS)),
             "token_counter": parameters.token_counter,
             "answers_key": answers,
-            "judgements_key": keys[JUDGEMENTS],
+            "judgements_key": judgements_key(answers, parameters),
             "notes": beside("own", "programs").notes_of(arm.target) if arm.target else (),
             **made_by(),
         }
-
-    def answers(self, conversation: str) -> list[Answer]:
-        """The answers to the questions of a conversation that has been answered."""
-        return self.made[ANSWERS][conversation].value
-
-    def judgements(self, conversation: str) -> list[Judgement]:
-        """The judgements of a conversation that has been judged."""
-        return self.made[JUDGEMENTS][conversation].value
-
-    def leave_out(self, left_out: Mapping[str, str], asked: Collection[str]) -> None:
-        """Take out what cannot be read any more; of conversations that are not asked for, what is on file stands."""
-        others = {key: why for key, why in self.left_out[ANSWERS].items() if key not in asked}
-        self.left_out[ANSWERS] = {**others, **left_out}
-        for units in self.made.values():
-            for conversation in left_out:
-                units.pop(conversation, None)
-
-    def open(self, data: Mapping[str, object], *, again: bool) -> None:
-        """As every store does; a judgement goes with its answer."""
-        super().open(data, again=again)
-        for conversation in self.made[JUDGEMENTS].keys() - self.made[ANSWERS].keys():
-            del self.made[JUDGEMENTS][conversation]
+        super().__init__(run_path(parameters, arm.name), Manifest, RECORD_KINDS, fields, MANIFEST)
 
     def find(self) -> Manifest | None:
-        """The manifest; one of another version is as good as none, and all is computed again."""
+        """Read the manifest; None where there is none, or one of another version: then all is computed again."""
         try:
             return read_manifest(self.folder)
         except UserError:
             return None
 
-    def vouched(self, manifest: Manifest) -> Mapping[str, Vouched]:
-        """Answers and judgements of each conversation; answers outlive a change of judge."""
-        return {
-            ANSWERS: Vouched(manifest.answers_key, manifest.answers_sha256, manifest.left_out),
-            JUDGEMENTS: Vouched(manifest.judgements_key, manifest.judgements_sha256, {}),
-        }
-
-    def read(self, manifest: Manifest, parts: Collection[str]) -> Mapping[str, Mapping[str, Made[list[Any]]]]:
-        """The records of these parts by conversation; a file that is gone holds none."""
-        there = [part for part in parts if (self.folder / f"{part}.jsonl").exists()]
-        return {part: _filed(self.folder, manifest, part) for part in there}
-
-    def write(self, unit: str = "") -> None:
-        """Write both files, whichever conversation has come to them."""
-        for part, units in self.made.items():
-            write_text(self.folder / f"{part}.jsonl", "".join(units[key].text for key in sorted(units)))
-
     def manifest(self) -> Manifest:
-        """The manifest over the conversations that have been answered."""
-        hashes = {part: {key: one.sha256 for key, one in units.items()} for part, units in self.made.items()}
-        conversations = {key: one.data for key, one in self.made[ANSWERS].items()}
-        return manifest_over(self._begun, conversations, self.left_out[ANSWERS], hashes[ANSWERS], hashes[JUDGEMENTS])
+        """Build the manifest over the conversations that have been answered."""
+        hashes = {part: {key: own.sha256 for key, own in units.items()} for part, units in self.outputs.items()}
+        conversations = {key: own.data for key, own in self.outputs[ANSWERS].items()}
+        return manifest_over(self.fields, conversations, self.left_out, hashes[ANSWERS], hashes[JUDGEMENTS])
 
 
 def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
@@ -273,25 +210,15 @@ def manifest_over(
     judgements: Mapping[str, str],
 ) -> Manifest:
     """The manifest with these `fields` over these conversations, with the hashes that concern them."""
-    ordered = dict(sorted(conversations.items()))
-    return Manifest.model_validate(
-        {
-            **fields,
-            "conversations": ordered,
-            "data_revision": data_revision(ordered),
-            "data_sha256": combined_hash({key: record.sha256 for key, record in ordered.items()}),
-            "question_set_sha256": combined_hash({key: record.questions_sha256 for key, record in ordered.items()}),
-            "left_out": left_out,
-            "answers_sha256": {key: answers[key] for key in ordered if key in answers},
-            "judgements_sha256": {key: judgements[key] for key in ordered if key in judgements},
-        }
-    )
+    revision = data_revision(dict(sorted(conversations.items())))
+    sums = {ANSWERS: answers, JUDGEMENTS: judgements}
+    return build_manifest(Manifest, {**fields, "data_revision": revision}, conversations, left_out, sums)
 
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of an arm's folder."""
     path = folder / MANIFEST
-    found = run_store.read_manifest(path, Manifest, sealed=True)
+    found = run_store.read_manifest(path, Manifest)
     settings = checked(
         _Settings if found.imported is None else _OnlyArm, found.settings, f"{path}: ", within="settings."
     )
@@ -312,17 +239,12 @@ def ensure_finished(manifest: Manifest, where: str) -> None:
 
 def read_answers(folder: Path) -> list[Answer]:
     """The answers in an arm's folder."""
-    return _records(folder / f"{ANSWERS}.jsonl", Answer)
+    return read_records(folder / f"{ANSWERS}.jsonl", Answer)
 
 
 def read_judgements(folder: Path) -> list[Judgement]:
-    """The judgements in an arm's folder, whoever vouches for them."""
-    return _records(folder / f"{JUDGEMENTS}.jsonl", Judgement)
-
-
-def _records(path: Path, kind: type[Model]) -> list[Model]:
-    rows = enumerate(read_jsonl(path), start=1)
-    return [checked(kind, row, f"{path}: record {n}, ", "delete the file and run again.") for n, row in rows]
+    """The judgements in an arm's folder, whether or not its manifest has their checksums."""
+    return read_records(folder / f"{JUDGEMENTS}.jsonl", Judgement)
 
 
 def stored_answers(folder: Path) -> dict[str, list[Answer]]:
@@ -336,21 +258,15 @@ def stored_judgements(folder: Path) -> list[Judgement]:
 
 
 def _stored(folder: Path, part: str) -> dict[str, list[Any]]:
-    found = read_manifest(folder)
-    held = _filed(folder, found, part)
-    vouched = found.judgements_sha256 if part == JUDGEMENTS else found.answers_sha256
-    for key, said in vouched.items():
-        if key not in held or held[key].sha256 != said:
+    manifest = read_manifest(folder)
+    if not (folder / f"{part}.jsonl").exists():
+        read_records(folder / f"{part}.jsonl", RECORD_KINDS[part])  # which says that it is missing
+    on_file = read_part(folder, part, RECORD_KINDS[part], manifest.conversations)
+    checksums = manifest.checksums()[part].sha256
+    for key, checksum in checksums.items():
+        if key not in on_file or on_file[key].sha256 != checksum:
             raise UserError(
                 f"{folder / part}.jsonl: the records of {key} are not those that manifest.json vouches for; "
                 "run the evaluation again, which computes them anew, or score them as they stand with --as-is."
             )
-    return {key: held[key].value for key in sorted(vouched)}
-
-
-def _filed(folder: Path, manifest: Manifest, part: str) -> dict[str, Made[list[Any]]]:
-    """The records in one of the files, of the conversations that the manifest names."""
-    groups: dict[str, list[Any]] = {key: [] for key in manifest.conversations}
-    for record in read_answers(folder) if part == ANSWERS else read_judgements(folder):
-        groups.get(record.conversation_id, []).append(record)
-    return {key: made(manifest.conversations[key], group) for key, group in groups.items()}
+    return {key: on_file[key].records for key in sorted(checksums)}

@@ -6,29 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from beamlib.data.checksums import REVISION, DataFile, State
 from beamlib.data.loading import Loaded
 from beamlib.data.sources import RECORD, Source
+from beamlib.evaluate.run_store import ConversationRecord
 from beamlib.files import read_json, sha256, to_json
 
 FOLDER = "local folder in the released layout"
-
-
-class ConversationRecord(BaseModel):
-    """The conversation an arm has finished: hashes of its treated content and of its questions with their gold.
-
-    `origin` says where it came from, `files` of each file that was read whether it is the released one.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    variant: str
-    sha256: str
-    questions_sha256: str
-    origin: str = ""
-    files: dict[str, State] = Field(default_factory=dict)
 
 
 def record_of(loaded: Loaded) -> ConversationRecord:

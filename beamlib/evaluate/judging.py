@@ -1,47 +1,19 @@
-"""From answers to verdicts: what a process that judges is handed, and the gold that it alone needs."""
+"""From answers to verdicts, by BEAM's judge, and the gold that it alone needs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from beamlib.data.loading import Loaded
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import answer_arms
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, open_models
+from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.llm.model import ModelRoles
-from beamlib.llm.stored_model import THIS_RUN
-from beamlib.processes import tell
 from beamlib.scoring.judge import ToJudge, judge_answers
 from beamlib.scoring.records import Judgement
 
 Work = dict[str, tuple[list[Answer], list[Judgement]]]
-
-
-@dataclass(frozen=True)
-class JudgeTask:
-    """The answers of a conversation's arms, by the arm's name, with what they are judged by."""
-
-    conversation_id: str
-    asked: Mapping[str, Sequence[ToJudge]]
-    parameters: ResolvedParameters
-    processes: int = 1
-    run_id: str = THIS_RUN  # the parent's: a worker is of the same run
-    command: str = ""  # what records a call that a replay misses; empty for that of a run
-
-    @property
-    def answers(self) -> int:
-        """How many it has."""
-        return sum(map(len, self.asked.values()))
-
-
-def judge_task(task: JudgeTask) -> dict[str, list[Judgement]]:
-    """The verdicts on a task's answers by arm, in a process of its own."""
-    tell(task.conversation_id)
-    opened = open_models(task.parameters, task.conversation_id, task.processes, task.run_id, command=task.command)
-    with opened as roster:
-        return judged(task.asked, task.parameters, roster)
 
 
 def to_judge(answers: Sequence[Answer], loaded: Loaded) -> list[ToJudge]:
@@ -53,13 +25,13 @@ def to_judge(answers: Sequence[Answer], loaded: Loaded) -> list[ToJudge]:
     ]
 
 
-def judged(
+def judge_arms(
     asked: Mapping[str, Sequence[ToJudge]], parameters: ResolvedParameters, roster: ModelRoles
 ) -> dict[str, list[Judgement]]:
-    """The verdicts on some answers by arm, in this process and by `roster`."""
+    """Judge some answers by arm, in this process and by `roster`."""
     judgements = iter(
         judge_answers(
-            [one for of_arm in asked.values() for one in of_arm],
+            [answer for of_arm in asked.values() for answer in of_arm],
             roster.judge,
             roster.aligner,
             question_in_prompt=parameters.question_in_prompt,
@@ -71,23 +43,17 @@ def judged(
 
 
 def evidence_of(loaded: Loaded) -> dict[str, tuple[int, ...]]:
-    """The message ids that each probe cites, by its id: what the oracle alone is told."""
+    """The message ids that each probe cites, by its id: for the oracle alone."""
     return {probe.id: loaded.gold[probe.id].evidence for probe in loaded.probes}
 
 
 def work(
     loaded: Loaded,
     arms: Sequence[Arm],
-    answered: Mapping[str, list[Answer]],
     parameters: ResolvedParameters,
     roster: ModelRoles,
 ) -> Work:
-    """Answers and judgements of one conversation by arm, in this process and by `roster`, as an estimate needs them.
-
-    `answered` are those that only want judging.
-    """
-    unanswered = [arm for arm in arms if arm.name not in answered]
-    made = answer_arms(unanswered, loaded.conversation, loaded.probes, parameters, roster, evidence_of(loaded))
-    answers = {arm.name: made.get(arm.name) or answered[arm.name] for arm in arms}
-    judgements = judged({name: to_judge(of_arm, loaded) for name, of_arm in answers.items()}, parameters, roster)
-    return {name: (list(of_arm), judgements[name]) for name, of_arm in answers.items()}
+    """Answer and judge one conversation with some arms, in this process and by `roster`."""
+    answers = answer_arms(arms, loaded.conversation, loaded.probes, parameters, roster, evidence_of(loaded))
+    judgements = judge_arms({name: to_judge(own, loaded) for name, own in answers.items()}, parameters, roster)
+    return {name: (list(own), judgements[name]) for name, own in answers.items()}

@@ -130,19 +130,19 @@ class ClusterPool:
 
 
 def unit_of(part: Any) -> str:
-    """The conversation that a task is about."""
-    return str(part.conversation.id if hasattr(part, "conversation") else part.conversation_id)
+    """The conversation that a job is about, whose call store it writes."""
+    return str(part.conversation_id)
 
 
 @contextmanager
-def cluster_pool(parameters: ResolvedParameters, parts: int) -> Iterator[ClusterPool]:
-    """The pool for `parts` tasks of a run on the cluster that the command was given.
+def cluster_pool(parameters: ResolvedParameters, parts: int, suite: str = "") -> Iterator[ClusterPool]:
+    """The pool for `parts` jobs of a run on the cluster that the command was given; `suite` is the task's name.
 
     Where it is left by an exception, an interrupt too, no worker makes another call, and what they stored is merged.
     """
     patience = leases.PATIENCE
     called = bool(parameters.models) and parameters.calls != "replay"
-    calls = calls_folder(parameters) if called else None
+    calls = calls_folder(parameters, suite) if called else None
     with ExitStack() as stack:
         client, workers = stack.enter_context(cluster_of())
         run, name = Path(parameters.run), f"beamlib-{uuid.uuid4().hex}"

@@ -28,14 +28,13 @@ from beam_costs.costs import (
 )
 from beam_costs.dry_run import ELSE_EXPECTED, EXPECTED, CallTally, Counts, DryRun, EstimatingModel, Step
 from beam_costs.endpoint_counter import ENDPOINT_COUNTER, EndpointCounter
-from beamlib.data.loading import load
-from beamlib.data.sources import Source
 from beamlib.errors import UserError
-from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.answering import Questions
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints, model_roles, run_path
-from beamlib.evaluate.judging import work
 from beamlib.evaluate.run import plan_run
+from beamlib.evaluate.runner import Rehearsal, rehearsals
+from beamlib.evaluate.task import TaskPlan, arm_name
 from beamlib.files import read_json, write_json
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
@@ -55,27 +54,44 @@ def estimate(
     """Rehearse what is left to do for `arms`, over all conversations of the run; nothing is called or written.
 
     No request is sent, unless `count_at_endpoint` has endpoints with a tokenize route count their own tokens.
-    An arm with a memory of one's own is rehearsed as if it recalled like BM25: its code may call, and cost, by itself.
-    What an adapter calls is counted by a rule (`beam_costs.adapter_calls`).
     """
     if not parameters.models:
         return Estimate(size=parameters.size, backbone="", conversations=0, arms=tuple(arm.name for arm in arms))
     plan = plan_run(parameters, arms, quiet=quiet)
-    parameters, tasks = plan.parameters, plan.tasks
-    del plan  # the conversations: every rehearsal reads its own again
+    return estimate_plan(plan, quiet=quiet, count_at_endpoint=count_at_endpoint)
+
+
+def estimate_plan(plan: TaskPlan, *, quiet: bool = False, count_at_endpoint: bool = False) -> Estimate:
+    """Rehearse what a plan lacks, of any task: the code of the run, with models that call nobody.
+
+    A memory of the user's own is rehearsed as if it recalled like BM25: its code may call, and cost, by itself. What an
+    adapter calls is counted by a rule (`beam_costs.adapter_calls`).
+    """
+    task, parameters = plan.task, plan.parameters
+    label = task.name or parameters.size
+    names = tuple(plan.arms)
+    if not parameters.models:
+        return Estimate(size=label, backbone="", conversations=0, arms=names)
+    pending = rehearsals(plan)
+    own = [arm for arm in plan.arms.values() if task.memory(arm) == "own"]
+    by_rule = parameters.own_memory in ADAPTERS
     expected = stored_means(parameters)
-    counting = counting_roles(parameters) if tasks and count_at_endpoint else frozenset()
-    todo = [(task.source, parameters, task.arms, task.answered, expected, counting) for task in tasks]
+    counting = counting_roles(parameters) if pending and count_at_endpoint else frozenset()
     tally = CallTally()
-    for one in _rehearsed(todo, parameters, quiet=quiet):
+    for one in _rehearsed([(rehearsal, expected, counting) for rehearsal in pending], parameters, label, quiet=quiet):
         tally.add(one)
-    own = tuple(arm.name for arm in arms if arm.memory == "own" and arm.target not in ADAPTERS)
-    return summary(parameters, tuple(arm.name for arm in arms), tally, expected, conversations=len(tasks), own=own)
+    return summary(
+        parameters,
+        names,
+        tally,
+        expected,
+        conversations=len(plan.pending),
+        own=() if by_rule else tuple(arm_name(arm) for arm in own),
+        suite=task.name,
+    )
 
 
-_Todo = tuple[
-    Source, ResolvedParameters, tuple[Arm, ...], Mapping[str, list[Answer]], Mapping[Step, float], frozenset[str]
-]
+_Todo = tuple[Rehearsal, Mapping[Step, float], frozenset[str]]
 
 
 def counting_roles(parameters: RunParameters) -> frozenset[str]:
@@ -92,9 +108,9 @@ def counting_roles(parameters: RunParameters) -> frozenset[str]:
     return frozenset(role for role, yes in zip(roles, run(ask()), strict=True) if yes)
 
 
-def _rehearsed(todo: Sequence[_Todo], parameters: RunParameters, *, quiet: bool) -> Iterator[CallTally]:
-    title = f"{parameters.size}: counting calls"
-    with tqdm(total=len(todo), desc=title, unit="conv", disable=quiet or None, leave=False, delay=2) as bar:
+def _rehearsed(todo: Sequence[_Todo], parameters: RunParameters, label: str, *, quiet: bool) -> Iterator[CallTally]:
+    title = f"{label}: counting calls"
+    with tqdm(total=len(todo), desc=title, disable=quiet or None, leave=False, delay=2) as bar:
         if min(parameters.workers, len(todo)) <= 1:
             for one in todo:
                 yield _rehearse(*one)
@@ -106,20 +122,14 @@ def _rehearsed(todo: Sequence[_Todo], parameters: RunParameters, *, quiet: bool)
                 bar.update()
 
 
-def _rehearse(
-    source: Source,
-    parameters: ResolvedParameters,
-    arms: tuple[Arm, ...],
-    answered: Mapping[str, list[Answer]],
-    expected: Mapping[Step, float],
-    counting: frozenset[str],
-) -> CallTally:
-    """One conversation, in a process of its own."""
-    loaded = load(source, parameters.treatment)
-    with rehearsed_roster(parameters, source.id, expected, counting) as (model_roles, tally):
-        work(loaded, _safe(arms, answered, parameters), answered, parameters, model_roles)
-        left = tuple(arm for arm in arms if arm.name not in answered)
-        count_adapters(tally, left, loaded.conversation, len(loaded.probes), parameters, expected)
+def _rehearse(rehearsal: Rehearsal, expected: Mapping[Step, float], counting: frozenset[str]) -> CallTally:
+    """One unit, in a process of its own."""
+    unit, parameters = rehearsal.unit, rehearsal.parameters
+    with rehearsed_roster(parameters, unit.id, expected, counting, rehearsal.task.name) as (roster, tally):
+        rehearsal.perform(roster)
+        if isinstance(unit.asked, Questions):
+            arms = tuple(arm for arm in rehearsal.answering if isinstance(arm, Arm))
+            count_adapters(tally, arms, unit.asked.conversation, len(unit.asked.probes), parameters, expected)
     return tally
 
 
@@ -147,14 +157,6 @@ def rehearsed_roster(
             yield model_roles(models), rehearsal.tally
     finally:
         run(open_counters.aclose())
-
-
-def _safe(arms: Sequence[Arm], answered: Mapping[str, list[Answer]], parameters: RunParameters) -> list[Arm]:
-    """`arms` with BM25 in the place of a memory of one's own, at a number of pairs that no other arm has."""
-    used = {arm.k for arm in arms if arm.memory == "rag"}
-    free = next(k for k in range(parameters.k, parameters.k + len(arms) + 1) if k not in used)
-    stand_in = Arm(memory="rag", retriever="bm25", k=free)
-    return [stand_in if arm.memory == "own" and arm.name not in answered else arm for arm in arms]
 
 
 def summary(

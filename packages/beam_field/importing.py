@@ -18,11 +18,18 @@ from beam_field.matching import MatchedRun, match_run
 from beam_field.results import ImportedRun, ResultFile, folder_name
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.arm_folder import ANSWERS, JUDGEMENTS, MANIFEST, Manifest, made, manifest_over, read_manifest
+from beamlib.evaluate.arm_folder import MANIFEST, Manifest, manifest_over, read_manifest
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.conversation_record import ConversationRecord
 from beamlib.evaluate.imported import DETAILS, Imported, ImportedQuestion, Provenance, question_set
-from beamlib.evaluate.run_store import checked, made_by, write_manifest
+from beamlib.evaluate.run_store import (
+    ANSWERS,
+    JUDGEMENTS,
+    ConversationRecord,
+    UnitOutput,
+    checked,
+    made_by,
+    write_manifest,
+)
 from beamlib.files import inside, parse_json, sha256, to_json, write_text
 from beamlib.report.markdown import counted
 from beamlib.scoring.protocols import PROTOCOLS, REPORTED
@@ -199,7 +206,8 @@ def _manifest(arm: Arm, matched: MatchedRun, imported: Imported) -> Manifest:
         probes = question_set([answer.probe_id for answer in own_answers])
         record = ConversationRecord(variant="unknown", sha256="", questions_sha256=probes, origin=ORIGIN)
         conversations[key] = record
-        answers[key], judgements[key] = made(record, own_answers).sha256, made(record, own_judgements).sha256
+        answers[key] = UnitOutput(own_answers, record).sha256
+        judgements[key] = UnitOutput(own_judgements, record).sha256
     source = sha256(to_json([imported.format, imported.files, arm.name]))
     fields = {
         "arm": arm.name,
@@ -247,7 +255,7 @@ def write_runs(arms: Sequence[ImportedArm], run: Path) -> list[Path]:
             lines = (to_json(row.model_dump(mode="json")) + "\n" for row in records)
             write_text(folder / f"{name}.jsonl", "".join(lines))
         write_text(folder / DETAILS, _details_text(one.details))
-        write_manifest(folder / MANIFEST, one.manifest, sealed=True)
+        write_manifest(folder / MANIFEST, one.manifest)
     return folders
 
 

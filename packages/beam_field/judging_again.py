@@ -21,24 +21,23 @@ from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arm_folder import (
-    ANSWERS,
     JUDGE_PARAMETERS,
     JUDGE_PROMPTS,
     JUDGED_BY,
-    JUDGEMENTS,
     MANIFEST,
+    RECORD_KINDS,
     ArmFolder,
+    Manifest,
     judgements_key,
-    made,
     read_manifest,
     stored_answers,
     stored_judgements,
 )
 from beamlib.evaluate.calling import ResolvedParameters, ensure_keys, identities, resolved
 from beamlib.evaluate.imported import DETAILS, read_details
-from beamlib.evaluate.judging import JudgeTask, judge_task, judged
-from beamlib.evaluate.run import worked
-from beamlib.evaluate.run_store import RunStore, made_by, prompt_hashes, settings_of
+from beamlib.evaluate.jobs import JudgeJob, run_jobs
+from beamlib.evaluate.judging import judge_arms
+from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, RunStore, UnitOutput, made_by, prompt_hashes, settings_of
 from beamlib.files import make_folder, read_text, write_text
 from beamlib.llm import call_store as locks
 from beamlib.llm.endpoints import load_models
@@ -72,12 +71,12 @@ class JudgedAgain(ArmFolder):
 
     def __init__(self, source: Path, parameters: ResolvedParameters) -> None:
         manifest, judge = read_manifest(source), identities(parameters)["judge"]["model"]
-        keys = {ANSWERS: manifest.answers_key, JUDGEMENTS: judgements_key(manifest.answers_key, parameters)}
+        key = judgements_key(manifest.answers_key, parameters)
         part = f"{source.parent.name}{JUDGED_BY}{folder_name(judge if parameters.models else 'offline')}"
-        RunStore.__init__(self, source.parent.with_name(part) / source.name, keys)
-        if (self.folder / MANIFEST).exists() and read_manifest(self.folder).judgements_key != keys[JUDGEMENTS]:
+        folder = source.parent.with_name(part) / source.name
+        if (folder / MANIFEST).exists() and read_manifest(folder).judgements_key != key:
             raise UserError(
-                f"{self.folder.parent}: it holds verdicts of this judge by other settings, prompts or code, or of "
+                f"{folder.parent}: it holds verdicts of this judge by other settings, prompts or code, or of "
                 "other answers; rename that folder to keep them, or delete it."
             )
         self.source, self.source_manifest, self.source_answers = source, manifest, stored_answers(source)
@@ -85,16 +84,17 @@ class JudgedAgain(ArmFolder):
         shown["judge_prompt"] = ""  # the source's; the hashes in `prompts` name this one
         shown["judge_sees_question"] = "yes" if parameters.question_in_prompt else "no"
         settings = {} if manifest.imported else settings_of(parameters, JUDGE_PARAMETERS)
-        self._begun = {
+        fields = {
             **dict(manifest),
             "judge": judge,
             "settings": manifest.settings | settings,
             "models": manifest.models | {role: identities(parameters)[role] for role in ("judge", "aligner")},
             "prompts": manifest.prompts | prompt_hashes(parameters, JUDGE_PROMPTS),
-            "judgements_key": keys[JUDGEMENTS],
+            "judgements_key": key,
             "imported": manifest.imported.model_copy(update=shown) if manifest.imported else None,
             **made_by(),
         }
+        RunStore.__init__(self, folder, Manifest, RECORD_KINDS, fields, MANIFEST)
 
     def copy_answers(self) -> None:
         """Write the source's answers, and its details of the questions, into this folder."""
@@ -102,21 +102,22 @@ class JudgedAgain(ArmFolder):
         if self.source_manifest.imported:
             write_text(self.folder / DETAILS, read_text(self.source / DETAILS))
         conversations = self.source_manifest.conversations
-        self.made[ANSWERS] = {key: made(conversations[key], own) for key, own in self.source_answers.items()}
-        self.left_out[ANSWERS] = dict(self.source_manifest.left_out)
-        self.write()
-        self.write_manifest()
+        self.outputs[ANSWERS] = {
+            key: UnitOutput(list(answers), conversations[key]) for key, answers in self.source_answers.items()
+        }
+        self.left_out = dict(self.source_manifest.left_out)
+        self.flush()
 
     def take_judgements(self, conversation: str, judgements: list[Judgement]) -> None:
         """Record the judgements of a conversation."""
-        self.take(JUDGEMENTS, conversation, made(self.source_manifest.conversations[conversation], judgements))
+        self.add(conversation, self.source_manifest.conversations[conversation], {JUDGEMENTS: judgements})
 
     def summary(self) -> str:
         """Return a line that says where the verdicts are."""
-        judgements = [one for own in self.made[JUDGEMENTS].values() for one in own.value]
+        judgements = [judgement for own in self.outputs[JUDGEMENTS].values() for judgement in own.records]
         partial = sum(any(v.score is None for v in one.verdicts) or bool(one.unscored) for one in judgements)
         shown = f", {partial} of them not in full" if partial else ""
-        return f"{self.folder}: {len(judgements)} answers judged by {self._begun['judge']}{shown}"
+        return f"{self.folder}: {len(judgements)} answers judged by {self.fields['judge']}{shown}"
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class _Part:
         expected, tally = costs.stored_means(self.parameters), beside("costs", "dry_run").CallTally()
         for key, answers in self.pending.items():
             with costs.rehearsed_roster(self.parameters, key, expected) as (roster, calls):
-                judged(answers, self.parameters, roster)
+                judge_arms(answers, self.parameters, roster)
             tally.add(calls)
         arms = tuple(arm.source_manifest.arm for arm in self.arms)
         found: Priced = costs.summary(self.parameters, arms, tally, expected, conversations=len(self.pending))
@@ -149,11 +150,13 @@ class _Part:
             load_models(Path(self.parameters.models)).save(self.arms[0].folder.parent)
         parameters = self.parameters.model_copy(update={"confirm_cost": confirmed})
         by_name = {arm.source_manifest.arm: arm for arm in self.arms}
-        tasks = [JudgeTask(key, answers, parameters, command=self.command) for key, answers in self.pending.items()]
-        with closing(worked(judge_task, [tasks], f"judging {self.name}", parameters, quiet=False)) as done:
-            for task, judgements in done:
+        jobs = [JudgeJob(key, own, judge_arms, parameters, command=self.command) for key, own in self.pending.items()]
+        with closing(run_jobs([jobs], f"{parameters.size}: judging {self.name}", parameters)) as done:
+            for job, judgements in done:
                 for name, own in judgements.items():
-                    by_name[name].take_judgements(task.conversation_id, own)
+                    by_name[name].take_judgements(job.conversation_id, own)
+        for arm in self.arms:
+            arm.finish()
         return [arm.summary() for arm in self.arms]
 
 
@@ -223,11 +226,11 @@ def _part(folders: Sequence[Path], options: JudgeOptions, locked: ExitStack) -> 
     pending: dict[str, dict[str, Sequence[ToJudge]]] = {}
     for arm in arms:
         if options.calls != "refresh":
-            arm.open(arm.source_manifest.conversations, again=options.calls == "record")
+            arm.open(arm.source_manifest.conversations, retry=options.calls == "record")
         # imported answers are to the released questions
         to_judge = _with_rubric(arm, options.data or (None if arm.source_manifest.imported else generated_in(run)))
         for key, answers in arm.source_answers.items():
-            if key not in arm.made[JUDGEMENTS]:
+            if key not in arm.outputs[JUDGEMENTS]:
                 pending.setdefault(key, {})[arm.source_manifest.arm] = [to_judge(answer) for answer in answers]
     places = {"--data": options.data or "", "--models": options.models}
     command = shell_command(f"beamlib judge {folders[0].parent}", places, options.settings, ["--yes"])

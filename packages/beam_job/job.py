@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from beam_suite.part_of_run import SUITES, Suite, find_data, suite_of_run
+from beam_run.shown_tasks import SUITES, Suite, find_data, suite_of_run
 from beamlib.beside import Generation, Priced, beside
 from beamlib.cli.arguments import Endpoints, check_run_name
 from beamlib.cli.spending import agreed

@@ -1,41 +1,36 @@
-"""`beamlib meme`: generate or download episodes, run memories on them, score what they answered."""
+"""`beamlib meme`: generate or download episodes, run memories on them, score their answers."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beamlib.cli.arguments import (
-    BaseUrl,
-    Json,
-    KeyVariable,
-    MaxCost,
-    MemoryTimeout,
-    Model,
-    Models,
-    Prompts,
-    Settings,
-    Window,
-    listed,
-    named_settings,
-)
-from beamlib.files import temporary_folder, to_json
+from beam_run.task_commands import Calls, Variant, Yes, task_group
+from beamlib.cli.arguments import Json, MaxCost, Models, Prompts, listed
+from beamlib.files import to_json
 
-meme_app = typer.Typer(no_args_is_help=True, help="MEME: facts that change, depend on one another, and are deleted.")
+if TYPE_CHECKING:
+    from beamlib.evaluate.task import Task
 
 Episodes = Annotated[
     Path, typer.Option("--data", envvar="MEME_DATA", help="File or folder of episodes in the released layout.")
 ]
-VariantName = Annotated[
-    str, typer.Option("--variant", help="nofiller, filler32k or filler128k, of several in a folder.")
-]
-RunName = Annotated[str, typer.Option("--name", help="Name of the run folder under runs/.")]
-Memories = Annotated[str, typer.Option("--memories", help="Names of memories, separated by commas; default all.")]
-Backbone = Annotated[str, typer.Option("--backbone", help="Which reader of the models file; by default its first.")]
-Calls = Annotated[str, typer.Option("--calls", help="With models: replay, record or refresh.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")]
+
+
+def _open(place: Path, variant: str) -> Task:
+    from beam_meme.task import open_meme
+
+    return open_meme(place, variant)
+
+
+meme_app = task_group(
+    "meme",
+    "MEME: facts that change, depend on one another, and are deleted.",
+    "none, gold-facts, full-context, bm25, dense, rag, light, md-flat, wiki, dependencies, own",
+    _open,
+)
 
 
 @meme_app.command("generate")
@@ -77,99 +72,6 @@ def generate(
     )
 
 
-@meme_app.command("run")
-def run(
-    data: Episodes,
-    variant: VariantName = "",
-    name: RunName = "default",
-    memories: Memories = "",
-    models: Models = None,
-    backbone: Backbone = "",
-    base_url: BaseUrl = "",
-    model: Model = "",
-    key_variable: KeyVariable = "",
-    context_window: Window = 131_072,
-    calls: Calls = "record",
-    memory: Annotated[str, typer.Option(help="A memory called own, by name or file.py:Class (docs/memories.md).")] = "",
-    memory_timeout: MemoryTimeout = None,
-    prompts: Prompts = None,
-    episodes: Annotated[int, typer.Option(min=0, help="At most this many episodes of each domain; 0 for all.")] = 0,
-    settings: Settings = None,
-    max_cost: MaxCost = None,
-    yes: Yes = False,
-) -> None:
-    """Ask memories and a reader about episodes; without models the offline stand-in answers."""
-    from beam_meme.meme_ordering import RunOptions, run_memories
-    from beamlib.cli.arguments import Endpoints, check_run_name
-    from beamlib.llm.spending import set_spending_limit
-    from beamlib.places import ROOT
-
-    set_spending_limit(max_cost)
-    check_run_name(name)
-    with temporary_folder("beamlib-meme-") as place:  # a run that is refused leaves nothing
-        run_memories(
-            RunOptions(
-                data=data,
-                folder=ROOT / "runs" / name,
-                variant=variant,
-                memories=listed(memories),
-                models=Endpoints(models, base_url, model, key_variable, context_window).path(place),
-                keep_models=bool(base_url),
-                backbone=backbone,
-                calls=calls,
-                memory=memory,
-                prompts=prompts,
-                most=episodes,
-                settings=named_settings(settings) | ({"memory_timeout": memory_timeout} if memory_timeout else {}),
-                yes=yes,
-            )
-        )
-
-
-@meme_app.command("score")
-def score(
-    data: Episodes,
-    variant: VariantName = "",
-    name: RunName = "default",
-    memories: Memories = "",
-    models: Models = None,
-    backbone: Annotated[str, typer.Option("--backbone", help="Whose answers, of several readers.")] = "",
-    calls: Calls = "record",
-    prompts: Prompts = None,
-    settings: Settings = None,
-    max_cost: MaxCost = None,
-    yes: Yes = False,
-    as_json: Json = False,
-) -> None:
-    """Judge what a run has answered; without --models the offline stand-in judges."""
-    from beam_meme.meme_ordering import RunOptions
-    from beam_meme.meme_tally import score_run
-    from beamlib.cli.arguments import Endpoints, check_run_name
-    from beamlib.llm.spending import set_spending_limit
-    from beamlib.places import ROOT
-
-    set_spending_limit(max_cost)
-    check_run_name(name)
-    tables = score_run(
-        RunOptions(
-            data=data,
-            folder=ROOT / "runs" / name,
-            variant=variant,
-            memories=listed(memories),
-            models=Endpoints(models).path(Path()),
-            backbone=backbone,
-            calls=calls,
-            prompts=prompts,
-            settings=named_settings(settings),
-            yes=yes,
-        )
-    )
-    if as_json:
-        print(to_json({table.title: table.records() for table in tables}, indent=2))
-    else:
-        print("\n".join(table.to_text() for table in tables))
-
-
 @meme_app.command("download")
 def download(
     out: Annotated[Path, typer.Option(help="Folder to fetch the released episodes into.")],
@@ -185,10 +87,10 @@ def download(
 
 
 @meme_app.command("stats")
-def stats(data: Episodes, variant: VariantName = "", as_json: Json = False) -> None:
+def stats(data: Episodes, variant: Variant = "", as_json: Json = False) -> None:
     """What the episodes hold, beside what was published."""
     from beam_meme.episode_files import load_episodes
-    from beam_meme.episode_statistics import statistics
+    from beam_meme.meme_tables import statistics
 
     table = statistics(load_episodes(data, variant))
     print(to_json(table.records(), indent=2) if as_json else table.to_text())

@@ -24,12 +24,20 @@ from tqdm import tqdm
 from beam_meme.drawing import Drawn, draw_all
 from beam_meme.episode_files import write_episodes
 from beam_meme.episodes import DOMAINS, VARIANTS, Domain, Variant
-from beam_meme.filler_check import CONFLICT, CONFLICTS, Checked, by_model, pool_of, verdict_prompts
-from beam_meme.fillers import read_fillers
-from beam_meme.haystack import GAP_TOKENS, haystack
+from beam_meme.fillers import (
+    CONFLICT,
+    CONFLICTS,
+    GAP_TOKENS,
+    Checked,
+    by_model,
+    haystack,
+    pool_of,
+    read_fillers,
+    verdict_prompts,
+)
 from beam_meme.telling import ASSISTANT, USER, ToldSession, prompts_of, tell
-from beam_suite.generation_record import GenerationRecord
 from beamlib.cli.spending import Quote, agreed
+from beamlib.data.generation_record import GenerationRecord
 from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash, sha256, to_json
@@ -45,11 +53,8 @@ from beamlib.text import shell_command
 Value = TypeVar("Value")
 CALLS = "calls"
 FillerJudge = Literal["rules", "model"]
-_RULES = tuple(
-    f"beam_meme.{name}"
-    for name in ("banks", "domains", "drawing", "episode_plan", "haystack", "talk_bank", "telling", "episode_files")
-)
-_FILLER_RULES = ("beam_meme.banks", "beam_meme.domains", "beam_meme.fillers", "beam_meme.filler_check")
+_RULES = tuple(f"beam_meme.{name}" for name in ("banks", "domains", "drawing", "fillers", "telling", "episode_files"))
+_FILLER_RULES = ("beam_meme.banks", "beam_meme.domains", "beam_meme.fillers")
 _AUTHOR_RULES = ("beam_generate", "beam_offline.author", "beam_offline.author.banks")
 _TOGETHER = 8  # episodes that are waited for at a time; the endpoint's own lanes bound its calls
 _CHARACTERS_PER_TOKEN, _REPLY = 4.2, 50  # tokens of a reply, about

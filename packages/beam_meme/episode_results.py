@@ -1,29 +1,119 @@
-"""What a run keeps of an episode with one memory, as a file holds it, and how it is read back.
+"""What a run keeps of an episode beside its answers: the contexts that the reader saw, kept files, and tokens by stage.
 
-Texts (contexts, kept files) stand once in `texts`, under a key made of their hash: a full context is the same for every
-question of a round, and most files do not change from session to session.
+Texts (contexts, kept files) are stored once in `texts`, under a key made of their hash: a full context is the same for
+every question of a round, and most files do not change from session to session. Tokens are those that endpoints report;
+the stand-in counts its own. (Section 2.6 of the fact sheet.)
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Annotated, Literal
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import reduce
+from operator import add
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from beam_meme.episode_running import EpisodeRun
-from beam_meme.episodes import Episode, Phase
-from beam_meme.meme_memories import MemeMemory
-from beam_meme.stage_tokens import Spent, Stage
-from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
-from beamlib.evaluate.run_store import checked
-from beamlib.files import read_json, sha256
+from beamlib.files import sha256, to_json
+from beamlib.llm.call_store import LARGEST_COUNT
+from beamlib.llm.model import Completion, Model, ModelRoles, Prompt
 
-MOST_FILE = 256 << 20
-"""Bytes of an episode's file that are read; one of ours has a few million."""
+Stage = Literal["ingest", "retrieval", "answer"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+
+
+class Spent(BaseModel):
+    """Calls that gave a reply, and their tokens; `cached_tokens` are those of `input_tokens` that were in a cache."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    calls: int = Field(default=0, ge=0)
+    input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+    cached_tokens: int = Field(default=0, ge=0)
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(**{name: value + getattr(other, name) for name, value in self})
+
+
+class Meter:
+    """Counts the calls of one memory on one episode by the stage it is in.
+
+    An equal prompt counts once, as it is paid for once: a memory that reads the conversation anew at the second round
+    asks again what it has asked at the first, and the call store answers.
+    """
+
+    def __init__(self) -> None:
+        self.stage: Stage = "ingest"
+        self.spent: dict[Stage, Spent] = {stage: Spent() for stage in STAGES}
+        self._seen: set[bytes] = set()
+
+    @contextmanager
+    def at(self, stage: Stage) -> Iterator[None]:
+        """Calls made within are of `stage`."""
+        before, self.stage = self.stage, stage
+        try:
+            yield
+        finally:
+            self.stage = before
+
+    def roles(self, roster: ModelRoles) -> ModelRoles:
+        """The models of `roster`, counted."""
+        return ModelRoles(
+            reader=Metered(roster.reader, self),
+            memory=Metered(roster.memory, self),
+            compressor=Metered(roster.compressor, self),
+            judge=Metered(roster.judge, self),
+            aligner=Metered(roster.aligner, self),
+            methods={name: Metered(model, self) for name, model in roster.methods.items()},
+            outside={route: Metered(model, self) for route, model in roster.outside.items()},
+        )
+
+    def count(self, stage: Stage, model: str, prompt: Prompt, reply: Completion) -> None:
+        """Count a reply, unless the same prompt has been counted."""
+        asked = [model, prompt.id, dict(prompt.variables), prompt.repeat, prompt.attempt, prompt.complaint]
+        key = hashlib.sha256(to_json(asked).encode("utf-8", "surrogatepass")).digest()
+        if key not in self._seen:
+            self._seen.add(key)
+            usage = reply.usage
+            numbers = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+            taken, given, cached = (
+                min(max(number, 0), LARGEST_COUNT) for number in numbers
+            )  # what an endpoint says is no fact
+            more = Spent(calls=1, input_tokens=taken, output_tokens=given, cached_tokens=cached)
+            self.spent[stage] += more
+
+
+class Metered:
+    """A model whose replies a meter counts."""
+
+    def __init__(self, model: Model, meter: Meter) -> None:
+        self._model, self._meter = model, meter
+
+    @property
+    def name(self) -> str:
+        """The wrapped model's."""
+        return self._model.name
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """The wrapped model's reply."""
+        stage = self._meter.stage  # a reply that comes late belongs to the stage that asked
+        reply = await self._model.complete(prompt)
+        self._meter.count(stage, self.name, prompt, reply)
+        return reply
+
+
+def total_spent(spent: Iterable[Mapping[Stage, Spent]]) -> dict[Stage, Spent]:
+    """The sum over episodes, by stage."""
+    every = list(spent)
+    return {stage: reduce(add, (one[stage] for one in every if stage in one), Spent()) for stage in STAGES}
+
+
+CONTEXTS = "contexts"
+"""The part of a run's records that these are."""
 
 MOST_KEPT = 16 << 20
 """Characters of kept files that an episode's snapshots hold; the longest wiki that is published has 128,000."""
@@ -31,32 +121,7 @@ MOST_KEPT = 16 << 20
 MOST_FILES = 1_000
 """Files of one snapshot."""
 
-EPISODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-"""What names a file of a run: ids come from files of data."""
-
-EpisodeId = Annotated[str, Field(pattern=rf"^{EPISODE_ID.pattern}$")]
-
 _KEY = 16
-
-
-def check_id(episode: str) -> str:
-    """The id, where it can name a file; else a `UserError`."""
-    if not EPISODE_ID.fullmatch(episode):
-        raise UserError(
-            f"episode_id {episode!r:.80} cannot name a file; use at most 64 letters, digits, '-' and '_', beginning "
-            "with a letter or digit."
-        )
-    return episode
-
-
-class KeptAnswer(BaseModel):
-    """An answer with the round it was asked in; `context` is the key of the text that the reader saw."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    phase: Phase
-    context: str
-    answer: Answer
 
 
 class Snapshot(BaseModel):
@@ -72,33 +137,28 @@ class Snapshot(BaseModel):
     left_out: int = Field(default=0, ge=0)
 
 
-class EpisodeResults(BaseModel):
-    """An episode's file. `sha256` is of the episode that was asked about, `texts` holds what the others name by key."""
+class EpisodeContexts(BaseModel):
+    """The record of an episode. `contexts` has the key of what the reader saw, by question id."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1] = 1
-    suite: Literal["meme"] = "meme"
-    arm: MemeMemory
-    episode: EpisodeId
-    sha256: str
-    answers: tuple[KeptAnswer, ...]
+    conversation_id: str
+    contexts: dict[str, str]
     snapshots: tuple[Snapshot, ...]
     spent: dict[Stage, Spent]
     texts: dict[str, str]
 
     @model_validator(mode="after")
-    def _texts_there(self) -> EpisodeResults:
-        named = [one.context for one in self.answers]
-        named += [key for one in self.snapshots for key in one.files.values()]
+    def _texts_exist(self) -> EpisodeContexts:
+        named = [*self.contexts.values(), *(key for one in self.snapshots for key in one.files.values())]
         if missing := sorted(set(named) - self.texts.keys()):
             raise ValueError(f"texts lacks {missing[0]!r:.40}")
         return self
 
-    @property
-    def contexts(self) -> dict[str, str]:
-        """What the reader saw, by question id."""
-        return {one.answer.probe_id: self.texts[one.context] for one in self.answers}
+    def context(self, question: str) -> str:
+        """What the reader saw with a question."""
+        return self.texts[self.contexts[question]]
 
     @property
     def kept(self) -> list[dict[str, str]]:
@@ -106,65 +166,43 @@ class EpisodeResults(BaseModel):
         return [{name: self.texts[key] for name, key in one.files.items()} for one in self.snapshots]
 
 
-def results_of(episode: Episode, arm: MemeMemory, ran: EpisodeRun) -> EpisodeResults:
-    """What a run came to, for its file."""
-    texts = _Texts()
-    answers = tuple(
-        KeptAnswer(phase=one.phase, context=texts.key(sound(one.context)), answer=_sound_answer(one.answer))
-        for one in ran.answers
-    )
-    return EpisodeResults(
-        arm=arm,
-        episode=episode.id,
-        sha256=episode.sha256,
-        answers=answers,
-        snapshots=tuple(_snapshots(ran.snapshots, texts)),
-        spent=ran.meter.spent,
-        texts=texts.held,
-    )
+def contexts_record(
+    episode: str,
+    contexts: Mapping[str, str],
+    snapshots: Iterable[Mapping[str, str]],
+    spent: Mapping[Stage, Spent],
+) -> EpisodeContexts:
+    """Build the record of an episode; `contexts` are texts by question id, `snapshots` texts by file name."""
+    texts: dict[str, str] = {}
 
+    def key(text: str) -> str:
+        name = sha256(text)[:_KEY]
+        texts[name] = text
+        return name
 
-def read_episode(path: Path) -> EpisodeResults:
-    """The results in a file; `UserError` where it is too large, damaged, or of another version."""
-    if path.is_file() and path.stat().st_size > MOST_FILE:
-        raise UserError(f"{path}: {path.stat().st_size:,} bytes, more than the {MOST_FILE:,} that are read; delete it.")
-    return checked(EpisodeResults, read_json(path), f"{path}: ")
-
-
-def sound(text: str) -> str:
-    """`text` with halves of surrogate pairs, which no file can hold, joined or replaced."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _sound_answer(answer: Answer) -> Answer:
-    said = {"text": answer.text, "unscored": answer.unscored}
-    return answer.model_copy(update={name: sound(text) for name, text in said.items() if text is not None})
-
-
-class _Texts:
-    """Texts by key, each once."""
-
-    def __init__(self) -> None:
-        self.held: dict[str, str] = {}
-
-    def key(self, text: str) -> str:
-        key = sha256(text)[:_KEY]
-        self.held[key] = text
-        return key
-
-
-def _snapshots(snapshots: Iterable[Mapping[str, str]], texts: _Texts) -> Iterable[Snapshot]:
-    """Snapshots within the bounds, whole files in the order of their names; a text that is held already costs nothing.
-
-    Names are those that a memory gives its files, which a model may have chosen: they are keys here and no path.
-    """
+    keys = {question: key(writable_text(text)) for question, text in contexts.items()}
     left = MOST_KEPT
+    records = []
     for number, files in enumerate(snapshots):
+        # Names are those that a memory gives its files, which a model may have chosen: they are keys here and no path.
         kept: dict[str, str] = {}
-        for name, text in sorted(files.items()):
-            text = sound(text)
-            cost = 0 if sha256(text)[:_KEY] in texts.held else len(text)
+        for name, text in sorted((name, writable_text(text)) for name, text in files.items()):
+            cost = 0 if sha256(text)[:_KEY] in texts else len(text)
             if cost <= left and len(kept) < MOST_FILES:
                 left -= cost
-                kept[sound(name)[:200]] = texts.key(text)
-        yield Snapshot(session=number, files=kept, left_out=len(files) - len(kept))
+                kept[writable_text(name)[:200]] = key(text)
+        records.append(Snapshot(session=number, files=kept, left_out=len(files) - len(kept)))
+    return EpisodeContexts(
+        conversation_id=episode, contexts=keys, snapshots=tuple(records), spent=dict(spent), texts=texts
+    )
+
+
+def writable_answer(answer: Answer) -> Answer:
+    """`answer` with texts that a file can hold."""
+    texts = {"text": answer.text, "unscored": answer.unscored}
+    return answer.model_copy(update={name: writable_text(text) for name, text in texts.items() if text is not None})
+
+
+def writable_text(text: str) -> str:
+    """`text` with halves of surrogate pairs, which no file can hold, joined or replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,6 +1,6 @@
 """One episode with one memory: sessions read in order, both rounds of questions, what was recalled, kept and spent.
 
-Nothing here has seen gold: an episode holds sessions and questions. Files and manifests are `beam_meme.meme_store`'s.
+Nothing here can reach gold: an episode holds sessions and questions.
 (Protocol: section 2.6 of the fact sheet.)
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pydantic import BaseModel
+
 from beam_evolving.evolving_memory import EvolvingMemory, SessionRead, sessions_of
-from beam_meme.episode_conversation import conversation_of
-from beam_meme.episodes import Episode, Phase, Round
+from beam_meme.episode_results import CONTEXTS, Meter, contexts_record, writable_answer
+from beam_meme.episodes import Episode, Phase, Round, conversation_of
 from beam_meme.meme_memories import (
     EVOLVING,
     OVER_SESSIONS,
@@ -20,41 +22,22 @@ from beam_meme.meme_memories import (
     evolving_memory,
     session_search,
 )
-from beam_meme.stage_tokens import Meter
 from beamlib.data.conversations import Probe
-from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Asked, Oracle, answers_to, ask_probes, ingested
 from beamlib.evaluate.calling import ResolvedParameters
+from beamlib.evaluate.run_store import ANSWERS
 from beamlib.llm.model import ModelError, ModelRoles, Prompt, run
 from beamlib.memory import Memory
 from beamlib.memory.protocol import RetrievedContext
-from beamlib.processes import tell
+from beamlib.processes import at_once, tell
 
 PROMPT = "meme_answer"
 
 Evidence = Mapping[str, tuple[int, ...]]
 """By question id, the messages that tell its facts: for the ceiling alone, and handed in from outside."""
 
-
-@dataclass(frozen=True, slots=True)
-class RoundAnswer:
-    """An answer, the round it was asked in, and the context that the reader saw."""
-
-    phase: Phase
-    answer: Answer
-    context: str
-
-
-@dataclass
-class EpisodeRun:
-    """What an episode came to with one memory: answers in the order asked, and after each session what was kept.
-
-    `snapshots` are texts by file name, one per session read; empty for a memory that keeps no files.
-    """
-
-    answers: list[RoundAnswer]
-    snapshots: list[Mapping[str, str]]
-    meter: Meter
+EpisodeRecords = dict[str, Sequence[BaseModel]]
+"""An episode's records with one memory, by part."""
 
 
 @dataclass
@@ -82,46 +65,53 @@ def probes_of(episode: Episode, one: Round) -> list[Probe]:
     return [Probe(question.id, episode.id, question.text) for question in one.questions]
 
 
+def answer_episode(
+    asked: Episode,
+    arms: Sequence[MemeMemory],
+    parameters: ResolvedParameters,
+    roster: ModelRoles,
+    evidence: Evidence,
+) -> dict[str, EpisodeRecords]:
+    """Answer both rounds of an episode with some memories, at once where models are called."""
+
+    def answer(memory: MemeMemory) -> EpisodeRecords:
+        return run_episode(asked, memory, parameters, roster, evidence)
+
+    if not parameters.models:
+        return {arm: answer(arm) for arm in arms}
+    return dict(zip(arms, at_once(answer, [(arm,) for arm in arms]), strict=True))
+
+
 def run_episode(
     episode: Episode,
     memory: MemeMemory,
     parameters: ResolvedParameters,
     roster: ModelRoles,
     evidence: Evidence | None = None,
-) -> EpisodeRun:
-    """Both rounds of an episode with a fresh memory. A failed call is an answer with a reason and no text.
+) -> EpisodeRecords:
+    """Ask both rounds of an episode with a fresh memory. A failed call is an answer with a reason and no text.
 
     Memories read and recall first, then the questions of both rounds go to the reader at once: each is a prompt of its
     own over what was recalled for it in its round. `evidence` is looked at by `gold-facts` alone.
+
+    Returns:
+        The answers in the order asked, and the record of contexts, kept files and tokens.
     """
     tell(f"{episode.id} {memory}")
     meter = Meter()
     metered = meter.roles(roster)
     reading = _Reading(episode, meter)
     if memory in EVOLVING:
-        asked = dict(_evolving(reading, memory, parameters, metered))
+        asked = [one for _, own in _evolving(reading, memory, parameters, metered) for one in own]
     else:
-        asked = dict(_plain(reading, memory, parameters, metered, evidence or {}))
-    return EpisodeRun(_answers(asked, memory, parameters, metered, meter), reading.snapshots, meter)
-
-
-def _answers(
-    asked: Mapping[Phase, Sequence[Asked]],
-    memory: MemeMemory,
-    parameters: ResolvedParameters,
-    roster: ModelRoles,
-    meter: Meter,
-) -> list[RoundAnswer]:
-    """The reader's answers; over the whole conversation the first one warms the prefix of the others."""
-    placed = [(phase, one) for phase, group in asked.items() for one in group]
+        asked = [one for _, own in _plain(reading, memory, parameters, metered, evidence or {}) for one in own]
+    # Over the whole conversation the first call warms the prefix of the others.
     warm = memory == "full-context"
-    reader = roster.reader_of(memory)
     with meter.at("answer"):
-        answers = run(answers_to([one for _, one in placed], reader, warm=warm, counter=parameters.counter))
-    return [
-        RoundAnswer(phase, answer, one.recollection.context)
-        for (phase, one), answer in zip(placed, answers, strict=True)
-    ]
+        answers = run(answers_to(asked, metered.reader_of(memory), warm=warm, counter=parameters.counter))
+    contexts = {one.probe.id: one.recollection.context for one in asked}
+    record = contexts_record(episode.id, contexts, reading.snapshots, meter.spent)
+    return {ANSWERS: [writable_answer(answer) for answer in answers], CONTEXTS: [record]}
 
 
 def _plain(

@@ -15,8 +15,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from beam_meme.episode_gold import EpisodeGold, MemeGold
+from beamlib.evaluate.calling import ResolvedParameters
 from beamlib.files import mend_json, parse_json
-from beamlib.llm.model import Completion, Model, Prompt, run
+from beamlib.llm.model import Completion, Model, ModelRoles, Prompt, run
 from beamlib.llm.retrying import gather
 from beamlib.scoring.replies import ParsedReply, ask_parsed, first_bracketed
 
@@ -69,6 +70,11 @@ class Verdict(BaseModel):
     transient: bool = False
 
     @property
+    def conversation_id(self) -> str:
+        """The episode, which the id of a question begins with."""
+        return self.question_id.rsplit("-", 2)[0]
+
+    @property
     def unanswered(self) -> bool:
         """Whether there was no answer, so that nobody was asked."""
         return not self.judge
@@ -89,6 +95,14 @@ def to_judge(
         change=_change(own, gold) if own.task == "absence" else "",
         transient=transient,
     )
+
+
+def judge_memories(
+    asked: Mapping[str, Sequence[ToJudgeMeme]], parameters: ResolvedParameters, roster: ModelRoles
+) -> dict[str, list[Verdict]]:
+    """Judge the answers of some memories, by the memory's name."""
+    verdicts = iter(judge_round([one for own in asked.values() for one in own], roster.judge))
+    return {name: [next(verdicts) for _ in own] for name, own in asked.items()}
 
 
 def judge_round(asked: Sequence[ToJudgeMeme], judge: Model) -> list[Verdict]:

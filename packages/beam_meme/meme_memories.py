@@ -5,7 +5,6 @@ Nothing here has seen gold. (Sections 2.6 and 2.8 of the fact sheet.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, get_args
 
 from beam_evolving.by_name import make
@@ -34,18 +33,6 @@ EVOLVING: tuple[MemeMemory, ...] = ("md-flat", "wiki", "dependencies")
 TOP_SESSIONS = 5
 _SPEAKERS = {"user": "USER", "assistant": "ASSISTANT"}
 _DEFAULT = Encoders()
-
-
-def parse_memories(names: Sequence[str]) -> tuple[MemeMemory, ...]:
-    """The memories called `names`, without repeats. An unknown name is a `UserError`."""
-    found: dict[MemeMemory, None] = {}
-    for name in names:
-        plain = name.strip().lower().replace("_", "-")
-        known = [memory for memory in MEMORIES if memory == plain]
-        if not known:
-            raise UserError(f"--memories: {name!r:.80} does not exist; choose among {', '.join(MEMORIES)}.")
-        found[known[0]] = None
-    return tuple(found)
 
 
 def arm_of(memory: MemeMemory, parameters: RunParameters) -> Arm:

@@ -1,4 +1,4 @@
-"""The tables of the MEME report: results beside the published ones, kinds of pass, failure stages, tokens by stage.
+"""The tables and figures of the MEME report, published results beside those of a run, and what the episodes hold.
 
 What was published stands in `published_meme.csv` as it was printed (section 2.9 of the fact sheet; the last row is from
 its section 1). It was measured on the released episodes with models of its own, so the two blocks are no one table.
@@ -7,21 +7,25 @@ its section 1). It was measured on the released episodes with models of its own,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from io import StringIO
 from typing import Any
 
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from beam_meme.episode_gold import SHORT, TASKS, Task
-from beam_meme.failure_stages import STAGES, Stage
-from beam_meme.meme_scoring import FILTERED, KINDS, OVERALL
+from beam_meme.episode_gold import SHORT, TASKS, EpisodeGold, LoadedEpisode, MemeGold, Task
+from beam_meme.episodes import DOMAINS, Session
+from beam_meme.meme_scoring import FILTERED, KINDS, OVERALL, STAGES, Stage
 from beamlib.evaluate.answer_record import ContextLosses
 from beamlib.llm.model import Usage
+from beamlib.report.figures import COLUMN_WIDTH, PAGE_WIDTH, bars, legend, style
 from beamlib.report.footer import Footer
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING, with_interval
+from beamlib.text import token_counter
 
 PROTOCOL = (
     "exact recall by containment, the other tasks by the judge; a cascade, absence or deletion counts only if the "
@@ -236,3 +240,129 @@ def _plain(value: float) -> str:
 def _printed(text: str) -> str:
     """A printed share with its zero: ".05" becomes "0.05"; nothing was printed where there is none."""
     return f"0{text}" if text.startswith(".") else text or NOTHING
+
+
+_KIND_COLOURS = ("#0072B2", "#E69F00", "#999999", "#DDDDDD")
+_STAGE_COLOURS = ("#DDDDDD", "#999999", "#E69F00", "#D55E00", "#0072B2")
+"""What is right is blue in both, and what a memory never had is light."""
+
+
+def filler_figure(frame: pd.DataFrame, answered_by: str) -> Figure:
+    """The overall share of every memory with and without filler, as `meme_study.filler_frame` has it."""
+    with style():
+        figure = Figure(figsize=(PAGE_WIDTH, 2.8))
+        axes = figure.subplots()
+        bars(axes, frame, "memory", "variant")
+        axes.set(ylim=(0, 1.02), xlabel="", ylabel=f"overall share that counts\n{answered_by}")
+        for name in axes.get_xticklabels():
+            name.set(rotation=25, ha="right", rotation_mode="anchor")
+        legend(figure, axes, 3)
+    return figure
+
+
+def kinds_figure(frame: pd.DataFrame, answered_by: str) -> Figure:
+    """The four kinds of outcome of each filtered task, a panel per task and a bar per memory."""
+    with style():
+        figure = Figure(figsize=(PAGE_WIDTH, 1.0 + 0.2 * frame["memory"].nunique()))
+        panels = figure.subplots(1, len(FILTERED), sharey=True)
+        for axes, task in zip(panels, FILTERED, strict=True):
+            _stacked(axes, frame[frame["task"] == task], KINDS, _KIND_COLOURS)
+            axes.set_title(f"{task} ({SHORT[task]})", loc="left")
+        figure.supxlabel(f"questions after the change; {answered_by}", fontsize="medium")
+        legend(figure, panels[0], len(KINDS))
+    return figure
+
+
+def stage_figure(frame: pd.DataFrame, answered_by: str) -> Figure:
+    """At which stage each memory's answers failed, a bar per memory."""
+    with style():
+        figure = Figure(figsize=(COLUMN_WIDTH * 1.6, 1.0 + 0.2 * len(frame)))
+        axes = figure.subplots()
+        named = frame.rename(columns={stage: _stage_name(stage) for stage in STAGES})
+        _stacked(axes, named, [_stage_name(stage) for stage in STAGES], _STAGE_COLOURS)
+        axes.set(xlabel=f"answers after the change; {answered_by}")
+        legend(figure, axes, 3)
+    return figure
+
+
+def _stage_name(stage: str) -> str:
+    return stage if stage == "right" else f"not {stage}"
+
+
+def _stacked(axes: Axes, frame: pd.DataFrame, parts: Sequence[str], colours: Sequence[str]) -> None:
+    """A bar per memory, the first on top, its parts side by side."""
+    own = frame.set_index("memory")[list(parts)].iloc[::-1]
+    own.plot.barh(stacked=True, ax=axes, color=list(colours), width=0.8, edgecolor="white")
+    axes.set_ylabel("")
+    axes.grid(visible=True, axis="x")
+    axes.grid(visible=False, axis="y")
+
+
+PUBLISHED_COUNTS = {
+    "episodes": "100",
+    **dict.fromkeys((f"episodes, {domain}" for domain in DOMAINS), "50"),
+    "questions after the change": "694",
+    "questions before the change": "494",
+    **dict.fromkeys((f"questions, {task}" for task in TASKS), "100"),
+    "questions, absence": "130",
+    "questions, cascade": "164",
+    "questions after the change per episode, fewest": "6",
+    "questions after the change per episode, most": "8",
+    "sessions per episode": "about 21",
+    "evidence sessions per episode": "5 in the one at hand",
+    "tokens per episode": "about 32K of filler",
+}
+"""Of the variant with 32K tokens of filler, unless it says otherwise; counts of questions are from third parties."""
+
+PUBLISHED_COUNTS_128K = {"episodes": "40", "questions after the change": "277", "questions before the change": "197"}
+"""Of the variant with 128K tokens, which has fewer episodes; no other count of it is known to us."""
+
+
+def statistics(loaded: Sequence[LoadedEpisode]) -> Table:
+    """What the episodes hold: a row per count, ours and the published one."""
+    counter = token_counter("auto")
+    rows = dict(_counts(loaded)) | {"tokens per episode": _mean(sum(map(counter.count, _texts(one))) for one in loaded)}
+    variant = loaded[0].variant if loaded else "none"
+    published = PUBLISHED_COUNTS_128K if variant == "filler128k" else PUBLISHED_COUNTS
+    frame = pd.DataFrame(
+        [{"count": name, "these": value, "published": published.get(name, "")} for name, value in rows.items()],
+        dtype=object,
+    )
+    odd = sum(bool(one.notes) for one in loaded)
+    notes = (f"Tokens by {counter.name}, of all that is said. {odd} of {len(loaded)} episodes had something odd.",)
+    return Table(f"MEME episodes, {variant}", frame.astype(str), notes, names=1, frame=frame)
+
+
+def _counts(loaded: Sequence[LoadedEpisode]) -> Iterator[tuple[str, float]]:
+    yield "episodes", len(loaded)
+    domains = Counter(one.episode.domain for one in loaded)
+    yield from ((f"episodes, {domain}", domains[domain]) for domain in DOMAINS)
+    after = [[gold for gold in one.gold.questions.values() if gold.phase == "after"] for one in loaded]
+    yield "questions after the change", sum(map(len, after))
+    tasks = Counter(gold.task for questions in after for gold in questions)
+    yield from ((f"questions, {task}", tasks[task]) for task in TASKS)
+    changed = [
+        one for questions, of in zip(after, loaded, strict=True) for one in questions if _over_a_middle(one, of.gold)
+    ]
+    yield "questions, aggregation with a value that follows from a rule", len(changed)
+    yield "questions after the change per episode, fewest", min(map(len, after), default=0)
+    yield "questions after the change per episode, most", max(map(len, after), default=0)
+    yield "questions before the change", sum(len(one.gold.questions) for one in loaded) - sum(map(len, after))
+    yield "sessions per episode", _mean(len(one.episode.sessions) for one in loaded)
+    yield "evidence sessions per episode", _mean(len(one.gold.evidence) for one in loaded)
+    yield "facts per episode", _mean(len(one.gold.facts) for one in loaded)
+
+
+def _over_a_middle(asked: MemeGold, gold: EpisodeGold) -> bool:
+    """Whether an aggregation asks for a value that a rule has changed, so that it is a cascade in part."""
+    return asked.task == "aggregation" and any(edge.target in asked.entity.split("+") for edge in gold.edges)
+
+
+def _texts(loaded: LoadedEpisode) -> Iterator[str]:
+    sessions: Sequence[Session] = loaded.episode.sessions
+    return (line.content for session in sessions for line in session.lines)
+
+
+def _mean(values: Iterator[int]) -> float:
+    found = list(values)
+    return round(sum(found) / len(found), 1) if found else 0.0

@@ -2,22 +2,123 @@
 
 51 instructions with 123 values: ids 0 to 15 and 45 to 50 are about names, 16 to 24 about something being there, 25 to
 30 about imports, 31 to 44 about decorators. Ids 6 to 15 have eight values each and are *updatable*; id 0 has three and
-is not (section 3.1, and where the released data differ from it, the data).
+is not (section 3.1, and where the released data differ from it, the data). The forms of wordings say what a
+conversation has to contain to have stated an instruction.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from beam_memorycode.rule_gold import Kind, Rule
+from beam_memorycode.rules import Kind, Rule
 from beam_memorycode.talk import BANK, Part, Text, fillers, orders, people, read_bank, unique
-from beam_memorycode.wordings import take_apart
 from beamlib.errors import UserError
+
+_KINDS = r"functions|methods|classes"
+_NAMED = r"function argument|function|variable|method|attribute|class"
+FORMS: dict[str, re.Pattern[str]] = {
+    "start": re.compile(rf"always start (?P<object>{_NAMED}) names with '(?P<value>\w+)'"),
+    "end": re.compile(rf"always end (?P<object>{_NAMED}) names with '(?P<value>\w+)'"),
+    "include": re.compile(rf"always include the string '(?P<value>\w+)' in (?P<object>{_NAMED}) names"),
+    "digit": re.compile(rf"always include a single (?P<value>digit) in (?P<object>{_NAMED}) names"),
+    "case": re.compile(r"always use (?:all )?(?P<value>UPPERCASE|CamelCase|snake_case) for (?P<object>class) names"),
+    "annotation": re.compile(rf"always use (?P<value>annotation)s for (?P<objects>{_KINDS})"),
+    "statement": re.compile(rf"always include (?P<value>try|assert) statements in (?P<objects>{_KINDS})"),
+    "docstring": re.compile(rf"always use (?P<value>docstring)s in (?P<objects>{_KINDS})"),
+    "comment": re.compile(r"always add (?P<value>comment)s in your code"),
+    "import": re.compile(r"always import the '(?P<value>\w+)' module even if it is not used"),
+    "decorator": re.compile(
+        rf"always add the '@(?P<value>\w+)' decorator from the 'pedantic' module to all (?P<objects>{_KINDS})"
+    ),
+}
+"""The published forms, by names of our own. A text that matches none cannot be checked for, nor be said offline."""
+
+_SINGULAR = {"functions": "function", "methods": "method", "classes": "class"}
+_QUOTES = "'\"`\u2018\u2019\u201c\u201d"
+_AFFIX = re.compile(rf"[{_QUOTES}](\w{{1,3}}_|_\w{{1,3}})[{_QUOTES}]")
+_NAMES = (
+    _AFFIX,
+    re.compile(rf"@(\w+)(?=[{_QUOTES}]| decorator)"),  # not "@mention" in a chat
+    re.compile(rf"[{_QUOTES}]\W?(\w+)[{_QUOTES}] (?:module|decorator|string)"),
+)
+# Words that nobody uses in an office except to instruct; "comment" and "function" are not among them.
+_TELLING = {
+    "docstring": r"\bdoc-?strings?\b",
+    "assert": r"\bassert(?:ion)? statements?\b|\bassertions\b",
+    "try": r"\btry(?:[-/ ]except)? (?:statements?|blocks?)\b",
+    "annotation": r"\btype[- ](?:annotations?|hints?)\b",
+    "digit": r"\b(?:a|single|one) digit\b",
+    "UPPERCASE": r"\bupper-?case\b",
+    "CamelCase": r"\b(?:Camel|Pascal) ?-?Case\b",
+    "snake_case": r"\bsnake[_ -]case\b",
+}
+_SPELLINGS = {
+    **_TELLING,
+    "annotation": r"\bannotat|\btype hints?\b",
+    "assert": r"\bassert",
+    "try": r"\btry\b|\btry[-/ ]except\b",
+    "digit": r"\bdigits?\b",
+    "comment": r"\bcomment",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """An instruction taken apart: its form, the object in the singular ("" for comments and imports), its value."""
+
+    form: str
+    object: str
+    value: str
+
+    @property
+    def objects(self) -> str:
+        """The object in the plural."""
+        return f"{self.object}es" if self.object.endswith("s") else f"{self.object}s"
+
+    def stated_in(self, text: str) -> bool:
+        """Whether `text` has the decisive parts: the value, and what it is about."""
+        spelling = _SPELLINGS.get(self.value, rf"(?<!\w){re.escape(self.value)}(?!\w)")
+        noun = self.object.rpartition(" ")[2].removesuffix("s")
+        about = self.object == "" or re.search(rf"\b{noun}", text, re.IGNORECASE)
+        # Prefixes differ by case alone from nothing, but a decorator's or module's name is as it is.
+        flags = re.IGNORECASE if self.value in _SPELLINGS else 0
+        return bool(about and re.search(spelling, text, flags))
+
+
+def take_apart(text: str) -> Wording | None:
+    """The `Wording` of an instruction's text, None where it has no known form."""
+    for form, pattern in FORMS.items():
+        if found := pattern.fullmatch(text):
+            parts = found.groupdict()
+            noun = parts.get("object") or _SINGULAR.get(parts.get("objects") or "", "")
+            return Wording(form, noun, parts["value"])
+    return None
+
+
+def foreign(text: str, wanted: Sequence[Wording]) -> str:
+    """A coding instruction's mark in `text` that none of the wanted ones explains, "" where there is none.
+
+    Looked for are quoted prefixes and suffixes, decorators, quoted modules and strings, and words such as docstring.
+    """
+    values = [one.value for one in wanted]
+    known = {*values, "pedantic"} if any(one.form == "decorator" for one in wanted) else set(values)
+    for pattern in _NAMES:
+        for found in pattern.finditer(text):
+            if found[1] not in known:
+                return found[0]
+    for value, pattern_text in _TELLING.items():
+        said = re.search(pattern_text, text, re.IGNORECASE)
+        if said and value not in values:
+            return said[0]
+    return ""
+
 
 UPDATABLE = range(6, 16)
 """Ids whose later values are updates. Id 0 has several values too, but the released sampler adds it anew."""

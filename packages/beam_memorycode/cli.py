@@ -1,38 +1,48 @@
-"""`beamlib memorycode`: score outputs, generate dialogues, run models and memories."""
+"""`beamlib memorycode`: generate dialogues, run models and memories, score outputs."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beamlib.cli.arguments import (
-    BaseUrl,
-    Json,
-    KeyVariable,
-    MaxCost,
-    MemoryTimeout,
-    Model,
-    Models,
-    Prompts,
-    Settings,
-    Window,
-    listed,
-    listed_numbers,
-    named_settings,
-)
-from beamlib.files import temporary_folder, to_json
+from beam_run.task_commands import Calls, Yes, task_group
+from beamlib.cli.arguments import Json, MaxCost, Models, Prompts, listed_numbers
+from beamlib.files import to_json
 
-memorycode_app = typer.Typer(no_args_is_help=True, help="MemoryCode: coding instructions over many sessions.")
+if TYPE_CHECKING:
+    from beamlib.evaluate.task import Task
+
+
+def _open(place: Path, variant: str) -> Task:
+    from beam_memorycode.task import MEMORYCODE
+
+    return MEMORYCODE
+
+
+memorycode_app = task_group(
+    "memorycode",
+    "MemoryCode: coding instructions over many sessions.",
+    "instruction, session, history, chain, retrieval, alone, full_context, rag, light, own",
+    _open,
+    judged=False,
+)
 
 
 @memorycode_app.command("score")
 def score(
-    dialogues: Annotated[
-        Path, typer.Option(help="Folder of dialogue_<id>.json files, the authors' repository, or a compact bundle.")
+    data: Annotated[
+        Path,
+        typer.Option(
+            "--data",
+            "--dialogues",
+            envvar="MEMORYCODE_DATA",
+            help="Folder of dialogue_<id>.json files, the authors' repository, or a compact bundle.",
+        ),
     ],
+    name: Annotated[str, typer.Option(help="Score the outputs of this run under runs/.")] = "",
     outputs: Annotated[
         Path | None,
         typer.Option(help="Folder of output_<id>.json files, or a bundle or folder with several models' outputs."),
@@ -48,11 +58,13 @@ def score(
 
     With one model, JSON holds instruction, session, short_history and long_history; with several, that per model.
     """
-    from beam_memorycode.outputs import outputs_in
-    from beam_memorycode.tally import tally, tally_text
+    from beam_memorycode.outputs import OUTPUTS, outputs_in
+    from beam_memorycode.scored import tally, tally_text
+    from beamlib.places import ROOT
 
-    found = outputs_in(outputs or dialogues, model)
-    tallies = {name: tally(dialogues, path, order, variant) for name, path in found.items()}
+    place = outputs or (ROOT / "runs" / name / "memorycode" / OUTPUTS if name else data)
+    found = outputs_in(place, model)
+    tallies = {name: tally(data, path, order, variant) for name, path in found.items()}
     if as_json:
         for name, one in tallies.items():
             for note in one.notes:
@@ -61,10 +73,6 @@ def score(
         print(to_json(values if len(values) > 1 else next(iter(values.values())), indent=2))
     else:
         print("\n\n".join(tally_text(name, one) for name, one in tallies.items()))
-
-
-Calls = Annotated[str, typer.Option("--calls", help="With models: replay, record or refresh.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")]
 
 
 @memorycode_app.command("generate")
@@ -101,62 +109,6 @@ def generate(
             yes=yes,
         )
     )
-
-
-@memorycode_app.command("run")
-def run(
-    data: Annotated[Path, typer.Option(envvar="MEMORYCODE_DATA", help="Folder of dialogues, in any layout.")],
-    name: Annotated[str, typer.Option(help="Name of the run folder under runs/.")] = "default",
-    setups: Annotated[
-        str,
-        typer.Option(
-            help="instruction, session, history, chain, retrieval, alone, full_context, rag, light, own; default all."
-        ),
-    ] = "",
-    models: Models = None,
-    backbone: Annotated[str, typer.Option(help="Which reader of the models file; by default its first.")] = "",
-    base_url: BaseUrl = "",
-    model: Model = "",
-    key_variable: KeyVariable = "",
-    context_window: Window = 131_072,
-    calls: Calls = "record",
-    memory: Annotated[
-        str, typer.Option(help="Memory of the setup own, by name or file.py:Class (docs/memories.md).")
-    ] = "",
-    memory_timeout: MemoryTimeout = None,
-    prompts: Prompts = None,
-    conversations: Annotated[
-        int, typer.Option(min=0, help="At most this many dialogues of each number of sessions; 0 for all.")
-    ] = 0,
-    settings: Settings = None,
-    max_cost: MaxCost = None,
-    yes: Yes = False,
-) -> None:
-    """Ask a reader, over the whole history or over what a memory recalls; without models the offline stand-in."""
-    from beam_memorycode.ordering import RunOptions, run_setups
-    from beamlib.cli.arguments import Endpoints, check_run_name
-    from beamlib.llm.spending import set_spending_limit
-    from beamlib.places import ROOT
-
-    set_spending_limit(max_cost)
-    check_run_name(name)
-    with temporary_folder("beamlib-memorycode-") as place:  # a run that is refused leaves nothing
-        run_setups(
-            RunOptions(
-                data=data,
-                folder=ROOT / "runs" / name,
-                setups=listed(setups),
-                models=Endpoints(models, base_url, model, key_variable, context_window).path(place),
-                keep_models=bool(base_url),
-                backbone=backbone,
-                calls=calls,
-                memory=memory,
-                prompts=prompts,
-                most=conversations,
-                settings=named_settings(settings) | ({"memory_timeout": memory_timeout} if memory_timeout else {}),
-                yes=yes,
-            )
-        )
 
 
 def add_to(app: typer.Typer, data: typer.Typer) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from beam_memorycode.agenda import conversation_variables
+from beam_memorycode.bank import foreign, take_apart
 from beam_memorycode.dialogues import Dialogue, Setting
-from beam_memorycode.offline_writer import PROMPT
-from beam_memorycode.wordings import foreign, take_apart
+from beam_memorycode.offline_writer import PROMPT, conversation_variables
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt
 from beamlib.llm.retrying import ReadReply, ask, gather
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
-from beam_memorycode.bounded_files import numbered_files, numbered_rows, read_bounded
 from beam_memorycode.dialogues import Dialogue, Length, Mention, Session, Setting, Topic, TopicType
-from beam_memorycode.rule_gold import DialogueRules, Kind, Rule
+from beam_memorycode.outputs import numbered_files, numbered_rows, read_bounded
+from beam_memorycode.rules import DialogueRules, Kind, Rule
 from beamlib.errors import UserError
 from beamlib.files import to_json, write_json
 

@@ -22,8 +22,8 @@ from beam_memorycode.dialogue_files import DATASET, LoadedDialogue, write_dialog
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
 from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, with_texts
-from beam_suite.generation_record import GenerationRecord
 from beamlib.cli.spending import Quote, agreed
+from beamlib.data.generation_record import GenerationRecord
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash, write_json
@@ -37,9 +37,7 @@ from beamlib.llm.stored_model import CallStore, Mode, StoredModel
 from beamlib.text import shell_command
 
 TOPICS, CALLS = "topics.json", "calls"
-_TEMPLATE_CODE = tuple(
-    f"beam_memorycode.{name}" for name in ("agenda", "bank", "words", "talk", "templates", "wordings")
-)
+_TEMPLATE_CODE = tuple(f"beam_memorycode.{name}" for name in ("bank", "offline_writer", "talk", "templates", "words"))
 _TOGETHER = 8  # dialogues that are waited for at a time; the endpoint's own lanes bound its calls
 _CHARACTERS_PER_TOKEN, _TOKENS_PER_WORD = 4.2, 1.4
 
@@ -173,7 +171,7 @@ def _record(order: GenerateOptions, endpoint: Endpoint | None) -> GenerationReco
 def _made_by(order: GenerateOptions, endpoint: Endpoint | None) -> dict[str, Any]:
     """What the dialogues rest on beside the order."""
     if endpoint is None:
-        return {"author": OFFLINE_NAME, "rules": code_hash((*_TEMPLATE_CODE, "beam_memorycode.offline_writer"))}
+        return {"author": OFFLINE_NAME, "rules": code_hash(_TEMPLATE_CODE)}
     prompt = prompt_file(PROMPT, order.prompts).sha256
     return {"author": endpoint.settings, "rules": code_hash(_TEMPLATE_CODE), "prompt": prompt}
 

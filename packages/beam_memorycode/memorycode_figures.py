@@ -1,16 +1,181 @@
-"""Figures 3 to 9 of the MemoryCode paper from recomputed scores; the frames are those of `frames`.
+"""Figures 3 to 9 of the MemoryCode paper from recomputed scores, and the frames behind them: a row per point.
 
-Every function returns a figure that is not registered with pyplot, in the style of `beamlib.report.figures`. Scores run
-from 0 to 1 as in the paper's text; whiskers are 95 % intervals over dialogues. `answered_by` goes below the name of the
-value axis: a model, or the stand-in.
+model        how the model is named
+mean         mean over dialogues of a dialogue's score, from 0 to 1
+low, high    95 % interval of that mean (`beamlib.scoring.intervals.mean_interval`); NaN for fewer than two dialogues
+n            number of dialogues behind it
+
+In a verdict frame every row is one rule held against one answer that was scored: `dialogue`, `sessions` (of the
+dialogue), `instruction` (its id), `kind`, `form`, `rank` (how often the instruction had been updated), `verdict`.
+`answered_by` goes below the name of a figure's value axis: a model, or the stand-in.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from beam_memorycode.dialogues import Dialogue
+from beam_memorycode.rule_scoring import COLUMNS, Column, ScoredSetup
+from beam_memorycode.rules import Rule, RuleVerdict
+from beam_memorycode.scored import COLUMN_LABELS, ScoredModel
+from beamlib.errors import UserError
 from beamlib.report.figures import COLUMN_WIDTH, PAGE_WIDTH, bars, legend, lines, style
+from beamlib.scoring.intervals import mean_interval
+
+INTERVAL = "95 % t-interval over dialogues, logit scale"
+
+POINT = ("mean", "low", "high", "n")
+
+
+def point(values: Sequence[float]) -> dict[str, float | int]:
+    """The mean of scores from 0 to 1, its interval and their number."""
+    if not values:
+        return {"mean": float("nan"), "low": float("nan"), "high": float("nan"), "n": 0}
+    low, high = map(float, mean_interval(np.array(values, dtype=np.float64)))
+    return {"mean": float(np.mean(values)), "low": low, "high": high, "n": len(values)}
+
+
+def setup_frame(models: Iterable[ScoredModel]) -> pd.DataFrame:
+    """Figure 3: `setup` is a column of Table 4; setups that a model was not run in have no row."""
+    rows = []
+    for model in models:
+        for column in COLUMNS:
+            values = column_scores(model, column)
+            if values:
+                rows.append({"model": model.label, "setup": COLUMN_LABELS[column], **point(list(values.values()))})
+    return pd.DataFrame(rows, columns=["model", "setup", *POINT])
+
+
+def column_scores(model: ScoredModel, column: Column) -> dict[int, float]:
+    """The score of every dialogue in a column of Table 4, by id."""
+    setup: ScoredSetup = column if column in ("instruction", "session") else "history"
+    return {
+        number: float(score)
+        for number, score in model.scores(setup).items()
+        if setup != "history" or model.dialogues[number].short == (column == "short_history")
+    }
+
+
+def count_frame(series: Mapping[str, ScoredModel]) -> pd.DataFrame:
+    """Figures 4, 5 and 7: the history score by number of `sessions`, a line for each entry of `series`."""
+    rows = []
+    for name, model in series.items():
+        groups: dict[int, list[float]] = {}
+        for number, score in model.scores("history").items():
+            groups.setdefault(len(model.dialogues[number].sessions), []).append(float(score))
+        rows += [{"model": name, "sessions": count, **point(groups[count])} for count in sorted(groups)]
+    return pd.DataFrame(rows, columns=["model", "sessions", *POINT])
+
+
+def mentioned(dialogue: Dialogue) -> dict[int, int]:
+    """How often each instruction of a dialogue is mentioned, by id, in order of first mention: that of its rules."""
+    counts: dict[int, int] = {}
+    for session in dialogue.sessions:
+        for mention in session.mentions:
+            counts[mention.instruction] = counts.get(mention.instruction, 0) + 1
+    return counts
+
+
+def verdict_frame(model: ScoredModel) -> pd.DataFrame:
+    """Every rule on every history answer of a model that was scored.
+
+    `UserError` where a dialogue's rules at the end are not one for each instruction.
+    """
+    columns: dict[str, list[object]] = {
+        name: [] for name in ("dialogue", "sessions", "instruction", "kind", "form", "rank", "verdict")
+    }
+    for answer in model.answers:
+        if answer.setup != "history" or answer.unscored:
+            continue
+        dialogue = model.dialogues[answer.dialogue_id]
+        counts = mentioned(dialogue)
+        width = len(answer.rules)
+        if len(counts) != width:
+            raise UserError(
+                f"{dialogue.name}: history_regex has {width} rules for {len(counts)} instructions that are mentioned; "
+                "give each the rule of its newest value, in order of first mention."
+            )
+        columns["dialogue"] += [answer.dialogue_id] * width
+        columns["sessions"] += [len(dialogue.sessions)] * width
+        columns["instruction"] += counts
+        columns["rank"] += [count - 1 for count in counts.values()]
+        columns["kind"] += [rule.kind for rule in answer.rules]
+        columns["form"] += [form_of(rule) for rule in answer.rules]
+        columns["verdict"] += [verdict.value for verdict in answer.verdicts]
+    return pd.DataFrame(columns)
+
+
+def applied_rules(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a verdict frame whose objects are there, with whether the rule `held`."""
+    found = verdicts[verdicts["verdict"] != RuleVerdict.ABSENT.value]
+    return found.assign(held=found["verdict"] == RuleVerdict.PASS.value)
+
+
+def form_of(rule: Rule) -> str:
+    """The form of a rule in a word or two, the same for all values of an instruction: "prefix", "final digit"."""
+    condition = rule.condition
+    if isinstance(condition, tuple):
+        return condition[0]
+    if isinstance(condition, bool):
+        return "present" if condition else "none"
+    if condition == r".*\d$":
+        return "final digit"
+    if rule.kind == "class":
+        return "case"
+    if condition.startswith("^"):
+        return "prefix"
+    return "suffix" if condition.endswith("$") else condition.strip(".*")
+
+
+def rank_frame(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Figure 6: the share of applicable rules that hold, by number of `sessions` and update `rank`.
+
+    A rule on an answer counts for the rank of its instruction: how often the dialogue mentions it again after the first
+    time. Within a dialogue all applicable rules of a rank weigh the same; the mean is over dialogues.
+    """
+    return _points(verdicts, ["sessions", "rank"])
+
+
+def instruction_frame(verdicts: pd.DataFrame, *, updated: bool) -> pd.DataFrame:
+    """Figures 8 and 9: the share of history answers that follow an instruction, by its id; best first.
+
+    `updated` False: where its first value still holds at the end of the dialogue (insertion); True: where a later value
+    has replaced it (update). Answers without the kind of object are left out; the mean is over dialogues.
+    """
+    chosen = verdicts[(verdicts["rank"] > 0) == updated]
+    names = chosen.groupby("instruction")[["kind", "form"]].first()
+    frame = _points(chosen, ["instruction"])
+    labels = [instruction_label(*names.loc[number]) for number in frame["instruction"]]
+    frame.insert(1, "label", labels)
+    return frame.sort_values(["mean", "instruction"], ascending=[False, True], ignore_index=True)
+
+
+def instruction_label(kind: str, form: str) -> str:
+    """An instruction as an axis shows it: "method: prefix", "function docstring", "import gzip"."""
+    if form == "present":
+        return kind
+    return f"{kind} {form}" if kind == "import" else f"{kind}: {form}"
+
+
+def _points(verdicts: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """A point per value of `keys`, from one score per dialogue; `applied` counts the rules behind it."""
+    dialogues = applied_rules(verdicts).groupby([*keys, "dialogue"])["held"].agg(["mean", "size"]).reset_index()
+    rows = []
+    for key, group in dialogues.groupby(keys):
+        values = key if isinstance(key, tuple) else (key,)
+        rows.append(
+            {
+                **dict(zip(keys, values, strict=True)),
+                **point(list(group["mean"])),
+                "applied": int(group["size"].sum()),
+            }
+        )
+    return pd.DataFrame(rows, columns=[*keys, *POINT, "applied"])
+
 
 SCORE = "score (share of rules followed)"
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from beam_memorycode.averages import COLUMNS, ORDERS, Order, Summary
-from beam_memorycode.printed_tables import COLUMN_LABELS, Cell, Published
-from beam_memorycode.rule_scoring import VARIANTS, Variant
-from beam_memorycode.scored import ScoredModel
+from beam_memorycode.rule_scoring import COLUMNS, ORDERS, VARIANTS, Order, Summary, Variant
+from beam_memorycode.scored import COLUMN_LABELS, Cell, Published, ScoredModel
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING

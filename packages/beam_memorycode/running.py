@@ -1,70 +1,213 @@
-"""From dialogues to answers: readers and memories on MemoryCode, with what a run's parameters say of them.
+"""What a reader is asked on MemoryCode, and its answers, in worker processes.
 
-Nothing here has seen a rule: the dialogues hold texts, instructions and queries, and what a memory reads is made of the
-texts alone. Files and manifests are `beam_memorycode.output_store`'s.
+The paper's setups (section 4): `instruction`, `session`, `history`. Its further ones: `chain` (6.2, the instructions
+without the dialogue), `retrieval` (appendix D, the best sessions alone) and `alone` (5, nothing at all). Then what a
+memory recalls for the query: `full_context`, `rag`, `light`, and `own`, a memory from outside this package.
+
+Nothing here can reach a rule: dialogues hold texts, instructions and queries, and a memory reads the texts alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
 
-from tqdm import tqdm
-
-from beam_memorycode.conversation import conversation_of
-from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.setups import (
-    MEMORIES,
-    SHARED,
-    Place,
-    Setup,
-    places_of,
-    prompts_of,
-    query_at,
-    recalled_prompt,
-    request,
-)
+from beam_memorycode.dialogues import Dialogue, conversation_of
 from beamlib.data.conversations import Probe
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Asked, answer_groups, answers_to, ask_probes, ingested
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters, calls_folder, open_models
-from beamlib.files import make_folder
+from beamlib.evaluate.calling import ResolvedParameters
+from beamlib.evaluate.run_store import ANSWERS
 from beamlib.llm.model import Model, ModelRoles, Prompt, run
-from beamlib.llm.stored_model import THIS_RUN
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import RunParameters
-from beamlib.processes import as_they_end, at_once, process_pool
-from beamlib.retrieval import Encoders
+from beamlib.retrieval import Document, Encoders, build_index
+from beamlib.text import split_sentences
 
-PART = "memorycode"
-"""The part of a run folder, and of its call stores, that belongs to this benchmark."""
+Setup = Literal[
+    "instruction", "session", "history", "chain", "retrieval", "alone", "full_context", "rag", "light", "own"
+]
 
-SHARED_STORE = "shared"
-"""The call store of the prompts that many dialogues have in common."""
+SETUPS: tuple[Setup, ...] = get_args(Setup)
+PUBLISHED: tuple[Setup, ...] = ("instruction", "session", "history")
+"""The setups of Table 4, which the authors' output files hold."""
 
-_TOGETHER = 8  # dialogues that a process waits for at a time where models are called: most have few calls
+MEMORIES: tuple[Setup, ...] = ("full_context", "rag", "light", "own")
+"""Setups in which a memory reads the dialogue as a conversation and recalls what bears on the query."""
 
-Answers = dict[Setup, list[Answer]]
-"""Per setup, an answer per prompt, in the order of `places_of`. One without text has the reason."""
+WITHOUT_TEXTS: tuple[Setup, ...] = ("instruction", "chain", "alone")
+"""Setups that need the template only, and not what was said."""
 
-Work = dict[int, Answers]
-"""Answers by the dialogue's id."""
+SHARED: tuple[Setup, ...] = ("instruction", "alone")
+"""Setups whose prompts do not depend on the dialogue: each is asked once, and its answer repeated."""
 
-Wanted = Sequence[tuple[Dialogue, Sequence[Setup]]]
-"""Dialogues, each with the setups that it is to be asked in."""
+PROMPT: dict[Setup, str] = {
+    "instruction": "memorycode_instruction",
+    "session": "memorycode_session",
+    "history": "memorycode_history",
+    "chain": "memorycode_chain",
+    "retrieval": "memorycode_history",
+    "alone": "memorycode_alone",
+    **dict.fromkeys(MEMORIES, "memorycode_recalled"),
+}
+"""The reader's prompt of each setup."""
+
+_OF_SESSIONS: tuple[Setup, ...] = ("instruction", "session")
+"""Setups with the queries of each session; the others have those of the dialogue."""
+
+_DEFAULT = Encoders()
+
+
+class Place(NamedTuple):
+    """Where an answer belongs: the session after which it was asked for, and which of the queries; both 0-based."""
+
+    session: int
+    query: int
+
+
+def possible(dialogue: Dialogue, setup: Setup) -> bool:
+    """Whether a dialogue has what the setup shows: published without texts, it is good for `WITHOUT_TEXTS` alone."""
+    return dialogue.has_texts or setup in WITHOUT_TEXTS
+
+
+def places_of(dialogue: Dialogue, setup: Setup) -> list[Place]:
+    """Where the answers of a setup belong, in the order of its prompts: one per query of each session, or of the last.
+
+    A setup that is asked after the last session has `Dialogue.queries`, in file order.
+    """
+    if setup in _OF_SESSIONS:
+        return [Place(i, j) for i, session in enumerate(dialogue.sessions) for j in range(len(session.queries))]
+    return [Place(len(dialogue.sessions) - 1, j) for j in range(len(dialogue.queries))]
+
+
+def prompts_of(
+    dialogue: Dialogue, setup: Setup, retriever: str = "hybrid", encoders: Encoders = _DEFAULT
+) -> list[tuple[Place, Prompt]]:
+    """The prompts of a setup that rests on no memory, each with the place of its answer.
+
+    `retriever` and `encoders` choose the sessions of `retrieval` (see `beamlib.retrieval`). `UserError` where the
+    dialogue lacks the texts or wordings that the setup shows; `ValueError` for one of `MEMORIES` (see
+    `recalled_prompt`).
+    """
+    if setup in MEMORIES:
+        raise ValueError(f"{setup} asks a memory: see recalled_prompt")
+    if not possible(dialogue, setup):
+        raise UserError(f"{dialogue.name}: has no texts, which the setup {setup} shows; give them, or leave it out.")
+    if setup in ("instruction", "chain"):
+        _check_wordings(dialogue, setup)
+    places = places_of(dialogue, setup)
+    shown = _shown(dialogue, setup, places, retriever, encoders)
+    return [(place, _prompt(dialogue, setup, place, one)) for place, one in zip(places, shown, strict=True)]
+
+
+def recalled_prompt(dialogue: Dialogue, setup: Setup, place: Place, context: str) -> Prompt:
+    """The prompt for the dialogue's query at `place` over what a memory recalls for it."""
+    return _prompt(dialogue, setup, place, {"context": context})
+
+
+def query_at(dialogue: Dialogue, setup: Setup, place: Place) -> str:
+    """The query whose answer belongs at a place."""
+    return (dialogue.sessions[place.session] if setup in _OF_SESSIONS else dialogue).queries[place.query]
+
+
+def request(query: str) -> str:
+    """The task as a question to a memory: what the reader will be asked, in the mentee's words."""
+    return f"Write a {query}, following all the newest coding guidelines of my mentor, including updates of them."
+
+
+def numbered(texts: Sequence[str]) -> str:
+    """Session texts one after the other, each under a header with its number from 0."""
+    return "\n\n".join(f"## Session {number}\n\n{text.strip()}" for number, text in enumerate(texts))
+
+
+def guideline_list(dialogue: Dialogue) -> str:
+    """All values of coding instructions in order of mention, those that were replaced later included; one per line."""
+    return "\n".join(f"- {value}" for session in dialogue.sessions for value in session.instructions)
+
+
+def best_sessions(
+    queries: Sequence[str], dialogue: Dialogue, retriever: str, encoders: Encoders = _DEFAULT
+) -> list[list[int]]:
+    """For each query the sessions nearest to it, in order of time: as many as there are sessions with instructions.
+
+    The paper ranks by a hosted model (Cohere rerank-english-v3.0); this is one of the project's retrievers over the
+    session texts.
+    """
+    k = sum(bool(session.queries) for session in dialogue.sessions)  # files may leave mentions out
+    if not k:
+        return [[] for _ in queries]
+    documents = [Document((text,), split_sentences(text)) for text in _texts(dialogue)]
+    index = build_index(documents, retriever, encoders)
+    return [sorted(hit.owner for hit in index.search(query, k)) for query in queries]
+
+
+def _check_wordings(dialogue: Dialogue, setup: Setup) -> None:
+    """A file can be scored without its topics; what shows them needs them."""
+    for number, session in enumerate(dialogue.sessions):
+        if len(session.instructions) != len(session.queries):
+            raise UserError(
+                f"{dialogue.name}: sessions.{number}: topic lacks instructions, which the setup {setup} shows; give "
+                "them, or leave the setup out."
+            )
+
+
+def _shown(
+    dialogue: Dialogue, setup: Setup, places: Sequence[Place], retriever: str, encoders: Encoders
+) -> list[dict[str, str]]:
+    """What each prompt of a setup shows of the dialogue, as variables."""
+    texts = _texts(dialogue)
+    match setup:
+        case "instruction":
+            return [{"guideline": dialogue.sessions[place.session].instructions[place.query]} for place in places]
+        case "session":
+            return [{"session": texts[place.session].strip()} for place in places]
+        case "retrieval":
+            found = best_sessions(dialogue.queries, dialogue, retriever, encoders)
+            return [{"sessions": numbered([texts[session] for session in sessions])} for sessions in found]
+        case "history":
+            return [{"sessions": numbered(texts)}] * len(places)
+        case "chain":
+            return [{"guidelines": guideline_list(dialogue)}] * len(places)
+        case _:
+            return [{}] * len(places)
+
+
+def _prompt(dialogue: Dialogue, setup: Setup, place: Place, shown: dict[str, str]) -> Prompt:
+    people = dialogue.context
+    names = {"mentor": people.mentor, "mentee": people.mentee, "company": people.company}
+    variables = {**({} if setup in WITHOUT_TEXTS else names), **shown, "query": query_at(dialogue, setup, place)}
+    return Prompt(PROMPT[setup], variables, f"{dialogue.name}, session {place.session}, query {place.query}")
+
+
+def _texts(dialogue: Dialogue) -> list[str]:
+    return [session.text or "" for session in dialogue.sessions]
+
+
+SetupRecords = dict[str, dict[str, list[Answer]]]
+"""Per setup, an answer per prompt, in the order of `places_of`; an answer without text has the reason."""
 
 
 @dataclass(frozen=True)
-class _DialogueTask:
-    wanted: Wanted
-    parameters: ResolvedParameters
-    processes: int
-    run_id: str
-    command: str
-    shared: bool = False
+class SharedQueries:
+    """What many dialogues have in common: each with the setups whose prompts do not depend on it."""
+
+    dialogues: tuple[tuple[Dialogue, tuple[Setup, ...]], ...]
+
+
+def answer_dialogue(
+    asked: Dialogue | SharedQueries,
+    setups: Sequence[Setup],
+    parameters: ResolvedParameters,
+    roster: ModelRoles,
+    evidence: Mapping[str, tuple[int, ...]],
+) -> SetupRecords:
+    """Answer a dialogue in some setups, or what many dialogues share. There is no evidence in MemoryCode."""
+    if isinstance(asked, SharedQueries):
+        return answer_shared(asked, roster.reader)
+    return {setup: {ANSWERS: own} for setup, own in run_dialogue(asked, setups, parameters, roster).items()}
 
 
 def arm_of(setup: Setup, parameters: RunParameters) -> Arm:
@@ -89,8 +232,8 @@ def method_of(setup: Setup) -> str:
 
 def run_dialogue(
     dialogue: Dialogue, setups: Sequence[Setup], parameters: ResolvedParameters, roster: ModelRoles
-) -> Answers:
-    """The answers of one dialogue in every setup.
+) -> dict[Setup, list[Answer]]:
+    """Answer one dialogue in every setup.
 
     Memories read and recall one after the other, LIGHT in one reading; then all prompts of all setups go out at once.
     Only where prompts share a long history does the first end before the others start, so that an endpoint has read
@@ -107,31 +250,25 @@ def run_dialogue(
     return dict(zip(setups, run(answer_groups(groups, parameters.counter)), strict=True))
 
 
-def run_shared(wanted: Wanted, reader: Model) -> Work:
-    """The answers of many dialogues in the setups of `SHARED`, equal prompts asked once.
+def answer_shared(shared: SharedQueries, reader: Model) -> SetupRecords:
+    """Answer the queries of many dialogues, equal prompts asked once.
 
     The paper's instruction setup is one answer per wording of an instruction, repeated for all who mention it.
     """
     asked: dict[tuple[str, ...], Asked] = {}
-    placed: list[tuple[Dialogue, Setup, Place, tuple[str, ...]]] = []
-    for dialogue, setups in wanted:
+    placed: list[tuple[Setup, Probe, tuple[str, ...]]] = []
+    for dialogue, setups in shared.dialogues:
         for setup in setups:
             for place, prompt in prompts_of(dialogue, setup):
-                key = _identity(prompt)
-                asked.setdefault(key, Asked(_probe(dialogue, setup, place), prompt=prompt))
-                placed.append((dialogue, setup, place, key))
-    answers = run(answers_to(list(asked.values()), reader))
-    answer = dict(zip(asked, answers, strict=True))
-    work: Work = {dialogue.id: {setup: [] for setup in setups} for dialogue, setups in wanted}
-    for dialogue, setup, place, key in placed:
-        probe = _probe(dialogue, setup, place)
+                key, probe = (prompt.id, *prompt.variables.values()), _probe(dialogue, setup, place)
+                asked.setdefault(key, Asked(probe, prompt=prompt))
+                placed.append((setup, probe, key))
+    answers = dict(zip(asked, run(answers_to(list(asked.values()), reader)), strict=True))
+    records: SetupRecords = {}
+    for setup, probe, key in placed:
         own = {"probe_id": probe.id, "conversation_id": probe.conversation_id}
-        work[dialogue.id][setup].append(answer[key].model_copy(update=own))
-    return work
-
-
-def _identity(prompt: Prompt) -> tuple[str, ...]:
-    return (prompt.id, *prompt.variables.values())
+        records.setdefault(setup, {}).setdefault(ANSWERS, []).append(answers[key].model_copy(update=own))
+    return records
 
 
 def _recalled(
@@ -159,60 +296,3 @@ def _probe(dialogue: Dialogue, setup: Setup, place: Place) -> Probe:
     """The query at a place as a question to a memory, under an id that tells it apart in the run."""
     name = f"{dialogue.name}-{setup}-s{place.session}-q{place.query}"
     return Probe(name, dialogue.name, request(query_at(dialogue, setup, place)))
-
-
-def work_through(
-    wanted: Wanted, parameters: ResolvedParameters, command: str, *, quiet: bool = False
-) -> Iterator[Work]:
-    """The answers to all that is `wanted`, as they come, in processes of their own where that pays.
-
-    What dialogues share is asked in one step, from one store. `command` is the shell command that records what a
-    replay misses.
-    """
-    apart = [(one, [setup for setup in setups if setup not in SHARED]) for one, setups in wanted]
-    apart = sorted([one for one in apart if one[1]], key=lambda one: -len(one[0].sessions))  # the longest first
-    common = [(one, [setup for setup in setups if setup in SHARED]) for one, setups in wanted]
-    common = [one for one in common if one[1]]
-    size = _TOGETHER if parameters.models else 1
-    parts = [(apart[start : start + size], False) for start in range(0, len(apart), size)]
-    parts = ([(common, True)] if common else []) + parts
-    if not parts:
-        return
-    processes = min(parameters.workers, len(parts))
-    tasks = [_DialogueTask(part, parameters, processes, THIS_RUN, command, shared) for part, shared in parts]
-    calls = make_folder(calls_folder(parameters, PART)) if parameters.models else None
-    with tqdm(total=len(apart) + len(common), desc=PART, unit="dialogue", disable=quiet or None) as bar:
-        # A process of its own lets calls in flight arrive when a run is ended; without calls it only costs its start.
-        calling = parameters.models and parameters.calls != "replay" and parameters.confirm_cost
-        if processes <= 1 and not calling:
-            for task in tasks:
-                yield _work(task)
-                bar.update(len(task.wanted))
-            return
-        with process_pool(processes) as pool:
-            futures = {pool.submit(_work, task): task for task in tasks}
-            for future in as_they_end(futures, pool, bar, calls):
-                yield future.result()
-                bar.update(len(futures[future].wanted))
-
-
-def _work(task: _DialogueTask) -> Work:
-    parameters = task.parameters
-    if task.shared:
-        with _open(SHARED_STORE, task, parameters) as roster:
-            return run_shared(task.wanted, roster.reader)
-    if len(task.wanted) == 1:
-        return {task.wanted[0][0].id: _of_dialogue(*task.wanted[0], task, parameters)}
-    answers = at_once(_of_dialogue, [(*one, task, parameters) for one in task.wanted])
-    return {dialogue.id: found for (dialogue, _), found in zip(task.wanted, answers, strict=True)}
-
-
-def _of_dialogue(
-    dialogue: Dialogue, setups: Sequence[Setup], task: _DialogueTask, parameters: ResolvedParameters
-) -> Answers:
-    with _open(dialogue.name, task, parameters) as roster:
-        return run_dialogue(dialogue, setups, parameters, roster)
-
-
-def _open(name: str, task: _DialogueTask, parameters: ResolvedParameters) -> AbstractContextManager[ModelRoles]:
-    return open_models(parameters, name, task.processes, task.run_id, suite=PART, command=task.command)

@@ -1,33 +1,134 @@
-"""A model's answers with their verdicts, scored once and shared by every table, figure and claim."""
+"""A model's answers with their verdicts, scored once and shared by tables, figures and claims; and what was printed.
+
+Printed are Tables 1, 2 and 4 of the paper.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from importlib.resources import files
+from io import StringIO
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+import pandas as pd
 from tqdm import tqdm
 
-from beam_memorycode.averages import Column, Order, Summary, dialogue_scores, summarise
-from beam_memorycode.dialogue_files import PUBLISHED_REVISION, LoadedDialogue, dialogues_revision
+from beam_claims.values import PublishedTables, records, rounded
+from beam_memorycode.dialogue_files import PUBLISHED_REVISION, LoadedDialogue, dialogues_revision, load_dialogues
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.outputs import Outputs, find_outputs, read_outputs
-from beam_memorycode.printed_tables import ROWS, row_of
 from beam_memorycode.rule_scoring import (
+    COLUMNS,
+    ORDERS,
     RELEASED,
+    VARIANTS,
+    Column,
+    Order,
     ScoredAnswer,
     ScoredSetup,
     Scorer,
     ScoringRule,
+    Summary,
     Variant,
+    dialogue_scores,
     score_outputs,
+    summarise,
 )
 from beam_memorycode.rules import matcher
 from beamlib.errors import UserError
+from beamlib.evaluate.task import STAND_IN
 from beamlib.llm.model import OFFLINE_NAME
+
+FILES = {
+    "table1": "memorycode_table1_parameters.csv",
+    "table2": "memorycode_table2_statistics.csv",
+    "table4": "memorycode_table4_scores.csv",
+}
+"""Name -> file in `beamlib/data/published`; cells are kept as the strings that were printed."""
+
+COLUMN_LABELS: Mapping[Column, str] = {
+    "instruction": "Instruction",
+    "session": "Session",
+    "short_history": "Short history",
+    "long_history": "Long history",
+}
+"""The columns of Table 4 and how they are shown."""
+
+# Folder names differ by host ("Meta-Llama-3.1-8B-Instruct-Turbo", "llama-3.1-8b-instruct"). Neighbours of the models
+# of Table 4 (Llama 3.3, gpt-4o-mini, Command R7B, distilled R1) must not take their rows.
+ROWS = {
+    "Llama 3.1 8B": r"llama.?3[._-]1\D*(?<!\d)8b",
+    "Llama 3.1 70B": r"llama.?3[._-]1\D*(?<!\d)70b",
+    "Llama 3.1 405B": r"llama.?3[._-]1\D*(?<!\d)405b",
+    "Command R+": r"command.?r(?![a-z0-9])",
+    "Command A": r"command.?a(?![a-z0-9])",
+    "GPT-4o": r"gpt.?4o(?!.?mini)",
+    "DeepSeek-V3": r"deepseek.?v3(?![.\d])",
+    "DeepSeek-R1": r"deepseek.?r1(?!.?distill)",
+}
+"""The rows of Table 4, in its order, and what the name of an outputs folder has in it."""
+_OTHER_SETUP = re.compile(r"[-_](chain|retrieval|rag|light|full[-_]context|alone)$")
+
+
+def row_of(name: str) -> str | None:
+    """The row of Table 4 that the outputs folder `name` belongs to, None for other models and other setups."""
+    text = name.casefold()
+    if _OTHER_SETUP.search(text):
+        return None
+    return next((row for row, pattern in ROWS.items() if re.search(pattern, text)), None)
+
+
+def table(name: str) -> pd.DataFrame:
+    """One of `FILES` in long form, every cell as the string that was printed (or "")."""
+    text = (files("beamlib.data.published") / FILES[name]).read_text(encoding="utf-8")
+    return pd.read_csv(StringIO(text), dtype=str, keep_default_na=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of Table 4 in percent, with the decimals it was printed with."""
+
+    mean: Decimal
+    stderr: Decimal
+
+    def __str__(self) -> str:
+        return f"{self.mean} ±{self.stderr}"
+
+    @classmethod
+    def of(cls, mean: float, stderr: float) -> Cell:
+        """A computed mean and standard error, rounded as the table does."""
+        return cls(rounded(mean, 1), rounded(stderr, 2))
+
+
+class Published(PublishedTables):
+    """The tables of the MemoryCode paper; `scores` has the cells of Table 4 by model and setup."""
+
+    def __init__(self, replaced: Mapping[str, pd.DataFrame] | None = None) -> None:
+        super().__init__(FILES, table, replaced)
+        self.scores: dict[tuple[str, str], Cell] = {
+            (row["model"], row["setup"]): Cell(Decimal(row["mean"]), Decimal(row["stderr"]))
+            for row in records(self["table4"])
+        }
+        self.models = tuple(dict.fromkeys(model for model, _ in self.scores))
+
+    def values(self, parameter: str) -> list[Decimal]:
+        """The values of a generation parameter of Table 1."""
+        rows = self["table1"]
+        found = rows.loc[rows["parameter"] == parameter, "values"]
+        return [Decimal(value) for value in found.iloc[0].split("|")]
+
+    def statistic(self, parameter: str, subset: str) -> tuple[Decimal, Decimal | None]:
+        """Mean and standard deviation (None where none was printed) of Table 2."""
+        rows = self["table2"]
+        row = rows[(rows["parameter"] == parameter) & (rows["subset"] == subset)].iloc[0]
+        cents = Decimal("0.01")  # the file holds 48 for what was printed as 48.00
+        return Decimal(row["mean"]).quantize(cents), Decimal(row["std"]).quantize(cents) if row["std"] else None
 
 
 def is_published(items: Sequence[LoadedDialogue]) -> bool:
@@ -171,3 +272,77 @@ def sort_models(models: Iterable[ScoredModel]) -> list[ScoredModel]:
     """Models in the order of Table 4, those without a row after them, by name."""
     places = {row: place for place, row in enumerate(ROWS)}
     return sorted(models, key=lambda model: (places.get(model.row or "", len(places)), model.name))
+
+
+@dataclass(frozen=True)
+class ScoreTally:
+    """The columns of Table 4, by which order and variant they were computed, and what has to be known beside them."""
+
+    columns: dict[Column, Summary]
+    order: Order
+    variant: Variant
+    revision: str
+    notes: tuple[str, ...]
+
+    @property
+    def as_json(self) -> dict[str, dict[str, Any]]:
+        """The columns with their numbers, by name."""
+        return {name: asdict(self.columns[name]) for name in COLUMNS}
+
+
+def named_order(name: str) -> Order:
+    """The order of averaging of that name, or a `UserError`."""
+    if name not in ORDERS:
+        raise UserError(f"--order: {name!r:.60} does not exist; choose one of {', '.join(ORDERS)}.")
+    return name
+
+
+def named_variant(name: str) -> Variant:
+    """The scoring variant of that name, or a `UserError`."""
+    for variant in VARIANTS:
+        if variant.name == name:
+            return variant
+    known = ", ".join(repr(variant.name) for variant in VARIANTS)
+    raise UserError(f"--variant: {name!r:.60} does not exist; choose one of {known}.")
+
+
+def tally(dialogues: Path, outputs: Path, order: str = ORDERS[0], variant: str = RELEASED.name) -> ScoreTally:
+    """Score the outputs at `outputs` (see `outputs.read_outputs`) against the dialogues of a data folder."""
+    chosen, averaging = named_variant(variant), named_order(order)
+    items = load_dialogues(dialogues)
+    model = score_model(outputs.name, outputs, items)
+    missing = len(items) - len({answer.dialogue_id for answer in model.answers})
+    notes = [f"Answers: {OFFLINE_NAME}."] if _by_stand_in(outputs) else []
+    notes += [f"{missing} of {len(items)} dialogues have no outputs and are not counted in n."] if missing else []
+    columns = model.summarised(averaging, chosen)
+    return ScoreTally(columns, averaging, chosen, dialogues_revision(items), tuple(notes))
+
+
+def _by_stand_in(outputs: Path) -> bool:
+    """Whether these are the stand-in's answers of a run: no reader of a models file may be called as it is."""
+    return outputs.name == STAND_IN or outputs.name.startswith(f"{STAND_IN}-")
+
+
+def tally_text(name: str, one: ScoreTally) -> str:
+    """A tally as a few lines of text: the four columns, and how they were computed."""
+    rows = []
+    for column in COLUMNS:
+        cell = one.columns[column]
+        mean = "–" if cell.mean is None else f"{cell.mean:.1f}"
+        stderr = "" if cell.stderr is None else f" ±{cell.stderr:.2f}"
+        counts = (
+            f"n {cell.n:3d}   answers {cell.answers:6,d}, unscored {cell.unscored:,d}, not parsed {cell.not_parsed:,d}"
+        )
+        rows.append(f"  {column.replace('_', ' '):14s} {mean + stderr:>12s}   {counts}")
+    protocol = "each answer by the share of applicable rules that hold"
+    if one.variant != RELEASED:
+        protocol += f"; variant: {one.variant.name}"
+    return "\n".join(
+        [
+            name,
+            *rows,
+            f"  Percent ± standard error; n dialogues; {one.order}; judge: rules on parsed code; {protocol}.",
+            f"  Data: {one.revision}.",
+            *(f"  {note}" for note in one.notes),
+        ]
+    )

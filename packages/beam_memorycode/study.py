@@ -11,16 +11,23 @@ from pathlib import Path
 
 from beam_memorycode.dialogue_files import LoadedDialogue, dialogues_revision, load_dialogues
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.evaluating import chosen, run_all
-from beam_memorycode.frames import INTERVAL
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
-from beam_memorycode.notebook_runs import shown_dialogues, shown_setups
-from beam_memorycode.running import PART
+from beam_memorycode.memorycode_figures import INTERVAL
+from beam_memorycode.running import PUBLISHED
 from beam_memorycode.scored import ScoredModel, is_published, score_folder, score_model
-from beam_memorycode.setups import PUBLISHED
+from beam_memorycode.task import MEMORYCODE, choose_dialogues, unit_of
 from beamlib.data.sources import RECORD
+from beamlib.errors import UserError
+from beamlib.evaluate.runner import plan_task, run_task
+from beamlib.evaluate.task import TaskPlan
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters
+
+TASK, NOTEBOOK = MEMORYCODE, "10_memorycode"
+
+ENOUGH = 1
+"""Dialogues of each number of sessions that the stand-in answers about where nothing else is asked for: what it shows
+is that the way is whole, and it takes most of a minute for these twelve."""
 
 GENERATED_COUNTS = (1, 2, 3, 5, 10, 20)
 """Sessions of the dialogues of a small generated set."""
@@ -71,7 +78,7 @@ def open_study(parameters: RunParameters) -> Study:
         folder = Path(parameters.memorycode)
         items = load_dialogues(folder)
         return Study(tuple(items), tuple(score_folder(folder, items)), dialogues_revision(items))
-    folder = Path(parameters.run) / PART / "data"
+    folder = Path(parameters.run) / TASK.name / "data"
     if (folder / RECORD).exists():
         shutil.rmtree(folder)
     order = GenerateOptions(folder, seed=parameters.generation_seed, counts=GENERATED_COUNTS, per_count=GENERATED_EACH)
@@ -85,29 +92,55 @@ def open_study(parameters: RunParameters) -> Study:
     )
 
 
+def check_data(place: Path) -> None:
+    """Read the dialogues in a folder; a `UserError` where one cannot be, and where none has texts."""
+    if not any(item.dialogue.has_texts for item in load_dialogues(place)):
+        raise UserError(f"--memorycode: no dialogue in {place} has texts, which memories read; give a folder that has.")
+
+
+def shown_dialogues(items: Sequence[LoadedDialogue], parameters: RunParameters) -> list[LoadedDialogue]:
+    """Those with texts, at most `conversations` of each number of sessions; a `UserError` where none has texts.
+
+    Where `conversations` is 0, a model is asked about all, and the stand-in about `ENOUGH`.
+    """
+    most = parameters.conversations or (0 if parameters.models else ENOUGH)
+    found = [item for item in choose_dialogues(items, most) if item.dialogue.has_texts]
+    if not found:
+        raise UserError(
+            f"{parameters.memorycode}: no dialogue there has texts, which memories read; give a folder that has them."
+        )
+    return found
+
+
+def shown_plans(parameters: RunParameters) -> dict[str, TaskPlan]:
+    """What is asked about the dialogues in `parameters.memorycode`, in all setups."""
+    items = shown_dialogues(load_dialogues(Path(parameters.memorycode)), parameters)
+    return {"": _plan(items, parameters)}
+
+
+def _plan(items: Sequence[LoadedDialogue], parameters: RunParameters) -> TaskPlan:
+    return plan_task(TASK, parameters, TASK.arms(parameters), units=[unit_of(item) for item in items], quiet=True)
+
+
 def own_runs(study: Study, parameters: RunParameters) -> dict[str, ScoredModel]:
     """Ask the models of `parameters` (none: the stand-in) in every setup and score them; by setup, Table 4's as "".
 
-    They are asked about what `beam_memorycode.notebook_runs` says, of a generated set about `conversations` of each
-    number of sessions (0: all), and models never about one. Answers on file are not asked for again. `UserError` where
-    no dialogue has texts.
+    They are asked about `shown_dialogues`, of a generated set about `conversations` of each number of sessions (0:
+    all), and models never about one. Answers on file are not asked for again. `UserError` where no dialogue has texts.
     """
     if parameters.memorycode:
-        dialogues = shown_dialogues(study.dialogues, parameters)
+        items = shown_dialogues(study.items, parameters)
     else:
         parameters = parameters.model_copy(update={"models": "", "backbone": ""})
-        dialogues = chosen(study.dialogues, parameters.conversations)
-    ran = run_all(dialogues, shown_setups(parameters), parameters, known=study.dialogues, quiet=True)
-    asked = {one.id for one in dialogues}
-    items = [item for item in study.items if item.dialogue.id in asked]
-    folders = {("" if setup in PUBLISHED else setup): folder for setup, folder in ran.folders.items()}
-    scored = {
-        arm: score_model(folder.name, folder, items, own=True, offline=not parameters.models)
-        for arm, folder in folders.items()
-    }
-    if "own" in scored:
-        notes = ran.manifests["own"].setups["own"].settings.get("notes", ())
-        scored["own"] = replace(scored["own"], notes=tuple(notes))
+        items = choose_dialogues(study.items, parameters.conversations)
+    plan = _plan(items, parameters)
+    run_task(plan, quiet=True)
+    manifests = TASK.finish(plan)
+    scored: dict[str, ScoredModel] = {}
+    for folder, setups in TASK.output_folders(plan).items():
+        model = score_model(folder.name, folder, items, own=True, offline=not parameters.models)
+        notes = tuple(note for setup in setups if setup in manifests for note in manifests[setup].notes)
+        scored["" if setups == PUBLISHED else setups[0]] = replace(model, notes=notes)
     return scored
 
 

@@ -1,6 +1,6 @@
-"""What conversations are made of beside instructions: people, personas, fillers and the offline writer's phrases.
+"""The material of conversations beside instructions: people, personas, fillers, and the offline writer's phrases.
 
-Read from `words/*.toml`, our own data, and checked when read. Nothing here knows how code is checked.
+They are read from `words/*.toml`, our own data, and checked when read. Nothing here knows how code is checked.
 """
 
 from __future__ import annotations
@@ -156,10 +156,10 @@ class _Orders(Part):
     filler: list[FillerOrder] = Field(min_length=1)
 
 
-Model = TypeVar("Model", bound=BaseModel)
+AnyBank = TypeVar("AnyBank", bound=BaseModel)
 
 
-def read_bank(path: Path, model: type[Model]) -> Model:
+def read_bank(path: Path, model: type[AnyBank]) -> AnyBank:
     """A bank file as `model`; what is wrong with it is a `UserError` that names file, field and value."""
     try:
         values: dict[str, Any] = tomllib.loads(read_text(path))

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from beam_memorycode.bank import UPDATABLE, Instruction, instructions
 from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import LENGTHS, Dialogue, Mention, Session, Setting, Topic, TopicType
-from beam_memorycode.rule_gold import KINDS, DialogueRules, Rule
+from beam_memorycode.rules import KINDS, DialogueRules, Rule
 from beam_memorycode.talk import fillers, orders, people
 from beamlib.errors import UserError
 

@@ -123,7 +123,7 @@ def replay_question(run: RunFolder, one: StoredArm, probe_id: str) -> Iterator[s
     parameters = parameters_of(run, one)
     context = remade_contexts(run, [one], replace(loaded, probes=probes))[one.series][probe_id]
     with open_models(parameters, loaded.conversation.id) as roster:
-        made = work(replace(loaded, probes=probes), [one.arm], {}, parameters, roster)[one.arm.name]
+        made = work(replace(loaded, probes=probes), [one.arm], parameters, roster)[one.arm.name]
     answer, judgement = made[0][0], made[1][0]
     recorded: Mapping[str, object] = {judged.probe_id: judged for judged in one.judgements}
     yield f"question   {probes[0].question}"

@@ -13,7 +13,6 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arm_folder import (
     JUDGED_BY,
-    JUDGEMENTS,
     MANIFEST,
     Manifest,
     read_answers,
@@ -23,6 +22,7 @@ from beamlib.evaluate.arm_folder import (
 )
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.imported import ImportedQuestion, read_details
+from beamlib.evaluate.run_store import JUDGEMENTS
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import GENERATED, generated_in
 from beamlib.scoring.records import Judgement

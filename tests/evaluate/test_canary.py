@@ -16,9 +16,10 @@ from beamlib.data.conversations import Conversation
 from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
-from beamlib.evaluate.answering import AnswerTask, answer_arms, answer_task, answers_to, ask_arm
+from beamlib.evaluate.answering import Questions, answer_arms, answer_questions, answers_to, ask_arm
 from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import resolved
+from beamlib.evaluate.jobs import AnswerJob, UnitWork, perform_job
 from beamlib.evaluate.judging import evidence_of
 from beamlib.llm.model import Completion, ModelRoles, Prompt, run
 from beamlib.memory import Memory, RetrievedContext
@@ -180,8 +181,9 @@ def test_a_process_that_answers_holds_no_gold(poisoned: Loaded, repo_root: Path)
     parameters = resolved(load_parameters(repo_root / "params/100k.yaml"))
     arms = (Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2))
     with process_pool(1) as pool:
-        made = pool.submit(answer_task, AnswerTask(poisoned.conversation, poisoned.probes, arms, parameters)).result()
-        assert [len(answers) for answers in made.values()] == [20, 20]
+        work = UnitWork(poisoned.conversation.id, Questions(poisoned.conversation, poisoned.probes), arms, 40)
+        ((_, by_arm),) = pool.submit(perform_job, AnswerJob((work,), answer_questions, parameters)).result().items()
+        assert [len(records["answers"]) for records in by_arm.values()] == [20, 20]
         assert pool.submit(held).result() == (0, 0)
     gold, texts = held()
     assert gold >= 20

@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from beamlib.errors import UserError
-from beamlib.evaluate import run as module
 from beamlib.evaluate.arm_folder import MANIFEST, read_answers, read_judgements, read_manifest
 from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.run import evaluate
+from beamlib.evaluate.run import evaluate, plan_run
 from beamlib.evaluate.run_store import write_manifest
 from beamlib.llm.model import Completion, ModelError, Prompt
 from beamlib.params import RunParameters, load_parameters
@@ -57,7 +56,7 @@ def test_a_second_run_redoes_nothing_and_a_fresh_one_gives_the_same_bytes(
     other = parameters.model_copy(update={"run": str(tmp_path / "other"), "workers": 2})
     evaluate(other, ARMS, quiet=True)
     assert contents(other) == before
-    monkeypatch.setattr(module, "_compute", forbid)
+    monkeypatch.setattr("beamlib.evaluate.jobs.perform_job", forbid)
     second = evaluate(parameters, ARMS, quiet=True)
     assert contents(parameters) == before
     assert second.judgements == first.judgements
@@ -98,29 +97,19 @@ def test_more_conversations_extend_a_run(parameters: RunParameters, monkeypatch:
     few = parameters.model_copy(update={"conversations": 1})
     assert len(evaluate(few, ARMS, quiet=True).answers["none"]) == 20
     assert len(evaluate(parameters, ARMS, quiet=True).answers["none"]) == 60
-    monkeypatch.setattr(module, "_compute", forbid)
+    monkeypatch.setattr("beamlib.evaluate.jobs.perform_job", forbid)
     assert len(evaluate(few, ARMS, quiet=True).answers["none"]) == 20
 
 
 @pytest.mark.usefixtures("one_worker")
-def test_changed_data_and_changed_settings_are_computed_again(
-    parameters: RunParameters, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_data_and_changed_settings_are_computed_again(parameters: RunParameters, data: Path) -> None:
     evaluate(parameters, ARMS, quiet=True)
-    tasks: list[list[str]] = []
-    compute = module._compute
-
-    def spy(plan: module.Plan, *, quiet: bool) -> None:
-        tasks.append([f"{task.source.id}:{len(task.arms)}:{len(task.answered)}" for task in plan.tasks])
-        compute(plan, quiet=quiet)
-
-    monkeypatch.setattr(module, "_compute", spy)
     path = data / "100K/2/chat.json"
     path.write_text(path.read_text().replace("850 euros", "870 euros"))
-    evaluate(parameters, ARMS, quiet=True)
-    assert tasks.pop() == ["100K-2:3:0"]
-    evaluate(parameters.model_copy(update={"strip_markers": False}), ARMS, quiet=True)
-    assert tasks.pop() == ["100K-1:3:0", "100K-2:3:0", "100K-3:3:0"]
+    plan = plan_run(parameters, ARMS, quiet=True)
+    assert [(unit.id, len(arms)) for unit, arms in plan.answering] == [("100K-2", 3)]
+    plan = plan_run(parameters.model_copy(update={"strip_markers": False}), ARMS, quiet=True)
+    assert [(unit.id, len(arms)) for unit, arms in plan.answering] == [(f"100K-{n}", 3) for n in "123"]
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -129,9 +118,9 @@ def test_answers_outlive_a_change_of_judge(parameters: RunParameters, monkeypatc
     folder = Path(parameters.run) / "100k" / "none"
     found = read_manifest(folder)
     other = found.model_copy(update={"judgements_key": "another judge"})
-    write_manifest(folder / MANIFEST, other, sealed=True)
+    write_manifest(folder / MANIFEST, other)
     answers = (folder / "answers.jsonl").read_bytes()
-    monkeypatch.setattr("beamlib.evaluate.run.answer_task", forbid)
+    monkeypatch.setattr("beamlib.evaluate.jobs.AnswerJob.perform", forbid)
     evaluate(parameters, ARMS, quiet=True)
     assert (folder / "answers.jsonl").read_bytes() == answers
     assert read_manifest(folder) == found
@@ -140,9 +129,9 @@ def test_answers_outlive_a_change_of_judge(parameters: RunParameters, monkeypatc
 @pytest.mark.usefixtures("in_this_process")
 def test_answers_outlive_an_end_before_the_judging(parameters: RunParameters, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch, pytest.raises(AssertionError, match="computed again"):
-        patch.setattr("beamlib.evaluate.run.judge_task", forbid)
+        patch.setattr("beamlib.evaluate.jobs.JudgeJob.perform", forbid)
         evaluate(parameters, ARMS, quiet=True)
-    monkeypatch.setattr("beamlib.evaluate.run.answer_task", forbid)
+    monkeypatch.setattr("beamlib.evaluate.jobs.AnswerJob.perform", forbid)
     again = evaluate(parameters, ARMS, quiet=True)
     assert {name: len(judgements) for name, judgements in again.judgements.items()} == {arm.name: 60 for arm in ARMS}
 
@@ -188,9 +177,13 @@ def test_one_conversation_in_two_processes_gives_the_same_bytes(parameters: RunP
     light = Arm(memory="light", retriever="bm25", k=2)
     one = parameters.model_copy(update={"conversations": 1})
     two = one.model_copy(update={"run": str(tmp_path / "other"), "workers": 2})
-    parts = module._answer_tasks(module.plan_run(two, (*ARMS, light), quiet=True))
-    assert [[arm.memory for arm in part.arms] for part in parts] == [["none", "rag"], ["oracle"], ["light"]]
-    assert [bool(part.evidence) for part in parts] == [False, True, False]
+    plan = plan_run(two, (*ARMS, light), quiet=True)
+    rounds = plan.task.answer_jobs(plan.answering, plan.parameters, "")
+    assert [[[arm.memory for arm in job.work[0].arms] for job in jobs] for jobs in rounds] == [
+        [["none", "rag"], ["light"]],
+        [["oracle"]],
+    ]
+    assert [[bool(job.evidence) for job in jobs] for jobs in rounds] == [[False, False], [True]]
     evaluate(one, (*ARMS, light), quiet=True)
     evaluate(two, (*ARMS, light), quiet=True)
     assert contents(two) == contents(one)

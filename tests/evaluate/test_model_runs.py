@@ -219,7 +219,7 @@ def drive(file):
     arms = [Arm.model_validate(value) for value in values["arms"]]
     loaded = load(find_conversations(Path(parameters.data))[0], parameters.treatment)
     with open_models(parameters, loaded.conversation.id) as roster:
-        done = work(loaded, arms, {}, parameters, roster)
+        done = work(loaded, arms, parameters, roster)
     for name, groups in done.items():
         for kind, rows in zip(("answers", "judgements"), groups):
             path = Path(values["target"]) / name / f"{kind}.jsonl"

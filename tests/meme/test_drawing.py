@@ -17,9 +17,18 @@ from hypothesis import strategies as st
 
 from beam_meme import drawing
 from beam_meme.domains import BANKS, Bank, bank_of, gold_sentences
-from beam_meme.drawing import Drawn, DrawnFact, DrawnTask, blocked, draw_all, draw_episode, gold_of, possible_sentences
+from beam_meme.drawing import (
+    Drawn,
+    DrawnFact,
+    DrawnTask,
+    blocked,
+    draw_all,
+    draw_episode,
+    draw_plan,
+    gold_of,
+    possible_sentences,
+)
 from beam_meme.episode_gold import TASKS
-from beam_meme.episode_plan import draw_plan
 from beam_meme.episodes import DOMAINS, Domain
 from beamlib.errors import UserError
 

@@ -16,12 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_meme.drawing import draw_all
-from beam_meme.episode_conversation import conversation_of, places_of
 from beam_meme.episode_files import load_episodes, write_episodes
 from beam_meme.episode_gold import TASKS, LoadedEpisode
-from beam_meme.episode_statistics import statistics
-from beam_meme.episodes import Episode, Line, Round, Session
-from beam_meme.haystack import haystack
+from beam_meme.episodes import Episode, Line, Round, Session, conversation_of, places_of
+from beam_meme.fillers import haystack
+from beam_meme.meme_tables import statistics
 from beam_meme.telling import tell
 from beamlib.errors import UserError
 from beamlib.llm.model import run

@@ -5,28 +5,29 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_episodes import EPISODES, LOADED
 
 from beam_evolving.evolving_memory import SessionRead
 from beam_meme import episode_running
-from beam_meme.episode_conversation import conversation_of
+from beam_meme.episode_gold import evidence_of
+from beam_meme.episode_results import EpisodeContexts, Meter
 from beam_meme.episode_running import PROMPT, run_episode
-from beam_meme.episodes import Line
-from beam_meme.gold_evidence import evidence_of
-from beam_meme.meme_memories import EVOLVING, MEMORIES, SessionSearch, arm_of, parse_memories
-from beam_meme.stage_tokens import Meter
+from beam_meme.episodes import Line, conversation_of
+from beam_meme.meme_memories import EVOLVING, MEMORIES, SessionSearch, arm_of
+from beam_meme.task import Meme
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.calling import ResolvedParameters, resolved
 from beamlib.llm.model import Completion, ModelError, ModelRoles, Outcome, Prompt, Usage, run
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import load_parameters
+from small_episodes import EPISODES, LOADED
 
 EPISODE, GOLD = LOADED[0].episode, LOADED[0].gold
 
@@ -105,6 +106,25 @@ def evolving(monkeypatch: pytest.MonkeyPatch, breaks: int = 99) -> list[Fake]:
     return made
 
 
+@dataclass
+class Asked:
+    """The records of an episode with one memory."""
+
+    answers: list[Answer]
+    record: EpisodeContexts
+
+    def of(self, phase: str) -> list[Answer]:
+        return [answer for answer in self.answers if f"-{phase}-" in answer.probe_id]
+
+    def contexts(self, phase: str) -> list[str]:
+        return [self.record.context(answer.probe_id) for answer in self.of(phase)]
+
+
+def ask(episode: Any, memory: Any, *rest: Any) -> Asked:
+    records: Any = run_episode(episode, memory, *rest)
+    return Asked(records["answers"], records["contexts"][0])
+
+
 # What is handed over
 
 
@@ -112,30 +132,28 @@ def test_sessions_come_one_at_a_time_and_questions_at_their_place(
     parameters: ResolvedParameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = evolving(monkeypatch)
-    found = run_episode(EPISODE, "md-flat", parameters, ModelRoles.of(Reader()))
-    run_episode(EPISODES[1], "md-flat", parameters, ModelRoles.of(Reader()))
+    found = ask(EPISODE, "md-flat", parameters, ModelRoles.of(Reader()))
+    ask(EPISODES[1], "md-flat", parameters, ModelRoles.of(Reader()))
     first = ["read 0", "read 1", "read 2", "finalise", *["recall"] * 3]
     assert made[0].log == [*first, "read 3", "finalise", *["recall"] * 5]
     assert len(made) == 2  # a fresh memory per episode
-    before, after = found.answers[0], found.answers[-1]
-    assert (before.phase, after.phase) == ("before", "after")
-    assert "Per Lind" not in before.context
-    assert "Per Lind" in after.context
-    assert (before.answer.message_ids, before.answer.gaps) == ((1, 2), 3)
+    assert "Per Lind" not in found.contexts("before")[0]
+    assert "Per Lind" in found.contexts("after")[0]
+    assert (found.answers[0].message_ids, found.answers[0].gaps) == ((1, 2), 3)
 
 
 def test_there_is_a_snapshot_after_each_session_and_the_last_of_a_round_is_finalised(
     parameters: ResolvedParameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evolving(monkeypatch)
-    found = run_episode(EPISODE, "wiki", parameters, ModelRoles.of(Reader()))
-    assert [sorted(one) for one in found.snapshots] == [
+    found = ask(EPISODE, "wiki", parameters, ModelRoles.of(Reader()))
+    assert [sorted(one) for one in found.record.kept] == [
         ["0.md"],
         ["0.md", "1.md"],
         ["0.md", "1.md", "2.md", "index.md"],
         ["0.md", "1.md", "2.md", "3.md", "index.md"],
     ]
-    assert found.snapshots[2]["0.md"].startswith("2023/03/01 (Wed) 09:00")
+    assert found.record.kept[2]["0.md"].startswith("2023/03/01 (Wed) 09:00")
 
 
 @pytest.mark.parametrize("memory", EVOLVING)
@@ -143,49 +161,49 @@ def test_the_first_round_does_not_change_what_a_memory_of_ours_keeps(
     memory: Any, parameters: ResolvedParameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With and without questions before the change, the same is kept and the same recalled after it."""
-    asked = run_episode(EPISODE, memory, parameters, ModelRoles.of(OfflineModel()))
+    asked = ask(EPISODE, memory, parameters, ModelRoles.of(OfflineModel()))
     silent = replace(EPISODE, before=replace(EPISODE.before, questions=()))
-    unasked = run_episode(silent, memory, parameters, ModelRoles.of(OfflineModel()))
-    assert asked.snapshots == unasked.snapshots
-    assert [one for one in asked.answers if one.phase == "after"] == unasked.answers
+    unasked = ask(silent, memory, parameters, ModelRoles.of(OfflineModel()))
+    assert asked.record.kept == unasked.record.kept
+    assert asked.of("after") == unasked.answers
     assert len(asked.answers) == 8
 
 
 @pytest.mark.parametrize("memory", ["full-context", "bm25", "dense", "rag", "light"])
 def test_a_plain_memory_has_read_what_came_before_the_round(memory: Any, parameters: ResolvedParameters) -> None:
-    found = run_episode(EPISODE, memory, parameters, ModelRoles.of(OfflineModel()))
-    before = [one for one in found.answers if one.phase == "before"]
+    found = ask(EPISODE, memory, parameters, ModelRoles.of(OfflineModel()))
+    before = found.of("before")
     assert len(before) == 3
     limit = sum(1 for _ in conversation_of(EPISODE, 3))
-    assert all(one.answer.message_ids and max(one.answer.message_ids) < limit for one in before)
-    assert not [one for one in before if "Per Lind" in one.context]
-    assert [one for one in found.answers if one.phase == "after" and "Synth" in one.context]
-    assert found.snapshots == []
+    assert all(one.message_ids and max(one.message_ids) < limit for one in before)
+    assert "Per Lind" not in "".join(found.contexts("before"))
+    assert "Synth" in "".join(found.contexts("after"))
+    assert found.record.kept == []
 
 
 def test_every_question_is_one_prompt_alone_over_what_was_recalled_for_it(parameters: ResolvedParameters) -> None:
     reader = Reader()
-    found = run_episode(EPISODE, "rag", parameters, ModelRoles.of(reader))
+    found = ask(EPISODE, "rag", parameters, ModelRoles.of(reader))
     questions = [question for one in EPISODE.rounds.values() for question in one.questions]
     assert [prompt.id for prompt in reader.prompts] == [PROMPT] * 8
     assert {prompt.about: prompt.variables["question"] for prompt in reader.prompts} == {
         question.id: question.text for question in questions
     }
     by_id = {prompt.about: prompt.variables["context"] for prompt in reader.prompts}
-    assert all(by_id[one.answer.probe_id] == one.context for one in found.answers)
-    assert [one.answer.probe_id for one in found.answers] == [question.id for question in questions]
+    assert all(by_id[one.probe_id] == found.record.context(one.probe_id) for one in found.answers)
+    assert [one.probe_id for one in found.answers] == [question.id for question in questions]
 
 
 def test_the_ceiling_has_the_messages_it_is_handed_and_others_have_none_of_it(parameters: ResolvedParameters) -> None:
     evidence = evidence_of(LOADED[0])
-    found = run_episode(EPISODE, "gold-facts", parameters, ModelRoles.of(Reader()), evidence)
-    report = next(one for one in found.answers if one.answer.probe_id == "sw_001-after-q01")
+    found = ask(EPISODE, "gold-facts", parameters, ModelRoles.of(Reader()), evidence)
+    report = found.record.context("sw_001-after-q01")
     for text in ("team lead is Ada Orlik", "Olof Brandt", "Ines Vogel", "now Per Lind"):
-        assert text in report.context
-    assert "Mina Falk" not in report.context
-    without = run_episode(EPISODE, "gold-facts", parameters, ModelRoles.of(Reader()))
-    assert {one.context for one in without.answers} == {""}
-    rag = [run_episode(EPISODE, "rag", parameters, ModelRoles.of(OfflineModel()), one) for one in (evidence, {})]
+        assert text in report
+    assert "Mina Falk" not in report
+    without = ask(EPISODE, "gold-facts", parameters, ModelRoles.of(Reader()))
+    assert {*without.contexts("before"), *without.contexts("after")} == {""}
+    rag = [ask(EPISODE, "rag", parameters, ModelRoles.of(OfflineModel()), one) for one in (evidence, {})]
     assert rag[0].answers == rag[1].answers
 
 
@@ -200,7 +218,7 @@ def test_evidence_is_what_was_told_by_then() -> None:
 def test_running_cannot_reach_gold_or_scoring() -> None:
     program = (
         "import sys\n"
-        "import beam_meme.meme_asking, beam_evolving, beam_meme.meme_store\n"
+        "import beam_evolving, beam_meme.episode_running, beamlib.evaluate.jobs\n"
         "bad = ['episode_gold', 'gold_evidence', 'meme_judge', 'meme_scoring', 'failure_stages', 'episode_files']\n"
         "print([name for name in bad if f'beam_meme.{name}' in sys.modules])"
     )
@@ -212,8 +230,8 @@ def test_running_cannot_reach_gold_or_scoring() -> None:
 
 
 def test_a_failed_call_is_no_answer_and_has_its_reason(parameters: ResolvedParameters) -> None:
-    found = run_episode(EPISODE, "none", parameters, ModelRoles.of(Reader("log drain")))
-    failed = [one.answer for one in found.answers if one.answer.text is None]
+    found = ask(EPISODE, "none", parameters, ModelRoles.of(Reader("log drain")))
+    failed = [one for one in found.answers if one.text is None]
     assert [answer.probe_id for answer in failed] == ["sw_001-before-q03", "sw_001-after-q03"]
     assert {answer.unscored for answer in failed} == {"content filter: no such luck"}
 
@@ -222,10 +240,10 @@ def test_a_reading_that_fails_leaves_the_round_before_it(
     parameters: ResolvedParameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = evolving(monkeypatch, breaks=3)
-    found = run_episode(EPISODE, "wiki", parameters, ModelRoles.of(Reader()))
-    assert [one.answer.text is not None for one in found.answers] == [True] * 3 + [False] * 5
-    assert {one.answer.transient for one in found.answers[3:]} == {True}
-    assert found.answers[3].answer.unscored == "the memory could not be built: endpoint unavailable: out of order"
+    found = ask(EPISODE, "wiki", parameters, ModelRoles.of(Reader()))
+    assert [one.text is not None for one in found.answers] == [True] * 3 + [False] * 5
+    assert {one.transient for one in found.answers[3:]} == {True}
+    assert found.answers[3].unscored == "the memory could not be built: endpoint unavailable: out of order"
     assert "read 3" in made[0].log
 
 
@@ -233,8 +251,8 @@ def test_a_reading_that_fails_early_is_not_taken_up_again(
     parameters: ResolvedParameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = evolving(monkeypatch, breaks=1)
-    found = run_episode(EPISODE, "wiki", parameters, ModelRoles.of(Reader()))
-    assert not [one for one in found.answers if one.answer.text is not None]
+    found = ask(EPISODE, "wiki", parameters, ModelRoles.of(Reader()))
+    assert not [one for one in found.answers if one.text is not None]
     assert made[0].log == ["read 0", "read 1"]
 
 
@@ -243,7 +261,7 @@ def test_a_reading_that_fails_early_is_not_taken_up_again(
 
 def test_tokens_are_counted_apart_by_stage(parameters: ResolvedParameters, monkeypatch: pytest.MonkeyPatch) -> None:
     evolving(monkeypatch)
-    spent = run_episode(EPISODE, "dependencies", parameters, ModelRoles.of(Reader())).meter.spent
+    spent = ask(EPISODE, "dependencies", parameters, ModelRoles.of(Reader())).record.spent
     assert {stage: (one.calls, one.input_tokens, one.output_tokens) for stage, one in spent.items()} == {
         "ingest": (4, 400, 40),
         "retrieval": (5, 500, 50),  # three of the questions are asked in both rounds: an equal call is one call
@@ -255,7 +273,7 @@ def test_tokens_are_counted_apart_by_stage(parameters: ResolvedParameters, monke
 def test_what_is_read_anew_at_the_second_round_counts_once(parameters: ResolvedParameters) -> None:
     memory = Reader()
     roster = ModelRoles(Reader(), memory, memory, memory, memory)
-    spent = run_episode(EPISODE, "light", parameters, roster).meter.spent
+    spent = ask(EPISODE, "light", parameters, roster).record.spent
     pairs = len(conversation_of(EPISODE, 4).pairs)
     keys = [prompt for prompt in memory.prompts if prompt.id == "episodic_keys"]
     assert len(keys) > pairs  # asked at both rounds
@@ -308,9 +326,9 @@ def test_nothing_read_recalls_nothing() -> None:
 
 
 def test_names_of_memories_are_a_closed_set(parameters: ResolvedParameters) -> None:
-    assert parse_memories(["Full_Context", "bm25", "bm25"]) == ("full-context", "bm25")
-    with pytest.raises(UserError, match=r"--memories: '\.\./x' does not exist; choose among none"):
-        parse_memories(["../x"])
+    assert Meme().parse_arms(["Full_Context", "bm25", "bm25"]) == ["full-context", "bm25"]
+    with pytest.raises(UserError, match=r"--arms: '\.\./x' does not exist; choose among none"):
+        Meme().parse_arms(["../x"])
     with pytest.raises(UserError, match="the memory own needs a class of your own"):
         arm_of("own", parameters)
     assert len(MEMORIES) == 11

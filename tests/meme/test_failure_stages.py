@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_meme.episode_gold import TASKS, Edge, EpisodeGold, FactKind, MemeGold, Told
-from beam_meme.failure_stages import STAGES, Stage, StageEvidence, needs_of, stage_of
+from beam_meme.meme_scoring import STAGES, Stage, StageEvidence, needs_of, stage_of
 
 # Session, line, entity, value, kind, and the line as it is told. Two lines a session: the assistant answers.
 LINES: tuple[tuple[int, int, str, str, FactKind, str], ...] = (

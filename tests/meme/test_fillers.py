@@ -15,19 +15,23 @@ from hypothesis import strategies as st
 from beam_meme.domains import bank_of, gold_sentences
 from beam_meme.drawing import blocked, draw_all
 from beam_meme.episodes import DOMAINS, Domain, Line
-from beam_meme.filler_check import (
+from beam_meme.fillers import (
     CONFLICT,
     CONFLICTS,
+    LEAST,
+    MOST,
     NEAREST,
     Checked,
+    Filler,
     Rules,
     by_model,
     by_rules,
+    cut,
     nearest,
     pool_of,
+    read_fillers,
     read_verdict,
 )
-from beam_meme.fillers import LEAST, MOST, Filler, cut, read_fillers
 from beamlib.errors import UserError
 from beamlib.files import write_json, write_text
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from small_episodes import LOADED
 
 from beam_meme.meme_claims import MEME, audit_meme
 from beam_meme.meme_tables import published
+from small_episodes import LOADED
 
 
 def moved(system: str, column: str, value: str) -> dict[str, str]:

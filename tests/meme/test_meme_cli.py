@@ -8,20 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_episodes import EPISODES, LOADED
 from typer.testing import CliRunner
 
-from beam_meme import cli, meme_ordering
+from beam_meme import cli
 from beam_meme.episode_files import write_episodes
 from beam_meme.meme_memories import MEMORIES
-from beam_meme.meme_ordering import RunOptions, chosen, recording_command, run_memories
-from beam_meme.meme_store import read_results
-from beam_meme.meme_tally import score_run
+from beam_meme.task import Meme, open_meme
+from beam_run.task_options import TaskOptions, recording_command, run_command, score_command
 from beamlib.errors import UserError
+from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
 from scripted_server import ScriptedServer
+from small_episodes import LOADED
 from steady_replies import one_endpoint, steady_reply
 
+NOFILLER = Meme("nofiller")
 SETTINGS = {"workers": 1, "retriever": "bm25"}
 
 
@@ -35,28 +36,30 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def scored(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("run")
-    run_memories(RunOptions(data, folder, memories=["none", "gold-facts", "bm25"], settings=SETTINGS, quiet=True))
-    tables = score_run(RunOptions(data, folder, settings=SETTINGS, quiet=True))
-    return folder, {table.title: table for table in tables}
+    run_command(NOFILLER, TaskOptions(data, folder, arms=["none", "gold-facts", "bm25"], settings=SETTINGS, quiet=True))
+    tables = score_command(NOFILLER, TaskOptions(data, folder, settings=SETTINGS, quiet=True))
+    return folder, {table.title: table for table in tables} | {"data": data}
 
 
 def test_an_order_is_fulfilled_by_the_stand_in(data: Path, tmp_path: Path, capsys: Any) -> None:
-    order = RunOptions(data, tmp_path, memories=["none", "rag"], most=1, settings=SETTINGS, quiet=True)
-    ran = run_memories(order)
+    order = TaskOptions(data, tmp_path, arms=["none", "rag"], most=1, settings=SETTINGS, quiet=True)
+    ran = run_command(NOFILLER, order)
     said = capsys.readouterr().out
-    assert f"MEME: 1 of 2 episodes; reader: {OFFLINE_NAME}; memories: none, rag" in said
-    assert "  rag: 8 answers of 1 episodes; tokens: ingest 0, retrieval 0, answer " in said
+    assert f"MEME: 1 of 2 episodes; reader: {OFFLINE_NAME}; arms: none, rag" in said
+    assert "  rag: 8 answers of 1 episode; tokens: ingest 0, retrieval 0, answer " in said
     assert "score them with: beamlib meme score --data" in said
-    assert (ran.manifests["rag"].n, ran.manifests["rag"].variant) == (1, "nofiller")
+    assert list(ran.records("rag")) == ["sw_001"]
+    assert (tmp_path / "meme/nofiller/rag/answers.jsonl").exists()
 
 
 def test_every_memory_of_ours_runs_offline(data: Path, tmp_path: Path) -> None:
-    ran = run_memories(RunOptions(data, tmp_path, most=1, settings=SETTINGS, quiet=True))
-    assert tuple(ran.manifests) == tuple(memory for memory in MEMORIES if memory != "own")
-    assert {one.answers for one in ran.manifests.values()} == {8}
-    assert not any(one.unscored for one in ran.manifests.values())
-    kept = read_results(tmp_path / "meme/nofiller")
-    assert [len(kept[memory].episodes["sw_001"].snapshots) for memory in ("md-flat", "wiki", "dependencies")] == [4] * 3
+    ran = run_command(NOFILLER, TaskOptions(data, tmp_path, most=1, settings=SETTINGS, quiet=True))
+    assert tuple(ran.stores) == tuple(memory for memory in MEMORIES if memory != "own")
+    for arm in ran.stores:
+        answers = ran.records(arm)["sw_001"]
+        assert len(answers) == 8 and all(answer.text for answer in answers)
+        (contexts,) = ran.records(arm, "contexts")["sw_001"]
+        assert len(contexts.snapshots) == (4 if arm in ("md-flat", "wiki", "dependencies") else 0)
 
 
 def test_a_memory_of_ones_own_has_its_place(data: Path, tmp_path: Path) -> None:
@@ -66,30 +69,30 @@ def test_a_memory_of_ones_own_has_its_place(data: Path, tmp_path: Path) -> None:
         "    def ingest(self, conversation): self.last = conversation.pairs[-1]\n"
         "    def recall(self, question): return Recollection.of([passage(self.last)])\n"
     )
-    order = RunOptions(
-        data, tmp_path / "run", memories=["own"], memory=f"{tmp_path / 'mine.py'}:Newest", most=1,
+    order = TaskOptions(
+        data, tmp_path / "run", arms=["own"], memory=f"{tmp_path / 'mine.py'}:Newest", most=1,
         settings=SETTINGS, quiet=True,
     )  # fmt: skip
-    run_memories(order)
-    contexts = read_results(tmp_path / "run/meme/nofiller")["own"].episodes["sw_001"].contexts
-    assert "error log" in contexts["sw_001-before-q01"]
-    assert "Synth" in contexts["sw_001-after-q01"]
+    (contexts,) = run_command(NOFILLER, order).records("own", "contexts")["sw_001"]
+    assert "error log" in contexts.context("sw_001-before-q01")
+    assert "Synth" in contexts.context("sw_001-after-q01")
 
 
 def test_a_run_is_scored_and_its_tables_say_what_they_rest_on(scored: tuple[Path, dict[str, Any]]) -> None:
     folder, tables = scored
-    assert list(tables) == [
+    assert list(tables)[:-1] == [
         "MEME: results", "MEME: results before the filter", "MEME: kinds of pass", "MEME: where answers go wrong",
         "MEME: tokens per episode",
     ]  # fmt: skip
-    assert all(OFFLINE_NAME in table.footer[0] for table in tables.values())
+    assert all(OFFLINE_NAME in table.footer[0] for name, table in tables.items() if name != "data")
     real = {(row["memory"], row["task"]): row["real"] for row in tables["MEME: results"].records()}
     assert real["none", "deletion"] == real["none", "absence"] == 0  # what passes there is trivial
-    assert 0 <= real["none", "cascade"] <= real["bm25", "exact_recall"] <= 1
-    assert {path.name for path in (folder / "meme/nofiller/scores").iterdir()} >= {"verdicts.jsonl", "results.csv"}
-    rows = [json.loads(line) for line in (folder / "meme/nofiller/scores" / "verdicts.jsonl").read_text().splitlines()]
-    assert len(rows) == 3 * 2 * 8
-    assert {row["phase"] for row in rows} == {"before", "after"}
+    assert (real["bm25", "exact_recall"], real["bm25", "tracking"], real["bm25", "cascade"]) == (1, 1, 1)
+    assert (folder / "meme/nofiller/scores/results.csv").exists()
+    lines = (folder / "meme/nofiller/none/judgements.jsonl").read_text().splitlines()
+    assert len(lines) == 2 * 8
+    again = score_command(NOFILLER, TaskOptions(tables["data"], folder, settings=SETTINGS, quiet=True), judge=False)
+    assert [table.rows() for table in again] == [table.rows() for name, table in tables.items() if name != "data"]
 
 
 def test_results_are_scored_against_what_was_asked_and_nothing_else(
@@ -99,17 +102,17 @@ def test_results_are_scored_against_what_was_asked_and_nothing_else(
     other = tmp_path / "nofiller.json"
     write_episodes(other, LOADED[:1])
     with pytest.raises(UserError, match="--data: none was asked about another sw_002 than it holds"):
-        score_run(RunOptions(other, folder, quiet=True))
+        score_command(NOFILLER, TaskOptions(other, folder, quiet=True))
     with pytest.raises(UserError, match="has no results of light; it has none, gold-facts, bm25"):
-        score_run(RunOptions(other, folder, memories=["light"], quiet=True))
+        score_command(NOFILLER, TaskOptions(other, folder, arms=["light"], quiet=True))
 
 
 def test_nothing_is_called_without_a_yes(data: Path, tmp_path: Path, capsys: Any) -> None:
     with ScriptedServer(steady_reply) as server:
         models = str(one_endpoint(server, tmp_path / "models.yaml"))
-        order = RunOptions(data, tmp_path / "run", memories=["bm25"], models=models, settings=SETTINGS, quiet=True)
+        order = TaskOptions(data, tmp_path / "run", arms=["bm25"], models=models, settings=SETTINGS, quiet=True)
         with pytest.raises(UserError, match="nothing was called: add --yes"):
-            run_memories(order)
+            run_command(NOFILLER, order)
         assert "meme_answer" in capsys.readouterr().out
         assert not server.requests
 
@@ -121,36 +124,34 @@ def test_a_model_judges_once_it_may(data: Path, tmp_path: Path, capsys: Any) -> 
 
     with ScriptedServer(reply) as server:
         models = str(one_endpoint(server, tmp_path / "models.yaml"))
-        order = RunOptions(
-            data, tmp_path / "run", memories=["bm25"], most=1, models=models, settings=SETTINGS, quiet=True
-        )
-        with pytest.raises(UserError, match="holds no results on MEME"):
-            score_run(order)
-        run_memories(RunOptions(**{**fields(order), "yes": True}))
+        order = TaskOptions(data, tmp_path / "run", arms=["bm25"], most=1, models=models, settings=SETTINGS, quiet=True)
+        with pytest.raises(UserError, match="holds no results of MEME"):
+            score_command(NOFILLER, order)
+        run_command(NOFILLER, TaskOptions(**{**fields(order), "yes": True}))
         asked = len(server.requests)
         with pytest.raises(UserError, match="nothing was called: add --yes"):
-            score_run(order)
+            score_command(NOFILLER, order)
         assert len(server.requests) == asked
-        tables = score_run(RunOptions(**{**fields(order), "yes": True}))
+        tables = score_command(NOFILLER, TaskOptions(**{**fields(order), "yes": True}))
         judged = len(server.requests) - asked
         assert judged == 7  # all but the exact recall, which takes no model
         assert "Judge: scripted" in "".join(tables[0].footer)
-        score_run(RunOptions(**{**fields(order), "calls": "replay"}))
+        score_command(NOFILLER, TaskOptions(**{**fields(order), "calls": "replay"}))
         assert len(server.requests) == asked + judged
 
 
-def fields(order: RunOptions) -> dict[str, Any]:
-    return {name: getattr(order, name) for name in RunOptions.__dataclass_fields__}
+def fields(order: TaskOptions) -> dict[str, Any]:
+    return {name: getattr(order, name) for name in TaskOptions.__dataclass_fields__}
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"memories": ["oracle"]}, "--memories: 'oracle' does not exist"),
-        ({"memories": ["own"]}, "--memory: the memory own and a memory of your own"),
+        ({"arms": ["oracle"]}, "--arms: 'oracle' does not exist"),
+        ({"arms": ["own"]}, "--memory: the arm own and a memory of your own"),
         ({"memory": "gone.py:Mine"}, "gone.py does not exist"),
         ({"calls": "maybe"}, "--calls: 'maybe' does not exist"),
-        ({"most": -1}, "--episodes: -1 is less than 0"),
+        ({"most": -1}, "--conversations: -1 is less than 0"),
         ({"settings": {"size": "100k"}}, "--set size: it bears on nothing in MEME"),
         ({"settings": {"run": "x"}}, "--set run: this parameter has an option of its own; give --name"),
         ({"settings": {"k": 0}}, "parameter 'k'"),
@@ -163,24 +164,21 @@ def test_an_order_that_cannot_be_meant_is_one_sentence(
     changes: dict[str, Any], message: str, data: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=re.escape(message)) as raised:
-        run_memories(RunOptions(**{"data": data, "folder": tmp_path / "run", "quiet": True, **changes}))
+        run_command(
+            open_meme(data, ""), TaskOptions(**{"data": data, "folder": tmp_path / "run", "quiet": True, **changes})
+        )
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "run").exists()
 
 
 def test_the_command_that_records_says_all_that_was_ordered() -> None:
-    order = RunOptions(
-        Path("my data"), Path("runs/x"), "m.yaml", most=2, settings={"k": 3}, variant="filler32k", memories=["rag"]
+    order = TaskOptions(
+        Path("my data"), Path("runs/x"), models="m.yaml", most=2, settings={"k": 3}, variant="filler32k", arms=["rag"]
     )
-    assert recording_command(order) == (
-        "beamlib meme run --data 'my data' --variant filler32k --name x --memories rag --models m.yaml --episodes 2 "
+    assert recording_command(NOFILLER, "run", order) == (
+        "beamlib meme run --data 'my data' --variant filler32k --name x --arms rag --models m.yaml --conversations 2 "
         "--set k=3 --calls record --yes"
     )
-
-
-def test_at_most_so_many_of_each_domain() -> None:
-    assert chosen(EPISODES, 1) == EPISODES[:1]
-    assert chosen(EPISODES, 0) == EPISODES
 
 
 def test_the_commands_generate_run_score_and_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,20 +197,5 @@ def test_the_commands_generate_run_score_and_count(tmp_path: Path, monkeypatch: 
     assert "MEME: results" in beamlib("score", "--data", out, "--name", "t")
     found = json.loads(beamlib("score", "--data", out, "--name", "t", "--json"))
     assert {row["memory"] for row in found["MEME: results"]} == {"bm25", "dependencies"}
+    assert beamlib("report", "--data", out, "--name", "t", "--json") == f"{to_json(found, indent=2)}\n"
     assert (tmp_path / "runs" / "t" / "meme" / "nofiller" / "bm25" / "run.json").exists()
-
-
-def test_the_gold_of_no_episode_is_handed_to_running(data: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    seen: list[Any] = []
-    true = meme_ordering.run_episodes
-
-    def spy(episodes: Any, arms: Any, parameters: Any, **more: Any) -> Any:
-        seen.append((episodes, more))
-        return true(episodes, arms, parameters, **more)
-
-    monkeypatch.setattr(meme_ordering, "run_episodes", spy)
-    run_memories(RunOptions(data, tmp_path / "a", memories=["bm25"], settings=SETTINGS, quiet=True))
-    run_memories(RunOptions(data, tmp_path / "b", memories=["gold-facts"], settings=SETTINGS, quiet=True))
-    assert seen[0][1]["evidence"] == {}
-    assert all(isinstance(ids, tuple) for ids in seen[1][1]["evidence"].values())
-    assert "Ines Vogel" not in repr(seen[1][1]["evidence"])

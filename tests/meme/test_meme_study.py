@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_episodes import LOADED
 
-from beam_meme import meme_study
+from beam_costs.estimate import estimate_plan
+from beam_meme import study as meme_study
 from beam_meme.episode_files import write_episodes
-from beam_meme.meme_ordering import RunOptions, run_memories
-from beam_meme.meme_store import results_folder
-from beam_meme.meme_tally import score_run
-from beam_suite.part_of_run import find_data, suite_of_run
+from beam_meme.task import Meme
+from beam_run.shown_tasks import find_data, suite_of_run
+from beam_run.task_options import TaskOptions, run_command, score_command
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, usual_parameters
 from scripted_server import ScriptedServer
+from small_episodes import LOADED
 from steady_replies import steady_reply
 
 FEW = ("none", "bm25")
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two memories alone."""
-    monkeypatch.setattr(meme_study, "shown_memories", lambda *_: FEW)
+    monkeypatch.setattr(Meme, "arms", lambda *_: FEW)
 
 
 def given(tmp_path: Path, **changes: Any) -> RunParameters:
@@ -106,23 +106,23 @@ def test_answers_of_several_readers_are_told_apart(folder: Path, tmp_path: Path)
         roles = "".join(f"{role}: {endpoint}\n" for role in ("memory", "compressor", "judge", "aligner"))
         models = tmp_path / "models.yaml"
         models.write_text(f"readers: {{one: {endpoint}, two: {endpoint}}}\n{roles}")
-        order = {"data": folder, "folder": tmp_path / "run", "variant": "nofiller", "memories": ["none"], "quiet": True}
+        order = {"data": folder, "folder": tmp_path / "run", "variant": "nofiller", "arms": ["none"], "quiet": True}
         for reader in ("one", "two"):
-            run_memories(RunOptions(**order, models=str(models), backbone=reader, yes=True))
-    run_memories(RunOptions(**order))
+            run_command(Meme("nofiller"), TaskOptions(**order, models=str(models), backbone=reader, yes=True))
+    run_command(Meme("nofiller"), TaskOptions(**order))
     assert {path.name for path in (tmp_path / "run/meme").iterdir()} == {
         "models.yaml", "nofiller", "nofiller-one", "nofiller-two",
     }  # fmt: skip
-    with pytest.raises(UserError, match=r"several readers \(nofiller, nofiller-one, nofiller-two\); name one with"):
-        score_run(RunOptions(**order))
-    score_run(RunOptions(**order, backbone="two"))
-    assert (results_folder(tmp_path / "run", "nofiller", "two") / "scores/verdicts.jsonl").exists()
+    with pytest.raises(UserError, match=r"several readers \(offline, one, two\); name one with"):
+        score_command(Meme("nofiller"), TaskOptions(**order))
+    score_command(Meme("nofiller"), TaskOptions(**order, backbone="two"))
+    assert (tmp_path / "run/meme/nofiller-two/scores/results.csv").exists()
 
 
 def test_the_folder_given_else_the_usual_one_else_none(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_suite.part_of_run.USUAL", tmp_path / "usual")
+    monkeypatch.setattr("beam_run.shown_tasks.USUAL", tmp_path / "usual")
     assert find_data("meme", None) == ""
     assert find_data("meme", folder) == str(folder)
     (tmp_path / "usual/meme").mkdir(parents=True)
@@ -164,19 +164,22 @@ def test_what_was_announced_is_nearly_what_is_called(folder: Path, tmp_path: Pat
         roles = "".join(f"{role}: {endpoint}\n" for role in ("memory", "compressor", "judge", "aligner"))
         (tmp_path / "models.yaml").write_text(f"readers: {{one: {endpoint}}}\n{roles}")
         parameters = given(tmp_path, meme=str(folder), models=str(tmp_path / "models.yaml"), backbone="one")
-        announced = sum(row.calls for one in meme_study.estimates(parameters).values() for row in one.rows)
+        announced = sum(row.calls for one in estimates(parameters) for row in one.rows)
         assert not server.requests
         study = meme_study.open_study(parameters)
         meme_study.own_results(study, parameters.model_copy(update={"confirm_cost": True}))
         # Both variants hold the same episodes here, so their calls are the same and made once. Verdicts on answers that
         # a rehearsal cannot tell apart count once, so there may be a few more than announced.
         assert 0.9 < announced / (2 * len(server.requests)) <= 1
-        again = meme_study.estimates(parameters)
-        assert sum(row.calls for one in again.values() for row in one.rows) == 0
+        again = estimates(parameters)
+        assert sum(row.calls for one in again for row in one.rows) == 0
 
 
+def estimates(parameters: RunParameters) -> list[Any]:
+    return [estimate_plan(plan, quiet=True) for plan in meme_study.shown_plans(parameters).values()]
+
+
+@pytest.mark.usefixtures("few")
 def test_a_generated_set_asks_no_model(tmp_path: Path) -> None:
-    parameters = given(tmp_path, models="models.yaml", backbone="one")
-    assert meme_study.asked(True, parameters).models == meme_study.asked(True, parameters).backbone == ""
-    assert meme_study.asked(False, parameters).models == "models.yaml"
-    assert "own" not in meme_study.shown_memories(parameters)
+    plans = meme_study.shown_plans(given(tmp_path, models="models.yaml", backbone="one"))
+    assert {plan.parameters.models for plan in plans.values()} == {""}

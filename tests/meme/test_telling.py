@@ -22,9 +22,7 @@ from beam_meme.episode_files import load_episodes
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_meme.episode_gold import FactKind, LoadedEpisode
 from beam_meme.episodes import DOMAINS, Domain
-from beam_meme.fillers import Filler
-from beam_meme.haystack import haystack, stamp
-from beam_meme.talk_bank import talk_bank
+from beam_meme.fillers import Filler, haystack, stamp
 from beam_meme.telling import (
     ASSISTANT,
     PARTS,
@@ -35,6 +33,7 @@ from beam_meme.telling import (
     demand_of,
     holds,
     prompts_of,
+    talk_bank,
     tell,
     unspoken,
     user_problem,

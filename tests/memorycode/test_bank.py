@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from beam_memorycode import talk
-from beam_memorycode.bank import UPDATABLE, instructions, topics_json
-from beam_memorycode.rule_gold import KINDS
-from beam_memorycode.wordings import Wording, foreign, take_apart
+from beam_memorycode.bank import UPDATABLE, Wording, foreign, instructions, take_apart, topics_json
+from beam_memorycode.rules import KINDS
 from beamlib.errors import UserError
 
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_memorycode.conversation import conversation_of
 from beam_memorycode.dialogue_files import load_dialogues
-from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
+from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic, conversation_of
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError

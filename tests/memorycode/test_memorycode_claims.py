@@ -14,9 +14,8 @@ from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.outputs import find_outputs
 from beam_memorycode.paper_claims import MEMORYCODE, audit_memorycode, on_outputs
 from beam_memorycode.paper_claims.on_evidence import Evidence
-from beam_memorycode.printed_tables import Cell, Published, table
 from beam_memorycode.rules import RuleVerdict
-from beam_memorycode.scored import score_model
+from beam_memorycode.scored import Cell, Published, score_model, table
 from beamlib.errors import UserError
 
 PRINTED = ("Table 1", "Table 2", "Table 4")

@@ -12,21 +12,20 @@ from dataclasses import replace
 
 import pytest
 
-from beam_memorycode import bounded_files as reading
 from beam_memorycode import outputs as outputs_module
-from beam_memorycode.averages import ORDERS, summarise
+from beam_memorycode import outputs as reading
 from beam_memorycode.dialogue_files import (
     LoadedDialogue,
     load_dialogues,
     write_dialogue,
 )
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
-from beam_memorycode.ordering import RunOptions, run_setups
 from beam_memorycode.outputs import Outputs, find_outputs, outputs_in, read_outputs, write_outputs
-from beam_memorycode.rule_gold import DialogueRules, Rule
-from beam_memorycode.rule_scoring import RELEASED, VARIANTS, score_outputs
-from beam_memorycode.rules import RuleVerdict
-from beam_memorycode.tally import tally, tally_text
+from beam_memorycode.rule_scoring import ORDERS, RELEASED, VARIANTS, score_outputs, summarise
+from beam_memorycode.rules import DialogueRules, Rule, RuleVerdict
+from beam_memorycode.scored import tally, tally_text
+from beam_memorycode.task import MEMORYCODE
+from beam_run.task_options import TaskOptions, run_command
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
 
@@ -194,7 +193,7 @@ def test_a_dialogue_without_output_is_named_and_not_counted(clone, tmp_path):
 
 def test_answers_of_the_stand_in_are_called_that(folder, tmp_path):
     own = tmp_path.with_name(f"{tmp_path.name}-own")  # never below the data
-    run_setups(RunOptions(data=folder, folder=own, setups=("history",), quiet=True))
+    run_command(MEMORYCODE, TaskOptions(data=folder, folder=own, arms=("history",), quiet=True))
     found = tally(folder, own / "memorycode" / "outputs" / "offline")
     assert found.notes == (f"Answers: {OFFLINE_NAME}.",)
     assert OFFLINE_NAME in tally_text("offline", found)

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_memorycode.agenda import conversation_variables, describe_meeting, read_agenda, read_meeting
+from beam_memorycode.bank import take_apart
 from beam_memorycode.conversing import check_conversation, conversation_prompt, hold_conversations, read_turns
 from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue, Session, Setting, Topic
@@ -33,9 +33,16 @@ from beam_memorycode.generating import (
     generate_dialogues,
     wanted_dialogues,
 )
-from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
+from beam_memorycode.offline_writer import (
+    PROMPT,
+    WORDS,
+    OfflineWriter,
+    conversation_variables,
+    describe_meeting,
+    read_agenda,
+    read_meeting,
+)
 from beam_memorycode.templates import draw_template
-from beam_memorycode.wordings import take_apart
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME, ModelError, Prompt, run
 from beamlib.llm.prompts import prompt_file

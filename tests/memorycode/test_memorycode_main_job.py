@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from beam_memorycode.notebook_runs import announce
-from beam_memorycode.tally import tally
-from beam_suite.part_of_run import Suite, find_data, suite_of_run
+from beam_memorycode.scored import tally
+from beam_run.shown_tasks import Suite, announce, find_data, suite_of_run
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import answers_key, judgements_key
 from beamlib.evaluate.arms import arms_of
@@ -55,7 +54,7 @@ def sidecar(work: Workspace, name: str) -> dict[str, object]:
 def test_the_folder_given_else_the_usual_one_else_none(
     dialogues: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_suite.part_of_run.USUAL", tmp_path / "usual")
+    monkeypatch.setattr("beam_run.shown_tasks.USUAL", tmp_path / "usual")
     assert find_data("memorycode", None) == ""
     assert find_data("memorycode", dialogues) == str(dialogues)
     monkeypatch.chdir(tmp_path)
@@ -141,7 +140,7 @@ def test_what_notebook_10_makes_has_a_part_of_its_own(
     repo_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     work = Workspace(beam(repo_root, tmp_path, "/somewhere/dialogues"))
-    announce(work)
+    announce(work, "memorycode")
     assert OFFLINE_NAME in capsys.readouterr().out
     settings = sidecar(work, "figure3_published")
     assert {file.parent for file in work.files} == {tmp_path / "run" / "figures" / "memorycode"}

@@ -15,7 +15,7 @@ from matplotlib.container import BarContainer
 from beam_memorycode import memorycode_figures as figures
 from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
-from beam_memorycode.frames import (
+from beam_memorycode.memorycode_figures import (
     count_frame,
     form_of,
     instruction_frame,
@@ -27,10 +27,9 @@ from beam_memorycode.frames import (
 )
 from beam_memorycode.memorycode_tables import order_table, own_table, table4, variant_table
 from beam_memorycode.outputs import Outputs, find_outputs
-from beam_memorycode.printed_tables import ROWS, Published, row_of, table
-from beam_memorycode.rule_gold import DialogueRules, Rule
 from beam_memorycode.rule_scoring import VARIANTS, Scorer, score_outputs
-from beam_memorycode.scored import ScoredModel, is_published, score_model, sort_models
+from beam_memorycode.rules import DialogueRules, Rule
+from beam_memorycode.scored import ROWS, Published, ScoredModel, is_published, row_of, score_model, sort_models, table
 from beam_memorycode.study import GENERATED_COUNTS, Study, series_of, subject_of
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME

@@ -12,20 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_memorycode import rule_scoring
-from beam_memorycode.objects import Looking, objects
-from beam_memorycode.parsing import (
+from beam_memorycode.rule_scoring import Scorer
+from beam_memorycode.rules import (
+    KINDS,
     MOST_CHARACTERS,
     MOST_LEVELS,
     TOO_DEEP,
     TOO_LONG,
+    Looking,
+    Rule,
+    RuleVerdict,
     Unparsable,
     extract_code,
+    matcher,
+    objects,
     parse,
     python_blocks,
+    verdict,
 )
-from beam_memorycode.rule_gold import KINDS, Rule
-from beam_memorycode.rule_scoring import Scorer
-from beam_memorycode.rules import RuleVerdict, matcher, verdict
 from beamlib.errors import UserError
 
 PASS, FAIL, ABSENT = RuleVerdict.PASS, RuleVerdict.FAIL, RuleVerdict.ABSENT

@@ -12,7 +12,7 @@ import pytest
 
 from beam_memorycode.dialogue_files import LoadedDialogue, load_dialogues
 from beam_memorycode.dialogues import Dialogue, Mention, Session, Setting, Topic
-from beam_memorycode.setups import (
+from beam_memorycode.running import (
     MEMORIES,
     PUBLISHED,
     SETUPS,
@@ -22,12 +22,12 @@ from beam_memorycode.setups import (
     best_sessions,
     guideline_list,
     numbered,
-    parse_setups,
     places_of,
     possible,
     prompts_of,
     recalled_prompt,
 )
+from beam_memorycode.task import MEMORYCODE
 from beamlib.errors import UserError
 
 PEOPLE = Setting("Ruth", "Björn", "Halden Works")
@@ -202,9 +202,10 @@ def test_retrieval_needs_no_mentions() -> None:
 
 
 def test_setups_are_named_in_one_way_and_unknown_ones_refused() -> None:
-    assert parse_setups(["history", "full-context", "none", "History"]) == ("history", "full_context", "alone")
+    names = ["history", "full-context", "none", "History"]
+    assert MEMORYCODE.parse_arms(names) == ["history", "full_context", "alone"]
     with pytest.raises(UserError, match="'oracle' does not exist; choose among instruction, session"):
-        parse_setups(["rag", "oracle"])
+        MEMORYCODE.parse_arms(["rag", "oracle"])
 
 
 # Canaries: what must not be in a prompt

@@ -13,12 +13,11 @@ from dataclasses import replace
 
 import pytest
 
-from beam_memorycode.averages import COLUMNS, dialogue_scores, summarise
 from beam_memorycode.dialogue_files import PUBLISHED_REVISION, dialogues_revision, load_dialogues
 from beam_memorycode.outputs import find_outputs, read_outputs
 from beam_memorycode.paper_claims import MEMORYCODE, audit_memorycode
-from beam_memorycode.rule_gold import Rule
-from beam_memorycode.rule_scoring import VARIANTS, Scorer, score_outputs
+from beam_memorycode.rule_scoring import COLUMNS, VARIANTS, Scorer, dialogue_scores, score_outputs, summarise
+from beam_memorycode.rules import Rule
 from beam_memorycode.scored import score_folder
 
 PUBLISHED = {"gpt-4o": "GPT-4o", "llama-3.1-8b-instruct": "Llama 3.1 8B"}

@@ -16,8 +16,7 @@ from beam_claims.engine import ClaimResult, PaperClaims
 from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.paper_claims import on_dialogues, on_outputs, on_print
 from beam_memorycode.paper_claims.on_evidence import Evidence
-from beam_memorycode.printed_tables import Published
-from beam_memorycode.scored import ScoredModel
+from beam_memorycode.scored import Published, ScoredModel
 
 MEMORYCODE = PaperClaims(
     "memorycode_claims.json",

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from beam_claims.values import ClaimOutcome, count_outcome, figures, holds, number, verdict, worst
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.frames import mentioned
+from beam_memorycode.memorycode_figures import mentioned
 from beam_memorycode.paper_claims.on_evidence import Evidence
 
 _FIRST_INSTRUCTION_FILLER = 100  # ids from here on are tool and habit orders, those below are topics of talk

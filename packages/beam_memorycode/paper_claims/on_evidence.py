@@ -13,9 +13,8 @@ import pandas as pd
 from beam_claims.values import Interval
 from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import Dialogue
-from beam_memorycode.frames import verdict_frame
-from beam_memorycode.printed_tables import Published
-from beam_memorycode.scored import ScoredModel, is_published
+from beam_memorycode.memorycode_figures import verdict_frame
+from beam_memorycode.scored import Published, ScoredModel, is_published
 
 _HALF_A_DIGIT = Decimal("0.05")  # Table 4 is rounded to a tenth of a percent
 

@@ -11,14 +11,11 @@ import pandas as pd
 from scipy import stats
 
 from beam_claims.values import ClaimOutcome, holds, rounded, unchecked
-from beam_memorycode.averages import COLUMNS, Order, mean, standard_error
-from beam_memorycode.frames import applied_rules, count_frame, instruction_frame
+from beam_memorycode.memorycode_figures import applied_rules, count_frame, instruction_frame
 from beam_memorycode.paper_claims.on_evidence import Evidence
-from beam_memorycode.printed_tables import Cell
-from beam_memorycode.rule_scoring import RELEASED
+from beam_memorycode.rule_scoring import COLUMNS, RELEASED, Order, mean, standard_error
 from beam_memorycode.rules import RuleVerdict
-from beam_memorycode.scored import ScoredModel
-from beam_memorycode.tally import named_variant
+from beam_memorycode.scored import Cell, ScoredModel, named_variant
 from beamlib.scoring.intervals import difference_interval
 
 _LONGEST = 100  # sessions

@@ -1,0 +1,233 @@
+"""One runner for every task: find what is missing, answer, judge and record it; interrupted runs resume.
+
+Records are written as they come, so a run that is killed at any instant goes on from there. Only what is missing, was
+edited, or rests on other data, settings, prompts or code, is computed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from beamlib.errors import UserError
+from beamlib.evaluate.calling import ResolvedParameters, resolved
+from beamlib.evaluate.jobs import AnyArm, JudgeJob, Records, run_jobs
+from beamlib.evaluate.run_store import ANSWERS, JUDGEMENTS, RunStore
+from beamlib.evaluate.task import RUN, STAND_IN, Task, TaskPlan, Unit, arm_name
+from beamlib.llm.endpoints import load_models
+from beamlib.llm.model import ModelRoles
+from beamlib.params import RunParameters
+from beamlib.processes import CLUSTER, one_cluster
+
+
+def plan_task(
+    task: Task,
+    parameters: RunParameters,
+    arms: Sequence[AnyArm],
+    *,
+    judged: bool = True,
+    units: Sequence[Unit] | None = None,
+    quiet: bool = False,
+) -> TaskPlan:
+    """Read the units and find out what is missing; nothing is computed, called or written.
+
+    Args:
+        judged: Whether verdicts are asked for, of a task that has a judge.
+        units: Instead of those that the parameters ask for.
+    """
+    parameters = resolved(parameters)
+    left_out: Mapping[str, str] = {}
+    known = 0
+    if units is None:
+        unit_set = task.units(parameters, quiet=quiet)
+        units, left_out, known = unit_set.units, unit_set.left_out, unit_set.known
+    data = {unit.id: unit.record for unit in units}
+    stores: dict[str, RunStore[Any]] = {}
+    excluded: dict[str, set[str]] = {}
+    for arm in arms:
+        store = stores[arm_name(arm)] = task.store(arm, parameters)
+        store.open(data, retry=parameters.calls == "record")
+        reasons = {unit.id: why for unit in units if (why := task.excluded(unit, arm))}
+        excluded[arm_name(arm)] = set(reasons)
+        store.leave_out({**left_out, **reasons}, asked=[*data, *left_out])
+        for unit in data if parameters.calls == "refresh" else ():
+            store.drop(unit)
+
+    def lacking(unit: Unit, parts: Sequence[str]) -> list[AnyArm]:
+        return [
+            arm
+            for arm in arms
+            if unit.id not in excluded[arm_name(arm)]
+            and any(unit.id not in stores[arm_name(arm)].outputs[part] for part in parts)
+        ]
+
+    answers = [part for part in task.records if part != JUDGEMENTS]
+    verdicts = [JUDGEMENTS] if judged and task.judge else []
+    answering = [(unit, own) for unit in units if (own := lacking(unit, answers))]
+    judging = [(unit, own) for unit in units if (own := lacking(unit, verdicts))]
+    named = {arm_name(arm): arm for arm in arms}
+    return TaskPlan(
+        task, parameters, named, {unit.id: unit for unit in units}, stores, answering, judging, left_out, known
+    )
+
+
+def plan_scoring(task: Task, parameters: RunParameters, names: Sequence[str] = (), *, reader: str = "") -> TaskPlan:
+    """Find the answers of a run as they are on file, and which of them the judge of `parameters` has not judged.
+
+    Args:
+        names: Arms, all on file where empty.
+        reader: Whose answers, of several readers; by default the only one's.
+
+    Raises:
+        UserError: Where there are no answers, or they are to other units than the data have.
+    """
+    parameters = resolved(parameters)
+    run = Path(parameters.run)
+    readers = [reader] if reader else task.readers(run)
+    if len(readers) > 1:
+        shown = ", ".join(readers)
+        raise UserError(f"{run / task.name}: holds answers of several readers ({shown}); name one with --backbone.")
+    place = task.folder(run, readers[0] if readers else STAND_IN)
+    there = [arm for arm in task.all_arms() if (place / arm_name(arm) / RUN).exists()]
+    if not there:
+        raise UserError(f"{place}: holds no results of {task.title}; name a run folder of `beamlib {task.name} run`.")
+    arms = task.parse_arms(names) if names else there
+    for arm in arms:
+        if arm not in there:
+            raise UserError(
+                f"--arms: {run} has no results of {arm_name(arm)}; it has {', '.join(map(arm_name, there))}."
+            )
+    stores = {arm_name(arm): task.store_on_file(place / arm_name(arm), parameters) for arm in arms}
+    units = {unit.id: unit for unit in task.units(parameters).units}
+    for name, store in stores.items():
+        for unit, output in store.outputs[ANSWERS].items():
+            if unit not in units or units[unit].record.sha256 != output.data.sha256:
+                raise UserError(
+                    f"--data: {name} was asked about another {unit} than it holds; name the data of the run, or run "
+                    "again."
+                )
+    on_file = {unit for store in stores.values() for unit in store.outputs[ANSWERS]}
+    judging = [
+        (unit, own)
+        for key, unit in units.items()
+        if task.judge is not None and (own := [arm for arm in arms if _unjudged(stores[arm_name(arm)], key)])
+    ]
+    kept = {key: unit for key, unit in units.items() if key in on_file}
+    return TaskPlan(task, parameters, {arm_name(arm): arm for arm in arms}, kept, stores, [], judging, {})
+
+
+def _unjudged(store: RunStore[Any], unit: str) -> bool:
+    return unit in store.outputs[ANSWERS] and unit not in store.outputs.get(JUDGEMENTS, {})
+
+
+def run_task(plan: TaskPlan, *, command: str = "", quiet: bool = False) -> None:
+    """Answer and judge what is missing, in worker processes; those that answer are never handed gold.
+
+    With models nothing is called before `confirm_cost`. `command` is the shell command that records what a replay
+    misses.
+    """
+    task, parameters = plan.task, plan.parameters
+    for store in plan.stores.values():
+        store.begin()
+    if parameters.models and task.name:
+        load_models(Path(parameters.models)).save(Path(parameters.run) / task.name)
+    if not plan.pending:
+        return
+    together = task.batch if parameters.models and CLUSTER not in os.environ else 1
+    rounds = task.answer_jobs(task.merge_shared(plan.answering), parameters, command, together=together)
+    shared: dict[str, Any] = {"suite": task.name, "isolated": task.isolated, "quiet": quiet}
+    label = task.label(parameters)
+    # closing: where a file cannot be written, the workers end as well.
+    with one_cluster(), _flushed(plan):
+        with closing(run_jobs(rounds, f"{label}: answering", parameters, **shared)) as done:
+            for _, results in done:
+                for unit, by_arm in results.items():
+                    for arm, records in by_arm.items():
+                        for key, own in _by_unit(unit, records, plan.units).items():
+                            plan.stores[arm].add(key, plan.units[key].record, own)
+        with closing(run_jobs([_judge_jobs(plan, command)], f"{label}: judging", parameters, **shared)) as judged:
+            for job, verdicts in judged:
+                for arm, own in verdicts.items():
+                    record = plan.units[job.conversation_id].record
+                    plan.stores[arm].add(job.conversation_id, record, {JUDGEMENTS: own})
+
+
+def _by_unit(name: str, records: Records, units: Collection[str]) -> dict[str, Records]:
+    """The records of a unit; those of several units that were asked together are told apart by their own ids."""
+    if name in units:
+        return {name: records}
+    groups: dict[str, dict[str, list[Any]]] = {}
+    for part, own in records.items():
+        for record in own:
+            groups.setdefault(str(getattr(record, "conversation_id", name)), {}).setdefault(part, []).append(record)
+    return dict(groups)
+
+
+@contextmanager
+def _flushed(plan: TaskPlan) -> Iterator[None]:
+    """However it ends, what was computed is on file."""
+    try:
+        yield
+    finally:
+        for store in plan.stores.values():
+            if store.pending:
+                store.flush()
+
+
+def _judge_jobs(plan: TaskPlan, command: str) -> list[JudgeJob]:
+    jobs = []
+    for unit, arms in plan.judging:
+        names = [arm_name(arm) for arm in arms]
+        asked = {name: plan.task.to_judge(unit, plan.stores[name].records(ANSWERS, unit.id)) for name in names}
+        if plan.task.judge is not None:
+            jobs.append(JudgeJob(unit.id, asked, plan.task.judge, plan.parameters, plan.task.name, command))
+    return jobs
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What one unit lacks, for an estimate: asked as in the run, of models that call nobody.
+
+    `on_file` are the answers that lack a verdict, by arm.
+    """
+
+    task: Task
+    unit: Unit
+    answering: Sequence[AnyArm]
+    on_file: Mapping[str, Sequence[Any]]
+    parameters: ResolvedParameters
+
+    def perform(self, roster: ModelRoles) -> None:
+        """Answer and judge in this process; nothing is kept."""
+        task, answers = self.task, dict(self.on_file)
+        for arms, parameters in task.rehearsal(self.answering, self.parameters) if self.answering else ():
+            by_arm = task.answer(self.unit.asked, arms, parameters, roster, self.unit.evidence)
+            for arm, records in by_arm.items():
+                answers[arm if arm not in answers else f"in place of another: {arm}"] = records[ANSWERS]
+        if task.judge is not None and self.judged:
+            asked = {arm: task.to_judge(self.unit, own) for arm, own in answers.items()}
+            task.judge(asked, self.parameters, roster)
+
+    judged: bool = True
+
+
+def rehearsals(plan: TaskPlan) -> list[Rehearsal]:
+    """What every pending unit lacks."""
+    answering = {unit.id: (unit, arms) for unit, arms in plan.task.merge_shared(plan.answering)}
+    judging = {unit.id: (unit, [arm_name(arm) for arm in arms]) for unit, arms in plan.judging}
+    pending = {
+        **{key: unit for key, (unit, _) in judging.items()},
+        **{key: unit for key, (unit, _) in answering.items()},
+    }
+    found = []
+    for key, unit in pending.items():
+        names = judging[key][1] if key in judging else []
+        stores = {name: plan.stores[name].outputs[ANSWERS] for name in names}
+        on_file = {name: own[key].records for name, own in stores.items() if key in own}
+        arms = answering[key][1] if key in answering else ()
+        found.append(Rehearsal(plan.task, unit, arms, on_file, plan.parameters, judged=bool(names)))
+    return found

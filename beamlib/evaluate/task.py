@@ -1,0 +1,392 @@
+"""A benchmark as a task: where its units are, what is asked about them, how answers are judged, and what is reported.
+
+`beamlib.evaluate.runner` does everything else for all tasks: it estimates, confirms, answers, judges, resumes, shows
+progress and records failures. A new benchmark is one subclass of `Task` (see `tests/evaluate/test_toy_task.py`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, Field
+
+from beamlib.beside import beside
+from beamlib.errors import UserError
+from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import ResolvedParameters, identities
+from beamlib.evaluate.jobs import AnswerJob, AnyArm, Evidence, Judge, Records, UnitWork
+from beamlib.evaluate.old_records import convert_old_records
+from beamlib.evaluate.run_store import (
+    ANSWER_CODE,
+    ANSWERS,
+    Checksums,
+    ConversationRecord,
+    RunManifest,
+    RunStore,
+    made_by,
+    prompt_hashes,
+    read_manifest,
+    settings_of,
+)
+from beamlib.files import code_hash, inside, sha256, to_json
+from beamlib.llm.prompts import prompt_ids
+from beamlib.params import EVOLVING, RunParameters
+
+if TYPE_CHECKING:
+    from beamlib.report.table import Table
+
+RUN = "run.json"
+"""The manifest in an arm's folder."""
+STAND_IN = "offline"
+"""The reader's name where no model is called."""
+
+_RAG = ("retriever", "encoder", "splade", "k", "reader_window", "token_counter")
+_LIGHT = (
+    *_RAG, "working_pairs", "context_budget", "episodic_share", "working_share", "scratchpad_threshold",
+    "scratchpad_target", "chunk_percentile", "chunk_buffer",
+)  # fmt: skip
+_WHOLE = ("full_context_window", "token_counter")
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "full-context": _WHOLE,
+    "own": (*_WHOLE, "memory_timeout"),
+    "rag": _RAG,
+    "light": _LIGHT,
+    **dict.fromkeys(EVOLVING, ("reader_window", "retriever", "k", "token_counter")),
+}
+"""The parameters that each memory rests on."""
+_PROMPTS: Mapping[str, tuple[str, ...]] = {
+    "light": ("episodic_keys", "scratchpad_"),
+    **dict.fromkeys(EVOLVING, ("file_memory_", "wiki_", "dependency_")),
+}
+"""How the names of a memory's own prompts begin."""
+_ROLES: Mapping[str, tuple[str, ...]] = {
+    "light": ("reader", "memory", "compressor"),
+    **dict.fromkeys(EVOLVING, ("reader", "memory")),
+}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a task asks about: a conversation, a dialogue, an episode.
+
+    Args:
+        id: Names its records and its call store.
+        asked: What a worker that answers gets: the conversation and the questions, without gold.
+        record: The hashes of its data; records that rest on others are computed again.
+        gold: What judging and scoring get.
+        evidence: The message ids that each question cites: for the ceiling alone.
+        length: Longer units are answered first.
+    """
+
+    id: str
+    asked: Any
+    record: ConversationRecord
+    gold: Any = None
+    evidence: Evidence = field(default_factory=dict)
+    length: int = 0
+
+
+@dataclass(frozen=True)
+class UnitSet:
+    """The units of a run, those that cannot be read with the reason, and how many the data have (0: as many)."""
+
+    units: Sequence[Unit]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    known: int = 0
+
+
+class TaskManifest(RunManifest):
+    """The manifest of a task's arm. `task` is its name; `extra_sha256` has the checksums of its further parts."""
+
+    task: str
+    extra_sha256: dict[str, dict[str, str]] = Field(default_factory=dict)
+
+    def checksums(self) -> dict[str, Checksums]:
+        """Those of answers and judgements, and of further parts, which rest on what the answers rest on."""
+        extra = {part: Checksums(self.answers_key, sums) for part, sums in self.extra_sha256.items()}
+        return {**super().checksums(), **extra}
+
+
+class Task(ABC):
+    """A benchmark. Subclasses are handed to workers by their functions only, so they may hold gold."""
+
+    name: ClassVar[str]
+    """Its name in paths and commands."""
+    title: ClassVar[str]
+    unit_name: ClassVar[str] = "conversation"
+    ceiling: ClassVar[str] = "oracle"
+    """The memory that is handed evidence."""
+    batch: ClassVar[int] = 1
+    """Units that a worker answers at a time where models are called."""
+    isolated: ClassVar[bool] = False
+    """Whether answers are always given in a worker process."""
+    prompts: ClassVar[tuple[str, ...]] = ("answer",)
+    """The prompts that all arms share."""
+    judge_prompts: ClassVar[tuple[str, ...]] = ()
+    code: ClassVar[tuple[str, ...]] = ()
+    """The modules that answers rest on, beside those of `beamlib`."""
+    judge_code: ClassVar[tuple[str, ...]] = ()
+    records: ClassVar[Mapping[str, type[BaseModel]]] = {ANSWERS: Answer}
+    """The class of the records by part."""
+    judge: ClassVar[Judge | None] = None
+    aliases: ClassVar[Mapping[str, AnyArm]] = {}
+    """Other names of arms."""
+
+    @staticmethod
+    @abstractmethod
+    def answer(
+        asked: Any, arms: Sequence[Any], parameters: ResolvedParameters, roster: Any, evidence: Evidence, /
+    ) -> Mapping[str, Records]:
+        """Answer the questions of one unit: records by arm and part. It runs in a worker; see `Answerer`."""
+
+    @abstractmethod
+    def units(self, parameters: RunParameters, *, quiet: bool = False) -> UnitSet:
+        """Read the units that the parameters ask for."""
+
+    @abstractmethod
+    def all_arms(self) -> Sequence[AnyArm]:
+        """All arms that there are, `own` for a memory of the user's own."""
+
+    def arms(self, parameters: RunParameters) -> Sequence[AnyArm]:
+        """The arms of a run that names none: `own` only where there is a memory of the user's own."""
+        return [arm for arm in self.all_arms() if self.memory(arm) != "own" or parameters.own_memory]
+
+    def count(self, unit: Unit, arm: AnyArm) -> int:
+        """How many questions an arm is asked about a unit."""
+        return len(unit.asked.probes)
+
+    def label(self, parameters: RunParameters) -> str:
+        """What progress bars call the run."""
+        return self.title
+
+    def memory(self, arm: AnyArm) -> str:
+        """The memory that an arm is, by the name that BEAM's arms have."""
+        return arm.memory if isinstance(arm, Arm) else arm
+
+    def excluded(self, unit: Unit, arm: AnyArm) -> str:
+        """Why an arm cannot be asked about a unit; empty where it can."""
+        return ""
+
+    def to_judge(self, unit: Unit, records: Sequence[Any]) -> Sequence[Any]:
+        """The answers to a unit with the gold that the judge needs."""
+        return ()
+
+    def finish(self, plan: TaskPlan) -> dict[str, RunManifest]:
+        """Write what a run has not written yet; the manifest of each arm."""
+        return {name: store.finish() for name, store in plan.stores.items()}
+
+    def outcome(self, plan: TaskPlan, arm: str) -> Sequence[str]:
+        """What the last lines of a run say about an arm, beside the number of its answers."""
+        return ()
+
+    def tables(self, plan: TaskPlan) -> Mapping[str, Table]:
+        """The report on the answers of a plan, by file name."""
+        return {}
+
+    def parse_arms(self, names: Sequence[str]) -> list[AnyArm]:
+        """The arms called `names`, without repeats; an unknown name is a `UserError`."""
+        known = {arm_name(arm): arm for arm in self.all_arms()}
+        plain = {_plain(name): arm for name, arm in known.items()} | dict(self.aliases)
+        for name in names:
+            if _plain(name) not in plain:
+                raise UserError(f"--arms: {name!r:.80} does not exist; choose among {', '.join(known)}.")
+        return list(dict.fromkeys(plain[_plain(name)] for name in names))
+
+    # What is on file
+
+    def folder(self, run: Path, reader: str) -> Path:
+        """Where the folders of the arms lie that a reader answered in."""
+        return inside(run, self.name, reader)
+
+    def readers(self, run: Path) -> list[str]:
+        """The readers whose answers a run has."""
+        return sorted({path.parent.parent.name for path in (run / self.name).glob(f"*/*/{RUN}")})
+
+    def settings(self, arm: AnyArm, parameters: ResolvedParameters) -> dict[str, Any]:
+        """The parameters that an arm rests on, by name."""
+        memory = self.memory(arm)
+        settings = settings_of(parameters, SETTINGS.get(memory, ()))
+        if memory in ("rag", "light"):
+            settings["released"] = sorted(parameters.flags)
+        if memory == "own":
+            name = Arm(memory="own", target=parameters.own_memory).name
+            settings |= beside("own", "programs").own_settings(name, parameters.own_memory)
+        return settings
+
+    def prompts_of(self, arm: AnyArm) -> tuple[str, ...]:
+        """The prompts that an arm rests on."""
+        begun = _PROMPTS.get(self.memory(arm), ())
+        return (*self.prompts, *(name for name in prompt_ids() if begun and name.startswith(begun)))
+
+    def store(self, arm: AnyArm, parameters: ResolvedParameters) -> RunStore[Any]:
+        """The records of an arm on file."""
+        memory, name = self.memory(arm), arm_name(arm)
+        models = identities(parameters, memory)
+        settings = self.settings(arm, parameters)
+        used = {role: models[role] for role in _ROLES.get(memory, ("reader",))}
+        prompts = prompt_hashes(parameters, self.prompts_of(arm))
+        answers = _key([name, used, settings, prompts, code_hash((*ANSWER_CODE, *self.code))])
+        fields = {
+            "task": self.name,
+            "arm": name,
+            "settings": settings,
+            "reader": reader_name(parameters),
+            "models": used,
+            "prompts": prompts,
+            "answers_key": answers,
+            "notes": tuple(settings.get("notes", ())),
+        }
+        folder = self.folder(Path(parameters.run), reader_name(parameters))
+        return self._store(folder / name, fields, parameters)
+
+    def store_on_file(self, folder: Path, parameters: ResolvedParameters) -> RunStore[Any]:
+        """The records in an arm's folder as they are, by whatever settings they were made; its verdicts where they are
+        by the judge of `parameters`.
+        """
+        convert_old_records(folder)
+        manifest = read_manifest(folder / RUN, TaskManifest)
+        names = ("task", "arm", "settings", "reader", "models", "prompts", "answers_key", "notes")
+        store = self._store(folder, {name: getattr(manifest, name) for name in names}, parameters)
+        store.open({}, retry=False)
+        return store
+
+    def _store(self, folder: Path, fields: Mapping[str, Any], parameters: ResolvedParameters) -> RunStore[Any]:
+        models = identities(parameters)
+        judged_by = {role: models[role] for role in ("judge", "aligner")} if self.judge else {}
+        prompts = prompt_hashes(parameters, self.judge_prompts)
+        judging = {
+            "judge": str(models["judge"]["model"]) if self.judge else "",
+            "models": {**fields["models"], **judged_by},
+            "prompts": {**fields["prompts"], **prompts},
+            "judgements_key": _key([fields["answers_key"], judged_by, prompts, code_hash(self.judge_code)]),
+        }
+        return RunStore(folder, TaskManifest, self.records, {**fields, **judging, **made_by()}, RUN)
+
+    # How the work is divided
+
+    def merge_shared(self, work: Sequence[tuple[Unit, Sequence[AnyArm]]]) -> Sequence[tuple[Unit, Sequence[AnyArm]]]:
+        """Move what units have in common into a unit of its own; its records name the units that they belong to."""
+        return work
+
+    def answer_jobs(
+        self,
+        work: Sequence[tuple[Unit, Sequence[AnyArm]]],
+        parameters: ResolvedParameters,
+        command: str,
+        *,
+        together: int = 1,
+    ) -> list[list[AnswerJob]]:
+        """Divide the work into jobs, in rounds that run one after another.
+
+        The ceiling, which is handed evidence, is asked after all others: no worker that has seen evidence answers for
+        another memory. Where there are fewer units than workers, LIGHT is asked apart as well. (Not where models are
+        called: equal requests of a unit are one call, which takes one process at a time.)
+
+        Args:
+            together: How many units go into one job.
+        """
+        split = not parameters.models and len(work) < parameters.workers
+        groups: dict[str, list[tuple[Unit, tuple[AnyArm, ...]]]] = {"": [], "light": [], self.ceiling: []}
+        for unit, arms in work:
+            own: dict[str, list[AnyArm]] = {}
+            for arm in arms:
+                memory = self.memory(arm)
+                apart = memory == self.ceiling or (split and memory == "light")
+                own.setdefault(memory if apart else "", []).append(arm)
+            for group, members in own.items():
+                groups[group].append((unit, tuple(members)))
+        first = [job for group in ("", "light") for job in self._jobs(groups[group], parameters, command, together)]
+        return [first, self._jobs(groups[self.ceiling], parameters, command, together, told=True)]
+
+    def _jobs(
+        self,
+        work: Iterable[tuple[Unit, tuple[AnyArm, ...]]],
+        parameters: ResolvedParameters,
+        command: str,
+        together: int,
+        *,
+        told: bool = False,
+    ) -> list[AnswerJob]:
+        ordered = sorted(work, key=lambda one: -one[0].length * len(one[1]))
+        jobs = []
+        for start in range(0, len(ordered), together):
+            part = ordered[start : start + together]
+            units = tuple(
+                UnitWork(unit.id, unit.asked, arms, sum(self.count(unit, arm) for arm in arms)) for unit, arms in part
+            )
+            evidence = {key: ids for unit, _ in part for key, ids in unit.evidence.items()} if told else {}
+            jobs.append(AnswerJob(units, self.answer, parameters, evidence, self.name, command))
+        return jobs
+
+    def rehearsal(
+        self, arms: Sequence[AnyArm], parameters: ResolvedParameters
+    ) -> list[tuple[Sequence[AnyArm], ResolvedParameters]]:
+        """What an estimate asks in place of `arms`: a memory of the user's own counts as RAG with BM25.
+
+        It gets one pair more than RAG, which may be among the arms: equal requests would count once.
+        """
+        others = [arm for arm in arms if self.memory(arm) != "own"]
+        if len(others) == len(arms):
+            return [(arms, parameters)]
+        lexical = parameters.model_copy(update={"retriever": "bm25", "k": parameters.k + 1})
+        own = Arm(memory="rag", retriever="bm25", k=lexical.k) if isinstance(arms[0], Arm) else "rag"
+        return [(others, parameters), ([own], lexical)]
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """What is on file for the arms of a run, and what is missing.
+
+    `answering` and `judging` are the units with the arms that lack answers or verdicts. `left_out` names the units that
+    cannot be read, with the reason. `known` is the number of units of the data.
+    """
+
+    task: Task
+    parameters: ResolvedParameters
+    arms: Mapping[str, AnyArm]
+    units: Mapping[str, Unit]
+    stores: Mapping[str, RunStore[Any]]
+    answering: Sequence[tuple[Unit, Sequence[AnyArm]]]
+    judging: Sequence[tuple[Unit, Sequence[AnyArm]]]
+    left_out: Mapping[str, str]
+    known: int = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where the folders of the arms lie."""
+        return next(iter(self.stores.values())).folder.parent
+
+    @property
+    def pending(self) -> dict[str, Unit]:
+        """The units that lack anything."""
+        return {unit.id: unit for unit, _ in (*self.answering, *self.judging)}
+
+    def records(self, arm: str, part: str = ANSWERS) -> dict[str, list[Any]]:
+        """The records of an arm by unit, of the units that have them."""
+        own = self.stores[arm].outputs[part]
+        return {unit: own[unit].records for unit in self.units if unit in own}
+
+
+def arm_name(arm: AnyArm) -> str:
+    """The name of an arm, which names its folder."""
+    return arm.name if isinstance(arm, Arm) else arm
+
+
+def reader_name(parameters: RunParameters) -> str:
+    """The backbone's name in the models file, or `offline` for the stand-in; it names folders."""
+    if parameters.models and parameters.backbone == STAND_IN:
+        raise UserError(f"{parameters.models}: a reader is called 'offline', as the stand-in is; give it another name.")
+    return parameters.backbone if parameters.models else STAND_IN
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", "-")
+
+
+def _key(basis: list[Any]) -> str:
+    return sha256(to_json(basis))

@@ -1,0 +1,191 @@
+"""MemoryCode as a task: dialogues, setups, and the answers in the authors' layout.
+
+`<run>/memorycode/<reader>/<setup>/` has the records of a setup. `<run>/memorycode/outputs/` has the same answers as the
+authors' scripts read them: `<reader>/` the setups of Table 4, `<reader>-<setup>/` each of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from beam_memorycode.dialogue_files import LoadedDialogue, dialogues_revision, load_dialogues
+from beam_memorycode.dialogues import Dialogue
+from beam_memorycode.outputs import OUTPUTS, Outputs, write_outputs
+from beam_memorycode.running import (
+    MEMORIES,
+    PROMPT,
+    PUBLISHED,
+    SETUPS,
+    SHARED,
+    Place,
+    Setup,
+    SharedQueries,
+    answer_dialogue,
+    places_of,
+    possible,
+)
+from beamlib.evaluate.answer_record import Answer
+from beamlib.evaluate.calling import ResolvedParameters
+from beamlib.evaluate.jobs import AnyArm
+from beamlib.evaluate.run_store import ANSWERS, ConversationRecord, RunManifest, settings_of
+from beamlib.evaluate.task import STAND_IN, Task, TaskPlan, Unit, UnitSet, reader_name
+from beamlib.files import sha256, to_json
+from beamlib.params import RunParameters
+
+if TYPE_CHECKING:
+    from beamlib.report.table import Table
+
+NO_TEXTS = "no texts"
+"""Why a setup is not asked about a dialogue."""
+
+_SHARED_STORE = "shared"
+"""The call store of the prompts that many dialogues have in common."""
+
+_METHODS: Mapping[str, str] = {"history": "full-context", "full_context": "full-context"}
+"""The whole history is long context too: the reader of that method answers."""
+
+
+class MemoryCode(Task):
+    """MemoryCode: is code written by the instructions that a mentor gave over many sessions?"""
+
+    name = "memorycode"
+    title = "MemoryCode"
+    unit_name = "dialogue"
+    batch = 8  # most dialogues have few calls
+    prompts = ()
+    code = ("beam_memorycode.dialogues", "beam_memorycode.running")
+    answer = staticmethod(answer_dialogue)
+    aliases: ClassVar[Mapping[str, AnyArm]] = {"none": "alone"}
+
+    def units(self, parameters: RunParameters, *, quiet: bool = False) -> UnitSet:
+        """Read the dialogues in the folder `memorycode`, at most `conversations` of each number of sessions."""
+        items = load_dialogues(Path(parameters.memorycode))
+        chosen = choose_dialogues(items, parameters.conversations)
+        return UnitSet([unit_of(item) for item in chosen], known=len(items))
+
+    def all_arms(self) -> Sequence[Setup]:
+        """The setups."""
+        return SETUPS
+
+    def count(self, unit: Unit, arm: AnyArm) -> int:
+        """Its queries in a setup."""
+        shared = unit.asked.dialogues if isinstance(unit.asked, SharedQueries) else ((unit.asked, (arm,)),)
+        return sum(len(places_of(dialogue, arm)) for dialogue, setups in shared if arm in setups)
+
+    def memory(self, arm: AnyArm) -> str:
+        """The method whose reader answers in a setup."""
+        return _METHODS.get(str(arm), str(arm))
+
+    def excluded(self, unit: Unit, arm: AnyArm) -> str:
+        """A dialogue that was published without texts is good for few setups."""
+        return "" if possible(unit.asked, arm) else NO_TEXTS
+
+    def settings(self, arm: AnyArm, parameters: ResolvedParameters) -> dict[str, Any]:
+        """The parameters that a setup rests on."""
+        if arm in MEMORIES:
+            return super().settings(arm, parameters)
+        return settings_of(parameters, ("retriever", "encoder", "splade") if arm == "retrieval" else ())
+
+    def prompts_of(self, arm: AnyArm) -> tuple[str, ...]:
+        """The reader's prompt of a setup, and those of its memory."""
+        return (PROMPT[arm], *super().prompts_of(arm))
+
+    def merge_shared(self, work: Sequence[tuple[Unit, Sequence[AnyArm]]]) -> Sequence[tuple[Unit, Sequence[AnyArm]]]:
+        """Prompts that do not depend on the dialogue are asked once, in a unit of their own."""
+        shared = [(unit.asked, tuple(arm for arm in arms if arm in SHARED)) for unit, arms in work]
+        shared = [(dialogue, setups) for dialogue, setups in shared if setups]
+        others = [(unit, tuple(arm for arm in arms if arm not in SHARED)) for unit, arms in work]
+        apart = [(unit, arms) for unit, arms in others if arms]
+        if not shared:
+            return apart
+        record = ConversationRecord(variant="", sha256="", questions_sha256="")
+        setups = tuple(setup for setup in SHARED if any(setup in own for _, own in shared))
+        return [(Unit(_SHARED_STORE, SharedQueries(tuple(shared)), record), setups), *apart]
+
+    def finish(self, plan: TaskPlan) -> dict[str, RunManifest]:
+        """Write the answers in the authors' layout too."""
+        for folder, setups in self.output_folders(plan).items():
+            stores = {setup: plan.stores.get(setup) or self.store(setup, plan.parameters) for setup in setups}
+            for setup in setups:
+                if setup not in plan.stores:  # of an earlier run: one file has all setups of Table 4
+                    stores[setup].open({unit.id: unit.record for unit in plan.units.values()}, retry=False)
+            for unit in plan.units.values():
+                laid_out = {
+                    setup if setup in PUBLISHED else "history": _laid_out(unit.asked, setup, own[unit.id].records)
+                    for setup in setups
+                    if unit.id in (own := stores[setup].outputs[ANSWERS])
+                }
+                if laid_out:
+                    write_outputs(folder, Outputs(unit.gold.dialogue.id, **laid_out))
+        return super().finish(plan)
+
+    def output_folders(self, plan: TaskPlan) -> dict[Path, tuple[Setup, ...]]:
+        """The folders in the authors' layout that a run writes, each with its setups."""
+        reader = reader_name(plan.parameters)
+        top = Path(plan.parameters.run) / self.name / OUTPUTS
+        folders: dict[Path, tuple[Setup, ...]] = {}
+        for setup in SETUPS:
+            if setup in plan.arms and setup in PUBLISHED:
+                folders[top / reader] = PUBLISHED
+            elif setup in plan.arms:
+                folders[top / f"{reader}-{setup}"] = (setup,)
+        return folders
+
+    def tables(self, plan: TaskPlan) -> dict[str, Table]:
+        """The columns of Table 4 for what the run answered."""
+        from beam_memorycode.memorycode_tables import own_table
+        from beam_memorycode.scored import score_model
+
+        items = [unit.gold for unit in plan.units.values()]
+        self.finish(plan)
+        reader = plan.stores[next(iter(plan.arms))].fields["reader"]
+        models = [
+            score_model(folder.name, folder, items, own=True, offline=reader == STAND_IN)
+            for folder in self.output_folders(plan)
+        ]
+        return {"results": own_table(models, "MemoryCode: this run", dialogues_revision(items))}
+
+
+MEMORYCODE = MemoryCode()
+
+
+def unit_of(item: LoadedDialogue) -> Unit:
+    """A dialogue as a unit; its rules are apart."""
+    dialogue = item.dialogue
+    queries = [dialogue.queries, *(session.queries for session in dialogue.sessions)]
+    record = ConversationRecord(
+        variant="", sha256=dialogue_hash(dialogue), questions_sha256=sha256(to_json([list(one) for one in queries]))
+    )
+    return Unit(dialogue.name, dialogue, record, item, length=len(dialogue.sessions))
+
+
+def choose_dialogues(items: Sequence[LoadedDialogue], most: int) -> list[LoadedDialogue]:
+    """At most so many dialogues of each number of sessions, by id; 0 for all.
+
+    Of a bundle that was published without all texts, those that have them come first.
+    """
+    groups: dict[int, list[LoadedDialogue]] = {}
+    for item in sorted(items, key=lambda item: (not item.dialogue.has_texts, item.dialogue.id)):
+        groups.setdefault(len(item.dialogue.sessions), []).append(item)
+    kept = {item.dialogue.id for group in groups.values() for item in (group[:most] if most else group)}
+    return [item for item in items if item.dialogue.id in kept]
+
+
+def dialogue_hash(dialogue: Dialogue) -> str:
+    """Hash of all that a prompt can show of a dialogue."""
+    people = dialogue.context
+    sessions = [[one.text, list(one.instructions), list(one.queries)] for one in dialogue.sessions]
+    return sha256(to_json([[people.mentor, people.mentee, people.company], sessions, list(dialogue.queries)]))
+
+
+def _laid_out(dialogue: Dialogue, setup: Setup, answers: Sequence[Answer]) -> tuple[Any, ...]:
+    """Answers as `Outputs` holds them: by session, or those after the last."""
+    texts = {place: answer.text for place, answer in zip(places_of(dialogue, setup), answers, strict=True)}
+    if setup not in ("instruction", "session"):
+        return tuple(texts.values())
+    return tuple(
+        tuple(texts[Place(number, query)] for query in range(len(session.queries)))
+        for number, session in enumerate(dialogue.sessions)
+    )

@@ -1,0 +1,200 @@
+"""What a command asks of a task: parameters checked, cost confirmed, units answered or judged, tables made."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from beam_costs.estimate import estimate_plan
+from beam_own.own_memory import check_own_memory
+from beam_own.programs import memory_place
+from beamlib.beside import Priced
+from beamlib.cli.spending import agreed
+from beamlib.errors import UserError
+from beamlib.evaluate.calling import ensure_keys, resolved
+from beamlib.evaluate.jobs import AnyArm
+from beamlib.evaluate.run_store import ANSWERS
+from beamlib.evaluate.runner import plan_scoring, plan_task, run_task
+from beamlib.evaluate.task import Task, TaskPlan, arm_name
+from beamlib.files import read_text, write_text
+from beamlib.llm.endpoints import MODELS
+from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.prompts import check_overrides
+from beamlib.llm.spending import guard_run
+from beamlib.llm.stored_model import Mode
+from beamlib.params import RunParameters, load_parameters
+from beamlib.places import PARAMS
+from beamlib.report.table import Table, save_table
+from beamlib.text import count, shell_command
+
+_OPTIONS = {
+    "data": "--data", "memorycode": "--data", "meme": "--data", "run": "--name", "own_memory": "--memory",
+    "models": "--models", "backbone": "--backbone", "calls": "--calls", "confirm_cost": "--yes",
+    "prompts": "--prompts", "conversations": "--conversations",
+}  # fmt: skip
+"""Parameters that have an option of their own: `--set` may not name them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """The options of a command about a task on the units in `data`.
+
+    Args:
+        folder: The run folder, mostly `runs/<name>`.
+        arms: Names of arms, all where empty; `own` only with a `memory`.
+        models: A models file, empty for the stand-in. With `keep_models`, as where a single endpoint is named, it is
+            copied into the run folder once the cost is confirmed.
+        memory: A memory of the user's own, as `file.py:Class`.
+        most: At most so many units of each kind, 0 for all.
+        settings: Single parameters.
+    """
+
+    data: Path
+    folder: Path
+    variant: str = ""
+    arms: Sequence[str] = ()
+    models: str = ""
+    backbone: str = ""
+    calls: str = "record"
+    memory: str = ""
+    prompts: Path | None = None
+    most: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    yes: bool = False
+    quiet: bool = False
+    keep_models: bool = False
+
+
+Options = TypeVar("Options", bound=TaskOptions)
+
+
+def run_command(task: Task, options: TaskOptions) -> TaskPlan:
+    """Answer what is asked for and say where the answers are; with models nothing is called before confirmation."""
+    parameters = parameters_of(task, options)
+    arms = parse_arms(task, options, parameters)
+    plan = plan_task(task, parameters, arms, judged=False, quiet=options.quiet)
+    options, parameters = _with_confirmation(options, parameters, plan)
+    plan = replace(plan, parameters=resolved(parameters))
+    names = ", ".join(map(arm_name, arms))
+    known = count(plan.known or len(plan.units), task.unit_name)
+    print(f"{task.title}: {len(plan.units)} of {known}; reader: {_shown_reader(parameters)}; arms: {names}")
+    started = time.monotonic()
+    with guard_run(options.folder, parameters.models):
+        run_task(plan, command=recording_command(task, "run", options), quiet=options.quiet)
+        task.finish(plan)
+    for arm in plan.arms:
+        print(_outcome_line(plan, arm))
+    given = {"--data": options.data, "--variant": options.variant, "--name": options.folder.name}
+    scoring = shell_command(f"beamlib {task.name} score", given)
+    print(f"{time.monotonic() - started:.0f} s; score them with: {scoring}")
+    return plan
+
+
+def score_command(task: Task, options: TaskOptions, *, judge: bool = True) -> list[Table]:
+    """Judge what a run has answered, and save and return its tables; a model as judge is called once confirmed.
+
+    Without `judge` nothing is judged: a `UserError` where a verdict is missing.
+    """
+    parameters = parameters_of(task, options if options.models else replace(options, backbone=""))
+    plan = plan_scoring(task, parameters, options.arms, reader=options.backbone)
+    if plan.judging and not judge:
+        command = recording_command(task, "score", options)
+        raise UserError(f"{plan.folder}: not every answer is judged yet; run: {command}")
+    options, parameters = _with_confirmation(options, parameters, plan)
+    plan = replace(plan, parameters=resolved(parameters))
+    with guard_run(options.folder, parameters.models):
+        run_task(plan, command=recording_command(task, "score", options), quiet=options.quiet)
+    tables = task.tables(plan)
+    for name, table in tables.items():
+        save_table(table, name, plan.folder / "scores")
+    return list(tables.values())
+
+
+def parameters_of(task: Task, options: TaskOptions) -> RunParameters:
+    """Build the parameters from the options; what is wrong with them is a `UserError` in one sentence."""
+    if options.calls not in get_args(Mode):
+        raise UserError(f"--calls: {options.calls!r:.80} does not exist; choose one of {', '.join(get_args(Mode))}.")
+    for name in options.settings:
+        if name == "size":
+            raise UserError(f"--set {name}: it bears on nothing in {task.title}; leave it out.")
+        if name in _OPTIONS:
+            raise UserError(f"--set {name}: this parameter has an option of its own; give {_OPTIONS[name]}.")
+    if options.most < 0:
+        raise UserError(f"--conversations: {options.most} is less than 0; give 0 for all.")
+    if options.backbone and not options.models:
+        raise UserError("--backbone: name the models file that holds it with --models.")
+    if options.prompts is not None:
+        check_overrides(options.prompts)
+    given = {
+        "data": "",
+        "memorycode": "",
+        "meme": "",
+        task.name: str(options.data.absolute()),
+        "run": str(options.folder.absolute()),
+        "own_memory": memory_place(options.memory),
+        "models": options.models,
+        "backbone": options.backbone,
+        "calls": options.calls,
+        "conversations": options.most,
+        "prompts": str(options.prompts.absolute()) if options.prompts else "",
+        **({"confirm_cost": True} if options.yes else {}),
+    }
+    parameters = load_parameters(PARAMS / "100k.yaml", **{**options.settings, **given})
+    if parameters.own_memory:
+        # A mistake shows before anything runs.
+        check_own_memory(parameters.own_memory, parameters.memory_timeout, parameters.models)
+    return parameters
+
+
+def parse_arms(task: Task, options: TaskOptions, parameters: RunParameters) -> list[AnyArm]:
+    """The arms that are named, without repeats, or all of them; an unknown name is a `UserError`."""
+    arms = task.parse_arms(options.arms) if options.arms else list(task.arms(parameters))
+    if ("own" in map(task.memory, arms)) != bool(options.memory):
+        raise UserError("--memory: the arm own and a memory of your own, as file.py:Class, go together; give both.")
+    return arms
+
+
+def recording_command(task: Task, verb: str, options: TaskOptions) -> str:
+    """The shell command that records what `options` need, and nothing else; what is empty is left out."""
+    given = {
+        "--data": options.data, "--variant": options.variant, "--name": options.folder.name,
+        "--arms": ",".join(options.arms), "--models": options.models, "--backbone": options.backbone,
+        "--memory": options.memory, "--prompts": options.prompts or "", "--conversations": options.most or "",
+    }  # fmt: skip
+    return shell_command(f"beamlib {task.name} {verb}", given, options.settings, ["--calls", "record", "--yes"])
+
+
+def _with_confirmation(options: Options, parameters: RunParameters, plan: TaskPlan) -> tuple[Options, RunParameters]:
+    """Show the cost and ask for confirmation where models would be called; then keep the models file."""
+    if parameters.models and options.calls != "replay":
+        estimated = estimate_plan(plan, quiet=options.quiet)
+        roles = {row.role for row in estimated.rows if row.calls}
+        priced: dict[str, Priced] = {"": estimated}
+        yes = agreed(priced, lambda: ensure_keys(parameters, roles), parameters.confirm_cost)
+        parameters = parameters.model_copy(update={"confirm_cost": yes})
+    if options.keep_models:
+        options = replace(options, models=str(write_text(options.folder / MODELS, read_text(Path(options.models)))))
+        parameters = parameters.model_copy(update={"models": options.models})
+    return options, parameters
+
+
+def _shown_reader(parameters: RunParameters) -> str:
+    return resolved(parameters).backbone if parameters.models else OFFLINE_NAME
+
+
+def _outcome_line(plan: TaskPlan, arm: str) -> str:
+    """How many answers an arm has, what is missing and why."""
+    records = plan.records(arm, ANSWERS)
+    answers = [answer for own in records.values() for answer in own]
+    unscored = sum(answer.text is None for answer in answers)
+    gaps = sum(answer.gaps > 0 for answer in answers)
+    reasons = Counter(plan.stores[arm].left_out.values())
+    notes = [f"{unscored} unscored"] if unscored else []
+    notes += [f"{gaps} from a memory that lacks a reply of its model"] if gaps else []
+    notes += [f"left out for {why}: {times}" for why, times in reasons.items()]
+    units = count(len(records), plan.task.unit_name)
+    return "; ".join([f"  {arm}: {count(len(answers), 'answer')} of {units}", *notes, *plan.task.outcome(plan, arm)])
