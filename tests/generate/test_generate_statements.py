@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from math import comb
 from pathlib import Path
 
 import pytest
-from beam_generate.plan_rules import SETUP_LABEL, SpecialBullets, add_special
 
-from beam_generate.layouts import limits_of
+from beam_generate.dialogue import limits_of
 from beam_generate.people import TRAITS, TYPES, draw_people, render_profile, render_traits
 from beam_generate.plan_text import read_subplans, render_plan
+from beam_generate.plans import SETUP_LABEL, _ask_special
 from beam_generate.questions import CONTEXT, TRIMMED, make_questions
 from beam_generate.seeds import domains, titles
 from beam_generate.shapes import SPECIAL_LABELS, Repairs
 from beamlib.data.conversations import SIZES, Size
 from beamlib.data.published import table
-from beamlib.llm.model import Prompt
+from beamlib.llm.model import Completion, Prompt
 from beamlib.params import usual_parameters
 from beamlib.text import count_tokens
 from talking_model import TalkingModel, make_plan, make_story
@@ -42,8 +43,16 @@ def test_six_of_sixteen_types_make_a_character() -> None:
 def test_a_setup_bullet_stands_in_the_middle_under_a_label_of_its_own(tmp_path: Path) -> None:
     base = make_plan(subplans=1).subplans[0]
     ordinary = tuple(bullet for bullet in base.bullets if bullet.special is None)
-    found = {1: SpecialBullets(dict.fromkeys(SPECIAL_LABELS, "said"), setup="I sold a hive.")}
-    (whole,) = add_special([type(base)(1, base.anchor, ordinary)], found, "here", Repairs())
+    entry = {"batch": 1, **dict.fromkeys(SPECIAL_LABELS, "I never sold one."), "setup": "I sold a hive."}
+
+    class Augmenter:
+        name = "augmenter"
+
+        async def complete(self, prompt: Prompt) -> Completion:
+            return Completion(json.dumps([entry]))
+
+    plan = (type(base)(1, base.anchor, ordinary),)
+    (whole,) = asyncio.run(_ask_special(Augmenter(), plan, make_story(), 0, Repairs()))
     labels = [bullet.label for bullet in whole.bullets]
     assert labels[-3:] == list(SPECIAL_LABELS.values()) and len(labels) == len(ordinary) + 4
     assert 0 < labels.index(SETUP_LABEL) < len(ordinary)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from beam_meme.drawing import draw_all
 from beam_meme.episode_gold import TASKS
-from beam_meme.haystack import GAP_TOKENS, haystack
+from beam_meme.fillers import GAP_TOKENS, haystack
 from beam_meme.meme_memories import TOP_SESSIONS
 from beam_meme.meme_scoring import FILTERED
 from beam_meme.telling import tell

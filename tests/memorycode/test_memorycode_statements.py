@@ -8,7 +8,7 @@ import pytest
 
 from beam_memorycode.dialogues import SESSION_COUNTS
 from beam_memorycode.generating import GenerateOptions
-from beam_memorycode.setups import PUBLISHED, SETUPS, WITHOUT_TEXTS
+from beam_memorycode.running import PUBLISHED, SETUPS, WITHOUT_TEXTS
 from beam_memorycode.templates import recipe
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint, load_models
