@@ -25,15 +25,12 @@ CASES = [
     # numbers, currencies, dates
     (HIVES, HIVES_NUGGET, "You keep fourteen hives.", 1),
     (HIVES, HIVES_NUGGET, "You keep 12 hives.", 0),
-    (HIVES, HIVES_NUGGET, "Hives, hives and more hives.", 0),
     (HIVES, STATE + "Fourteen", "1. Bees\n2. Wax\n14. Honey", 0),
     ("What is the rent?", RENT, "The rent is $1200 per month.", 1),
     ("What is the rent?", RENT, "The rent is €1,200 per month.", 0),
-    ("What is the rent?", RENT, "The rent is $1,020 per month.", 0),
     ("When is the fair?", FAIR, "It is on 2024-05-03.", 1),
     ("When is the fair?", FAIR, "The fair takes place on the 3rd of May.", 1),
     ("When is the fair?", FAIR, "It is on May 13, 2024.", 0),
-    ("When is the fair?", FAIR, "It is on May 3, 2023.", 0),
     # words and polarity
     ("What is the roof made of?", STATE + "reclaimed slate tiles", "Your roof has slate tiles that were reclaimed.", 1),
     ("What is the roof made of?", STATE + "reclaimed slate tiles", "Your roof is made of copper sheet.", 0),
