@@ -28,12 +28,9 @@ AT_MOST = {
     "ten random pairs of messages": 0.05,
     "the first 1,500 tokens of the chat": 0.15,
     "the cited messages among others": 0.05,
-    "all references of the conversation": 0.1,
     "the reference, all numbers doubled: nuggets with such": 0.35,
     "the reference, all months others: nuggets with such": 0.35,
-    "the reference, numbers in words and ordinals + 2: nuggets with such": 0.35,
     "the reference, no longer true": 0.1,
-    "the reference and its negation": 0.2,
     "the question, said to be answered": 0.2,
     "the nuggets of all other questions": 0.25,
     "instructions to the judge": 0.05,
@@ -58,11 +55,8 @@ def paid(measures: Any, shared: Path) -> dict[str, float]:
     return dict(measures.made_answers(shared / "data", (2, 7)).set_index("answers")["mean"])
 
 
-def test_a_reference_is_paid_for(paid: dict[str, float]) -> None:
-    assert paid["the reference"] >= 0.9
-
-
 def test_its_form_does_not_matter_and_other_words_of_denial_are_known(paid: dict[str, float]) -> None:
+    assert paid["the reference"] >= 0.9
     for form in ("in capitals", "in small letters", "in bullets", "in a table", "with polite words"):
         found = [paid[name] for name in (f"the reference {form}", f"the reference, {form}") if name in paid]
         assert found and found[0] >= 0.85, form

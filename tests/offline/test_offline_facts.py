@@ -92,14 +92,7 @@ def test_a_month_is_a_word_only_outside_a_date() -> None:
     assert "march" not in stems(without_dates("We left on March 3"))
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("Mention ONLY and ONLY five items.", 5),
-        ("(mention 10 items in order)", 10),
-        ("name three different aspects", 3),
-        ("List my trips in order", None),
-    ],
-)
-def test_how_many_items_a_question_asks_for(text: str, number: int | None) -> None:
-    assert count_asked(text) == number
+def test_how_many_items_a_question_asks_for() -> None:
+    assert count_asked("Mention ONLY and ONLY five items.") == 5
+    assert count_asked("(mention 10 items in order)") == 10
+    assert count_asked("List my trips in order") is None

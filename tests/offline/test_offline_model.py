@@ -1,4 +1,4 @@
-"""The stand-in as a model: every prompt it answers, and what it says about itself."""
+"""The stand-in as a model: every prompt it answers, what it says about itself, and its notes for LIGHT."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_offline import ANSWERED, OfflineModel
+from beam_offline.notes import scratchpad_compress, scratchpad_filter, scratchpad_notes
 from beamlib.llm.model import OFFLINE_NAME, ModelError, Prompt, complete_all
 from beamlib.llm.prompts import prompt_file
 from beamlib.text import count_tokens
@@ -54,3 +57,51 @@ def test_it_reaches_no_gold(repo_root: Path) -> None:
         source = path.read_text(encoding="utf-8")
         assert "data.gold" not in source, path
         assert "beamlib.scoring" not in source, path
+
+
+TEXT = st.text(alphabet=st.characters(codec="utf-8"), max_size=400)
+
+
+def notes(user: str, assistant: str = "Fine.", header: str = "[messages 12-13]\n") -> list[str]:
+    reply = scratchpad_notes({"history": "", "pair": f"{header}USER: {user}\nASSISTANT: {assistant}"})
+    return reply.splitlines()
+
+
+def keep(question: str, chunk: str) -> str:
+    return scratchpad_filter({"question": question, "chunk": chunk})
+
+
+def test_informative_sentences_of_both_sides_are_noted_with_their_header() -> None:
+    lines = notes("I bought 3 looms for $900. What is it?", "**Oil the frame** with linseed oil from Skye twice.")
+    assert lines == [
+        "- [messages 12-13] I bought 3 looms for $900.",
+        "- [messages 12-13] The assistant: Oil the frame with linseed oil from Skye twice.",
+    ]
+    assert notes("I bought 3 looms for $900.", header="") == ["- I bought 3 looms for $900."]
+    assert notes("Thanks!") == []
+
+
+@given(TEXT, TEXT)
+def test_notes_are_short(user: str, assistant: str) -> None:
+    assert sum(map(count_tokens, notes(user, assistant))) <= 120
+
+
+def test_compression_keeps_the_notes_with_the_rarest_words_in_order() -> None:
+    told = "- [messages 70-71] My loom budget is $950 this spring."
+    chatter = [f"- [messages {at}-{at + 1}] the weather near the hill looked grey" for at in range(2, 60, 2)]
+    short = scratchpad_compress({"notes": "\n".join([*chatter, told]), "target_tokens": "60"})
+    assert told in short and short.splitlines()[:-1] == chatter[: len(short.splitlines()) - 1]
+
+
+@given(st.lists(TEXT, max_size=20), st.integers(0, 200))
+def test_compression_never_exceeds_its_target(lines: list[str], target: int) -> None:
+    short = scratchpad_compress({"notes": "\n".join(lines), "target_tokens": str(target)})
+    assert count_tokens(short) <= target
+
+
+@given(TEXT, TEXT)
+def test_the_filter_keeps_what_shares_the_words_of_the_question(question: str, chunk: str) -> None:
+    assert keep(question, chunk) in {"yes", "no"}
+    told = "- [messages 4-5] My loom budget is $900 this spring.\n- [messages 6-7] I bought wool from Skye."
+    assert keep("What is my budget for the loom?", told) == "yes"
+    assert keep("Which violin concerto did I rehearse?", told) == "no"
