@@ -97,6 +97,9 @@ def test_every_prompt_shows_what_it_must_and_renders() -> None:
     assert all("plan 0 hive 1" in shown[name] for name in ("assistant_answer", "user_reply", "user_followup"))
     assert "Ada moved." in shown["assistant_answer"] and "Ada Quill" not in shown["assistant_answer"]
     assert "Ada keeps bees." in shown["user_reply"] and "hive 2 weighs 5" in shown["user_reply"]
+    for name in ("assistant_answer", "user_reply", "user_followup"):
+        recent = seen[name].variables["history"]
+        assert "USER: " in recent and recent in shown[name]
     reply = seen["user_reply"].variables
     assert reply["answer"] not in reply["history"] and reply["history"].rpartition("\n\n")[2].startswith("USER: ")
 
