@@ -17,7 +17,7 @@ import pandas as pd
 import typer
 
 from beam_field.judge_card import cohen_kappa
-from beam_field.sources import question_hash, questions
+from beam_field.sources import question_hash, released_questions
 from beam_offline.judge import judge
 from beam_offline.judge.trained import trained
 from beamlib.errors import UserError
@@ -105,7 +105,7 @@ def _counted_runs(data: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 def packed_verdicts(rows: Sequence[samples.Judged], ours: Array) -> str:
     """Return judged_offline.csv of `beam_field`: a line per question of a published run, its verdicts as halves."""
-    known = questions()
+    known = released_questions()
     verdicts: dict[tuple[str, str], str] = {}
     for row, score in zip(rows, ours, strict=True):
         key = f"mem0/{row.run}", known[question_hash(row.conversation.partition("-")[0], row.question)].probe_id

@@ -55,24 +55,6 @@ def measure_import() -> Cost:
     return _timed(1, _warm_up)
 
 
-def measure_evaluation(size: Size, data: str, run: str, conversations: int) -> Cost:
-    """Answer and judge every arm of every experiment into the folder `run`, which the notebooks then replay."""
-    from beamlib.evaluate.arms import arms_of, experiments
-    from beamlib.evaluate.run import evaluate
-
-    parameters = _parameters(size, data=data, run=run, conversations=conversations)
-    arms = arms_of(parameters, experiments(parameters))
-    return _timed(len(arms), lambda: evaluate(parameters, arms, quiet=True))
-
-
-def measure_notebook(name: str, size: Size, data: str, run: str, conversations: int) -> Cost:
-    """Execute and render one notebook below `run`; memory is that of its kernel if that is larger."""
-    from beam_job.executing import execute
-
-    parameters = _parameters(size, data=data, run=run, conversations=conversations)
-    return _timed(1, lambda: execute(name, parameters, Path(run) / "notebooks"))
-
-
 def evidence(folder: Path, size: Size) -> list[dict[str, Any]]:
     """Compute evidence recall of each memory and retriever over the conversations of `size`, all abilities."""
     from beamlib.scoring.evidence import MEMORIES, evidence_table

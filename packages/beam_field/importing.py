@@ -30,7 +30,7 @@ from beamlib.scoring.question_score import NOT_COMPUTABLE
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
 
-MOST_BYTES = 1 << 29
+MOST_RESULT_BYTES = 1 << 29
 """Unpacked bytes of a file: half a gigabyte. The largest known file, contexts included, has a tenth of it."""
 _MOST_VALUES = 1 << 24
 """Commas and opening brackets: the memory of a JSON value grows with these, up to 24 times its bytes."""
@@ -58,12 +58,14 @@ class ImportedArm:
 
 
 def read_source(path: Path) -> tuple[ResultFile, str]:
-    """Read a file of JSON or JSON lines, optionally gzipped, of at most `MOST_BYTES`; return it with its SHA-256."""
+    """Read a file of JSON or JSON lines, optionally gzipped; return it with its SHA-256."""
     try:
         if not path.is_file():
             raise UserError(f"{path}: no such file; name a file of results.")
-        if path.stat().st_size > MOST_BYTES:
-            raise UserError(f"{path}: more than {MOST_BYTES:,} bytes; split it by run, or leave its contexts out.")
+        if path.stat().st_size > MOST_RESULT_BYTES:
+            raise UserError(
+                f"{path}: more than {MOST_RESULT_BYTES:,} bytes; split it by run, or leave its contexts out."
+            )
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
@@ -85,11 +87,11 @@ def read_source(path: Path) -> tuple[ResultFile, str]:
 def _unpack(path: Path) -> bytes:
     try:
         with gzip.open(path) as handle:
-            data = handle.read(MOST_BYTES + 1)
+            data = handle.read(MOST_RESULT_BYTES + 1)
     except (EOFError, OSError, zlib.error) as error:
         raise UserError(f"{path}: a damaged gzip file ({error}); fetch it again.") from None
-    if len(data) > MOST_BYTES:
-        raise UserError(f"{path}: unpacks to more than {MOST_BYTES:,} bytes; split it by run.")
+    if len(data) > MOST_RESULT_BYTES:
+        raise UserError(f"{path}: unpacks to more than {MOST_RESULT_BYTES:,} bytes; split it by run.")
     return data
 
 
