@@ -73,13 +73,13 @@ class Selection:
 
 def select(data: Path, sizes: Sequence[Size] | None, conversations: int, scratch: Path) -> Selection:
     """Select the first `conversations` of each tier (0 for all); parquet files cannot be cut, so there `data` stays."""
-    found = find_conversations(data, sizes)
-    tiers = {size: [source for source in found if source.size == size] for size in SIZES}
+    every = find_conversations(data, sizes)
+    tiers = {size: [source for source in every if source.size == size] for size in SIZES}
     chosen = {size: sources[: conversations or None] for size, sources in tiers.items() if sources}
     missing = [size for size in sizes or () if size not in chosen]
     if missing:
         raise UserError(f"{data}: no conversation of size {', '.join(missing)}; there are {', '.join(chosen)}.")
-    if any(source.kind == "hub" for source in found):
+    if any(source.kind == "hub" for source in every):
         return Selection(chosen, data)
     for size, sources in chosen.items():
         (scratch / size).mkdir()

@@ -83,7 +83,7 @@ def _warm_up() -> None:
 
 
 def _characters(loaded: Sequence[Loaded]) -> int:
-    return sum(len(message.content) for one in loaded for message in one.conversation.messages)
+    return sum(len(message.content) for own in loaded for message in own.conversation.messages)
 
 
 def _load_all(sources: Sequence[Source]) -> list[Loaded]:
@@ -101,7 +101,7 @@ def _loading(sources: Sequence[Source]) -> Work:
 
 def _embedding(sources: Sequence[Source]) -> Work:
     loaded = _prepared(sources)
-    texts = [message.content for one in loaded for message in one.conversation.messages]
+    texts = [message.content for own in loaded for message in own.conversation.messages]
     return _characters(loaded), lambda: embedded_encoder().encode(texts)
 
 
@@ -109,8 +109,8 @@ def _ingesting(make: Callable[[], Memory], sources: Sequence[Source]) -> Work:
     loaded = _prepared(sources)
 
     def work() -> None:
-        for one in loaded:
-            make().ingest(one.conversation)
+        for own in loaded:
+            make().ingest(own.conversation)
 
     return _characters(loaded), work
 
@@ -119,18 +119,18 @@ def _indexing_keys(sources: Sequence[Source]) -> Work:
     loaded = _prepared(sources)
 
     def work() -> None:
-        for one in loaded:
-            replies = extract(OfflineModel(), extraction_prompts("episodic_keys", one.conversation))
-            EpisodicIndex(one.conversation, episodic_keys(one.conversation, replies))
+        for own in loaded:
+            replies = extract(OfflineModel(), extraction_prompts("episodic_keys", own.conversation))
+            EpisodicIndex(own.conversation, episodic_keys(own.conversation, replies))
 
     return _characters(loaded), work
 
 
 def _ingested(make: Callable[[], Memory], sources: Sequence[Source]) -> list[tuple[Loaded, Memory]]:
-    found = [(loaded, make()) for loaded in _prepared(sources)]
-    for loaded, memory in found:
+    pairs = [(loaded, make()) for loaded in _prepared(sources)]
+    for loaded, memory in pairs:
         memory.ingest(loaded.conversation)
-    return found
+    return pairs
 
 
 def _recalling(make: Callable[[], Memory], sources: Sequence[Source]) -> Work:

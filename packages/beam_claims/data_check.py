@@ -126,8 +126,9 @@ def check_folder(folder: Path, *, progress: bool = False) -> CheckReport:
         UserError: There is no conversation at all.
     """
     sources, problems = scan(folder)
-    report = CheckReport(folder=str(folder), errors=[one.sentence for one in problems if one.size or not sources])
-    notes = [Anomaly("unknown_file", "", "", one.sentence) for one in problems if sources and not one.size]
+    errors = [problem.sentence for problem in problems if problem.size or not sources]
+    report = CheckReport(folder=str(folder), errors=errors)
+    notes = [Anomaly("unknown_file", "", "", own.sentence) for own in problems if sources and not own.size]
     tiers: dict[Size, _TierTally] = {}
     no_chat = not any(_variants(source) for source in sources)
     for source in tqdm(sources, desc="checking", unit="conversation", disable=not progress):

@@ -266,22 +266,22 @@ def _judged_run(run: Path) -> _JudgedRun:
         what = f"several judges (parts {parts}); name one part" if judges else "no results; name a run or a part of one"
         raise UserError(f"{run}: it holds {what}.")
     several = len({manifest.size for manifest in manifests.values()}) > 1
-    found = _JudgedRun(judges[0], set(), {}, {}, {})
+    judged_run = _JudgedRun(judges[0], set(), {}, {}, {})
     for folder, manifest in manifests.items():
         size = manifest.size if several else ""
         name = f"{size} {manifest.arm}".strip()
-        if name in found.answers:
+        if name in judged_run.answers:
             raise UserError(f"{run}: {name} stands in several parts; name one part.")
         answers = (answer for own in stored_answers(folder).values() for answer in own)
-        found.answers[name] = {answer.probe_id: answer.text for answer in answers}
-        found.judgements[name] = stored_judgements(folder)
+        judged_run.answers[name] = {answer.probe_id: answer.text for answer in answers}
+        judged_run.judgements[name] = stored_judgements(folder)
         imported = manifest.imported
-        found.shipped.add(imported.shipped if imported else "")
+        judged_run.shipped.add(imported.shipped if imported else "")
         if imported and imported.system:
             gold = "gold in its prompt" if imported.gold_in_prompt == "yes" else ""
             facts = (size, imported.system, imported.context, imported.reader, gold)
-            found.runs_of[name] = ", ".join(filter(None, facts))
-    return found
+            judged_run.runs_of[name] = ", ".join(filter(None, facts))
+    return judged_run
 
 
 def _by_system(scores: Mapping[str, pd.DataFrame], runs_of: Mapping[str, str]) -> dict[str, pd.DataFrame]:

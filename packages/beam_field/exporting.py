@@ -50,7 +50,7 @@ def export_arm(folder: Path, target: Path) -> int:
     if manifest.imported is not None:
         details = read_details(folder, manifest.imported)
         contexts = {key: row.model_dump(include=_ABOUT_CONTEXT, exclude_none=True) for key, row in details.items()}
-    rows = [_row(answers[one.probe_id], one, contexts.get(one.probe_id, {})) for one in judged]
+    rows = [_row(answers[own.probe_id], own, contexts.get(own.probe_id, {})) for own in judged]
     lines = (to_json(line.model_dump(mode="json", exclude_unset=True)) for line in (_header(manifest), *rows))
     write_text(target, "".join(f"{line}\n" for line in lines))
     return len(judged)

@@ -217,13 +217,13 @@ def _group_sentence(members: Sequence[FieldSystem]) -> str:
 
 
 def _pair_sentence(pair: SystemPair) -> str:
-    found = pair.comparison
-    if found.n < 2:
+    gap = pair.comparison
+    if gap.n < 2:
         return f"{pair.first.name} against {pair.second.name}: one conversation, no test."
-    difference = f"{found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+    difference = f"{gap.difference:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
     verdict = "better" if pair.is_better else "not told apart"
     names = f"{pair.first.name} minus {pair.second.name}"
-    return f"{names}, paired: {difference}, {_p(found.p_value)} over {found.n} conversations: {verdict}."
+    return f"{names}, paired: {difference}, {_p(gap.p_value)} over {gap.n} conversations: {verdict}."
 
 
 def _p(value: float) -> str:

@@ -76,10 +76,10 @@ def cohen_kappa(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> float:
 def nugget_verdicts(judgements: Mapping[str, Sequence[Judgement]]) -> pd.DataFrame:
     """Return a row per judged nugget: system, probe, conversation, ability, number of the nugget, score."""
     rows = [
-        (system, one.probe_id, one.conversation_id, one.ability, number, verdict.score)
+        (system, judgement.probe_id, judgement.conversation_id, judgement.ability, number, verdict.score)
         for system, own in judgements.items()
-        for one in own
-        for number, verdict in enumerate(one.verdicts)
+        for judgement in own
+        for number, verdict in enumerate(judgement.verdicts)
         if verdict.score is not None
     ]
     return pd.DataFrame(rows, columns=[*_KEYS, "score"]).astype({"score": float})
@@ -146,9 +146,9 @@ def _shared(*frames: pd.DataFrame) -> tuple[pd.DataFrame, ...]:
 def _bias(scores: Mapping[str, Sequence[pd.DataFrame]], seed: int) -> pd.DataFrame:
     rows = []
     for name, (first, second) in scores.items():
-        found = compare(second, first, seed)
+        gap = compare(second, first, seed)
         averages = [float(_by_conversation(frame).mean()) for frame in (first, second)]
-        rows.append((name, *averages, found.difference, found.low, found.high, found.n, len(first)))
+        rows.append((name, *averages, gap.difference, gap.low, gap.high, gap.n, len(first)))
     columns = ["system", "first", "second", "difference", "low", "high", "conversations", "n"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -188,9 +188,10 @@ def corrections(cheap: Mapping[str, pd.DataFrame], better: Mapping[str, pd.DataF
         if scored.empty or name not in better:
             continue
         labels = scored["probe_id"].map(better[name].set_index("probe_id")["score"]).to_numpy(dtype=np.float64)
-        found = correct_mean(scored["score"].to_numpy(dtype=np.float64), labels, scored["conversation_id"].to_numpy())
-        counts = (found.n, int((~np.isnan(labels)).sum()), len(scored))
-        rows.append((name, found.plain, found.labelled, found.mean, found.low, found.high, found.power, *counts))
+        scores = scored["score"].to_numpy(dtype=np.float64)
+        mean = correct_mean(scores, labels, scored["conversation_id"].to_numpy())
+        counts = (mean.n, int((~np.isnan(labels)).sum()), len(scored))
+        rows.append((name, mean.plain, mean.labelled, mean.mean, mean.low, mean.high, mean.power, *counts))
     columns = ["system", "plain", "labelled", "mean", "low", "high", "power", "conversations", "labels", "n"]
     return pd.DataFrame(rows, columns=columns)
 

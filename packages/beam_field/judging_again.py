@@ -113,8 +113,8 @@ class JudgedAgain(ArmFolder):
 
     def summary(self) -> str:
         """Return a line that says where the verdicts are."""
-        judgements = [one for own in self.made[JUDGEMENTS].values() for one in own.value]
-        partial = sum(any(v.score is None for v in one.verdicts) or bool(one.unscored) for one in judgements)
+        judgements = [judgement for own in self.made[JUDGEMENTS].values() for judgement in own.value]
+        partial = sum(any(v.score is None for v in own.verdicts) or bool(own.unscored) for own in judgements)
         shown = f", {partial} of them not in full" if partial else ""
         return f"{self.folder}: {len(judgements)} answers judged by {self._begun['judge']}{shown}"
 
@@ -138,8 +138,8 @@ class _Part:
                 judged(answers, self.parameters, roster)
             tally.add(calls)
         arms = tuple(arm.source_manifest.arm for arm in self.arms)
-        found: Priced = costs.summary(self.parameters, arms, tally, expected, conversations=len(self.pending))
-        return found
+        estimate: Priced = costs.summary(self.parameters, arms, tally, expected, conversations=len(self.pending))
+        return estimate
 
     def judge(self, confirmed: bool) -> list[str]:
         """Judge the pending answers, write verdicts as they come, and return a line per arm."""

@@ -107,12 +107,12 @@ def _records(
     pairs = [(question, rows[question.probe_id]) for question in matched]
     judgements = [_judgement(question, row) for question, row in pairs]
     facts = {
-        "kinds": dict(Counter("failed" if one.unscored else next(iter(_parts(one)), "none") for one in judgements)),
+        "kinds": dict(Counter("failed" if own.unscored else next(iter(_parts(own)), "none") for own in judgements)),
         "unmatched_count": len(unmatched),
         "unmatched": tuple(shorten(one_line(text), 100, placeholder=" ...") for text in unmatched[:_MOST_NAMED]),
         "twice": tuple(twice),
         "missing": tuple(probe for probe in there if probe not in rows),
-        "other_rubric": tuple(one.probe_id for one, row in pairs if _nuggets(row) not in (0, one.nuggets)),
+        "other_rubric": tuple(own.probe_id for own, row in pairs if _nuggets(row) not in (0, own.nuggets)),
     }
     answers = tuple(_answer(question, row) for question, row in pairs)
     details = tuple(_details(question, row) for question, row in pairs)

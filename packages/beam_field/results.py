@@ -189,8 +189,8 @@ class JsonEntry:
 
     def renamed(self, **names: str) -> dict[str, Any]:
         """Return the fields that are present under our names (ours=theirs); a null counts only as a score."""
-        found = {ours: self.value.get(theirs) for ours, theirs in names.items() if theirs in self.value}
-        return {ours: value for ours, value in found.items() if value is not None or ours == "score"}
+        fields = {ours: self.value.get(theirs) for ours, theirs in names.items() if theirs in self.value}
+        return {ours: value for ours, value in fields.items() if value is not None or ours == "score"}
 
     def row(self, **fields: Any) -> ResultRow:
         """Build a row; raise `UserError` with this place where the fields are invalid or inconsistent."""

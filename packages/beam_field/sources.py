@@ -203,7 +203,7 @@ def placeholder(number: int) -> str:
 
 def match_shipped(judged: Iterable[Judgement], answer_chars: Mapping[str, int]) -> PublishedRun | None:
     """Find the shipped run with exactly these verdicts and lengths of answers (by probe id), None if there is none."""
-    known = {one.probe_id: (_packed(one), answer_chars[one.probe_id]) for one in judged}
+    known = {own.probe_id: (_packed(own), answer_chars[own.probe_id]) for own in judged}
     for run in published_runs():
         if known == {line.question.probe_id: (line.verdicts, line.answer_chars) for line in _lines()[run.name]}:
             return run
