@@ -18,7 +18,7 @@ import typer
 from beam_offline.judge.trained import trained
 
 from beam_field.judge_card import cohen_kappa
-from beam_field.sources import question_hash, questions
+from beam_field.sources import question_hash, released_questions
 from beam_offline.judge import judge
 from beamlib.errors import UserError
 from beamlib.files import write_text
@@ -56,8 +56,8 @@ def held_out_scores(data: Path) -> tuple[list[samples.Judged], Array]:
         import train_judge  # type: ignore[import-not-found]
     except ModuleNotFoundError as error:
         raise UserError(f"agreement needs {error.name}, as training does; pip install 'lightgbm>=4.5,<5'.") from None
-    found = train_judge.sample_rows(data)
-    rows = train_judge.rows_of(found, train_judge.order_table(found))
+    sample = train_judge.sample_rows(data)
+    rows = train_judge.rows_of(sample, train_judge.order_table(sample))
     estimates = train_judge.out_of_fold(rows)
     ours = train_judge.verdicts(estimates, rows.values[rows.real], trained()["thresholds"])
     return list(samples.published_verdicts(data)), ours
@@ -105,7 +105,7 @@ def _counted_runs(data: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 def packed_verdicts(rows: Sequence[samples.Judged], ours: Array) -> str:
     """Return judged_offline.csv of `beam_field`: a line per question of a published run, its verdicts as halves."""
-    known = questions()
+    known = released_questions()
     verdicts: dict[tuple[str, str], str] = {}
     for row, score in zip(rows, ours, strict=True):
         key = f"mem0/{row.run}", known[question_hash(row.conversation.partition("-")[0], row.question)].probe_id
@@ -116,23 +116,23 @@ def packed_verdicts(rows: Sequence[samples.Judged], ours: Array) -> str:
 
 def _of_reference(change: Callable[[str, random.Random], str]) -> Maker:
     """Return a maker that changes the reference."""
-    return lambda one, asked, messages, choice: change(one.reference, choice)
+    return lambda item, asked, messages, choice: change(item.reference, choice)
 
 
 def _fixed(text: str) -> Maker:
     """Return a maker of a text that may hold the `{question}` and the `{reference}`."""
-    return lambda one, asked, messages, choice: text.replace("{question}", one.question).replace(
-        "{reference}", one.reference
+    return lambda item, asked, messages, choice: text.replace("{question}", item.question).replace(
+        "{reference}", item.reference
     )
 
 
-def _other_reference(one: Asked, asked: Sequence[Asked], messages: Messages, choice: random.Random) -> str:
-    return choice.choice([other for other in asked if other.ability != one.ability]).reference
+def _other_reference(item: Asked, asked: Sequence[Asked], messages: Messages, choice: random.Random) -> str:
+    return choice.choice([other for other in asked if other.ability != item.ability]).reference
 
 
 def _other_nuggets(count: int | None, separator: str) -> Maker:
-    def make(one: Asked, asked: Sequence[Asked], messages: Messages, choice: random.Random) -> str:
-        own = [other for other in asked if other.question != one.question]
+    def make(item: Asked, asked: Sequence[Asked], messages: Messages, choice: random.Random) -> str:
+        own = [other for other in asked if other.question != item.question]
         nuggets = [nugget.split(":", 1)[-1].strip() for other in own for nugget in other.rubric]
         return separator.join(nuggets if count is None else choice.sample(nuggets, count))
 
@@ -151,23 +151,23 @@ ANSWERS: Final[Mapping[str, tuple[Maker, str]]] = {
     "the reference, words shuffled": (_of_reference(samples.shuffled), "<= .35"),
     "the reference, all numbers + 3": (_of_reference(lambda text, _: samples.numbers_changed(text)), "<= .35"),
     "ten random pairs of messages": (
-        lambda one, asked, messages, choice: samples.random_pairs(messages, choice),
+        lambda item, asked, messages, choice: samples.random_pairs(messages, choice),
         "<= .15",
     ),
     "three random pairs of messages": (
-        lambda one, asked, messages, choice: samples.random_pairs(messages, choice, 3),
+        lambda item, asked, messages, choice: samples.random_pairs(messages, choice, 3),
         "low",
     ),
     "the first 1,500 tokens of the chat": (
-        lambda one, asked, messages, choice: samples.first_tokens(messages),
+        lambda item, asked, messages, choice: samples.first_tokens(messages),
         "<= .20",
     ),
     "the cited messages among others": (
-        lambda one, asked, messages, choice: samples.pasted_context(messages, one.cited, choice),
+        lambda item, asked, messages, choice: samples.pasted_context(messages, item.cited, choice),
         "low",
     ),
     "all references of the conversation": (
-        lambda one, asked, messages, choice: "\n".join(f"- {other.reference}" for other in asked),
+        lambda item, asked, messages, choice: "\n".join(f"- {other.reference}" for other in asked),
         "low",
     ),
 }
@@ -232,10 +232,10 @@ def made_answers(data: Path, conversations: Sequence[int] = HELD_OUT) -> pd.Data
         verdicts = []
         for number, asked, messages in loaded:
             choice = random.Random(number)
-            for one in asked:
-                answer = make(one, asked, messages, choice)
-                nuggets = [nugget for nugget in one.rubric if change is None or change(nugget, choice) != nugget]
-                verdicts += [(one.ability, nugget, judge(one.question, nugget, answer).score) for nugget in nuggets]
+            for item in asked:
+                answer = make(item, asked, messages, choice)
+                nuggets = [nugget for nugget in item.rubric if change is None or change(nugget, choice) != nugget]
+                verdicts += [(item.ability, nugget, judge(item.question, nugget, answer).score) for nugget in nuggets]
         return verdicts
 
     for name, (make, goal) in ANSWERS.items():

@@ -90,22 +90,22 @@ def longest_shared(question: Sequence[str], text: Sequence[str]) -> int:
 
 def figures(folder: Path, sizes: Sequence[Size], workers: int = 2, *, quiet: bool = False) -> list[Figure]:
     """Measure all figures of the conversations in `folder`, tier by tier."""
-    found = []
+    rows = []
     for size in sizes:
         sources = find_conversations(folder, [size])
         with process_pool(workers) as pool:
             bar = tqdm(pool.map(measured, sources), f"{size}: text", len(sources), unit="conv", disable=quiet)
             chats = list(bar)
-        found += [
+        rows += [
             *_text_figures(size, chats),
             *_question_figures(size, [row for chat in chats for row in chat["asked"]]),
         ]
         recalls = evidence_table(folder, [size], ks=KS, workers=workers, quiet=quiet)
-        found += [
+        rows += [
             Figure(size, f"{RECALL}{r['memory']} {r['retriever']} K={r['k']}", r["ability"], r["recall"], r["n"])
             for r in recalls
         ]
-    return found
+    return rows
 
 
 def measured(source: Source) -> dict[str, Any]:
@@ -161,40 +161,40 @@ def _asked(question: str, gold: Gold, conversation: Conversation, index: SparseI
 
 
 def _text_figures(size: Size, chats: Sequence[Mapping[str, Any]]) -> list[Figure]:
-    found = []
+    rows = []
     for role in ("assistant", "user"):
         lists = [chat["pieces"][role] for chat in chats]
         total = sum(map(len, lists))
         again = total - sum(len(set(own)) for own in lists)
-        found.append(Figure(size, "repeated sentences", role, again / max(total, 1), total))
+        rows.append(Figure(size, "repeated sentences", role, again / max(total, 1), total))
     chats_with = Counter(piece for chat in chats for piece in set(chat["pieces"]["assistant"]))
     shares = [_mean(chats_with[piece] > 1 for piece in chat["pieces"]["assistant"]) for chat in chats]
-    found.append(Figure(size, "sentences of another chat", "assistant", fmean(shares), len(shares)))
+    rows.append(Figure(size, "sentences of another chat", "assistant", fmean(shares), len(shares)))
     before, asked = (sum(chat["finals"][place] for chat in chats) for place in (0, 1))
-    found.append(Figure(size, "final questions asked before", "", before / max(asked, 1), asked))
+    rows.append(Figure(size, "final questions asked before", "", before / max(asked, 1), asked))
     sizes = [chat["vocabulary"] for chat in chats if chat["vocabulary"] is not None]
     if sizes:
-        found.append(Figure(size, "vocabulary in 45,000 words", "assistant", fmean(sizes), len(sizes)))
+        rows.append(Figure(size, "vocabulary in 45,000 words", "assistant", fmean(sizes), len(sizes)))
     for name in chats[0]["shape"]:
         values = tuple(sorted(chat["shape"][name] for chat in chats))
-        found.append(Figure(size, "per chat", name, fmean(values), len(values), values))
-    return found
+        rows.append(Figure(size, "per chat", name, fmean(values), len(values), values))
+    return rows
 
 
 def _question_figures(size: Size, asked: Sequence[Mapping[str, Any]]) -> list[Figure]:
-    found = []
+    rows = []
     for key, name in (("shared", "longest shared sequence"), ("precision", "keyword R-precision")):
         for ability in ABILITIES:
             values = [row[key] for row in asked if row["ability"] == ability and key in row]
             if values:
-                found.append(Figure(size, name, ability, fmean(values), len(values)))
+                rows.append(Figure(size, name, ability, fmean(values), len(values)))
     changes = [row["change"] for row in asked if row.get("change") is not None]
     if changes:
-        found.append(Figure(size, "updates with a word of change", "", _mean(changes), len(changes)))
+        rows.append(Figure(size, "updates with a word of change", "", _mean(changes), len(changes)))
     kinds = [row["kind"] for row in asked if "kind" in row]
     for kind in ("counting", "synthesis over 4 or more messages", "difference, sum, comparison"):
-        found.append(Figure(size, "multi-session questions", kind, _mean(own == kind for own in kinds), len(kinds)))
-    return found
+        rows.append(Figure(size, "multi-session questions", kind, _mean(own == kind for own in kinds), len(kinds)))
+    return rows
 
 
 def agreements(generated: Sequence[Figure], released: Sequence[Figure]) -> list[Figure]:

@@ -50,7 +50,6 @@ STAGES = {
 }
 """The measured stages in order, with their units."""
 
-NOTEBOOKS = ("05_memory", "06_main_results", "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
 COMPARED = (
     ("ingest, light", "index pairs, hybrid"),
     ("extract and index keys", "index pairs, hybrid"),
@@ -66,28 +65,27 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Selection:
-    """The conversations measured, by tier, and a folder that shows those of the released layout and no others."""
+    """The conversations measured, by tier, and a folder with those of the released layout and no others."""
 
     tiers: Mapping[Size, Sequence[Source]]
     folder: Path
-    conversations: int
 
 
 def select(data: Path, sizes: Sequence[Size] | None, conversations: int, scratch: Path) -> Selection:
     """Select the first `conversations` of each tier (0 for all); parquet files cannot be cut, so there `data` stays."""
-    found = find_conversations(data, sizes)
-    tiers = {size: [source for source in found if source.size == size] for size in SIZES}
+    every = find_conversations(data, sizes)
+    tiers = {size: [source for source in every if source.size == size] for size in SIZES}
     chosen = {size: sources[: conversations or None] for size, sources in tiers.items() if sources}
     missing = [size for size in sizes or () if size not in chosen]
     if missing:
         raise UserError(f"{data}: no conversation of size {', '.join(missing)}; there are {', '.join(chosen)}.")
-    if any(source.kind == "hub" for source in found):
-        return Selection(chosen, data, conversations)
+    if any(source.kind == "hub" for source in every):
+        return Selection(chosen, data)
     for size, sources in chosen.items():
         (scratch / size).mkdir()
         for source in sources:
             (scratch / size / source.path.name).symlink_to(source.path.resolve(), target_is_directory=True)
-    return Selection(chosen, scratch, conversations)
+    return Selection(chosen, scratch)
 
 
 def in_child(what: str, function: str, *arguments: object) -> Any:
@@ -143,19 +141,6 @@ def _row(rows: Sequence[Row], size: str, stage: str) -> Row:
 
 def _ratio(row: Row, other: Row) -> float:
     return float((row["seconds"] / row["amount"]) / (other["seconds"] / other["amount"]))
-
-
-def notebook_rows(selection: Selection, run: Path, *, quiet: bool) -> list[Row]:
-    """Measure the evaluation of the smallest tier, from nothing, then each notebook, which replays it."""
-    size = next(iter(selection.tiers))
-    common = (size, str(selection.folder), str(run), selection.conversations)
-    rows: list[Row] = []
-    for name in (bar := tqdm(("evaluation", *NOTEBOOKS), unit="notebook", disable=quiet)):
-        bar.set_description(f"{size}: {name}")
-        call = ("measure_evaluation",) if name == "evaluation" else ("measure_notebook", name)
-        cost = in_child(name, *call, *common)
-        rows.append({"size": size, "name": name, "seconds": cost.seconds, "peak_mib": cost.peak / MIB})
-    return [row | {"relative": row["seconds"] / rows[0]["seconds"]} for row in rows]
 
 
 def evidence_rows(selection: Selection, *, quiet: bool) -> list[Row]:
@@ -223,12 +208,6 @@ def print_report(report: Row) -> None:
     }
     keys = "light: the episodic index alone, its keys by the offline stand-in, not a language model."
     print_table("Evidence recall", report["evidence"], {"tier": "{size}", **recall}, [keys], names=3)
-    if report["notebooks"]:
-        columns = {"tier": "{size}", "notebook": "{name}", "seconds": "{seconds:.1f}", "× evaluation": "{relative:.2f}"}
-        note = (
-            "evaluation: all arms answered and judged from nothing; the notebooks replay it. Peak: the largest process."
-        )
-        print_table("Notebooks", report["notebooks"], {**columns, "peak MiB": "{peak_mib:,.0f}"}, [note])
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -242,7 +221,6 @@ def main(
     size: Annotated[str, typer.Option(help="Tiers, separated by commas; by default all that are found.")] = "",
     conversations: Annotated[int, typer.Option(min=0, help="The first so many of each tier; 0 for all.")] = 1,
     repeat: Annotated[int, typer.Option(min=1, help="Processes per stage; the fastest counts.")] = 1,
-    notebooks: Annotated[bool, typer.Option("--notebooks", help="Also time notebooks 05 to 09.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Measure characters per second, peak memory and evidence recall; nothing is asserted."""
@@ -250,9 +228,7 @@ def main(
         print("No data given: the built-in example is too small for meaningful speed.", file=sys.stderr)
     sizes = [parse_size(name) for name in size.split(",")] if size.strip() else None
     with temporary_folder("beamlib-benchmark-") as scratch:
-        shown, run = scratch / "data", scratch / "run"
-        shown.mkdir()
-        selection = select(data or EXAMPLE, sizes, conversations, shown)
+        selection = select(data or EXAMPLE, sizes, conversations, scratch)
         rows = stage_rows(selection, repeat, quiet=as_json)
         report: Row = {
             "machine": machine(),
@@ -263,7 +239,6 @@ def main(
             "stages": rows,
             "comparisons": comparisons(rows),
             "evidence": evidence_rows(selection, quiet=as_json),
-            "notebooks": notebook_rows(selection, run, quiet=as_json) if notebooks else [],
         }
     if as_json:
         print(to_json(report, indent=2))

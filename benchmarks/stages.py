@@ -56,24 +56,6 @@ def measure_import() -> Cost:
     return _timed(1, _warm_up)
 
 
-def measure_evaluation(size: Size, data: str, run: str, conversations: int) -> Cost:
-    """Answer and judge every arm of every experiment into the folder `run`, which the notebooks then replay."""
-    from beamlib.evaluate.arms import arms_of, experiments
-    from beamlib.evaluate.run import evaluate
-
-    parameters = _parameters(size, data=data, run=run, conversations=conversations)
-    arms = arms_of(parameters, experiments(parameters))
-    return _timed(len(arms), lambda: evaluate(parameters, arms, quiet=True))
-
-
-def measure_notebook(name: str, size: Size, data: str, run: str, conversations: int) -> Cost:
-    """Execute and render one notebook below `run`; memory is that of its kernel if that is larger."""
-    from beam_job.executing import execute
-
-    parameters = _parameters(size, data=data, run=run, conversations=conversations)
-    return _timed(1, lambda: execute(name, parameters, Path(run) / "notebooks"))
-
-
 def evidence(folder: Path, size: Size) -> list[dict[str, Any]]:
     """Compute evidence recall of each memory and retriever over the conversations of `size`, all abilities."""
     from beamlib.scoring.evidence import MEMORIES, evidence_table
@@ -102,7 +84,7 @@ def _warm_up() -> None:
 
 
 def _characters(loaded: Sequence[Loaded]) -> int:
-    return sum(len(message.content) for one in loaded for message in one.conversation.messages)
+    return sum(len(message.content) for own in loaded for message in own.conversation.messages)
 
 
 def _load_all(sources: Sequence[Source]) -> list[Loaded]:
@@ -120,7 +102,7 @@ def _loading(sources: Sequence[Source]) -> Work:
 
 def _embedding(sources: Sequence[Source]) -> Work:
     loaded = _prepared(sources)
-    texts = [message.content for one in loaded for message in one.conversation.messages]
+    texts = [message.content for own in loaded for message in own.conversation.messages]
     return _characters(loaded), lambda: embedded_encoder().encode(texts)
 
 
@@ -128,8 +110,8 @@ def _ingesting(make: Callable[[], Memory], sources: Sequence[Source]) -> Work:
     loaded = _prepared(sources)
 
     def work() -> None:
-        for one in loaded:
-            make().ingest(one.conversation)
+        for own in loaded:
+            make().ingest(own.conversation)
 
     return _characters(loaded), work
 
@@ -138,18 +120,18 @@ def _indexing_keys(sources: Sequence[Source]) -> Work:
     loaded = _prepared(sources)
 
     def work() -> None:
-        for one in loaded:
-            replies = extract(OfflineModel(), extraction_prompts("episodic_keys", one.conversation))
-            EpisodicIndex(one.conversation, episodic_keys(one.conversation, replies))
+        for own in loaded:
+            replies = extract(OfflineModel(), extraction_prompts("episodic_keys", own.conversation))
+            EpisodicIndex(own.conversation, episodic_keys(own.conversation, replies))
 
     return _characters(loaded), work
 
 
 def _ingested(make: Callable[[], Memory], sources: Sequence[Source]) -> list[tuple[Loaded, Memory]]:
-    found = [(loaded, make()) for loaded in _prepared(sources)]
-    for loaded, memory in found:
+    pairs = [(loaded, make()) for loaded in _prepared(sources)]
+    for loaded, memory in pairs:
         memory.ingest(loaded.conversation)
-    return found
+    return pairs
 
 
 def _recalling(make: Callable[[], Memory], sources: Sequence[Source]) -> Work:

@@ -26,9 +26,9 @@ from beamlib.data.sources import CHAT, CUT_CHAT, CUTOFF, Source, plan_folders, p
 from beamlib.errors import UserError
 from beamlib.text import TOKEN_COUNTER, count_tokens
 
-USER_MESSAGES = "user_messages.json"
-UNREADABLE = "no marker"
-TOKENS_PER_MESSAGE = 4
+_USER_MESSAGES = "user_messages.json"
+_NO_MARKER = "no marker"
+_TOKENS_PER_MESSAGE = 4
 """Overhead per message in the published sizes (role and separators)."""
 _STATES: dict[State, str] = {
     "released": "as released (SHA-256)",
@@ -75,15 +75,6 @@ class AbilityCounts(BaseModel):
     difficulties: dict[str, int] = Field(default_factory=dict)
 
 
-class CheckFinding(BaseModel):
-    """An anomaly, as a row of the report."""
-
-    kind: str
-    file: str
-    where: str
-    detail: str
-
-
 class Tier(BaseModel):
     """All counts of one size.
 
@@ -109,7 +100,7 @@ class CheckReport(BaseModel):
     folder: str
     token_counter: str = TOKEN_COUNTER
     tiers: list[Tier] = Field(default_factory=list)
-    anomalies: list[CheckFinding] = Field(default_factory=list)
+    anomalies: list[Anomaly] = Field(default_factory=list)
     errors: list[str] = Field(default_factory=list)
 
     def render(self) -> str:
@@ -135,8 +126,9 @@ def check_folder(folder: Path, *, progress: bool = False) -> CheckReport:
         UserError: There is no conversation at all.
     """
     sources, problems = scan(folder)
-    report = CheckReport(folder=str(folder), errors=[one.sentence for one in problems if one.size or not sources])
-    notes = [Anomaly("unknown_file", "", "", one.sentence) for one in problems if sources and not one.size]
+    errors = [problem.sentence for problem in problems if problem.size or not sources]
+    report = CheckReport(folder=str(folder), errors=errors)
+    notes = [Anomaly("unknown_file", "", "", own.sentence) for own in problems if sources and not own.size]
     tiers: dict[Size, _TierTally] = {}
     no_chat = not any(_variants(source) for source in sources)
     for source in tqdm(sources, desc="checking", unit="conversation", disable=not progress):
@@ -148,10 +140,7 @@ def check_folder(folder: Path, *, progress: bool = False) -> CheckReport:
         tally.add_user_messages(source, notes)
         tally.add_files(source, notes)
     report.tiers = [tiers[size].result(size) for size in SIZES if size in tiers]
-    report.anomalies = [
-        CheckFinding(kind=note.kind, file=note.file, where=note.where, detail=note.detail)
-        for note in dict.fromkeys(notes)
-    ]
+    report.anomalies = list(dict.fromkeys(notes))
     return report
 
 
@@ -232,7 +221,7 @@ class _TierTally:
             questions_only=self.questions_only,
             files=dict(sorted(self.files.items())),
             chats={name: tally.result() for name, tally in self.chats.items() if tally.counts.conversations},
-            user_message_markers={n: self.markers[n] for n in (*VARIANTS, INDEX, UNREADABLE) if self.markers[n]},
+            user_message_markers={n: self.markers[n] for n in (*VARIANTS, INDEX, _NO_MARKER) if self.markers[n]},
             questions=questions,
             probes=sum(entry.questions for entry in questions.values()),
             rubric_items=sum(entry.rubric_items for entry in questions.values()),
@@ -267,7 +256,7 @@ class _ChatTally:
                 self._markers[message.marker.variant] += 1
             elif message.kind != "main_question" and strip_stray(message.content)[1]:
                 self._stray[message.kind or message.role] += 1
-        self._tokens.append(sum(count_tokens(message.content) + TOKENS_PER_MESSAGE for message in conversation))
+        self._tokens.append(sum(count_tokens(message.content) + _TOKENS_PER_MESSAGE for message in conversation))
         self._characters += [len(pair.user.content) + len(pair.assistant.content) for pair in conversation.pairs]
         if conversation.size == "10M":
             first: dict[int, int] = {}
@@ -278,7 +267,7 @@ class _ChatTally:
 
     def result(self) -> ChatCounts:
         """Return the counts of the conversations so far, one at least."""
-        content = sum(self._tokens) - TOKENS_PER_MESSAGE * self.counts.messages
+        content = sum(self._tokens) - _TOKENS_PER_MESSAGE * self.counts.messages
         derived = {
             "turn_lengths": dict(sorted(self._lengths.items())),
             "markers": {name: self._markers[name] for name in (*VARIANTS, INDEX) if self._markers[name]},
@@ -351,7 +340,7 @@ def _user_message_files(source: Source) -> list[Path]:
     if source.kind == "hub" or not _variants(source):
         return []
     folders = plan_folders(source.path).values() if source.size == "10M" else [source.path]
-    return [folder / USER_MESSAGES for folder in folders]
+    return [folder / _USER_MESSAGES for folder in folders]
 
 
 def _marker_variants(path: Path, log: Log) -> Iterator[str]:
@@ -378,7 +367,7 @@ def _marker_variants(path: Path, log: Log) -> Iterator[str]:
                 log.note("marker_missing", spot, "no readable index marker")
             elif marker.batch != number:
                 log.note("marker_batch_differs", spot, f"the marker names batch {marker.batch}")
-            yield marker.variant if marker else UNREADABLE
+            yield marker.variant if marker else _NO_MARKER
 
 
 def _files(source: Source) -> list[tuple[str, DataFile]]:
@@ -408,7 +397,7 @@ def _render_tier(tier: Tier) -> list[str]:
             f" {c.answer_ai_question:9d} {c.followup_question:8d}  {lengths}"
         )
         lines.append(
-            f"    tokens ({TOKEN_COUNTER} + {TOKENS_PER_MESSAGE} per message): mean {c.tokens_mean:,.0f}, "
+            f"    tokens ({TOKEN_COUNTER} + {_TOKENS_PER_MESSAGE} per message): mean {c.tokens_mean:,.0f}, "
             f"{c.tokens_min:,} to {c.tokens_max:,}; characters per pair, median {c.characters_per_pair_median:,.0f}; "
             f"per token {c.characters_per_token:.2f}"
         )
@@ -416,7 +405,7 @@ def _render_tier(tier: Tier) -> list[str]:
         for conversation, first in c.plan_offsets.items():
             lines.append(f"    {conversation}: plans begin at message {', '.join(map(str, first))}")
     if not tier.questions_only:
-        lines.append(f"  markers in {USER_MESSAGES}: {_shown(tier.user_message_markers)}")
+        lines.append(f"  markers in {_USER_MESSAGES}: {_shown(tier.user_message_markers)}")
     lines.append(f"  {tier.probes} questions, {tier.rubric_items} rubric items")
     for ability, q in tier.questions.items():
         lines.append(

@@ -163,8 +163,8 @@ def figure_not_cited(sheet: Sheet) -> Iterator[Suspicion]:
         if not item.gold.evidence or item.gold.evidence_missing:
             continue
         cited = "\n".join(texts[number] for number in item.gold.evidence)
-        said = _numbers(cited) | {float(text) for text in _DIGITS.findall(cited.replace(",", ""))}
-        missing = [f"{number:g}" for number in sorted(_numbers(item.gold.reference) - said)]
+        cited_numbers = _numbers(cited) | {float(text) for text in _DIGITS.findall(cited.replace(",", ""))}
+        missing = [f"{number:g}" for number in sorted(_numbers(item.gold.reference) - cited_numbers)]
         missing += _not_in(_days(item.gold.reference), _days(cited))
         if missing:
             what = f"the cited messages do not have {_list(missing)}"
@@ -175,10 +175,10 @@ def date_not_said(sheet: Sheet) -> Iterator[Suspicion]:
     """A date of the reference or the rubric that no message of the user has."""
     if sheet.messages is None:
         return
-    said = _days("\n".join(message.content for message in sheet.messages if message.role == "user"))
+    by_user = _days("\n".join(message.content for message in sheet.messages if message.role == "user"))
     for item in sheet.items:
         expected = _days(f"{item.gold.reference}; {item.rubric}")
-        missing = _not_in(expected, said)
+        missing = _not_in(expected, by_user)
         if missing and not item.gold.evidence_missing and item.gold.ability != "summarization":
             what = f"no message of the user has {_list(missing)}"
             yield item.finding("date_not_said", what, messages=item.gold.evidence)
@@ -211,33 +211,33 @@ def order(sheet: Sheet) -> Iterator[Suspicion]:
 def only_n_items(sheet: Sheet) -> Iterator[Suspicion]:
     """A question for n items whose rubric has more or fewer."""
     for item in _of(sheet, "event_ordering"):
-        asked, expected = count_asked(item.probe.question), len(item.gold.rubric)
-        if asked is not None and asked != expected:
-            yield item.finding("only_n_items", f"the question asks for {asked} items, the rubric has {expected}")
+        count, expected = count_asked(item.probe.question), len(item.gold.rubric)
+        if count is not None and count != expected:
+            yield item.finding("only_n_items", f"the question asks for {count} items, the rubric has {expected}")
 
 
 def twin_rubric(sheet: Sheet) -> Iterator[Suspicion]:
     """Two questions of an ability that are judged by one rubric."""
-    for one, other in itertools.combinations(sheet.items, 2):
-        if one.gold.ability == other.gold.ability and one.gold.rubric == other.gold.rubric:
-            yield one.finding("twin_rubric", f"both have the same {len(one.gold.rubric)} rubric item(s)", other)
+    for first, second in itertools.combinations(sheet.items, 2):
+        if first.gold.ability == second.gold.ability and first.gold.rubric == second.gold.rubric:
+            yield first.finding("twin_rubric", f"both have the same {len(first.gold.rubric)} rubric item(s)", second)
 
 
 def similar_question(sheet: Sheet) -> Iterator[Suspicion]:
     """Two questions that ask nearly the same and expect different answers."""
     items = [item for item in sheet.items if item.gold.ability != "event_ordering"]  # which differ in one word only
     words = {item.probe.id: set(stems(item.probe.question)) for item in items}
-    for one, other in itertools.combinations(items, 2):
-        mine, theirs = words[one.probe.id], words[other.probe.id]
-        if not mine or not theirs or one.gold.reference == other.gold.reference:
+    for first, second in itertools.combinations(items, 2):
+        mine, theirs = words[first.probe.id], words[second.probe.id]
+        if not mine or not theirs or first.gold.reference == second.gold.reference:
             continue
         alike = len(mine & theirs) / len(mine | theirs)
-        figures = [_figures_of(item.gold.reference) for item in (one, other)]
-        facts = one.gold.ability in _FACTS and other.gold.ability in _FACTS
+        figures = [_figures_of(item.gold.reference) for item in (first, second)]
+        facts = first.gold.ability in _FACTS and second.gold.ability in _FACTS
         apart = facts and all(figures) and figures[0].isdisjoint(figures[1])
         if alike >= MOST_ALIKE or (apart and len(mine & theirs) / min(len(mine), len(theirs)) >= MOST_CONTAINED):
             what = f"{len(mine & theirs)} content words in common, the references differ"
-            yield one.finding("similar_question", what, other)
+            yield first.finding("similar_question", what, second)
 
 
 def shared_reference(items: Iterable[AuditedQuestion]) -> Iterator[Suspicion]:
@@ -288,21 +288,21 @@ def _days(text: str) -> list[Day]:
     return days
 
 
-def _not_in(days: Iterable[Day], said: Sequence[Day]) -> list[str]:
-    return [_day(day) for day in days if not any(day.same(other) for other in said)]
+def _not_in(days: Iterable[Day], others: Sequence[Day]) -> list[str]:
+    return [_day(day) for day in days if not any(day.same(other) for other in others)]
 
 
 def _day(day: Day) -> str:
     return f"{date(2000, day.month, 1):%B} {day.day}" + (f", {day.year}" if day.year else "")
 
 
-def _gaps(one: Day, other: Day) -> set[int]:
+def _gaps(first: Day, second: Day) -> set[int]:
     """Return the days between two dates; without years, in a common and a leap year, and over the new year."""
     gaps = set()
-    over_new_year = (other.month, other.day) < (one.month, one.day)
+    over_new_year = (second.month, second.day) < (first.month, first.day)
     for year, later in itertools.product((2023, 2024), (0, 1) if over_new_year else (0,)):
         try:
-            gaps.add(abs((other.on(year + later) - one.on(year)).days))
+            gaps.add(abs((second.on(year + later) - first.on(year)).days))
         except ValueError:  # 29 February
             continue
     return gaps
@@ -387,7 +387,9 @@ def audit_folder(folder: Path) -> AuditReport:
     `errors`. Raises `UserError` only where there is no conversation at all.
     """
     sources, problems = scan(folder)
-    report = AuditReport(folder=str(folder), errors=[one.sentence for one in problems if one.size or not sources])
+    report = AuditReport(
+        folder=str(folder), errors=[problem.sentence for problem in problems if problem.size or not sources]
+    )
     everything: list[AuditedQuestion] = []
     for source in tqdm(sources, desc="auditing", unit="conversation", disable=None):  # shown on a terminal
         try:

@@ -103,24 +103,24 @@ def audit(replaced: Mapping[str, pd.DataFrame] | None = None, *, about: str = ""
     return BEAM.audit(Tables(replaced), about=about)
 
 
-def totals(results: Sequence[ClaimResult]) -> dict[Status, int]:
+def status_counts(results: Sequence[ClaimResult]) -> dict[Status, int]:
     """Count the claims of each status, in the order of `STATUSES`."""
     return {status: sum(result.status == status for result in results) for status in STATUSES}
 
 
-def compact(value: Any) -> str:
+def _compact(value: Any) -> str:
     """Write a recomputed value on one line."""
     if value is None:
         return "–"
     if isinstance(value, dict):
-        return "; ".join(f"{key}: {compact(item)}" for key, item in value.items())
+        return "; ".join(f"{key}: {_compact(item)}" for key, item in value.items())
     if isinstance(value, list):
-        return f"[{', '.join(map(compact, value))}]"
+        return f"[{', '.join(map(_compact, value))}]"
     return str(value)
 
 
 def _total_line(results: Sequence[ClaimResult]) -> str:
-    counts = ", ".join(f"{count} {status}" for status, count in totals(results).items())
+    counts = ", ".join(f"{count} {status}" for status, count in status_counts(results).items())
     return f"{len(results)} claims: {counts}."
 
 
@@ -135,11 +135,11 @@ _COLOURS: Mapping[Status, str] = {
 
 def _cells(result: ClaimResult) -> list[str]:
     values = (result.id, result.section, result.claim, result.printed, result.recomputed, result.status, result.note)
-    return [compact(value) for value in values]
+    return [_compact(value) for value in values]
 
 
 def render(results: Sequence[ClaimResult], width: int = 120) -> str:
-    """Return the audit as text for the terminal, `width` characters wide, totals last; coloured on a terminal."""
+    """Return the audit as text for the terminal, totals last; coloured on a terminal."""
     table = Table(title="Claims of the paper, recomputed from its tables", show_lines=True, expand=True)
     for heading, share in {"id": 0, "claim, section, note": 5, "printed": 2, "recomputed": 3, "status": 2}.items():
         table.add_column(heading, overflow="fold", no_wrap=not share, ratio=share or None)

@@ -14,7 +14,7 @@ from beam_claims.values import (
     BELOW,
     ClaimOutcome,
     Interval,
-    Scores,
+    ScoreTable,
     Status,
     Tables,
     change,
@@ -31,14 +31,14 @@ from beam_claims.values import (
 METHODS = ("Vanilla", "RAG", "LIGHT")
 BASELINES = METHODS[:2]
 
-Array = NDArray[np.float64]
+_Array = NDArray[np.float64]
 
 
-def _backbones(scores: Scores) -> list[str]:
+def _backbones(scores: ScoreTable) -> list[str]:
     return list(dict.fromkeys(series.rsplit(" / ", 1)[0] for series in scores.series))
 
 
-def _cell_gains(scores: Scores, *, by_rows: bool = False) -> dict[tuple[str, str], tuple[Decimal, str]]:
+def _cell_gains(scores: ScoreTable, *, by_rows: bool = False) -> dict[tuple[str, str], tuple[Decimal, str]]:
     """Return the gain of LIGHT over the better baseline in percent, and that baseline, by (backbone, length)."""
     read = scores.row_mean if by_rows else scores.average
     gains = {}
@@ -50,7 +50,7 @@ def _cell_gains(scores: Scores, *, by_rows: bool = False) -> dict[tuple[str, str
     return gains
 
 
-def _gain_interval(scores: Scores, backbone: str, length: str, baseline: str) -> Interval:
+def _gain_interval(scores: ScoreTable, backbone: str, length: str, baseline: str) -> Interval:
     light, base = (scores.interval(length, f"{backbone} / {method}") for method in ("LIGHT", baseline))
     return light.relative_to(base)
 
@@ -178,7 +178,7 @@ def decline_with_length(tables: Tables, printed: str) -> ClaimOutcome:
     )
 
 
-def _pooled(scores: Scores, ability: str, method: str) -> Decimal:
+def _pooled(scores: ScoreTable, ability: str, method: str) -> Decimal:
     """Return the mean score of an ability and method over all lengths and backbones."""
     series = [f"{backbone} / {method}" for backbone in _backbones(scores)]
     return mean([scores.printed[length, ability, name] for length in scores.lengths for name in series])
@@ -302,7 +302,7 @@ def formula_search(
     )
 
 
-def _score_array(scores: Scores, abilities: list[str], method: str) -> Array:
+def _score_array(scores: ScoreTable, abilities: list[str], method: str) -> _Array:
     """Return the scores of one method, shape (length, backbone, ability)."""
     series = [name for name in scores.series if name.endswith(f" / {method}")]
     cells = [
@@ -312,7 +312,7 @@ def _score_array(scores: Scores, abilities: list[str], method: str) -> Array:
     return np.array(cells, dtype=float)
 
 
-def _baselines(vanilla: Array, rag: Array, averages: list[Array]) -> Array:
+def _baselines(vanilla: _Array, rag: _Array, averages: list[_Array]) -> _Array:
     """Return the scores that a gain can be relative to, shape (baseline, length, backbone, ability).
 
     Vanilla; RAG; the better of them cell by cell; their mean; the one with the better Average; the worse cell by cell.
@@ -327,7 +327,7 @@ def _subsets(size: int) -> list[list[int]]:
     return [[index for index in range(size) if mask >> index & 1] for mask in range(1, 2**size)]
 
 
-def _aggregations(light: Array, bases: Array, weights: Array) -> Array:
+def _aggregations(light: _Array, bases: _Array, weights: _Array) -> _Array:
     """Compute one gain in percent in seven ways, shape (7 x baseline, ability).
 
     Ratio of sums; mean and median of ratios; mean and median of the per-length ratios; of the per-backbone ratios.
@@ -354,7 +354,7 @@ def _aggregations(light: Array, bases: Array, weights: Array) -> Array:
     return np.asarray(100 * (np.concatenate(gains) - 1))
 
 
-def _subset_gains(light: Array, bases: Array, conversations: Array) -> Array:
+def _subset_gains(light: _Array, bases: _Array, conversations: _Array) -> _Array:
     """Return the gains of every subset of lengths with every subset of backbones, shape (formula, ability)."""
     return np.concatenate(
         [
@@ -366,7 +366,7 @@ def _subset_gains(light: Array, bases: Array, conversations: Array) -> Array:
     )
 
 
-def _cell_subset_gains(light: Array, bases: Array) -> Array:
+def _cell_subset_gains(light: _Array, bases: _Array) -> _Array:
     """Return the gains of every subset of cells as ratio of sums and as mean of ratios, shape (formula, ability)."""
     cells = light.shape[0] * light.shape[1]
     chosen = (np.arange(1, 2**cells)[:, None] >> np.arange(cells) & 1).astype(float)

@@ -10,18 +10,18 @@ from beam_claims.values import (
     ABOVE,
     BELOW,
     ClaimOutcome,
-    Scores,
+    ScoreTable,
     Status,
     Tables,
     change,
     figures,
     holds,
-    label,
     mean,
     named,
     number,
     places_of,
     rounded,
+    series_name,
     show,
     sign,
     truncated,
@@ -77,7 +77,9 @@ def removal_growth(tables: Tables, printed: str) -> ClaimOutcome:
     """Return the change of each removal by length; holds when each grows more negative at every step."""
     series = {name: list(effects.values()) for name, effects in _removals(tables).items()}
     steady = [
-        label(name) for name, effects in series.items() if all(before > after for before, after in pairwise(effects))
+        series_name(name)
+        for name, effects in series.items()
+        if all(before > after for before, after in pairwise(effects))
     ]
     end_to_end = sum(effects[-1] < effects[0] for effects in series.values())
     note = f"At every step: {named(steady)}; end to end: {end_to_end} of {len(series)}."
@@ -93,7 +95,9 @@ def base_is_best(tables: Tables, printed: str) -> ClaimOutcome:
         averages = {name: scores.average(length, name) for name in scores.series}
         best = max(averages, key=lambda name: averages[name])
         recomputed[length] = {"base": float(averages["base"]), "best": [best, float(averages[best])]}
-        better += [f"{length} {label(name)} {value}" for name, value in averages.items() if value > averages["base"]]
+        better += [
+            f"{length} {series_name(name)} {value}" for name, value in averages.items() if value > averages["base"]
+        ]
     return ClaimOutcome(recomputed, holds(not better), f"Better than the full system: {named(better)}.")
 
 
@@ -101,7 +105,9 @@ def each_contributes(tables: Tables, printed: str) -> ClaimOutcome:
     """Count the removals that lower the Average; holds when each does at two lengths or more and on the whole."""
     effects = _removals(tables)
     lengths = tables.scores("table8").lengths
-    exceptions = [f"{length} {label(name)}" for length in lengths for name in effects if effects[name][length] >= 0]
+    exceptions = [
+        f"{length} {series_name(name)}" for length in lengths for name in effects if effects[name][length] >= 0
+    ]
     contributes = [
         sum(effect < 0 for effect in own.values()) >= 2 and sum(own.values()) < 0 for own in effects.values()
     ]
@@ -239,7 +245,7 @@ def average_rows(tables: Tables, printed: str, table: str) -> ClaimOutcome:
             counts[kind] += 1
             if kind in ("no", "allowed by hidden digits"):
                 rows = show(scores.row_mean(length, series, corrected=False), 4)
-                notes.append(f"{length} {label(series)} prints {average}, its rows average {rows} ({kind})")
+                notes.append(f"{length} {series_name(series)} prints {average}, its rows average {rows} ({kind})")
     status: Status = (
         "differs" if counts["no"] else "holds" if counts["rounding"] == counts.total() else "holds within rounding"
     )
@@ -247,7 +253,7 @@ def average_rows(tables: Tables, printed: str, table: str) -> ClaimOutcome:
     return ClaimOutcome({kind: count for kind, count in counts.items() if count}, status, note)
 
 
-def _agreement(scores: Scores, length: str, series: str) -> str:
+def _agreement(scores: ScoreTable, length: str, series: str) -> str:
     average, rows = scores.average(length, series), scores.row_mean(length, series, corrected=False)
     if rounded(rows, 3) == average:
         return "rounding"
@@ -260,7 +266,7 @@ def _agreement(scores: Scores, length: str, series: str) -> str:
 def printed_precision(tables: Tables, printed: str, table: str, places: int) -> ClaimOutcome:
     """List the cells printed with another number of decimals; holds when there is none."""
     odd = [
-        f"{value} ({length}, {label(series)}, {ability})"
+        f"{value} ({length}, {series_name(series)}, {ability})"
         for (length, ability, series), value in tables.scores(table).printed.items()
         if places_of(value) != places
     ]

@@ -1,6 +1,6 @@
 """Exact arithmetic on printed figures: the range that a three-decimal table allows, and the status of a claim.
 
-Scores are decimals read from the `printed` strings, so that no status depends on binary rounding.
+ScoreTable are decimals read from the `printed` strings, so that no status depends on binary rounding.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STATUSES: tuple[Status, ...] = ("holds", "holds within rounding", "differs", "ca
 # A printed score was rounded or cut to three decimals; the true value lies in this range around it.
 BELOW, ABOVE = Decimal("0.0005"), Decimal("0.001")
 
-SCORE_COLUMNS: Mapping[str, tuple[str, ...]] = {
+SERIES_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "table1": ("backbone", "method"),
     "table8": ("variant",),
     "table9": ("k",),
@@ -160,16 +160,16 @@ def sign(value: Decimal) -> str:
     return "+" if value > 0 else "-" if value < 0 else "0"
 
 
-def label(series: str) -> str:
+def series_name(series: str) -> str:
     """Write a series as words: "without_noise_filtering" becomes "without noise filtering"."""
     return "sparse" if series == "sparse_splade" else series.replace("_", " ")
 
 
-class Scores:
+class ScoreTable:
     """One score table (1, 8, 9 or 10) by length, ability and series; a series of Table 1 is "backbone / method"."""
 
     def __init__(self, name: str, frame: pd.DataFrame, misprints: pd.DataFrame) -> None:
-        parts = [[str(value) for value in frame[column]] for column in SCORE_COLUMNS[name]]
+        parts = [[str(value) for value in frame[column]] for column in SERIES_COLUMNS[name]]
         series = map(" / ".join, zip(*parts, strict=True))
         self._keys = list(zip(frame["length"], frame["ability"], series, strict=True))
         self.printed = dict(zip(self._keys, map(Decimal, frame["printed"]), strict=True))
@@ -233,10 +233,10 @@ class Tables(PublishedTables):
 
     def __init__(self, replaced: Mapping[str, pd.DataFrame] | None = None) -> None:
         super().__init__(published.FILES, published.table, replaced)
-        self._scores: dict[str, Scores] = {}
+        self._scores: dict[str, ScoreTable] = {}
 
-    def scores(self, name: str) -> Scores:
+    def scores(self, name: str) -> ScoreTable:
         """Return a score table."""
         if name not in self._scores:
-            self._scores[name] = Scores(name, self[name], self["misprints"])
+            self._scores[name] = ScoreTable(name, self[name], self["misprints"])
         return self._scores[name]

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beam_field.judge_card import ALL, JudgeCard, JudgeScores, corrections, group_runs, judge_card, verdict_frame
+from beam_field.judge_card import (
+    ALL_ABILITIES,
+    JudgeCard,
+    JudgeScores,
+    corrections,
+    group_runs,
+    judge_card,
+    nugget_verdicts,
+)
 from beam_field.sources import GRADED, find_run, judgements, offline_judgements
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import MANIFEST, read_manifest, stored_answers, stored_judgements
@@ -70,10 +78,13 @@ def _table(
 ) -> Table:
     """Build a table with a column per heading, each cell a format string over the row's values."""
     rows = []
-    for row in frame.to_dict("records"):
-        ability, low, high = (row.get(name, default) for name, default in (("ability", ALL), ("low", 0), ("high", 0)))
+    records: list[dict[str, Any]] = frame.to_dict("records")  # type: ignore[assignment]
+    for row in records:
+        ability, low, high = (
+            row.get(name, default) for name, default in (("ability", ALL_ABILITIES), ("low", 0), ("high", 0))
+        )
         derived = {
-            "label": ALL if ability == ALL else ability_label(ability),
+            "label": ALL_ABILITIES if ability == ALL_ABILITIES else ability_label(ability),
             "interval": _interval(low, high, form),
             "order": "kept" if row.get("kept") else "turned",
         }
@@ -137,13 +148,13 @@ def deception_table() -> Table:
 def card_sentences(card: JudgeCard) -> list[str]:
     """Say what a card means for a comparison of systems."""
     lines = []
-    overall = card.agreement[card.agreement["ability"] == ALL]
+    overall = card.agreement[card.agreement["ability"] == ALL_ABILITIES]
     for row in overall.to_dict("records"):
         lines.append(
             f"On {row['n']:,} nuggets the two agree with kappa {row['kappa']:.2f} "
             f"({row['kappa_half']:.2f} over at least 0.5)."
         )
-        weak = card.agreement[card.agreement["ability"] != ALL].sort_values("kappa").dropna(subset=["kappa"])
+        weak = card.agreement[card.agreement["ability"] != ALL_ABILITIES].sort_values("kappa").dropna(subset=["kappa"])
         if len(weak) > 2:
             pairs = zip(weak["ability"].head(2), weak["kappa"].head(2), strict=True)
             names = " and ".join(f"{ability_label(ability).lower()} ({kappa:.2f})" for ability, kappa in pairs)
@@ -232,11 +243,11 @@ def card_of_runs(run: Path, against: Path, protocol: str) -> CardOfRuns:
                 "name another with --protocol."
             )
     judges = [
-        JudgeScores(side.judge, verdict_frame(judged), own)
+        JudgeScores(side.judge, nugget_verdicts(judged), own)
         for side, judged, own in zip((first, second), alike, scores, strict=True)
     ]
     runs_of = {**first.runs_of, **second.runs_of}
-    card = judge_card(*judges, runs_of=runs_of)
+    card = judge_card(judges[0], judges[1], runs_of=runs_of)
     tables = card_tables(card, protocol)
     everything = {name: score_run(own, protocol) for name, own in second.judgements.items() if name in scores[0]}
     frame = corrections(_by_system(everything, runs_of), _by_system(scores[0], runs_of))
@@ -255,22 +266,22 @@ def _judged_run(run: Path) -> _JudgedRun:
         what = f"several judges (parts {parts}); name one part" if judges else "no results; name a run or a part of one"
         raise UserError(f"{run}: it holds {what}.")
     several = len({manifest.size for manifest in manifests.values()}) > 1
-    found = _JudgedRun(judges[0], set(), {}, {}, {})
+    judged_run = _JudgedRun(judges[0], set(), {}, {}, {})
     for folder, manifest in manifests.items():
         size = manifest.size if several else ""
         name = f"{size} {manifest.arm}".strip()
-        if name in found.answers:
+        if name in judged_run.answers:
             raise UserError(f"{run}: {name} stands in several parts; name one part.")
         answers = (answer for own in stored_answers(folder).values() for answer in own)
-        found.answers[name] = {answer.probe_id: answer.text for answer in answers}
-        found.judgements[name] = stored_judgements(folder)
+        judged_run.answers[name] = {answer.probe_id: answer.text for answer in answers}
+        judged_run.judgements[name] = stored_judgements(folder)
         imported = manifest.imported
-        found.shipped.add(imported.shipped if imported else "")
+        judged_run.shipped.add(imported.shipped if imported else "")
         if imported and imported.system:
             gold = "gold in its prompt" if imported.gold_in_prompt == "yes" else ""
             facts = (size, imported.system, imported.context, imported.reader, gold)
-            found.runs_of[name] = ", ".join(filter(None, facts))
-    return found
+            judged_run.runs_of[name] = ", ".join(filter(None, facts))
+    return judged_run
 
 
 def _by_system(scores: Mapping[str, pd.DataFrame], runs_of: Mapping[str, str]) -> dict[str, pd.DataFrame]:
@@ -298,7 +309,7 @@ def shipped_card(protocol: str) -> tuple[JudgeCard, tuple[JudgeScores, JudgeScor
     for judge, read in ((find_run(GRADED[0]).judge, judgements), (OFFLINE_NAME, offline_judgements)):
         judged: dict[str, Sequence[Judgement]] = {system: read(name) for system, name in systems.items()}
         scores = {system: score_run(own, protocol) for system, own in judged.items()}
-        judges.append(JudgeScores(judge, verdict_frame(judged), scores))
+        judges.append(JudgeScores(judge, nugget_verdicts(judged), scores))
     first, second = judges
     return judge_card(first, second), (first, second)
 

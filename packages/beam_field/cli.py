@@ -57,7 +57,7 @@ def import_results(
         refuse_data(run)
         write_runs(arms, run)
     if as_json:
-        print(to_json([import_record(one) for one in arms], indent=2))
+        print(to_json([import_record(own) for own in arms], indent=2))
         return
     print("\n\n".join(map(import_summary, arms)))
     print("\nnothing was written" if check else f"\nwrote {from_root(run)}; next: beamlib score {from_root(run)}")

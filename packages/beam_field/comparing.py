@@ -81,7 +81,7 @@ def average_runs(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     merged = rows.drop_duplicates("probe_id").set_index("probe_id")
     merged["score"] = rows.groupby("probe_id")["score"].mean()
     merged["unscored"] = merged["unscored"].where(merged["score"].isna(), "")
-    first = frames[0]["probe_id"]
+    first = list(frames[0]["probe_id"])
     return merged.loc[[*first, *merged.index.difference(first)]].reset_index()
 
 
@@ -242,7 +242,8 @@ def errata_changes(systems: Sequence[FieldSystem]) -> pd.DataFrame:
     for system in systems:
         scores, run = system.scores(), system.source
         kept = scores[~scores["probe_id"].isin(spoilt)]
-        both, drop = (summarise(frame).set_index("ability").loc[AVERAGE, "mean"] for frame in (scores, kept))
+        means = (summarise(frame).set_index("ability")["mean"] for frame in (scores, kept))
+        both, drop = (float(own[AVERAGE]) for own in means)
         facts = (run.tier, system.name, run.reader, run.judged_by, system.headline)
         rows.append((*facts, both, drop, drop - both, len(scores) - len(kept), len(scores)))
     columns = ["tier", "system", "reader", "judge", "protocol", "all", "drop", "change", "dropped", "n"]
@@ -250,7 +251,7 @@ def errata_changes(systems: Sequence[FieldSystem]) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class Pair:
+class SystemPair:
     """Two comparable systems: the first minus the second on the questions that both answered."""
 
     first: FieldSystem
@@ -264,7 +265,7 @@ class Pair:
         return self.comparison.n > 1 and self.comparison.low > 0 and self.comparison.p_value < 0.05
 
 
-def comparable_pairs(systems: Sequence[FieldSystem]) -> list[Pair]:
+def comparable_pairs(systems: Sequence[FieldSystem]) -> list[SystemPair]:
     """Compare every pair that is comparable (`FieldSystem.group`, `doubt`) and shares a question, better one first."""
     pairs = []
     for pair in combinations(systems, 2):
@@ -276,5 +277,5 @@ def comparable_pairs(systems: Sequence[FieldSystem]) -> list[Pair]:
         comparison = compare(a, b)
         if comparison.difference < 0:
             first, second, comparison = second, first, compare(b, a)
-        pairs.append(Pair(first, second, comparison, len(shared)))
+        pairs.append(SystemPair(first, second, comparison, len(shared)))
     return pairs

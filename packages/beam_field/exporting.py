@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from beam_field.matching import ONLY_ORDER, SOURCE_SAYS
-from beam_field.results import FORMAT, Header, Row
+from beam_field.results import RESULT_FORMAT, Header, ResultRow
 from beam_field.sources import placeholder
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
@@ -50,7 +50,7 @@ def export_arm(folder: Path, target: Path) -> int:
     if manifest.imported is not None:
         details = read_details(folder, manifest.imported)
         contexts = {key: row.model_dump(include=_ABOUT_CONTEXT, exclude_none=True) for key, row in details.items()}
-    rows = [_row(answers[one.probe_id], one, contexts.get(one.probe_id, {})) for one in judged]
+    rows = [_row(answers[own.probe_id], own, contexts.get(own.probe_id, {})) for own in judged]
     lines = (to_json(line.model_dump(mode="json", exclude_unset=True)) for line in (_header(manifest), *rows))
     write_text(target, "".join(f"{line}\n" for line in lines))
     return len(judged)
@@ -69,7 +69,7 @@ def _header(manifest: Manifest) -> Header:
         fields |= {"judge_sees_question": "yes" if manifest.settings["question_in_prompt"] else "no"}
         fields |= {"judge_sees_rubric": "yes", "judge_sees_reference": "no", "judge_prompt": _own_prompt(manifest)}
     fields = {name: value for name, value in fields.items() if value not in ("", None)}
-    return Header(format=FORMAT, tier=manifest.size, **fields)
+    return Header(format=RESULT_FORMAT, tier=manifest.size, **fields)
 
 
 def _own_prompt(manifest: Manifest) -> str:
@@ -77,7 +77,7 @@ def _own_prompt(manifest: Manifest) -> str:
     return f"beamlib {manifest.package_version}, judge_nugget {manifest.prompts['judge_nugget'][:12]}"
 
 
-def _row(answer: Answer, judgement: Judgement, context: dict[str, Any]) -> Row:
+def _row(answer: Answer, judgement: Judgement, context: dict[str, Any]) -> ResultRow:
     reason = judgement.unscored or ""
     fields: dict[str, Any] = {"probe": judgement.probe_id, "answer": answer.text, **context}
     if not context and answer.context_tokens:
@@ -103,4 +103,4 @@ def _row(answer: Answer, judgement: Judgement, context: dict[str, Any]) -> Row:
         pairs = zip(alignment.items, alignment.matches, strict=True)
         events = [{"text": text, "nugget": match} for text, match in pairs]
         fields["events" if alignment.parser == "items" else "lines"] = events
-    return checked(Row, fields, "")
+    return checked(ResultRow, fields, "")

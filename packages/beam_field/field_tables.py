@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from beam_field.comparing import (
     FieldSystem,
-    Pair,
+    SystemPair,
     ability_frame,
     comparable_pairs,
     errata_changes,
@@ -32,8 +32,8 @@ from beamlib.report.tables import NOTHING, with_interval
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE
 
-INTERVAL = "Interval: 95 %, t over conversations on the logit scale; one conversation has none."
-BASIS = (
+_INTERVAL = "Interval: 95 %, t over conversations on the logit scale; one conversation has none."
+_BASIS = (
     "Verdicts as their sources published them, matched to the released questions by tier and exact text; scored here. "
     "Reader and judge are those of the source. Runs that repeat a system count a question with the mean over them."
 )
@@ -73,8 +73,8 @@ def scores_table(frame: pd.DataFrame) -> Table:
     header = ["tier", "system", "judge: verdicts", "reader", "gold", "runs", "conversations / questions", *protocols]
     unscored = int(frame.groupby(["tier", "system"])["unscored"].max().sum())
     footer = (
-        BASIS,
-        f"{INTERVAL} Average over the ten abilities. Unscored: {unscored}.",
+        _BASIS,
+        f"{_INTERVAL} Average over the ten abilities. Unscored: {unscored}.",
         f"A dash, or no column: not computable from this source, so there is no average. {_gaps(frame)}.",
     )
     title = f"BEAM scores of the field, from published verdicts{_TITLES[str(frame['gold'].iloc[0])]}"
@@ -108,7 +108,7 @@ def reproduced_table(systems: Sequence[FieldSystem]) -> Table:
     """Show the averages that sources state beside those of their verdicts."""
     frame = reproduced_averages(systems)
     cells = frame.assign(reproduced=frame["reproduced"].map({True: "yes", False: "no"}))
-    footer = (BASIS, "In percent, over questions, as sources average; the protocol is the one nearest to theirs.")
+    footer = (_BASIS, "In percent, over questions, as sources average; the protocol is the one nearest to theirs.")
     return Table("Published averages, reproduced", cells.astype(str), footer, kind="costs", csv=frame)
 
 
@@ -122,7 +122,7 @@ def abilities_table(systems: Sequence[FieldSystem]) -> Table:
         cells = (_cell(by_ability[name]) if name in by_ability else NOTHING for name in names)
         rows.append([tier, system, reader, f"{judge}: {protocol}", *cells])
     header = ["tier", "system", "reader", "judge: protocol", *map(ability_label, names)]
-    footer = (BASIS, f"{INTERVAL} Rows of another judge or kind of verdict are not comparable.")
+    footer = (_BASIS, f"{_INTERVAL} Rows of another judge or kind of verdict are not comparable.")
     title = f"The field by ability{_TITLES[systems[0].source.gold_in_prompt]}"
     return Table(title, pd.DataFrame(rows, columns=header), footer, kind="costs", csv=frame)
 
@@ -132,7 +132,7 @@ def errata_table(systems: Sequence[FieldSystem]) -> Table:
     frame = errata_changes(systems)
     forms = {"all": "{:.3f}", "drop": "{:.3f}", "change": "{:+.3f}"}
     cells = frame.assign(**{name: frame[name].map(form.format) for name, form in forms.items()})
-    footer = (BASIS, "drop: without the questions whose score a known defect can spoil (docs/errata.md).")
+    footer = (_BASIS, "drop: without the questions whose score a known defect can spoil (docs/errata.md).")
     title = f"What errata change{_TITLES[systems[0].source.gold_in_prompt]}"
     return Table(title, cells.astype(str), footer, kind="costs", csv=frame)
 
@@ -148,7 +148,7 @@ def pairs_table(systems: Sequence[FieldSystem]) -> Table:
         rows.append((*facts, str(pair.questions), str(comparison.n), source.judged_by))
     header = ["tier", "system", "minus", "difference", "95 % interval", "p", "questions", "conversations", "judge"]
     footer = (
-        BASIS,
+        _BASIS,
         "Paired over conversations, t-interval; p: sign-flip test. Other pairs differ in judge, its prompt, verdicts, "
         "questions or gold in the answer prompt, or nobody says who judged or whether gold was there.",
     )
@@ -186,7 +186,7 @@ def tier_answer(systems: Sequence[FieldSystem], tier: str) -> list[str]:
     return lines
 
 
-def _headline(own: Sequence[FieldSystem], pairs: Sequence[Pair], tier: str) -> str:
+def _headline(own: Sequence[FieldSystem], pairs: Sequence[SystemPair], tier: str) -> str:
     """Say how much of the ranking is known at all."""
     judged = {system.name for system in own}  # answers judged by several judges are one system
     several = len(judged) + int((only_printed()["tier"] == tier).sum())
@@ -216,14 +216,14 @@ def _group_sentence(members: Sequence[FieldSystem]) -> str:
     return f"Judged by {source.judged_by} ({basis}): {', '.join(shown)}.{doubt}"
 
 
-def _pair_sentence(pair: Pair) -> str:
-    found = pair.comparison
-    if found.n < 2:
+def _pair_sentence(pair: SystemPair) -> str:
+    gap = pair.comparison
+    if gap.n < 2:
         return f"{pair.first.name} against {pair.second.name}: one conversation, no test."
-    difference = f"{found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+    difference = f"{gap.difference:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
     verdict = "better" if pair.is_better else "not told apart"
     names = f"{pair.first.name} minus {pair.second.name}"
-    return f"{names}, paired: {difference}, {_p(found.p_value)} over {found.n} conversations: {verdict}."
+    return f"{names}, paired: {difference}, {_p(gap.p_value)} over {gap.n} conversations: {verdict}."
 
 
 def _p(value: float) -> str:

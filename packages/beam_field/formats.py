@@ -10,7 +10,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from beam_field.results import ADVICE, FORMAT, Entry, Header, ImportedRun, ResultFile, Row, one_line
+from beam_field.results import (
+    FORMAT_ADVICE,
+    RESULT_FORMAT,
+    Header,
+    ImportedRun,
+    JsonEntry,
+    ResultFile,
+    ResultRow,
+    one_line,
+)
 from beamlib.errors import UserError
 from beamlib.evaluate.imported import Provenance
 from beamlib.evaluate.run_store import checked
@@ -26,7 +35,7 @@ def read_mem0(files: Sequence[ResultFile]) -> list[ImportedRun]:
         whole = file.entry()
         metadata = whole.entry("metadata")
         judged_by = {"reader": metadata.text("answerer_model"), "judge": metadata.text("judge_model")}
-        cutoffs: dict[str, list[Row]] = {}
+        cutoffs: dict[str, list[ResultRow]] = {}
         for question in whole.entries("evaluations"):
             results = question.entry("cutoff_results")  # none where the question was searched for and not answered
             for cutoff in results.value:
@@ -38,7 +47,7 @@ def read_mem0(files: Sequence[ResultFile]) -> list[ImportedRun]:
     return runs
 
 
-def _mem0_row(question: Entry, result: Entry) -> Row:
+def _mem0_row(question: JsonEntry, result: JsonEntry) -> ResultRow:
     nuggets = result.entries("nugget_scores")
     memories = {"memories": question.value.get("total_memories_retrieved")}
     # The list of matches leaves out what matched nothing, so it is no alignment; the figure of order is kept.
@@ -54,17 +63,17 @@ def read_cognee(files: Sequence[ResultFile]) -> list[ImportedRun]:
     """Read cognee's metrics files: counts per question, one run per `run_idx`."""
     runs = []
     for file in files:
-        rows: dict[int | None, list[Row]] = {}
+        rows: dict[int | None, list[ResultRow]] = {}
         for entry in file.lines("item"):
             rows.setdefault(entry.get("run_idx", int), []).append(_cognee_row(entry))
         for number, own in rows.items():
             label = "cognee" if number is None else f"cognee-run{number}"
             facts = {"system": "cognee", "gold_in_prompt": "no", "judge_sees_reference": "no", **_BY_RUBRIC}
-            runs.append(Entry({}, file.name).run(label, own, number, **facts))
+            runs.append(JsonEntry({}, file.name).run(label, own, number, **facts))
     return runs
 
 
-def _cognee_row(entry: Entry) -> Row:
+def _cognee_row(entry: JsonEntry) -> ResultRow:
     metrics = entry.entry("metrics")
     rubric = metrics.entry("beam_rubric")
     criteria = _CRITERIA.search(rubric.text("reason"))
@@ -94,10 +103,10 @@ def read_truememory(files: Sequence[ResultFile]) -> list[ImportedRun]:
     return runs
 
 
-def _truememory_row(entry: Entry) -> Row:
+def _truememory_row(entry: JsonEntry) -> ResultRow:
     answer, correct = entry.text("generated_answer"), entry.get("correct", bool)
     if correct is None:
-        raise UserError(f"{entry.place}: field 'correct' is missing; {ADVICE}")
+        raise UserError(f"{entry.place}: field 'correct' is missing; {FORMAT_ADVICE}")
     names = {"question": "question", "answer": "generated_answer", "votes": "judge_votes"}
     return entry.row(
         **entry.renamed(**names, reference="ideal_answer", memories="num_retrieved"),
@@ -121,7 +130,7 @@ def read_amb(files: Sequence[ResultFile]) -> list[ImportedRun]:
     return runs
 
 
-def _amb_row(entry: Entry, tier: str) -> Row:
+def _amb_row(entry: JsonEntry, tier: str) -> ResultRow:
     context, correct = entry.get("context", str), entry.get("correct", bool)
     score = entry.value.get("score")
     return entry.row(
@@ -134,10 +143,10 @@ def _amb_row(entry: Entry, tier: str) -> Row:
     )
 
 
-def _joined(entry: Entry, name: str) -> str:
+def _joined(entry: JsonEntry, name: str) -> str:
     texts = entry.get(name, list) or []
     if not all(isinstance(text, str) for text in texts):
-        raise UserError(f"{entry.place}: field '{name}' must be a list of texts; {ADVICE}")
+        raise UserError(f"{entry.place}: field '{name}' must be a list of texts; {FORMAT_ADVICE}")
     return " | ".join(texts)
 
 
@@ -150,10 +159,10 @@ def read_honcho(files: Sequence[ResultFile]) -> list[ImportedRun]:
         for conversation in conversations:
             tier = conversation.text("context_length")
             rows += [_honcho_row(entry, tier) for entry in conversation.entries("question_results")]
-    return [Entry({}, files[0].name).run("honcho", rows, system="Honcho", **_BY_RUBRIC)]
+    return [JsonEntry({}, files[0].name).run("honcho", rows, system="Honcho", **_BY_RUBRIC)]
 
 
-def _honcho_row(entry: Entry, tier: str) -> Row:
+def _honcho_row(entry: JsonEntry, tier: str) -> ResultRow:
     nuggets = entry.entries("nugget_scores")
     numbers = [nugget.get("nugget_index", int) for nugget in nuggets]
     if None not in numbers:
@@ -183,20 +192,20 @@ def read_past(files: Sequence[ResultFile]) -> list[ImportedRun]:
         for line in file.lines():
             key = line.value.get("questionId", line.value.get("id"))
             if not isinstance(key, str) or not key:
-                raise UserError(f"{line.place} has no `id` or `questionId`; {ADVICE}")
+                raise UserError(f"{line.place} has no `id` or `questionId`; {FORMAT_ADVICE}")
             known = lines.setdefault(key, {})
             if again := (known.keys() & line.value.keys()) - {"id", "questionId", "category", "conversation", "index"}:
                 raise UserError(f"{file.name}: {key!r} has {min(again)!r} twice; give the files of one run.")
             known |= line.value
-    rows = [_past_row(key, Entry(line, f"{names}: {key}")) for key, line in lines.items()]
+    rows = [_past_row(key, JsonEntry(line, f"{names}: {key}")) for key, line in lines.items()]
     first = next(iter(lines.values()), {})
     facts = {"judge_sees_rubric": "yes"}
     if "recall" in first or "goldAnswers" in first:  # past.dev's prompts always hold parts of the gold
         facts |= {"system": "past.dev", "judge_sees_question": "yes", "gold_in_prompt": "yes"}
-    return [Entry({}, names).run("past", rows, **facts)]
+    return [JsonEntry({}, names).run("past", rows, **facts)]
 
 
-def _past_row(key: str, line: Entry) -> Row:
+def _past_row(key: str, line: JsonEntry) -> ResultRow:
     if not line.text("question"):
         raise UserError(f"{line.place}: its verdict has no question; give the file of answers with that of verdicts.")
     apart = "judge" not in line.value  # Smart Jelly: the fields of the verdict are those of the line
@@ -224,7 +233,7 @@ def _past_row(key: str, line: Entry) -> Row:
     )
 
 
-def _past_events(judge: Entry, name: str) -> list[dict[str, Any]]:
+def _past_events(judge: JsonEntry, name: str) -> list[dict[str, Any]]:
     """Match the answer's items to the reference: a matched item has the text of its topic, any other its own."""
     _joined(judge, name), _joined(judge, "reference")  # both must be lists of texts
     nuggets = judge.get("reference", list) or []
@@ -251,7 +260,7 @@ def read_neutral(files: Sequence[ResultFile]) -> list[ImportedRun]:
     for file in files:
         first, *rest = file.lines()
         header = checked(Header, first.value, f"{first.place}: ", advice)
-        rows = [checked(Row, line.value, f"{line.place}: ", advice) for line in rest]
+        rows = [checked(ResultRow, line.value, f"{line.place}: ", advice) for line in rest]
         rows = [row if row.tier else row.model_copy(update={"tier": header.tier}) for row in rows]
         label = header.system if header.run is None else f"{header.system}-run{header.run}"
         facts = header.model_dump(include=set(Provenance.model_fields))
@@ -289,7 +298,7 @@ def recognise_format(file: ResultFile) -> str:
     first = file.value[0] if isinstance(file.value, list) and file.value else file.value
     if isinstance(first, dict):
         for name, fields in _MARKS:
-            if fields <= first.keys() and (name != "beam-results" or first["format"] == FORMAT):
+            if fields <= first.keys() and (name != "beam-results" or first["format"] == RESULT_FORMAT):
                 return name
     raise UserError(
         f"{file.name}: not one of the known formats ({', '.join(READERS)}); name one with --format, or write the "

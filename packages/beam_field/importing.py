@@ -8,7 +8,7 @@ import math
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from beamlib.scoring.question_score import NOT_COMPUTABLE
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
 
-MOST_BYTES = 1 << 29
+MOST_RESULT_BYTES = 1 << 29
 """Unpacked bytes of a file: half a gigabyte. The largest known file, contexts included, has a tenth of it."""
 _MOST_VALUES = 1 << 24
 """Commas and opening brackets: the memory of a JSON value grows with these, up to 24 times its bytes."""
@@ -65,12 +65,14 @@ class ImportedArm:
 
 
 def read_source(path: Path) -> tuple[ResultFile, str]:
-    """Read a file of JSON or JSON lines, optionally gzipped, of at most `MOST_BYTES`; return it with its SHA-256."""
+    """Read a file of JSON or JSON lines, optionally gzipped; return it with its SHA-256."""
     try:
         if not path.is_file():
             raise UserError(f"{path}: no such file; name a file of results.")
-        if path.stat().st_size > MOST_BYTES:
-            raise UserError(f"{path}: more than {MOST_BYTES:,} bytes; split it by run, or leave its contexts out.")
+        if path.stat().st_size > MOST_RESULT_BYTES:
+            raise UserError(
+                f"{path}: more than {MOST_RESULT_BYTES:,} bytes; split it by run, or leave its contexts out."
+            )
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
@@ -92,11 +94,11 @@ def read_source(path: Path) -> tuple[ResultFile, str]:
 def _unpack(path: Path) -> bytes:
     try:
         with gzip.open(path) as handle:
-            data = handle.read(MOST_BYTES + 1)
+            data = handle.read(MOST_RESULT_BYTES + 1)
     except (EOFError, OSError, zlib.error) as error:
         raise UserError(f"{path}: a damaged gzip file ({error}); fetch it again.") from None
-    if len(data) > MOST_BYTES:
-        raise UserError(f"{path}: unpacks to more than {MOST_BYTES:,} bytes; split it by run.")
+    if len(data) > MOST_RESULT_BYTES:
+        raise UserError(f"{path}: unpacks to more than {MOST_RESULT_BYTES:,} bytes; split it by run.")
     return data
 
 
@@ -229,33 +231,33 @@ def _manifest(arm: Arm, matched: MatchedRun, imported: Imported) -> Manifest:
 
 def _number_repeats(arms: Sequence[ImportedArm]) -> list[ImportedArm]:
     """Number arms of one name in one part, in file order: they are runs of one system."""
-    places = [(one.part, one.arm.name.casefold()) for one in arms]
+    places = [(own.part, own.arm.name.casefold()) for own in arms]
     named = []
-    for number, one in enumerate(arms):
+    for number, own in enumerate(arms):
         if places.count(places[number]) > 1:
             nth = places[: number + 1].count(places[number])
-            arm = Arm(memory="imported", target=f"{one.arm.target}-run{nth}")
-            fields = {**dict(one.manifest), "arm": arm.name, "settings": {"arm": arm.model_dump()}}
-            one = ImportedArm(one.part, arm, Manifest.model_validate(fields), one.answers, one.judgements, one.details)
-        named.append(one)
-    if len({(one.part, one.arm.name.casefold()) for one in named}) < len(named):
+            numbered = Arm(memory="imported", target=f"{own.arm.target}-run{nth}")
+            fields = {**dict(own.manifest), "arm": numbered.name, "settings": {"arm": numbered.model_dump()}}
+            own = replace(own, arm=numbered, manifest=Manifest.model_validate(fields))
+        named.append(own)
+    if len({(own.part, own.arm.name.casefold()) for own in named}) < len(named):
         raise UserError(f"{named[0].part}: two of these runs have one name; import each with its own --name.")
     return named
 
 
 def write_runs(arms: Sequence[ImportedArm], run: Path) -> list[Path]:
     """Write the arms into the run folder `run`; raise `UserError` where a folder holds other results."""
-    folders = [inside(run, one.part, one.arm.name) for one in arms]
-    for folder, one in zip(folders, arms, strict=True):
-        if (folder / MANIFEST).exists() and _origin(folder) != (one.imported.files, one.imported.format):
+    folders = [inside(run, own.part, own.arm.name) for own in arms]
+    for folder, own in zip(folders, arms, strict=True):
+        if (folder / MANIFEST).exists() and _origin(folder) != (own.imported.files, own.imported.format):
             raise UserError(f"{folder}: it holds other results already; give the import another --name.")
-    for folder, one in zip(folders, arms, strict=True):
+    for folder, own in zip(folders, arms, strict=True):
         (folder / MANIFEST).unlink(missing_ok=True)  # a killed import leaves no manifest
-        for name, records in ((ANSWERS, one.answers), (JUDGEMENTS, one.judgements)):
+        for name, records in ((ANSWERS, own.answers), (JUDGEMENTS, own.judgements)):
             lines = (to_json(row.model_dump(mode="json")) + "\n" for row in records)
             write_text(folder / f"{name}.jsonl", "".join(lines))
-        write_text(folder / DETAILS, _details_text(one.details))
-        write_manifest(folder / MANIFEST, one.manifest)
+        write_text(folder / DETAILS, _details_text(own.details))
+        write_manifest(folder / MANIFEST, own.manifest)
     return folders
 
 
@@ -267,14 +269,14 @@ def _origin(folder: Path) -> tuple[Mapping[str, str], str] | None:
     return (imported.files, imported.format) if imported else None
 
 
-def protocol_rows(one: ImportedArm) -> list[dict[str, Any]]:
+def protocol_rows(own: ImportedArm) -> list[dict[str, Any]]:
     """Score a run by every protocol: the average over abilities and the mean over questions, None if not computable.
 
     `lacking` names the abilities that are not computable, or "all"; `unscored` counts failed questions.
     """
     rows: list[dict[str, Any]] = []
     for protocol in PROTOCOLS | REPORTED:
-        scores = score_run(one.judgements, protocol)
+        scores = score_run(own.judgements, protocol)
         abilities: dict[str, Any] = {str(row["ability"]): row for row in summarise(scores).to_dict("records")}
         average = abilities.pop(AVERAGE)
         lacking = [name for name, row in abilities.items() if row["not_computable"]]
@@ -292,24 +294,24 @@ def protocol_rows(one: ImportedArm) -> list[dict[str, Any]]:
     return rows
 
 
-def import_record(one: ImportedArm) -> dict[str, Any]:
+def import_record(own: ImportedArm) -> dict[str, Any]:
     """Return everything that `import_summary` shows as JSON values."""
     return {
-        "part": one.part,
-        "arm": one.arm.name,
-        "size": one.manifest.size,
-        "questions": len(one.judgements),
-        "conversations": len(one.manifest.conversations),
-        "imported": one.imported.model_dump(mode="json"),
-        "protocols": protocol_rows(one),
+        "part": own.part,
+        "arm": own.arm.name,
+        "size": own.manifest.size,
+        "questions": len(own.judgements),
+        "conversations": len(own.manifest.conversations),
+        "imported": own.imported.model_dump(mode="json"),
+        "protocols": protocol_rows(own),
     }
 
 
-def import_summary(one: ImportedArm) -> str:
+def import_summary(own: ImportedArm) -> str:
     """Describe one imported run: what matched, and what each protocol can compute of it."""
-    imported, manifest = one.imported, one.manifest
+    imported, manifest = own.imported, own.manifest
     kinds = ", ".join(f"{kind} of {count}" for kind, count in sorted(imported.kinds.items()))
-    head = f"{one.part}/{one.arm.name}: {counted(len(one.judgements), 'question')} of "
+    head = f"{own.part}/{own.arm.name}: {counted(len(own.judgements), 'question')} of "
     head += f"{counted(len(manifest.conversations), 'conversation')} at {manifest.size}; verdicts: {kinds}"
     lines = [*imported.lines(), f"reader: {manifest.reader}; judge: {manifest.judge}"]
     unknown = [role for role in ("reader", "judge") if not getattr(imported, role)]
@@ -329,7 +331,7 @@ def import_summary(one: ImportedArm) -> str:
         shown = ", ".join(repr(name) if " " in name else name for name in names[:_MOST_SHOWN])
         more = f" and {count - _MOST_SHOWN} more" if count > _MOST_SHOWN else ""
         lines += [f"{count} {what}: {shown}{more}"] if count else []
-    lines += [_protocol_line(row) for row in protocol_rows(one)]
+    lines += [_protocol_line(row) for row in protocol_rows(own)]
     return "\n  ".join([head, *lines])
 
 

@@ -22,15 +22,15 @@ from beamlib.scoring.intervals import LEVEL, Array, compare, difference_interval
 from beamlib.scoring.records import Judgement
 
 T = TypeVar("T")
-LEVELS = (0.0, 0.5, 1.0)
-ALL = "all"
+VERDICT_LEVELS = (0.0, 0.5, 1.0)
+ALL_ABILITIES = "all"
 _KEYS = ["system", "probe_id", "conversation_id", "ability", "nugget"]
 _TINY, _NAN = 1e-12, float("nan")
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeScores:
-    """One judge: its name, its verdicts (`verdict_frame`) and its question scores by system (`score_run`)."""
+    """One judge: its name, its verdicts (`nugget_verdicts`) and its question scores by system (`score_run`)."""
 
     name: str
     verdicts: pd.DataFrame
@@ -65,7 +65,7 @@ class JudgeCard:
         return float(np.abs(ends).max()) if ends.size and not np.isnan(ends).any() else _NAN
 
 
-def cohen_kappa(first: Array, second: Array) -> float:
+def cohen_kappa(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> float:
     """Return Cohen's kappa of two columns of labels; NaN where all labels are equal, or there is none."""
     labels, codes = np.unique(np.stack([first, second]), return_inverse=True)
     shares = [np.bincount(own, minlength=labels.size) / max(first.size, 1) for own in codes.reshape(2, -1)]
@@ -73,13 +73,13 @@ def cohen_kappa(first: Array, second: Array) -> float:
     return float(((first == second).mean() - chance) / (1 - chance)) if first.size and chance < 1 else _NAN
 
 
-def verdict_frame(judgements: Mapping[str, Sequence[Judgement]]) -> pd.DataFrame:
+def nugget_verdicts(judgements: Mapping[str, Sequence[Judgement]]) -> pd.DataFrame:
     """Return a row per judged nugget: system, probe, conversation, ability, number of the nugget, score."""
     rows = [
-        (system, one.probe_id, one.conversation_id, one.ability, number, verdict.score)
+        (system, judgement.probe_id, judgement.conversation_id, judgement.ability, number, verdict.score)
         for system, own in judgements.items()
-        for one in own
-        for number, verdict in enumerate(one.verdicts)
+        for judgement in own
+        for number, verdict in enumerate(judgement.verdicts)
         if verdict.score is not None
     ]
     return pd.DataFrame(rows, columns=[*_KEYS, "score"]).astype({"score": float})
@@ -109,7 +109,7 @@ def judge_card(
     groups = group_runs(shared, runs_of or {})
     scores = {name: tuple(map(average_runs, zip(*pairs, strict=True))) for name, pairs in groups.items()}
     counts = pd.crosstab(verdicts["score_first"], verdicts["score_second"])
-    confusion = counts.reindex(index=LEVELS, columns=LEVELS, fill_value=0)
+    confusion = counts.reindex(index=VERDICT_LEVELS, columns=VERDICT_LEVELS, fill_value=0)
     agreement, bias, order = _agreement(verdicts), _bias(scores, seed), _order(scores)
     return JudgeCard(first.name, second.name, agreement, confusion, bias, order, alone)
 
@@ -126,7 +126,7 @@ def _agreement(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return kappa over three levels and over at least a half, and the share of equal verdicts, by ability."""
     groups = [(name, verdicts[verdicts["ability"] == name]) for name in ABILITIES]
     rows = []
-    for name, own in [*groups, (ALL, verdicts)]:
+    for name, own in [*groups, (ALL_ABILITIES, verdicts)]:
         if own.empty:
             continue
         first, second = (own[f"score_{judge}"].to_numpy(dtype=np.float64) for judge in ("first", "second"))
@@ -146,9 +146,9 @@ def _shared(*frames: pd.DataFrame) -> tuple[pd.DataFrame, ...]:
 def _bias(scores: Mapping[str, Sequence[pd.DataFrame]], seed: int) -> pd.DataFrame:
     rows = []
     for name, (first, second) in scores.items():
-        found = compare(second, first, seed)
+        gap = compare(second, first, seed)
         averages = [float(_by_conversation(frame).mean()) for frame in (first, second)]
-        rows.append((name, *averages, found.difference, found.low, found.high, found.n, len(first)))
+        rows.append((name, *averages, gap.difference, gap.low, gap.high, gap.n, len(first)))
     columns = ["system", "first", "second", "difference", "low", "high", "conversations", "n"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -188,9 +188,10 @@ def corrections(cheap: Mapping[str, pd.DataFrame], better: Mapping[str, pd.DataF
         if scored.empty or name not in better:
             continue
         labels = scored["probe_id"].map(better[name].set_index("probe_id")["score"]).to_numpy(dtype=np.float64)
-        found = correct_mean(scored["score"].to_numpy(dtype=np.float64), labels, scored["conversation_id"].to_numpy())
-        counts = (found.n, int((~np.isnan(labels)).sum()), len(scored))
-        rows.append((name, found.plain, found.labelled, found.mean, found.low, found.high, found.power, *counts))
+        scores = scored["score"].to_numpy(dtype=np.float64)
+        mean = correct_mean(scores, labels, scored["conversation_id"].to_numpy())
+        counts = (mean.n, int((~np.isnan(labels)).sum()), len(scored))
+        rows.append((name, mean.plain, mean.labelled, mean.mean, mean.low, mean.high, mean.power, *counts))
     columns = ["system", "plain", "labelled", "mean", "low", "high", "power", "conversations", "labels", "n"]
     return pd.DataFrame(rows, columns=columns)
 

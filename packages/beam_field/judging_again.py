@@ -115,7 +115,7 @@ class JudgedAgain(ArmFolder):
     def summary(self) -> str:
         """Return a line that says where the verdicts are."""
         judgements = [judgement for own in self.outputs[JUDGEMENTS].values() for judgement in own.records]
-        partial = sum(any(v.score is None for v in one.verdicts) or bool(one.unscored) for one in judgements)
+        partial = sum(any(v.score is None for v in own.verdicts) or bool(own.unscored) for own in judgements)
         shown = f", {partial} of them not in full" if partial else ""
         return f"{self.folder}: {len(judgements)} answers judged by {self.fields['judge']}{shown}"
 
@@ -139,8 +139,8 @@ class _Part:
                 judge_arms(answers, self.parameters, roster)
             tally.add(calls)
         arms = tuple(arm.source_manifest.arm for arm in self.arms)
-        found: Priced = costs.summary(self.parameters, arms, tally, expected, conversations=len(self.pending))
-        return found
+        estimate: Priced = costs.summary(self.parameters, arms, tally, expected, conversations=len(self.pending))
+        return estimate
 
     def judge(self, confirmed: bool) -> list[str]:
         """Judge the pending answers, write verdicts as they come, and return a line per arm."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from beam_field.results import Event, ImportedRun, Row, one_line
+from beam_field.results import ImportedRun, OrderedEvent, ResultRow, one_line
 from beam_field.sources import (
     QUESTIONS,
     PublishedRun,
@@ -17,7 +17,7 @@ from beam_field.sources import (
     match_shipped,
     placeholder,
     question_hash,
-    questions,
+    released_questions,
 )
 from beamlib.data.conversations import SIZES
 from beamlib.errors import UserError
@@ -55,10 +55,10 @@ def match_run(run: ImportedRun, files: Iterable[str], table: Path | None = None)
 
     Raises `UserError` where no row is a released question.
     """
-    known = questions(table or QUESTIONS)
+    known = released_questions(table or QUESTIONS)
     by_probe = {question.probe_id: question for question in known.values()}
     usual = _usual_tier(run.rows, known)
-    tiers: dict[str, dict[str, Row]] = {}
+    tiers: dict[str, dict[str, ResultRow]] = {}
     twice: dict[str, list[str]] = {}
     unmatched = []
     for row in run.rows:
@@ -75,7 +75,7 @@ def match_run(run: ImportedRun, files: Iterable[str], table: Path | None = None)
             f"{', '.join(files)}: none of its {len(run.rows)} questions is a released one; imported questions must "
             "have the exact texts of BEAM's questions."
         )
-    ordered = sorted(tiers, key=SIZES.index)  # type: ignore[arg-type]
+    ordered = sorted(tiers, key=SIZES.index)
     return [
         _records(tier, tiers[tier], known, unmatched if tier == ordered[0] else [], twice.get(tier, []))
         for tier in ordered
@@ -87,7 +87,7 @@ def _known_tier(name: str) -> str:
     return next((size for size in SIZES if size == name.strip().upper()), "")
 
 
-def _usual_tier(rows: Sequence[Row], known: Mapping[str, ReleasedQuestion]) -> str:
+def _usual_tier(rows: Sequence[ResultRow], known: Mapping[str, ReleasedQuestion]) -> str:
     """Return the tier that knows most texts of the rows that name none."""
     texts = [row.question for row in rows if not _known_tier(row.tier)]
     return max(SIZES, key=lambda size: sum(question_hash(size, text) in known for text in texts))
@@ -95,7 +95,7 @@ def _usual_tier(rows: Sequence[Row], known: Mapping[str, ReleasedQuestion]) -> s
 
 def _records(
     tier: str,
-    rows: Mapping[str, Row],
+    rows: Mapping[str, ResultRow],
     known: Mapping[str, ReleasedQuestion],
     unmatched: Sequence[str],
     twice: Sequence[str],
@@ -107,12 +107,12 @@ def _records(
     pairs = [(question, rows[question.probe_id]) for question in matched]
     judgements = [_judgement(question, row) for question, row in pairs]
     facts = {
-        "kinds": dict(Counter("failed" if one.unscored else next(iter(_parts(one)), "none") for one in judgements)),
+        "kinds": dict(Counter("failed" if own.unscored else next(iter(_parts(own)), "none") for own in judgements)),
         "unmatched_count": len(unmatched),
         "unmatched": tuple(shorten(one_line(text), 100, placeholder=" ...") for text in unmatched[:_MOST_NAMED]),
         "twice": tuple(twice),
         "missing": tuple(probe for probe in there if probe not in rows),
-        "other_rubric": tuple(one.probe_id for one, row in pairs if _nuggets(row) not in (0, one.nuggets)),
+        "other_rubric": tuple(own.probe_id for own, row in pairs if _nuggets(row) not in (0, own.nuggets)),
     }
     answers = tuple(_answer(question, row) for question, row in pairs)
     details = tuple(_details(question, row) for question, row in pairs)
@@ -120,31 +120,31 @@ def _records(
     return MatchedRun(tier, answers, tuple(_mark_gaps(judgements)), details, facts, shipped)
 
 
-def _nuggets(row: Row) -> int:
+def _nuggets(row: ResultRow) -> int:
     return len(row.nuggets) or (sum(row.counts.model_dump().values()) if row.counts else 0)
 
 
-def _answer(question: ReleasedQuestion, row: Row) -> Answer:
+def _answer(question: ReleasedQuestion, row: ResultRow) -> Answer:
     text = None if row.failed else row.answer
     reason = f"{SOURCE_SAYS}{row.failed}" if row.failed else "the source has no text of the answer"
     unscored = reason if text is None else None
     return Answer(**question.ids, text=text, unscored=unscored, context_tokens=row.context_tokens or 0)
 
 
-def _judgement(question: ReleasedQuestion, row: Row) -> Judgement:
+def _judgement(question: ReleasedQuestion, row: ResultRow) -> Judgement:
     scores = [nugget.score for nugget in row.nuggets]
     whole = tuple(score for score in scores if score is not None)
     off_step = len(whole) == len(scores) and any(score not in _STEPS for score in scores)
     counts = row.counts.model_dump() if row.counts else {}
     nuggets = whole if off_step else ()
     reported = Reported(score=row.score, nuggets=nuggets, votes=row.votes, order=row.order, **counts)
-    known = {**question.ids, "ability": question.ability, "reported": reported}
+    known: dict[str, Any] = {**question.ids, "ability": question.ability, "reported": reported}
     if row.failed:
         return Judgement(**known, unscored=f"{SOURCE_SAYS}{row.failed}")
     return Judgement(**known, verdicts=_verdicts(row), alignments=_alignments(question, row))
 
 
-def _verdicts(row: Row) -> tuple[NuggetVerdict, ...]:
+def _verdicts(row: ResultRow) -> tuple[NuggetVerdict, ...]:
     """Build a verdict per nugget. A score between the steps is None here; `Reported.nuggets` keeps it."""
     if not row.nuggets and (row.events, row.lines) != (None, None):
         return tuple(NuggetVerdict(nugget=text, score=None, reason=ONLY_ORDER) for text in row.rubric)
@@ -160,12 +160,12 @@ def _verdicts(row: Row) -> tuple[NuggetVerdict, ...]:
     return tuple(verdicts)
 
 
-def _alignments(question: ReleasedQuestion, row: Row) -> tuple[Alignment, ...]:
+def _alignments(question: ReleasedQuestion, row: ResultRow) -> tuple[Alignment, ...]:
     """Build the alignments of an answer's events to the rubric, where the source has all nuggets of the rubric."""
     nuggets = len(row.nuggets) or len(row.rubric)
     if question.ability != "event_ordering" or nuggets != question.nuggets:
         return ()
-    parsed: tuple[tuple[Parser, tuple[Event, ...] | None], ...] = (("items", row.events), ("newline", row.lines))
+    parsed: tuple[tuple[Parser, tuple[OrderedEvent, ...] | None], ...] = (("items", row.events), ("newline", row.lines))
     return tuple(
         Alignment(
             parser=parser,
@@ -177,7 +177,7 @@ def _alignments(question: ReleasedQuestion, row: Row) -> tuple[Alignment, ...]:
     )
 
 
-def _details(question: ReleasedQuestion, row: Row) -> ImportedQuestion:
+def _details(question: ReleasedQuestion, row: ResultRow) -> ImportedQuestion:
     names = {"question", "rubric", "reference", "context_chars", "context_tokens", "memories", "cut"}
     return ImportedQuestion(probe_id=question.probe_id, **row.model_dump(include=names))
 

@@ -16,12 +16,12 @@ from beamlib.errors import UserError
 from beamlib.evaluate.imported import Known, Provenance
 from beamlib.evaluate.run_store import checked
 
-FORMAT = "beam-results/1"
-ADVICE = "correct the file, or name its format with --format if it is another one."
+RESULT_FORMAT = "beam-results/1"
+FORMAT_ADVICE = "correct the file, or name its format with --format if it is another one."
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _KINDS = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 
 
 def one_line(text: str) -> str:
@@ -40,7 +40,7 @@ OrderScore = Annotated[float, Field(strict=True, ge=-1, le=1)]
 """A figure of event ordering, such as Kendall's tau."""
 LongText = Annotated[str, Field(strict=True, max_length=10_000_000)]
 ShortText = Annotated[str, Field(strict=True, max_length=500), AfterValidator(one_line)]
-Count = Annotated[int, Field(strict=True, ge=0, le=2**53)]
+Natural = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 Flag = Annotated[bool, Field(strict=True)]
 Texts = Annotated[tuple[LongText, ...], Field(max_length=1_000)]
 
@@ -51,7 +51,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class NuggetScore(_Strict):
+class NuggetResult(_Strict):
     """A verdict on one rubric item, in rubric order. `score` is None where the judge failed; `reason` then says why."""
 
     text: LongText = ""
@@ -63,19 +63,19 @@ class NuggetScore(_Strict):
 class NuggetCounts(_Strict):
     """How many nuggets are satisfied fully, partly and not at all, where the source does not say which."""
 
-    full: Count
-    partial: Count
-    none: Count
+    full: Natural
+    partial: Natural
+    none: Natural
 
 
-class Event(_Strict):
+class OrderedEvent(_Strict):
     """An item of an answer's list of events and the 0-based nugget that it matches, None for no match."""
 
     text: LongText
-    nugget: Count | None
+    nugget: Natural | None
 
 
-class Row(_Strict):
+class ResultRow(_Strict):
     """One question with its answer and verdicts. Only the question is required, by its text or by `probe`, its id here.
 
     `failed` says why there is no answer that could be judged. `score` is the question's own score, `order` the source's
@@ -88,18 +88,18 @@ class Row(_Strict):
     tier: ShortText = ""
     answer: LongText | None = None
     failed: LongText = ""
-    nuggets: tuple[NuggetScore, ...] = ()
+    nuggets: tuple[NuggetResult, ...] = ()
     counts: NuggetCounts | None = None
     votes: tuple[Flag, ...] = ()
     score: UnitScore | None = None
     order: OrderScore | None = None
-    events: tuple[Event, ...] | None = None
-    lines: tuple[Event, ...] | None = None
+    events: tuple[OrderedEvent, ...] | None = None
+    lines: tuple[OrderedEvent, ...] | None = None
     rubric: Texts = ()
     reference: LongText = ""
-    context_chars: Count | None = None
-    context_tokens: Count | None = None
-    memories: Count | None = None
+    context_chars: Natural | None = None
+    context_tokens: Natural | None = None
+    memories: Natural | None = None
     cut: Flag | None = None
 
     @model_validator(mode="before")
@@ -112,7 +112,7 @@ class Row(_Strict):
         return value
 
     @model_validator(mode="after")
-    def _consistent(self) -> Row:
+    def _consistent(self) -> ResultRow:
         if bool(self.question) == bool(self.probe):
             raise ValueError("give either the question's text or its probe id")
         if self.nuggets and self.counts:
@@ -140,11 +140,11 @@ class CleanProvenance(Provenance):
 class Header(CleanProvenance):
     """The first line of a file in the neutral form: who made the results, and how they were judged."""
 
-    format: str = Field(pattern=f"^{FORMAT}$")
+    format: str = Field(pattern=f"^{RESULT_FORMAT}$")
     system: str = Field(min_length=1)
     gold_in_prompt: Known
     tier: str = ""
-    run: Count | None = None
+    run: Natural | None = None
 
 
 class ImportedRun(_Strict):
@@ -156,58 +156,58 @@ class ImportedRun(_Strict):
 
     label: str
     provenance: CleanProvenance
-    number: Count | None = None
-    rows: tuple[Row, ...]
+    number: Natural | None = None
+    rows: tuple[ResultRow, ...]
 
 
 @dataclass(frozen=True)
-class Entry:
+class JsonEntry:
     """A JSON object of a result file, and the place that error messages name."""
 
     value: dict[str, Any]
     place: str
 
-    def get(self, name: str, kind: type[Value]) -> Value | None:
+    def get(self, name: str, kind: type[_Value]) -> _Value | None:
         """Return a field of this exact type, None where it is missing or null; raise `UserError` for another type."""
         value = self.value.get(name)
         if value is None or type(value) is kind:
             return value
-        raise UserError(f"{self.place}: field '{name}' is {show(value)}; expected {_KINDS[kind]}; {ADVICE}")
+        raise UserError(f"{self.place}: field '{name}' is {show(value)}; expected {_KINDS[kind]}; {FORMAT_ADVICE}")
 
     def text(self, name: str) -> str:
         """Return a text, "" where it is missing or null."""
         return self.get(name, str) or ""
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> JsonEntry:
         """Return an object, an empty one where it is missing or null."""
-        return Entry(self.get(name, dict) or {}, self.place)
+        return JsonEntry(self.get(name, dict) or {}, self.place)
 
-    def entries(self, name: str) -> list[Entry]:
+    def entries(self, name: str) -> list[JsonEntry]:
         """Return a list of objects, empty where it is missing or null."""
         values = self.get(name, list) or []
         return [as_entry(value, f"{self.place}: {name}[{number}]") for number, value in enumerate(values)]
 
     def renamed(self, **names: str) -> dict[str, Any]:
         """Return the fields that are present under our names (ours=theirs); a null counts only as a score."""
-        found = {ours: self.value.get(theirs) for ours, theirs in names.items() if theirs in self.value}
-        return {ours: value for ours, value in found.items() if value is not None or ours == "score"}
+        fields = {ours: self.value.get(theirs) for ours, theirs in names.items() if theirs in self.value}
+        return {ours: value for ours, value in fields.items() if value is not None or ours == "score"}
 
-    def row(self, **fields: Any) -> Row:
+    def row(self, **fields: Any) -> ResultRow:
         """Build a row; raise `UserError` with this place where the fields are invalid or inconsistent."""
-        return checked(Row, fields, f"{self.place}: ", ADVICE)
+        return checked(ResultRow, fields, f"{self.place}: ", FORMAT_ADVICE)
 
-    def run(self, label: str, rows: list[Row], number: int | None = None, **provenance: str) -> ImportedRun:
+    def run(self, label: str, rows: list[ResultRow], number: int | None = None, /, **provenance: str) -> ImportedRun:
         """Build a run; raise `UserError` with this place for an invalid provenance."""
-        clean = checked(CleanProvenance, provenance, f"{self.place}: ", ADVICE)
+        clean = checked(CleanProvenance, provenance, f"{self.place}: ", FORMAT_ADVICE)
         run = {"label": one_line(label), "provenance": clean, "number": number, "rows": tuple(rows)}
-        return checked(ImportedRun, run, f"{self.place}: ", ADVICE)
+        return checked(ImportedRun, run, f"{self.place}: ", FORMAT_ADVICE)
 
 
-def as_entry(value: Any, place: str) -> Entry:
+def as_entry(value: Any, place: str) -> JsonEntry:
     """Wrap a JSON object; raise `UserError` for any other value."""
     if not isinstance(value, dict):
-        raise UserError(f"{place} is no JSON object; {ADVICE}")
-    return Entry(value, place)
+        raise UserError(f"{place} is no JSON object; {FORMAT_ADVICE}")
+    return JsonEntry(value, place)
 
 
 @dataclass(frozen=True)
@@ -217,11 +217,11 @@ class ResultFile:
     name: str
     value: Any
 
-    def entry(self) -> Entry:
+    def entry(self) -> JsonEntry:
         """Return the file's JSON object; raise `UserError` if it is none."""
         return as_entry(self.value, self.name)
 
-    def lines(self, noun: str = "line") -> list[Entry]:
+    def lines(self, noun: str = "line") -> list[JsonEntry]:
         """Return the objects of a list or of JSON lines, numbered from 1; raise `UserError` for anything else."""
         values = self.value if isinstance(self.value, list) else [self.value]
         return [as_entry(value, f"{self.name}: {noun} {number}") for number, value in enumerate(values, start=1)]

@@ -53,7 +53,7 @@ class ReleasedQuestion:
         return self.probe_id.partition("-")[0]
 
     @property
-    def ids(self) -> dict[str, str]:
+    def ids(self) -> dict[str, Any]:
         """The ids that records of an answer to it have."""
         return {"probe_id": self.probe_id, "conversation_id": self.conversation_id}
 
@@ -64,7 +64,7 @@ def question_hash(tier: str, text: str) -> str:
 
 
 @cache
-def questions(path: Path = QUESTIONS) -> Mapping[str, ReleasedQuestion]:
+def released_questions(path: Path = QUESTIONS) -> Mapping[str, ReleasedQuestion]:
     """Return the released questions by `question_hash`, conversation by conversation in file order."""
     names = {str(ability): ability for ability in ABILITIES}
     table: dict[str, ReleasedQuestion] = {}
@@ -81,7 +81,7 @@ def questions(path: Path = QUESTIONS) -> Mapping[str, ReleasedQuestion]:
 @cache
 def questions_by_probe() -> Mapping[str, ReleasedQuestion]:
     """Return the released questions by probe id."""
-    return {question.probe_id: question for question in questions().values()}
+    return {question.probe_id: question for question in released_questions().values()}
 
 
 VerdictKind = Literal["nuggets", "counts", "votes", "score"]
@@ -203,7 +203,7 @@ def placeholder(number: int) -> str:
 
 def match_shipped(judged: Iterable[Judgement], answer_chars: Mapping[str, int]) -> PublishedRun | None:
     """Find the shipped run with exactly these verdicts and lengths of answers (by probe id), None if there is none."""
-    known = {one.probe_id: (_packed(one), answer_chars[one.probe_id]) for one in judged}
+    known = {own.probe_id: (_packed(own), answer_chars[own.probe_id]) for own in judged}
     for run in published_runs():
         if known == {line.question.probe_id: (line.verdicts, line.answer_chars) for line in _lines()[run.name]}:
             return run

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from beam_claims.engine import BEAM, ClaimResult, audit, markdown, render, totals
+from beam_claims.engine import BEAM, ClaimResult, audit, markdown, render, status_counts
 from beam_claims.values import STATUSES, Interval, figures, verdict
 from beamlib.data import published
 from beamlib.errors import UserError
@@ -45,7 +45,7 @@ def affected(results: list[ClaimResult], replaced: dict[str, pd.DataFrame]) -> s
 
 def test_every_claim_is_there_once_with_its_stored_status(results: list[ClaimResult]) -> None:
     assert [result.id for result in results] == NAMES
-    assert sum(totals(results).values()) == 118
+    assert sum(status_counts(results).values()) == 118
     assert all(result.claim and result.section and result.source and result.printed for result in results)
     stored = {claim["id"]: claim["status"] for claim in BEAM.declared()}
     assert {result.id: result.status for result in results} == stored

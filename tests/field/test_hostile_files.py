@@ -116,7 +116,7 @@ def test_a_changed_file_is_a_run_or_one_sentence(
 def test_a_broken_file_gets_one_sentence(
     content: bytes, said: str, tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(importing, "MOST_RESULT_BYTES", 1_000_000)
     monkeypatch.setattr(importing, "_MOST_VALUES", 30_000 if b"{}," in content else 1_000_000)
     path = tmp_path / "theirs.json"
     path.write_bytes(content)

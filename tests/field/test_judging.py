@@ -7,7 +7,15 @@ import pandas as pd
 import pytest
 
 from beam_field import cards
-from beam_field.judge_card import ALL, JudgeCard, JudgeScores, cohen_kappa, correct_mean, judge_card, verdict_frame
+from beam_field.judge_card import (
+    ALL_ABILITIES,
+    JudgeCard,
+    JudgeScores,
+    cohen_kappa,
+    correct_mean,
+    judge_card,
+    nugget_verdicts,
+)
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.scoring.scores import SCORE_COLUMNS
@@ -35,7 +43,7 @@ def scores_of(values: np.ndarray) -> pd.DataFrame:
 
 def card_of(**systems: dict[str, np.ndarray]) -> JudgeCard:
     first, second = (
-        JudgeScores(name, verdict_frame({}), {system: scores_of(values) for system, values in own.items()})
+        JudgeScores(name, nugget_verdicts({}), {system: scores_of(values) for system, values in own.items()})
         for name, own in systems.items()
     )
     return judge_card(first, second)
@@ -100,7 +108,7 @@ def test_edges_of_a_correction() -> None:
 
 def test_the_shipped_card_is_of_all_answers_that_both_have_judged() -> None:
     card, judges = cards.shipped_card("nugget-mean")
-    overall = card.agreement.set_index("ability").loc[ALL]
+    overall = card.agreement.set_index("ability").loc[ALL_ABILITIES]
     assert overall["n"] == 4_830 == card.confusion.to_numpy().sum()
     assert card.alone == 0 and (card.bias["conversations"] == 35).all()
     frame = cards.corrected_by_part(judges, 10, seed=0)

@@ -19,7 +19,7 @@ from beam_field.sources import (
     published_runs,
     published_scores,
     question_hash,
-    questions,
+    released_questions,
 )
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
@@ -55,7 +55,7 @@ def test_the_numbers_are_those_of_the_reference(shared: Path, repo_root: Path, m
     assert pack_verdicts(pd.read_csv(data / "field/verdicts.csv", dtype={"votes": str})) == VERDICTS.read_text()
     assert packed_questions(data / "beam_questions") == VERDICTS.with_name("questions.csv").read_text()
     pd.testing.assert_frame_equal(published_scores(), pd.read_csv(data / "field/published.csv"))
-    assert len(published_scores()) == 80 and len(questions()) == 2000
+    assert len(published_scores()) == 80 and len(released_questions()) == 2000
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def texts(field_data: Path) -> Mapping[str, str]:
         size = path.parents[2].name
         for ability, own in read_json(path).items():
             for entry in own if ability in ABILITIES else ():
-                known = questions()[question_hash(size, entry["question"])]
+                known = released_questions()[question_hash(size, entry["question"])]
                 assert (known.ability, known.nuggets, known.tier) == (ability, len(entry["rubric"]), size)
                 found[known.probe_id] = entry["question"]
     if not found:

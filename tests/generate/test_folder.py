@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beam_claims.data_check import CheckFinding, CheckReport, check_folder
+from beam_claims.data_check import CheckReport, check_folder
 from beam_generate.dialogue import generate_dialogue
 from beam_generate.folder import (
     begin,
@@ -31,6 +31,7 @@ from beam_generate.folder import (
 from beam_generate.people import draw_people
 from beam_generate.questions import make_questions
 from beam_generate.shapes import DialogueTurn, MainQuestion, Plan, Repairs, Story
+from beamlib.data.checked_json import Anomaly
 from beamlib.data.conversations import ABILITIES, Size, Treatment
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
@@ -70,7 +71,7 @@ def probing(last: int) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def remarks(report: CheckReport) -> list[CheckFinding]:
+def remarks(report: CheckReport) -> list[Anomaly]:
     """What is odd about everything but the probing questions, a stub here, without that nothing is a released file."""
     return [one for one in report.anomalies if "probing_questions" not in one.file and one.kind != "file_changed"]
 
