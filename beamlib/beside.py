@@ -15,8 +15,8 @@ from beamlib.data.conversations import Size
 from beamlib.errors import UserError
 
 PACKAGES = (
-    "adapters", "claims", "cluster", "costs", "evolving", "field", "generate", "job", "meme", "memorycode", "neural",
-    "offline", "own", "page", "publish", "suite", "tuned",
+    "adapters", "claims", "evolving", "field", "generate", "meme", "memorycode", "neural", "offline", "own", "page",
+    "run", "suite", "tuned",
 )  # fmt: skip
 
 

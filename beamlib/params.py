@@ -1,6 +1,6 @@
 """One validated object per run: `params/base.yaml`, what `params/<size>.yaml` changes in it, and what is set.
 
-Cells of notebooks use the same names; `beam_job.executing.preflight` compares the two.
+Cells of notebooks use the same names; `beam_run.executing.preflight` compares the two.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Said(Protocol):
 
 
 class Workers(Protocol):
-    """Who works on parts: processes of this machine, or a cluster (`beam_cluster.pool`). `size` parts at a time."""
+    """Who works on parts: processes of this machine, or a cluster (`beam_run.cluster.pool`). `size` parts at a time."""
 
     @property
     def size(self) -> int: ...
@@ -74,7 +74,7 @@ def use_cluster(given: str) -> None:
     if not given:
         return
     try:
-        addresses = beside("cluster", "addresses")
+        addresses = beside("run", "cluster.addresses")
     except ImportError as error:
         raise UserError(
             f"--cluster: {error.name} is not installed; run pip install 'beamlib[cluster]' (in a checkout: "
@@ -89,7 +89,7 @@ def one_cluster() -> Iterator[None]:
 
     Else a batch system's would stand in its queue once for answers, again for verdicts, and so for each tier.
     """
-    with beside("cluster", "addresses").kept() if CLUSTER in os.environ else nullcontext():
+    with beside("run", "cluster.addresses").kept() if CLUSTER in os.environ else nullcontext():
         yield
 
 

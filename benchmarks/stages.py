@@ -67,7 +67,7 @@ def measure_evaluation(size: Size, data: str, run: str, conversations: int) -> C
 
 def measure_notebook(name: str, size: Size, data: str, run: str, conversations: int) -> Cost:
     """One notebook, executed and rendered below `run`; the memory is that of its kernel if that is the larger one."""
-    from beam_job.executing import execute
+    from beam_run.executing import execute
 
     parameters = _parameters(size, data=data, run=run, conversations=conversations)
     return _timed(1, lambda: execute(name, parameters, Path(run) / "notebooks"))

@@ -22,7 +22,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from beam_publish.archive import export_calls, import_calls, verify_archive
+from beam_run.archive import export_calls, import_calls, verify_archive
 from beamlib.errors import UserError
 from beamlib.files import sha256, temporary_folder, to_json
 from beamlib.llm.stored_model import CallStore, StoredCall

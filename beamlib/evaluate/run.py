@@ -202,7 +202,7 @@ def worked(
 def _workers(parameters: RunParameters, parts: int) -> AbstractContextManager[Workers]:
     """Processes of this machine, or the workers of the cluster that the command was given."""
     if CLUSTER in os.environ:
-        found: AbstractContextManager[Workers] = beside("cluster", "pool").cluster_pool(parameters, parts)
+        found: AbstractContextManager[Workers] = beside("run", "cluster.pool").cluster_pool(parameters, parts)
         return found
     return process_pool(min(parameters.workers, parts))
 

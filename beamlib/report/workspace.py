@@ -156,7 +156,7 @@ class Workspace:
             print(f"reader, memory and judge: {OFFLINE_NAME}; nothing is called and nothing is paid")
             return
         arms = arms_of(self.parameters, experiments_shown)
-        print(beside("costs", "estimate").estimate(self.parameters, arms, quiet=True).render())
+        print(beside("run", "estimate").estimate(self.parameters, arms, quiet=True).render())
         self.say_unconfirmed()
 
     def say_unconfirmed(self) -> None:

@@ -116,8 +116,8 @@ class _Part:
 
     def estimate(self) -> Priced:
         """What judging would call: the code that judges, with models that call nobody."""
-        costs = beside("costs", "estimate")
-        expected, tally = costs.stored_means(self.parameters), beside("costs", "dry_run").CallTally()
+        costs = beside("run", "estimate")
+        expected, tally = costs.stored_means(self.parameters), beside("run", "dry_run").CallTally()
         for key, asked in self.asked.items():
             with costs.rehearsed_roster(self.parameters, key, expected) as (roster, one):
                 judged(asked, self.parameters, roster)

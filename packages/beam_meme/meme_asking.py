@@ -14,14 +14,14 @@ from typing import Any
 
 from tqdm import tqdm
 
-from beam_costs.costs import Estimate
-from beam_costs.dry_run import CallTally
-from beam_costs.estimate import rehearsed_roster, stored_means, summary
 from beam_meme.episode_results import EpisodeResults, check_id, results_of
 from beam_meme.episode_running import Evidence, run_episode
 from beam_meme.episodes import Episode
 from beam_meme.meme_memories import MemeMemory
 from beam_meme.meme_store import PART, MemeFolder, MemeManifest, made
+from beam_run.costs import Estimate
+from beam_run.dry_run import CallTally
+from beam_run.estimate import rehearsed_roster, stored_means, summary
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, open_models, resolved
 from beamlib.files import make_folder

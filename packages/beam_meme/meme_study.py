@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from beam_costs.costs import Estimate
 from beam_meme.episode_files import episode_sets
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_meme.episode_gold import LoadedEpisode, MemeGold
@@ -24,6 +23,7 @@ from beam_meme.meme_ordering import RunOptions, chosen, evidence_for, recording_
 from beam_meme.meme_scoring import FILTERED, KINDS, OVERALL
 from beam_meme.meme_store import PART, ArmResults, read_results, variant_folder
 from beam_meme.meme_tally import AnsweredQuestion, Scored, estimate_scored, score
+from beam_run.costs import Estimate
 from beam_suite.orders import reader_name
 from beamlib.data.sources import RECORD
 from beamlib.errors import UserError

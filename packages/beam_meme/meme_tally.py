@@ -15,9 +15,6 @@ from pathlib import Path
 import pandas as pd
 from tqdm import tqdm
 
-from beam_costs.costs import Estimate
-from beam_costs.dry_run import CallTally
-from beam_costs.estimate import rehearsed_roster, stored_means, summary
 from beam_meme.episode_conversation import places_of
 from beam_meme.episode_files import load_episodes
 from beam_meme.episode_gold import LoadedEpisode, Task
@@ -31,6 +28,9 @@ from beam_meme.meme_ordering import RunOptions, evidence_for, parameters_of, var
 from beam_meme.meme_scoring import JudgedEpisode, score_episodes
 from beam_meme.meme_store import PART, ArmResults, MemeManifest, read_results, results_folder
 from beam_meme.meme_tables import cost_table, kinds_table, meme_basis, results_table, stage_table
+from beam_run.costs import Estimate
+from beam_run.dry_run import CallTally
+from beam_run.estimate import rehearsed_roster, stored_means, summary
 from beamlib.cli.spending import agreed
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer

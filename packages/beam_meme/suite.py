@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beam_costs.costs import Estimate
+from beam_run.costs import Estimate
 from beamlib.evaluate.calling import resolved
 from beamlib.params import RunParameters
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from beam_costs.costs import Estimate
-from beam_costs.dry_run import CallTally
-from beam_costs.estimate import rehearsed_roster, stored_means, summary
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.output_store import NO_TEXTS, OutputFolder, RunManifest, answered, arm_of_setup, dialogue_hash
 from beam_memorycode.running import PART, SHARED_STORE, run_dialogue, run_shared, work_through
 from beam_memorycode.setups import SHARED, Setup, possible
+from beam_run.costs import Estimate
+from beam_run.dry_run import CallTally
+from beam_run.estimate import rehearsed_roster, stored_means, summary
 from beamlib.evaluate.calling import ResolvedParameters, resolved
 from beamlib.llm.endpoints import load_models
 from beamlib.params import RunParameters

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beam_costs.costs import Estimate
 from beam_memorycode.dialogue_files import load_dialogues
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.evaluating import Ran, chosen, estimate_all, run_all
 from beam_memorycode.ordering import RunOptions, recording_command
 from beam_memorycode.running import PART
 from beam_memorycode.setups import SETUPS, Setup
+from beam_run.costs import Estimate
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters

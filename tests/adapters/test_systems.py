@@ -15,10 +15,10 @@ import pytest
 from system_replies import system_reply
 
 from beam_adapters.installed import identity
-from beam_costs.adapter_calls import RULES, count_adapters
-from beam_costs.dry_run import CallTally
 from beam_own.own_memory import check_own_memory
-from beam_publish.publish import publish, verify
+from beam_run.adapter_calls import RULES, count_adapters
+from beam_run.dry_run import CallTally
+from beam_run.publish import publish, verify
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError

@@ -15,10 +15,10 @@ import pytest
 
 from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec, unfinished
-from beam_job.executing import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITES
-from beam_job.job import Job, confirm, plan
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
+from beam_run.executing import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITES
+from beam_run.job import Job, confirm, plan
 from beamlib.cli.arguments import Endpoints
 from beamlib.errors import UserError
 from beamlib.files import read_json

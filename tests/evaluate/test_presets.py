@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 import beamlib
-from beam_costs.cli import estimate_lines
-from beam_costs.estimate import estimate
 from beam_generate.of_run import config_of
-from beam_job.job import Job
-from beam_job.steps import run
+from beam_run.estimate import estimate
+from beam_run.estimate_commands import estimate_lines
+from beam_run.job import Job
+from beam_run.steps import run
 from beamlib.cli.arguments import Endpoints
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of, configuration_of_run, read_manifest

@@ -14,7 +14,7 @@ from functools import cache
 import pytest
 from pydantic import ValidationError
 
-from beam_costs.endpoint_counter import EndpointCounter
+from beam_run.endpoint_counter import EndpointCounter
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.faults import bounded

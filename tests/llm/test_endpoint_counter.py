@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beam_costs.endpoint_counter import EndpointCounter
+from beam_run.endpoint_counter import EndpointCounter
 from beamlib.llm.endpoints import Endpoint
 from scripted_server import ScriptedServer
 

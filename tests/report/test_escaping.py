@@ -19,12 +19,12 @@ from nbconvert.filters import markdown2html
 from rich.console import Console
 
 from beam_claims.engine import ClaimResult
-from beam_costs.costs import Estimate, RealisedRow
 from beam_generate.probes.drafts import Draft, Spoken, View
 from beam_generate.review_page import review_widget
-from beam_job.executing import EVALUATION, NOTEBOOKS, execute, to_html
 from beam_page.building import scripts, write_page
 from beam_page.run_folder import read_run
+from beam_run.costs import Estimate, RealisedRow
+from beam_run.executing import EVALUATION, NOTEBOOKS, execute, to_html
 from beamlib.files import write_json, write_text
 from beamlib.params import usual_parameters
 from beamlib.report.markdown import markdown_text, print_rows
@@ -86,7 +86,7 @@ def _notebook(run: Path) -> Path:
     folder.mkdir()
     nbformat.write(source, folder / f"{name}.ipynb")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("beam_job.executing.NOTEBOOKS", folder)
+        patch.setattr("beam_run.executing.NOTEBOOKS", folder)
         return to_html(execute(name, poisoned_parameters(str(run), usual_parameters("100K")), run / "notebooks/100k"))
 
 
@@ -222,7 +222,7 @@ def cost_text(name: str) -> str:
     row = poisoned(RealisedRow).model_copy(update={"model": name, "role": "r", "step": "s"})
     estimate = poisoned(Estimate)
     row_ahead = estimate.rows[0].model_copy(update={"model": name, "role": "r", "step": "s"})
-    from beam_costs.cost_table import cost_table
+    from beam_run.cost_table import cost_table
 
     text = estimate.model_copy(update={"rows": (row_ahead,), "backbone": name}).render()
     assert name in text

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from beam_costs.endpoint_counter import EndpointCounter
+from beam_run.endpoint_counter import EndpointCounter
 from beamlib.errors import UserError
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint

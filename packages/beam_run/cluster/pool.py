@@ -1,0 +1,218 @@
+"""The driver: the workers of a dask cluster behind the interface of a pool of processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, KilledWorker
+from distributed import Future as DaskFuture
+
+from beam_run.cluster import lease as leases
+from beam_run.cluster.addresses import cluster_of
+from beam_run.cluster.budget import Purse
+from beam_run.cluster.journal import merge
+from beam_run.cluster.lease import RUN, Lease, Watch
+from beam_run.cluster.task import MARK, Lost, Order, code_now, perform
+from beamlib.errors import UserError
+from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints
+from beamlib.files import write_text
+from beamlib.llm import model as base
+from beamlib.llm.call_store import CallStore
+from beamlib.llm.spending import LEDGER, open_ledger
+from beamlib.llm.stored_model import THIS_RUN
+
+TRIES = 4
+"""How often a task is begun whose process or worker is lost, before the run ends."""
+RECONNECT = 60.0
+"""Seconds to wait for a scheduler or for workers that are gone."""
+
+
+class Said(deque[str]):
+    """What workers say they are at; read like the queue of a pool of processes."""
+
+    def empty(self) -> bool:
+        """Whether nothing new was said."""
+        return not self
+
+    def get(self) -> str:
+        """The oldest that was not yet read."""
+        return self.popleft()
+
+
+class ClusterPool:
+    """Tasks on the workers of `client`, at most `size` at a time: an endpoint's lanes are shared out among so many."""
+
+    def __init__(self, client: Client, order: Order, size: int, calls: Path | None) -> None:
+        self.size, self.told = size, Said(maxlen=100)
+        self._client, self._order, self._calls = client, order, calls
+        self._waiting: deque[tuple[Future[Any], Callable[[Any], Any], Any, int]] = deque()
+        self._running: dict[DaskFuture, tuple[Future[Any], Callable[[Any], Any], Any, int]] = {}
+        self._ended = threading.Event()
+        client.subscribe_topic(order.name, lambda event: self.told.append(str(event[1])))
+        self._thread = threading.Thread(target=self._attend, name="cluster", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[[Any], Any], part: Any) -> Future[Any]:
+        """`work(part)` on some worker, once no more than `size` others are at work."""
+        future: Future[Any] = Future()
+        self._waiting.append((future, work, part, 1))
+        return future
+
+    def _attend(self) -> None:
+        idle, met = time.monotonic(), False
+        while not self._ended.wait(0.05):
+            try:
+                while self._waiting and len(self._running) < self.size:
+                    self._begin(*self._waiting.popleft())
+                for one in [one for one in self._running if one.status != "pending"]:
+                    self._conclude(one, *self._running[one])
+                    del self._running[one]  # not before: where its replies cannot be merged, it is told so below
+                there = self._client.status == "running" and bool(self._client.scheduler_info(n_workers=-1)["workers"])
+                met = met or there
+                if not met:  # jobs of a batch system may stand in its queue for hours
+                    self.told.append("waiting for the first worker")
+                idle = time.monotonic() if there or not met or not self._running else idle
+                if time.monotonic() - idle > RECONNECT:
+                    raise UserError(
+                        f"--cluster: no worker has been there for {RECONNECT:.0f} seconds; begin scheduler and workers "
+                        "again, then give the same command: it goes on where this one stopped."
+                    )
+            except Exception as error:  # of whatever kind: whoever waits for a result has to hear of it
+                for future, *_ in (*self._running.values(), *self._waiting):
+                    future.set_exception(error)
+                return
+
+    def _begin(self, future: Future[Any], work: Callable[[Any], Any], part: Any, tries: int) -> None:
+        key = f"{unit_of(part)}-{uuid.uuid4().hex}"
+        begun = self._client.submit(perform, self._order, unit_of(part), work, part, key=key, pure=False)
+        self._running[begun] = future, work, part, tries
+
+    def _conclude(
+        self, ended: DaskFuture, future: Future[Any], work: Callable[[Any], Any], part: Any, tries: int
+    ) -> None:
+        """Hand on what a task came to, its calls merged; one that is lost is begun again."""
+        error = ended.exception() if ended.status == "error" else None
+        lost = ended.status in ("lost", "cancelled") or isinstance(error, (Lost, KilledWorker))
+        if lost and tries < TRIES:
+            self._waiting.appendleft((future, work, part, tries + 1))
+            return
+        if self._calls is not None:
+            merge(self._calls / f"{unit_of(part)}.sqlite", THIS_RUN)
+        if lost:
+            error = UserError(
+                f"--cluster: {unit_of(part)}: {tries} workers were lost over it, probably for want of memory; what "
+                "they had stored is kept, and the same command goes on from there."
+            )
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(ended.result())
+
+    def close(self) -> None:
+        """Hand out nothing more, and wait for what workers have under way, as long as replies get to arrive."""
+        self._ended.set()
+        self._thread.join()
+        until = time.monotonic() + base.PATIENCE
+        while self._client.status == "running" and time.monotonic() < until:
+            if all(one.status != "pending" for one in self._running):
+                break
+            time.sleep(0.1)
+
+
+def unit_of(part: Any) -> str:
+    """The conversation that a task is about."""
+    return str(part.conversation.id if hasattr(part, "conversation") else part.conversation_id)
+
+
+@contextmanager
+def cluster_pool(parameters: ResolvedParameters, parts: int) -> Iterator[ClusterPool]:
+    """The pool for `parts` tasks of a run on the cluster that the command was given.
+
+    Where it is left by an exception, an interrupt too, no worker makes another call, and what they stored is merged.
+    """
+    patience = leases.PATIENCE
+    called = bool(parameters.models) and parameters.calls != "replay"
+    calls = calls_folder(parameters) if called else None
+    with ExitStack() as stack:
+        client, workers = stack.enter_context(cluster_of())
+        run, name = Path(parameters.run), f"beamlib-{uuid.uuid4().hex}"
+        mark = write_text(run / MARK, name)
+        stack.callback(mark.unlink, missing_ok=True)
+        if calls is not None:
+            stack.callback(_merge_all, calls)  # last of all: when nobody writes any more
+        folder = stack.enter_context(_leases(calls, patience)) if calls is not None else None
+        lanes = min((one.concurrency for one in endpoints(parameters).values()), default=parts)
+        limit = stack.enter_context(_purse(client, name)) if called else None
+        order = Order(name, run, code_now(), folder, patience, limit)
+        pool = ClusterPool(client, order, max(1, min(workers, parts, lanes)), calls)
+        stack.callback(pool.close)
+        try:
+            yield pool
+        except BaseException:
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)  # no lease, no call
+            raise
+
+
+@contextmanager
+def _leases(calls: Path, patience: float) -> Iterator[Path]:
+    """A folder for the leases of this run, after those of earlier ones are ended and what they left is merged."""
+    calls.mkdir(parents=True, exist_ok=True)
+    # Ours first: of two that begin at once at least one sees the other.
+    folder = calls / f".leases-{uuid.uuid4().hex}"
+    folder.mkdir()
+    lease = Lease(folder, RUN, patience=patience)
+    try:
+        others = [path for path in calls.glob(".leases-*") if path != folder]
+        earlier = [Watch(path / f"{RUN}.1", patience) for path in others if (path / f"{RUN}.1").exists()]
+        began = [one.text() for one in earlier]
+        until = time.monotonic() + patience
+        while earlier and time.monotonic() < until:
+            if [one.text() for one in earlier] != began:
+                raise UserError(
+                    f"{calls}: another run is recording into its call stores; wait until it has ended, or stop it."
+                )
+            time.sleep(0.2)
+        for path in others:
+            shutil.rmtree(path, ignore_errors=True)
+        for store in calls.glob("*.sqlite-wal"):  # a killed run's on one machine
+            with CallStore(store.with_name(store.name.removesuffix("-wal"))) as one:
+                one.claim()
+        _merge_all(calls)
+        yield folder
+    finally:
+        lease.release()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _merge_all(calls: Path) -> None:
+    for conversation in sorted({path.name.rsplit(".", 2)[0] for path in calls.glob("*.replies")}):
+        merge(calls / f"{conversation}.sqlite", THIS_RUN)
+
+
+@contextmanager
+def _purse(client: Client, name: str) -> Iterator[float | None]:
+    """The run's limit of spending while the workers ask for their shares of it; None where there is none."""
+    ledger = os.environ.get(LEDGER)
+    if ledger is None:
+        yield None
+        return
+    with open_ledger(Path(ledger)) as book:
+        limit, spent = book["limit"], book["spent"]
+    purse = Purse(client, name, limit, spent)
+    try:
+        yield limit
+    finally:
+        purse.close()
+        with suppress(OSError), open_ledger(Path(ledger)) as book:
+            book["spent"] = purse.spent

@@ -1,0 +1,198 @@
+"""Estimated and realised cost side by side, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from beam_run.costs import STAGES, Estimate, RealisedRow, Row, pending_line, realised, since
+from beam_run.estimate import estimate_path, save, saved
+from beamlib.evaluate.calling import run_path
+from beamlib.files import read_json, write_json
+from beamlib.params import RunParameters
+from beamlib.report.table import Table
+from beamlib.report.tables import NOTHING
+from beamlib.text import count, money
+
+MEASURES = {
+    "calls": "calls",
+    "input_tokens": "input tokens",
+    "cached_tokens": "cached tokens",
+    "output_tokens": "output tokens",
+    "dollars": "US dollars",
+}
+"""Fields of the rows that an estimate and a run have in common, and their names in the table."""
+
+TOTAL = "total"
+AGREED = "estimate.agreed.json"
+"""The estimate of a tier that has a yes and has not been begun on."""
+OFF = 1.2
+"""An estimate is called off where it and what was realised differ by more than this factor."""
+
+
+def _cell(column: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None or pd.isna(value):
+        return NOTHING
+    return money(value) if column.startswith("US dollars") else f"{value:,.0f}"
+
+
+def cost_table(found: Estimate | None, spent: Sequence[RealisedRow], *, by_step: bool = False) -> Table:
+    """The estimate, what was called since it was made, or both side by side; `spent` is everything the stores hold.
+
+    A row per stage and role, with `by_step` per step, the total last. The reader's calls are those of the estimate's
+    backbone: others share its stores.
+    """
+    made = list(spent)
+    if found is not None:
+        asked = {(one.role, one.model) for one in found.roles}
+        new = since(spent, found.before)
+        made = [row for row in new if not row.role.startswith("reader") or (row.role, row.model) in asked]
+    groups: dict[tuple[str, ...], dict[str, list[Row]]] = {}
+    sides: dict[str, Sequence[Row]] = {"estimated": found.rows if found else (), "realised": made}
+    lead = ["stage", "role", "step", "model"] if by_step else ["stage", "role", "model"]
+    for side, rows in sides.items():
+        for row in rows:
+            names = tuple(getattr(row, name) for name in lead)
+            groups.setdefault(names, {}).setdefault(side, []).append(row)
+    shown = [side for side, rows in sides.items() if rows or (side == "estimated" and found is not None)]
+    ordered = sorted(groups, key=_order)
+    body = [dict(zip(lead, names, strict=True)) | _numbers(groups[names], shown) for names in ordered]
+    total = dict.fromkeys(lead, "") | {"stage": TOTAL} | _numbers({side: list(sides[side]) for side in shown}, shown)
+    frame = pd.DataFrame([*body, total], columns=list(total))
+    cells = pd.DataFrame({name: [_cell(str(name), value) for value in frame[name]] for name in frame})
+    notes = tuple(_notes(found, made, spent))
+    return Table(_title(found, shown), cells, notes, kind="costs", names=len(lead), csv=frame, frame=frame)
+
+
+def _order(names: Sequence[str]) -> tuple[int, Sequence[str]]:
+    return [str(stage) for stage in STAGES].index(names[0]), names
+
+
+def _numbers(sides: Mapping[str, Sequence[Row]], shown: Sequence[str]) -> dict[str, float | None]:
+    """One row's numbers: each measure estimated and realised beside each other, then what only one side has."""
+    values: dict[str, float | None] = {}
+    for name, label in MEASURES.items():
+        for side in shown:
+            values[f"{label} {side}"] = _sum(sides.get(side, ()), name)
+    if "estimated" in shown:
+        values["calls held"] = _sum(sides.get("estimated", ()), "held")
+    if "realised" in shown:
+        values["failures"] = _sum(sides.get("realised", ()), "failures")
+        values["seconds waited"] = _sum(sides.get("realised", ()), "seconds")
+    return values
+
+
+def _sum(rows: Sequence[Row], name: str) -> float | None:
+    """The sum over `rows`; None where there is none, or a price is missing."""
+    values = [getattr(row, name) for row in rows]
+    return None if not values or None in values else sum(values)
+
+
+def _title(found: Estimate | None, shown: Sequence[str]) -> str:
+    where = f"{found.size}, {found.backbone}: " if found is not None and found.calls_models else ""
+    if "realised" not in shown:
+        return f"{where}what is left to call"
+    return where + ("estimated cost and what was called since" if "estimated" in shown else "what was called")
+
+
+def _notes(found: Estimate | None, made: Sequence[RealisedRow], spent: Sequence[RealisedRow]) -> Iterator[str]:
+    if found is not None:
+        yield f"Estimate: {pending_line(found).rstrip('.')}."
+        yield from found.bases()
+        yield from found.warnings
+        if found.pending and made:
+            yield from comparison(found, made)
+    if spent:
+        unpriced = sorted({row.model for row in spent if row.dollars is None})
+        cost = money(sum(row.dollars or 0.0 for row in spent))
+        yield f"The stores of this tier hold {count(sum(row.calls for row in spent), 'call')}, which cost {cost}."
+        if unpriced:
+            yield f"No price is known for {', '.join(unpriced)}: the models file no longer names it."
+
+
+def comparison(found: Estimate, made: Sequence[RealisedRow]) -> Iterator[str]:
+    """How far the estimate was off, in sentences; `made` is what was called since it was made."""
+    calls = sum(row.calls for row in made)
+    if calls < found.pending:
+        yield (
+            f"{count(calls, 'call')} were made where {found.pending:,} were estimated: equal requests are made once, "
+            "and how many notes there are to filter was not known."
+        )
+    elif calls > found.pending:
+        yield f"{count(calls, 'call')} were made where {found.pending:,} were estimated."
+    spent = sum(row.dollars or 0.0 for row in made)
+    if spent and found.dollars:
+        share = found.dollars / spent - 1
+        verdict = f"{abs(share):.0%} too {'high' if share > 0 else 'low'}" if abs(share) >= 0.005 else "right"
+        yield f"They cost {money(spent)}; the estimate of {money(found.dollars)} was {verdict}."
+    roles = dict.fromkeys((row.stage, row.role) for row in found.rows)
+    for stage, role in roles:
+        expected = [row for row in found.rows if (row.stage, row.role) == (stage, role)]
+        real = [row for row in made if (row.stage, row.role) == (stage, role)]
+        yield from _off(f"{role.capitalize()} ({stage})", expected, real)
+
+
+def _off(who: str, expected: Sequence[Row], real: Sequence[RealisedRow]) -> Iterator[str]:
+    wanted, got = (sum(row.calls for row in rows) for rows in (expected, real))
+    if not wanted or not got:
+        return
+    for name in ("calls", "input_tokens", "output_tokens"):
+        # Per call, so that a run that is not over can be judged as well.
+        a, b = (sum(getattr(row, name) for row in rows) for rows in (expected, real))
+        if name == "calls":
+            if got < wanted:
+                continue
+        else:
+            a, b = round(a / wanted), round(b / got)
+        if b > OFF * a or a > OFF * b:
+            unit = "calls" if name == "calls" else f"{MEASURES[name]} per call"
+            yield f"{who}: {b:,} {unit} where {a:,} were estimated."
+    if any(row.cached_tokens for row in expected) and not any(row.cached_tokens for row in real):
+        yield (
+            f"{who}: the endpoint reported no cached input (vLLM does so only with --enable-prompt-tokens-details), so "
+            "all of it is priced as fresh."
+        )
+
+
+def save_costs(parameters: RunParameters) -> Path | None:
+    """Write `costs.json` into the run's part: the estimate it was started on, and what its stores hold now.
+
+    None where there is neither, as for the offline stand-in.
+    """
+    found, spent = saved(parameters), realised(parameters)
+    if found is None and not spent:
+        return None
+    value = {"estimate": found and found.model_dump(mode="json"), "realised": [row.model_dump() for row in spent]}
+    return write_json(estimate_path(parameters).with_name("costs.json"), value)
+
+
+def read_costs(value: Mapping[str, Any]) -> Table:
+    """The table of a `costs.json`."""
+    found = value["estimate"] and Estimate.model_validate(value["estimate"])
+    return cost_table(found, [RealisedRow.model_validate(row) for row in value["realised"]])
+
+
+def spent(parameters: RunParameters) -> str:
+    """`save_costs`, and its table as text; empty where nothing was called or estimated."""
+    path = save_costs(parameters)
+    return read_costs(read_json(path)).to_text() if path is not None else ""
+
+
+def keep_agreed(found: Estimate, parameters: RunParameters) -> None:
+    """Put an estimate that has a yes beside its tier, until that is begun on."""
+    write_json(run_path(parameters, AGREED), found.model_dump(mode="json"))
+
+
+def begin_on_estimate(parameters: RunParameters) -> None:
+    """Keep the estimate that has a yes, with what the stores hold already: the backbone before may have called."""
+    path = run_path(parameters, AGREED)
+    if path.exists():
+        found = Estimate.model_validate(read_json(path))
+        before = () if parameters.calls == "refresh" else tuple(realised(parameters))
+        save(found.model_copy(update={"before": before}), parameters)
+        path.unlink()

@@ -1,0 +1,282 @@
+"""What calls cost, before and after: the estimate as a record, and sums over the call stores, in rows of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from beam_run.endpoint_counter import ENDPOINT_COUNTER
+from beamlib.evaluate.calling import calls_folder, models_file
+from beamlib.llm.stored_model import CallStore, Totals
+from beamlib.params import RunParameters
+from beamlib.text import count, money
+
+Stage = Literal["memory reading", "answering", "judging"]
+STAGES: tuple[Stage, ...] = ("memory reading", "answering", "judging")
+
+_READING = (
+    "episodic_keys", "scratchpad_notes", "scratchpad_compress", "file_memory_ingest", "wiki_compile",
+    "dependency_notes",
+)  # fmt: skip
+_JUDGING_ROLES = ("judge", "aligner")
+
+
+class Row(BaseModel):
+    """Calls of one step. Tokens are totals; `dollars` is None where no price is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    stage: Stage
+    role: str
+    step: str
+    model: str
+    calls: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    dollars: float | None
+
+
+class PendingRow(Row):
+    """Calls of one step that a run would make, and how many more it would find stored (`held`)."""
+
+    held: int
+
+
+class RealisedRow(Row):
+    """Calls of one step that are stored, as the endpoint reported them; `seconds` is their latency, summed."""
+
+    failures: int
+    seconds: float
+
+
+class RoleFacts(BaseModel):
+    """A role's endpoint, the counter of its input tokens, and the longest pending request (0 where there is none).
+
+    `max_output_tokens` is None where the model's own limit holds.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    role: str
+    model: str
+    counter: str
+    context_window: int
+    max_output_tokens: int | None
+    largest_input: int = 0
+    largest_about: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the longest request and its reply fit into the endpoint's context window.
+
+        A reply without a limit of its own gets what the request leaves, so it has to leave something.
+        """
+        return not self.largest_input or self.largest_input + (self.max_output_tokens or 1) <= self.context_window
+
+
+class OutputRule(BaseModel):
+    """How the output tokens of a step's pending calls were estimated."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    role: str
+    step: str
+    tokens: float
+    rule: str
+
+
+class Estimate(BaseModel):
+    """What `estimate` found. `rows` and `roles` are empty where the offline stand-in does everything.
+
+    `before` is what the stores held then: realised figures less these are what was called since.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1] = 1
+    size: str
+    backbone: str
+    conversations: int
+    arms: tuple[str, ...]
+    rows: tuple[PendingRow, ...] = ()
+    roles: tuple[RoleFacts, ...] = ()
+    rules: tuple[OutputRule, ...] = ()
+    warnings: tuple[str, ...] = ()
+    before: tuple[RealisedRow, ...] = ()
+
+    @property
+    def calls_models(self) -> bool:
+        """False for the offline stand-in: nothing is called and nothing is paid."""
+        return bool(self.roles)
+
+    @property
+    def pending(self) -> int:
+        """Calls to make."""
+        return sum(row.calls for row in self.rows)
+
+    @property
+    def held(self) -> int:
+        """Calls that the stores hold."""
+        return sum(row.held for row in self.rows)
+
+    @property
+    def dollars(self) -> float:
+        """US dollars of the pending calls."""
+        return sum(row.dollars or 0.0 for row in self.rows)
+
+    def without_memory(self) -> Estimate:
+        """What this backbone adds to one that was counted before it: the memory's calls are shared."""
+        rows = tuple(row for row in self.rows if row.role not in ("memory", "compressor"))
+        note = "Calls of memory and compressor are shared with the backbone above and counted there."
+        return self.model_copy(update={"rows": rows, "warnings": (*self.warnings, note)})
+
+    def render(self) -> str:
+        """The estimate for a terminal or a notebook: a row per step, what it rests on, warnings, and the line last."""
+        if not self.pending:
+            return pending_line(self)
+        table = Table(box=SIMPLE_HEAD, show_edge=False)
+        for name in ("stage", "role", "step", "model", "calls", "held", "input", "cached", "output", "cost"):
+            table.add_column(name, justify="left" if name in ("stage", "role", "step", "model") else "right")
+        for row in self.rows:
+            numbers = (row.calls, row.held, row.input_tokens, row.cached_tokens, row.output_tokens)
+            table.add_row(row.stage, row.role, row.step, row.model, *(f"{n:,}" for n in numbers), money(row.dollars))
+        text = StringIO()
+        Console(file=text, width=160, color_system=None, markup=False, emoji=False).print(table)
+        lines = [line.rstrip() for line in text.getvalue().splitlines()]
+        return "\n".join([*lines, "", *self.bases(), *self.warnings, "", pending_line(self)])
+
+    def bases(self) -> Iterator[str]:
+        """What the numbers of the pending calls rest on, in sentences."""
+        counters: dict[str, list[str]] = {}
+        asked = [one for one in self.roles if one.largest_input]
+        for one in asked:
+            counters.setdefault("the endpoint itself" if one.counter == ENDPOINT_COUNTER else one.counter, []).append(
+                one.role
+            )
+        if asked:
+            by = "; ".join(f"{name} ({', '.join(roles)})" for name, roles in counters.items())
+            yield f"Input tokens counted by {by}."
+            yield (
+                "Output tokens per call: " + "; ".join(f"{o.step} {o.tokens:,.0f} ({o.rule})" for o in self.rules) + "."
+            )
+            yield "Prompts that rest on replies still to come were sized by the offline stand-in, not a language model."
+            longest = "; ".join(f"{one.role} {one.largest_input:,} of {one.context_window:,}" for one in asked)
+            yield f"Longest request in tokens, and the endpoint's window: {longest}."
+
+
+def pending_line(found: Estimate) -> str:
+    """The estimate in one line."""
+    if not found.calls_models:
+        return "Nothing is called and nothing is paid: the offline stand-in answers everything."
+    start = f"{count(found.pending, 'call')} to make ({found.held:,} held)"
+    if not found.pending:
+        return f"{start}: nothing is left to pay."
+    sums = (sum(row.input_tokens for row in found.rows), sum(row.cached_tokens for row in found.rows))
+    cost = f"about {money(found.dollars)}" if found.dollars else "nothing by the prices of the models file"
+    return (
+        f"{start}: {compact(sums[0])} input tokens ({compact(sums[1])} cached), "
+        f"{compact(sum(row.output_tokens for row in found.rows))} output, {cost}"
+    )
+
+
+def compact(number: float) -> str:
+    """A number of tokens, short: 1,234, 56K, 3.2M."""
+    if number >= 999_500:
+        return f"{number / 1_000_000:,.1f}M"
+    return f"{number / 1_000:.0f}K" if number >= 10_000 else f"{number:,.0f}"
+
+
+def place(row: Row) -> tuple[int, str, str, str]:
+    return STAGES.index(row.stage), row.role, row.step, row.model
+
+
+def stage_of(role: str, step: str) -> Stage:
+    """The stage a call belongs to; the noise filter belongs to answering, since every question asks anew."""
+    if role in _JUDGING_ROLES:
+        return "judging"
+    # A memory from outside reads by most of its calls, and asks for what is alike by few (beamlib.llm.passed_on).
+    return "memory reading" if step in _READING or "/" in step else "answering"
+
+
+def stored_totals(folders: Sequence[Path]) -> list[Totals]:
+    """Sums over all stores in `folders`, by role, step and model."""
+    found: dict[tuple[str, str, str], list[Totals]] = {}
+    for path in sorted(path for folder in folders for path in folder.glob("*.sqlite")):
+        with CallStore(path, read_only=True) as store:
+            for one in store.totals():
+                found.setdefault((one.role, one.step, one.model), []).append(one)
+    return [_sum(key, parts) for key, parts in sorted(found.items())]
+
+
+def _sum(key: tuple[str, str, str], parts: Sequence[Totals]) -> Totals:
+    return Totals(
+        *key,
+        calls=sum(one.calls for one in parts),
+        failures=sum(one.failures for one in parts),
+        input_tokens=sum(one.input_tokens for one in parts),
+        cached_tokens=sum(one.cached_tokens for one in parts),
+        output_tokens=sum(one.output_tokens for one in parts),
+        latency=sum(one.latency for one in parts),
+    )
+
+
+def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
+    """What the stores of this tier hold, by stage, role, step and model; reading, judging and all backbones included.
+
+    With `suite`, those of that benchmark. Empty for the offline stand-in. `dollars` is None for a model that the models
+    file no longer names in that role.
+    """
+    models = models_file(parameters)
+    if models is None:
+        return []
+    prices = {(role, endpoint.model): endpoint for role, endpoint in models.by_stored_role()}
+    rows = []
+    for one in stored_totals([calls_folder(parameters, suite)]):
+        endpoint = prices.get((one.role, one.model))
+        spent = (one.input_tokens, one.cached_tokens, one.output_tokens)
+        row = RealisedRow(
+            stage=stage_of(one.role, one.step),
+            role=one.role,
+            step=one.step,
+            model=one.model,
+            calls=one.calls,
+            failures=one.failures,
+            input_tokens=one.input_tokens,
+            cached_tokens=one.cached_tokens,
+            output_tokens=one.output_tokens,
+            dollars=endpoint.dollars(*spent) if endpoint else None,
+            seconds=one.latency,
+        )
+        rows.append(row)
+    return sorted(rows, key=place)
+
+
+def since(rows: Sequence[RealisedRow], before: Sequence[RealisedRow]) -> list[RealisedRow]:
+    """`rows` less `before`: what was called between two looks at the stores. A failure made good counts as a call."""
+    earlier = {place(row): row for row in before}
+    found = []
+    for row in rows:
+        old = earlier.get(place(row))
+        if old is not None:
+            row = row.model_copy(
+                update={
+                    "calls": row.calls - old.calls + max(0, old.failures - row.failures),
+                    "failures": max(0, row.failures - old.failures),
+                    "input_tokens": row.input_tokens - old.input_tokens,
+                    "cached_tokens": row.cached_tokens - old.cached_tokens,
+                    "output_tokens": row.output_tokens - old.output_tokens,
+                    "dollars": None if None in (row.dollars, old.dollars) else (row.dollars or 0) - (old.dollars or 0),
+                    "seconds": row.seconds - old.seconds,
+                }
+            )
+        if row.calls > 0:
+            found.append(row)
+    return found
