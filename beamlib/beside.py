@@ -15,8 +15,7 @@ from beamlib.data.conversations import Size
 from beamlib.errors import UserError
 
 PACKAGES = (
-    "adapters", "claims", "evolving", "field", "generate", "meme", "memorycode", "neural", "offline", "own", "page",
-    "run", "suite", "tuned",
+    "claims", "field", "generate", "meme", "memorycode", "memories", "offline", "page", "run", "suite",
 )  # fmt: skip
 
 

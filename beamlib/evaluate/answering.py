@@ -120,7 +120,7 @@ def ingested(
         tell(f"{conversation.id} {arm.name}")
         conversation = replace(conversation, removed=dict(conversation.removed))
         if arm.memory == "own":
-            with beside("own", "own_memory").opened(arm, parameters, roster) as own:
+            with beside("memories", "own_memory").opened(arm, parameters, roster) as own:
                 yield arm, _read(own, conversation)
             continue
         if arm.memory in EVOLVING:
@@ -152,8 +152,8 @@ def _read(memory: AnyMemory, conversation: Conversation) -> AnyMemory | ModelErr
 
 
 def _evolving(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Memory:
-    """A memory for facts that change (`beam_evolving`); the role `memory` works inside it, its calls stored as such."""
-    made: Memory = beside("evolving", "by_name").make(
+    """Build a memory for facts that change (`beam_memories.evolving`); the role `memory` works inside it."""
+    made: Memory = beside("memories", "evolving.by_name").make(
         arm.memory, roster.memory, parameters.reader_window, parameters.counter,
         k=arm.k or parameters.k, retriever=arm.retriever or parameters.retriever,
     )  # fmt: skip

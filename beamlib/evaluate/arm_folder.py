@@ -154,7 +154,7 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
             "token_counter": parameters.token_counter,
             "answers_key": answers,
             "judgements_key": keys[JUDGEMENTS],
-            "notes": beside("own", "programs").notes_of(arm.target) if arm.target else (),
+            "notes": beside("memories", "programs").notes_of(arm.target) if arm.target else (),
             **made_by(),
         }
 
@@ -214,14 +214,14 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
 def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
     """What an answer depends on, besides its conversation and question."""
     models = identities(parameters, arm.memory)
-    own_hash = beside("own", "programs").own_memory_hash
+    own_hash = beside("memories", "programs").own_memory_hash
     changing = arm.memory in EVOLVING
     values = {
         "arm": arm.model_dump(),
         "parameters": {**settings_of(parameters, _ANSWER_PARAMETERS), "released": sorted(parameters.flags)},
         "models": {role: models[role] for role in ("reader", "memory", "compressor")},
         "prompts": prompt_hashes(parameters, (*_ANSWER_PROMPTS, *(_EVOLVING_PROMPTS if changing else ()))),
-        "code": code_hash((*ANSWER_CODE, *(("beam_evolving",) if changing else ()))),
+        "code": code_hash((*ANSWER_CODE, *(("beam_memories.evolving",) if changing else ()))),
         "own": [own_hash(arm.target), parameters.memory_timeout] if arm.target else None,
     }
     return sha256(to_json(values))

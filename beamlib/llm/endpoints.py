@@ -186,7 +186,7 @@ class Endpoint(BaseModel):
 
 
 class Embedding(Endpoint):
-    """Who turns texts into vectors of `dimensions` numbers, for memories that ask (`beam_own.loopback`)."""
+    """Who turns texts into vectors of `dimensions` numbers, for memories that ask (`beam_memories.loopback`)."""
 
     context_window: int = Field(default=8_192, ge=1)
     max_reply_bytes: int | None = Field(default=MOST_REPLY_BYTES, ge=1_000, le=MOST_REPLY_BYTES)

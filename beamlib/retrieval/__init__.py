@@ -65,7 +65,7 @@ def build_index(documents: Sequence[Document], retriever: str = "hybrid", encode
 
         return HybridIndex(documents, embedded_encoder())
     if retriever == "hybrid-beam":
-        tuned: Index = beside("tuned", "hybrid_beam").TunedIndex(documents, embedded_encoder())
+        tuned: Index = beside("memories", "hybrid_beam").TunedIndex(documents, embedded_encoder())
         return tuned
     keys = [document.keys for document in documents]
     if retriever == "bm25":
@@ -83,7 +83,7 @@ def build_index(documents: Sequence[Document], retriever: str = "hybrid", encode
 
 
 def dense_encoder(name: str) -> Encoder:
-    """The encoder called `name`: `embedded` for the shipped table, else a model (`beam_neural`), once per process."""
+    """The encoder called `name`: `embedded` for the shipped table, else a model (`beam_memories`), once per process."""
     if name == "embedded":
         return embedded_encoder()
     found: Encoder = _neural().dense_encoder(name)
@@ -91,4 +91,4 @@ def dense_encoder(name: str) -> Encoder:
 
 
 def _neural() -> Any:
-    return beside("neural", "transformer")
+    return beside("memories", "transformer")

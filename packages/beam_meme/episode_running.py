@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from beam_evolving.evolving_memory import EvolvingMemory, SessionRead, sessions_of
 from beam_meme.episode_conversation import conversation_of
 from beam_meme.episodes import Episode, Phase, Round
 from beam_meme.meme_memories import (
@@ -21,6 +20,7 @@ from beam_meme.meme_memories import (
     session_search,
 )
 from beam_meme.stage_tokens import Meter
+from beam_memories.evolving.evolving_memory import EvolvingMemory, SessionRead, sessions_of
 from beamlib.data.conversations import Probe
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.answering import Asked, Oracle, answers_to, ask_probes, ingested

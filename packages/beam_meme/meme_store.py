@@ -22,7 +22,7 @@ from beam_meme.episode_running import PROMPT
 from beam_meme.episodes import VARIANTS
 from beam_meme.meme_memories import EVOLVING, MEMORIES, OVER_SESSIONS, TOP_SESSIONS, MemeMemory, arm_of
 from beam_meme.stage_tokens import STAGES, Spent, Stage
-from beam_own.programs import own_settings
+from beam_memories.programs import own_settings
 from beam_suite.orders import STAND_IN, counted, reader_name
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ResolvedParameters, identities
@@ -52,7 +52,7 @@ RESULTS = "results"
 
 _FILE = "episode_{}.json"
 _OWN_CODE = (
-    "beam_evolving",
+    "beam_memories.evolving",
     *(
         f"beam_meme.{name}"
         for name in ("episode_conversation", "episode_running", "episodes", "meme_memories", "stage_tokens")

@@ -16,11 +16,11 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from beam_memories.programs import own_settings
 from beam_memorycode.dialogues import Dialogue
 from beam_memorycode.outputs import Outputs, read_output, write_outputs
 from beam_memorycode.running import PART, arm_of, method_of
 from beam_memorycode.setups import PROMPT, PUBLISHED, Place, Setup, places_of
-from beam_own.programs import own_settings
 from beam_suite.orders import counted, reader_name
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer

@@ -1,5 +1,4 @@
-"""What the systems of `beam_adapters` will call, by a rule each: their own code is not rehearsed, it would find nothing
-in replies that nobody has written.
+"""Estimate the calls of the adapters (`beam_memories.adapters`) by one rule per system; their code is not run.
 
 The rules are counts of the versions in pyproject.toml against a scripted server that finds two facts in a pair. Where
 twenty replies of a step are stored, their mean length takes the place of the rule's.

@@ -109,7 +109,7 @@ def plan(job: Job, place: Path) -> RunPlan:
     found = _found(data, wanted) if data else dict.fromkeys(wanted or SIZES, job.conversations or 1)
     runs = [one for size in found for one in _parameters(job, size, data or job.folder / GENERATED, places)]
     if places["own_memory"] not in ("", *EVOLVING):  # a mistake in it shows before anything runs
-        beside("own", "own_memory").check_own_memory(places["own_memory"], runs[0].memory_timeout, runs[0].models)
+        beside("memories", "own_memory").check_own_memory(places["own_memory"], runs[0].memory_timeout, runs[0].models)
     if data is None:  # others may lie there from an earlier run with more of them
         runs = [one.model_copy(update={"conversations": found[one.size]}) for one in runs]
     shared = {"run": str(job.folder), "conversations": job.conversations, "calls": job.calls}
@@ -143,7 +143,7 @@ def _places(job: Job, place: Path) -> dict[str, str]:
         raise UserError("--backbones: name the models file that holds them with --models.")
     usual = models if "authors" in preset else ""  # who else serves the models serves the authors
     return {
-        "own_memory": beside("own", "programs").memory_place(job.memory),
+        "own_memory": beside("memories", "programs").memory_place(job.memory),
         "prompts": str(job.prompts.absolute()) if job.prompts else "",
         "preset": job.preset,
         "models": in_root(models),

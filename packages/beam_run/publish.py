@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from beam_neural.transformer import HUB_NAME, OFFLINE
+from beam_memories.transformer import HUB_NAME, OFFLINE
 from beam_run.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError

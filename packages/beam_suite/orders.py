@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, get_args
 
-from beam_own.own_memory import check_own_memory
-from beam_own.programs import memory_place
+from beam_memories.own_memory import check_own_memory
+from beam_memories.programs import memory_place
 from beamlib.beside import Priced
 from beamlib.cli.spending import agreed
 from beamlib.errors import UserError

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from small_episodes import EPISODES, LOADED
 
-from beam_evolving.evolving_memory import SessionRead
 from beam_meme import episode_running
 from beam_meme.episode_conversation import conversation_of
 from beam_meme.episode_running import PROMPT, run_episode
@@ -20,6 +19,7 @@ from beam_meme.episodes import Line
 from beam_meme.gold_evidence import evidence_of
 from beam_meme.meme_memories import EVOLVING, MEMORIES, SessionSearch, arm_of, parse_memories
 from beam_meme.stage_tokens import Meter
+from beam_memories.evolving.evolving_memory import SessionRead
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
@@ -201,7 +201,7 @@ def test_evidence_is_what_was_told_by_then() -> None:
 def test_running_cannot_reach_gold_or_scoring() -> None:
     program = (
         "import sys\n"
-        "import beam_meme.meme_asking, beam_evolving, beam_meme.meme_store\n"
+        "import beam_meme.meme_asking, beam_memories.evolving, beam_meme.meme_store\n"
         "bad = ['episode_gold', 'gold_evidence', 'meme_judge', 'meme_scoring', 'failure_stages', 'episode_files']\n"
         "print([name for name in bad if f'beam_meme.{name}' in sys.modules])"
     )

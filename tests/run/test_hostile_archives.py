@@ -260,7 +260,7 @@ def test_a_replay_fetches_no_encoder_that_an_archive_names(
         raise OSError("not in the cache")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
-    monkeypatch.setattr("beam_neural.transformer._need_library", lambda *_: None)
+    monkeypatch.setattr("beam_memories.transformer._need_library", lambda *_: None)
     monkeypatch.setattr("beam_run.publish._replayed", lambda *_: dense_encoder("somebody/huge-model").name)
     with pytest.raises(UserError, match="nor could it be fetched"):
         verify(remade(whole, place.parent / "crafted.tar.zst"), EXAMPLE)

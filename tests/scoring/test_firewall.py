@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-INSIDE = ("beamlib.memory", "beamlib.llm", "beamlib.retrieval", "beam_generate", "beam_offline", "beam_tuned")
+INSIDE = ("beamlib.memory", "beamlib.llm", "beamlib.retrieval", "beam_generate", "beam_offline", "beam_memories")
 OUTSIDE = (
     *("beamlib.data.gold", "beamlib.data.loading", "beamlib.scoring", "beamlib.evaluate", "beamlib.report"),
     *("beam_claims", "beam_memorycode"),

@@ -1,0 +1,137 @@
+"""The one way in which a model works with tools: it calls, is told what came of it, and may call again.
+
+Every round is a prompt of its own that shows what was done before (its variable `done`), so that a call can be stored
+and replayed like any other. (Section 1 of the MEME fact sheet: at most five rounds.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from beam_memories.evolving.file_tools import Folder, Tool, ToolRefused
+from beam_memories.evolving.json_replies import json_object
+from beamlib.files import parse_json, to_json
+from beamlib.llm.model import Model, Prompt, run
+from beamlib.memory.budget import shorten
+from beamlib.text import WORDS, TokenCounter
+
+MOST_CALLS = 40
+"""Calls of one round that are carried out."""
+
+_MOST_ARGUMENT = 50_000  # characters
+_SHOWN = 300  # characters of a call's arguments that later rounds see
+_NO_JSON = 'That reply was not in the form that was asked for; reply {"calls": []} if nothing is left to do.'
+
+
+@dataclass
+class Worked:
+    """What a model did: rounds asked, calls made, and how many of these were refused (unreadable replies too)."""
+
+    rounds: int = 0
+    calls: int = 0
+    refused: int = 0
+    done: list[str] = field(default_factory=list)
+
+
+def run_tools(
+    model: Model,
+    prompt: Prompt,
+    tools: Sequence[Tool],
+    files: Folder,
+    rounds: int = 5,
+    *,
+    tokens: int = 8_000,
+    counter: TokenCounter = WORDS,
+) -> Worked:
+    """Let `model` work on `files` by `tools` until it calls no more, at most `rounds` times.
+
+    `prompt` has a variable `done`, which gets what was done so far in at most `tokens` tokens. Raises the `ModelError`
+    of a call that failed; what was done before it stays.
+    """
+    worked = Worked()
+    offered = tuple(tool.definition for tool in tools)
+    for _ in range(rounds):
+        done = shorten("\n".join(worked.done), tokens, counter)
+        asked = replace(prompt, variables={**prompt.variables, "done": done}, tools=offered)
+        reply = run(model.complete(asked)).text
+        worked.rounds += 1
+        calls = _calls(reply)
+        if calls is None and not worked.done:
+            worked.refused += 1
+            worked.done.append(_NO_JSON)
+        elif not calls:
+            break
+        else:
+            _carry_out(calls, tools, files, worked)
+    return worked
+
+
+def _calls(reply: str) -> list[Any] | None:
+    """The calls of a reply: a list of them under `calls`, or by itself, or one alone. None where it is no JSON."""
+    value = json_object(reply)
+    if value is None:
+        return None
+    found = value.get("calls", value.get("items"))
+    if found is None:
+        found = [value] if "tool" in value else []
+    return found if isinstance(found, list) else [found]
+
+
+def _carry_out(calls: Sequence[Any], tools: Sequence[Tool], files: Folder, worked: Worked) -> None:
+    by_name = {tool.definition.name: tool for tool in tools}
+    for call in calls[:MOST_CALLS]:
+        worked.calls += 1
+        try:
+            tool, arguments = _read(call, by_name)
+            said = tool.act(files, arguments)
+        except ToolRefused as error:
+            worked.refused += 1
+            said = str(error)
+        worked.done.append(f"{_shown(call)}\n{said}")
+    if len(calls) > MOST_CALLS:
+        worked.refused += len(calls) - MOST_CALLS
+        worked.done.append(f"The other {len(calls) - MOST_CALLS} calls were too many for one reply and are not done.")
+
+
+def _read(call: Any, tools: dict[str, Tool]) -> tuple[Tool, dict[str, str]]:
+    name = call.get("tool", call.get("name")) if isinstance(call, dict) else None
+    if not isinstance(name, str) or name not in tools:
+        raise ToolRefused(f"There is no tool {name!r:.60}; the tools are {', '.join(tools)}.")
+    given = call.get("arguments", {})
+    if isinstance(given, str):
+        given = _spelled(given)
+    if not isinstance(given, dict):
+        raise ToolRefused("The arguments of a call are a JSON object of texts; give them as one.")
+    known = {name for name, _ in tools[name].definition.arguments}
+    return tools[name], {key: _text(key, value) for key, value in given.items() if key in known}
+
+
+def _spelled(given: str) -> Any:
+    """Arguments that came as the text of an object, as OpenAI's tool calls have them; a plain text is no object."""
+    try:
+        return parse_json(given or "{}")
+    except ValueError:
+        return json_object(given)
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
+        value = ", ".join(map(str, value))
+    if not isinstance(value, str | int | float):
+        raise ToolRefused(f"The argument {name!r:.60} has to be a text; give one.")
+    text = str(value).encode("utf-8", "replace").decode()  # halves of surrogate pairs cannot be kept
+    if len(text) > _MOST_ARGUMENT:
+        raise ToolRefused(f"The argument {name!r:.60} is longer than {_MOST_ARGUMENT:,} characters; make it shorter.")
+    return text
+
+
+def _shown(call: Any) -> str:
+    """A call as later rounds see it: the tool's name, then the beginning of its arguments."""
+    try:
+        name, arguments = str(call.get("tool", call.get("name"))), to_json(call.get("arguments", {}))
+    except (AttributeError, TypeError, ValueError, RecursionError):
+        return "A call"
+    text = f"{name[:60]} {arguments}".encode("utf-8", "replace").decode()
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
