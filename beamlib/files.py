@@ -339,9 +339,12 @@ def code_hash(names: tuple[str, ...]) -> str:
 
 
 def _files_of(name: str) -> list[Path]:
-    spec = find_spec(name)
+    try:
+        spec = find_spec(name)
+    except ModuleNotFoundError:  # its package is not installed
+        spec = None
     if spec is None:
-        raise ValueError(f"{name} is no module")
+        return []  # code that is not installed has no part in what was computed
     folders = spec.submodule_search_locations
     if folders is None:
         return [Path(str(spec.origin))]

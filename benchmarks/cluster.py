@@ -23,12 +23,12 @@ from rich.console import Console
 from rich.table import Table
 
 import beamlib
+from beam_run.cluster import use_cluster
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.files import temporary_folder, to_json
 from beamlib.params import load_parameters
 from beamlib.places import PARAMS, ROOT
-from beamlib.processes import use_cluster
 
 EXAMPLE = Path(beamlib.__file__).parent / "data/example/100K/1"
 ARMS = [Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2)]

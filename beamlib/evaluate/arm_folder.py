@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, create_model, model_serializer
 
-from beamlib.beside import beside
 from beamlib.data.conversations import NUMBER, SIZES, Size
 from beamlib.errors import UserError
 from beamlib.evaluate import run_store
@@ -33,6 +32,7 @@ from beamlib.evaluate.run_store import (
 )
 from beamlib.files import code_hash, read_jsonl, sha256, to_json, write_text
 from beamlib.params import EVOLVING, RunParameters
+from beamlib.plugins import plugins
 from beamlib.scoring.records import Judgement
 
 ANSWERS, JUDGEMENTS = "answers", "judgements"
@@ -154,7 +154,7 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
             "token_counter": parameters.token_counter,
             "answers_key": answers,
             "judgements_key": keys[JUDGEMENTS],
-            "notes": beside("memories", "programs").notes_of(arm.target) if arm.target else (),
+            "notes": plugins().identify_memory(arm.target)[1] if arm.target else (),
             **made_by(),
         }
 
@@ -214,7 +214,6 @@ class ArmFolder(RunStore[Manifest, list[Any]]):
 def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
     """What an answer depends on, besides its conversation and question."""
     models = identities(parameters, arm.memory)
-    own_hash = beside("memories", "programs").own_memory_hash
     changing = arm.memory in EVOLVING
     values = {
         "arm": arm.model_dump(),
@@ -222,7 +221,7 @@ def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
         "models": {role: models[role] for role in ("reader", "memory", "compressor")},
         "prompts": prompt_hashes(parameters, (*_ANSWER_PROMPTS, *(_EVOLVING_PROMPTS if changing else ()))),
         "code": code_hash((*ANSWER_CODE, *(("beam_memories.evolving",) if changing else ()))),
-        "own": [own_hash(arm.target), parameters.memory_timeout] if arm.target else None,
+        "own": [plugins().identify_memory(arm.target)[0], parameters.memory_timeout] if arm.target else None,
     }
     return sha256(to_json(values))
 

@@ -8,7 +8,6 @@ computed.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
@@ -19,7 +18,6 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from beamlib.beside import beside
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.loading import Loaded, readable
 from beamlib.data.sources import Source, find_conversations
@@ -40,7 +38,8 @@ from beamlib.evaluate.calling import ResolvedParameters, calls_folder, resolved,
 from beamlib.evaluate.conversation_record import ConversationRecord, record_of
 from beamlib.evaluate.judging import JudgeTask, evidence_of, judge_task, to_judge
 from beamlib.params import RunParameters
-from beamlib.processes import CLUSTER, Workers, as_they_end, one_cluster, process_pool
+from beamlib.plugins import plugins
+from beamlib.processes import Workers, as_they_end, one_cluster, process_pool
 from beamlib.scoring.records import Judgement
 
 Part = TypeVar("Part", AnswerTask, JudgeTask)
@@ -201,9 +200,8 @@ def worked(
 
 def _workers(parameters: RunParameters, parts: int) -> AbstractContextManager[Workers]:
     """Processes of this machine, or the workers of the cluster that the command was given."""
-    if CLUSTER in os.environ:
-        found: AbstractContextManager[Workers] = beside("run", "cluster.pool").cluster_pool(parameters, parts)
-        return found
+    if (cluster := plugins().cluster) is not None:
+        return cluster.pool(parameters, parts)
     return process_pool(min(parameters.workers, parts))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from beam_field import judging_cli
-from beamlib.cli.arguments import Json, check_run_name
+from beam_run.arguments import Json, check_run_name
 from beamlib.files import to_json
 
 

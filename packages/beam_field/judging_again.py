@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from beam_field.results import plain
-from beamlib.beside import Priced, beside
-from beamlib.cli.spending import agreed
+from beam_run.dry_run import CallTally
+from beam_run.estimate import rehearsed_roster, stored_means, summary
+from beamlib.confirmation import Priced, confirm_calls
 from beamlib.data.gold import Gold
 from beamlib.data.loading import load_questions
 from beamlib.data.sources import find_conversations
@@ -116,14 +117,13 @@ class _Part:
 
     def estimate(self) -> Priced:
         """What judging would call: the code that judges, with models that call nobody."""
-        costs = beside("run", "estimate")
-        expected, tally = costs.stored_means(self.parameters), beside("run", "dry_run").CallTally()
+        expected, tally = stored_means(self.parameters), CallTally()
         for key, asked in self.asked.items():
-            with costs.rehearsed_roster(self.parameters, key, expected) as (roster, one):
+            with rehearsed_roster(self.parameters, key, expected) as (roster, one):
                 judged(asked, self.parameters, roster)
             tally.add(one)
         names = tuple(arm.found.arm for arm in self.arms)
-        found: Priced = costs.summary(self.parameters, names, tally, expected, conversations=len(self.asked))
+        found = summary(self.parameters, names, tally, expected, conversations=len(self.asked))
         return found
 
     def judge(self, confirmed: bool) -> list[str]:
@@ -164,7 +164,7 @@ def judge_again(options: JudgeOptions) -> list[str]:
         confirmed = options.yes
         if options.models and options.calls != "replay":
             roles = ("judge", "aligner")
-            confirmed = agreed(
+            confirmed = confirm_calls(
                 {one.name: one.estimate() for one in parts},
                 lambda: ensure_keys(parts[0].parameters, roles),
                 options.yes,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from beam_generate.shapes import Story
-from beamlib.beside import beside
 from beamlib.files import code_hash, sha256
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Author, Endpoint, load_models
@@ -112,7 +111,9 @@ class GenerationModels:
 
 def offline_author(story: Story) -> Model:
     """The stand-in that writes `story`."""
-    author: Model = beside("offline", "author.author").OfflineAuthor(story)
+    from beam_offline.author.author import OfflineAuthor  # with its banks
+
+    author: Model = OfflineAuthor(story)
     return author
 
 

@@ -14,7 +14,7 @@ from beam_generate.of_run import NOT_WRITTEN, OPTIONS, SETTINGS, config_of, gene
 from beam_generate.pipeline import ConversationSpec, repairs_of, unfinished
 from beam_generate.seeds import parse_domain
 from beam_generate.titles import read_titles
-from beamlib.cli.spending import agreed
+from beamlib.confirmation import confirm_calls
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.llm.prompts import check_overrides
@@ -71,7 +71,7 @@ def run(options: GenerationOptions) -> None:
     left = unfinished(specs, options.out, writing)  # a mistake in the options shows before anything is written
     if writing.models and writing.calls != "replay":
         priced = {"": estimate_generation(left, writing)}
-        writing = replace(writing, confirmed=agreed(priced, writing.ready, writing.confirmed))
+        writing = replace(writing, confirmed=confirm_calls(priced, writing.ready, writing.confirmed))
     started = time.monotonic()
     print(f"author: {writing.names}")
     with keys_kept_out(options.out, writing.models):

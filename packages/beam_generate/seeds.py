@@ -19,7 +19,6 @@ from beam_generate.layouts import check_days, layouts_of
 from beam_generate.people import draw_people
 from beam_generate.reply_json import strings, text_of
 from beam_generate.shapes import Story, Style, Timeline
-from beamlib.beside import beside
 from beamlib.data.conversations import SIZES, Seed, Size
 from beamlib.data.published import table
 from beamlib.errors import UserError
@@ -83,7 +82,9 @@ def topic_within_reach(topic: Seed) -> Seed:
 
 def _word_banks() -> Any:
     """What the offline author has words for: `bank(domain)`, and `banks()` by domain."""
-    return beside("offline", "author.word_bank")
+    from beam_offline.author import word_bank  # reads all banks
+
+    return word_bank
 
 
 def _written() -> Mapping[str, str]:

@@ -15,7 +15,7 @@ from beam_generate.folder import write_ordered
 from beam_generate.reply_json import objects
 from beam_generate.seeds import parse_domain, read_seed, titles
 from beam_generate.shapes import Repairs
-from beamlib.cli.spending import Quote, agreed
+from beamlib.confirmation import Quote, confirm_calls
 from beamlib.data.conversations import Seed
 from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
@@ -100,7 +100,7 @@ def ask_titles(path: Path, domain: str, count: int, writing: GenerationConfig) -
             f"and {written:,d} out, {dollars:,.2f} US dollars"
         )
         ready = EndpointModel("titler", endpoint).ready
-        writing = replace(writing, confirmed=agreed({"": Quote(1, dollars, text)}, ready, writing.confirmed))
+        writing = replace(writing, confirmed=confirm_calls({"": Quote(1, dollars, text)}, ready, writing.confirmed))
     repairs = Repairs()
     options = {"titles": path, "--domain": category, "--count": count, "--models": writing.models}
     writing = replace(writing, command=shell_command("beamlib", options, end=["--yes"]))

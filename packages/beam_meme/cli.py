@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from beamlib.cli.arguments import (
+from beam_run.arguments import (
     BaseUrl,
     Json,
     KeyVariable,
@@ -100,7 +100,7 @@ def run(
 ) -> None:
     """Ask memories and a reader about episodes; without models the offline stand-in answers."""
     from beam_meme.meme_ordering import RunOptions, run_memories
-    from beamlib.cli.arguments import Endpoints, check_run_name
+    from beam_run.arguments import Endpoints, check_run_name
     from beamlib.llm.spending import spend_at_most
     from beamlib.places import ROOT
 
@@ -144,7 +144,7 @@ def score(
     """Judge what a run has answered; without --models the offline stand-in judges."""
     from beam_meme.meme_ordering import RunOptions
     from beam_meme.meme_tally import score_run
-    from beamlib.cli.arguments import Endpoints, check_run_name
+    from beam_run.arguments import Endpoints, check_run_name
     from beamlib.llm.spending import spend_at_most
     from beamlib.places import ROOT
 

@@ -31,7 +31,7 @@ from beam_meme.meme_tables import cost_table, kinds_table, meme_basis, results_t
 from beam_run.costs import Estimate
 from beam_run.dry_run import CallTally
 from beam_run.estimate import rehearsed_roster, stored_means, summary
-from beamlib.cli.spending import agreed
+from beamlib.confirmation import confirm_calls
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.calling import ResolvedParameters, ensure_keys, identities, open_models, resolved
@@ -244,7 +244,7 @@ def _confirmed(pairs: Sequence[_Pair], parameters: RunParameters, *, quiet: bool
         tally.add(one)
     arms = tuple(dict.fromkeys(pair.arm for pair in pairs))
     found = summary(known, arms, tally, expected, conversations=len(_by_episode(pairs)), suite=PART)
-    yes = agreed({"": found}, lambda: ensure_keys(parameters, {"judge"}), parameters.confirm_cost)
+    yes = confirm_calls({"": found}, lambda: ensure_keys(parameters, {"judge"}), parameters.confirm_cost)
     return parameters.model_copy(update={"confirm_cost": yes})
 
 

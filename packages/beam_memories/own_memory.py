@@ -16,8 +16,8 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
 
 from beam_memories.loopback import Loopback
-from beam_memories.own_process import CONVERSATION, GRACE
-from beam_memories.programs import PROTOCOL, Program, batches, program
+from beam_memories.own_process import CONVERSATION, GRACE, PROTOCOL
+from beam_memories.programs import Program, batches, program
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
@@ -25,7 +25,8 @@ from beamlib.evaluate.calling import ResolvedParameters, models_file
 from beamlib.files import make_folder, temporary_folder, to_json
 from beamlib.llm.model import ModelError, Outcome, run
 from beamlib.llm.roles import ModelRoles
-from beamlib.memory import RetrievedContext
+from beamlib.memory import Memory, RetrievedContext
+from beamlib.params import EVOLVING
 from beamlib.text import WORDS, TokenCounter
 
 LARGEST_REPLY = 16 * 2**20
@@ -60,6 +61,21 @@ def _no_models(target: str) -> UserError:
         f"--memory {target}: it has a language model find what it keeps, and the offline stand-in is none; name "
         "models with --models or --base-url."
     )
+
+
+@contextmanager
+def open_memory(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iterator[Memory]:
+    """Open the memory of `arm`: one for facts that change (`beam_memories.evolving`), or one of the user's own."""
+    if arm.memory in EVOLVING:
+        from beam_memories.evolving.by_name import make
+
+        yield make(
+            arm.memory, roster.memory, parameters.reader_window, parameters.counter,
+            k=arm.k or parameters.k, retriever=arm.retriever or parameters.retriever,
+        )  # fmt: skip
+        return
+    with opened(arm, parameters, roster) as own:
+        yield own
 
 
 @contextmanager

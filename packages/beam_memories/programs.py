@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from beam_memories import keeper
-from beam_memories.own_process import PROTOCOL
-from beamlib.beside import beside
+from beam_memories.adapters import installed
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.files import sha256, sha256_of_file, to_json
 from beamlib.params import ADAPTERS, EVOLVING, OWN_MEMORY, PROCESS
-
-__all__ = ["PROTOCOL", "Program", "batches", "memory_place", "notes_of", "own_memory_hash", "own_settings", "program"]
 
 _EXAMPLE = "process:mine:./mine.pl"
 
@@ -43,7 +40,7 @@ def program(target: str) -> Program:
     """What `target` stands for: `file.py:Class`, `process:NAME:COMMAND`, or an adapter by its name."""
     begin = [sys.executable, "-I", "-B", "-u", str(keeper.__file__)]
     if target in ADAPTERS:
-        return Program(target, [*begin, *beside("memories", "adapters.installed").command(target)], adapter=True)
+        return Program(target, [*begin, *installed.command(target)], adapter=True)
     if target.startswith(PROCESS):
         _, name, command = target.split(":", 2)
         return Program(name, [*begin, *_words(command)])
@@ -86,30 +83,26 @@ def _parts(target: str) -> tuple[Path, str]:
     return Path(file), name
 
 
-def own_memory_hash(target: str) -> str:
-    """Hash of what a memory is made of, so that its answers are made again when it changes.
+def identify_memory(target: str) -> tuple[str, tuple[str, ...]]:
+    """Hash a memory's code, so that its answers are made again when it changes, and return the notes of tables on it.
 
-    That is the file of a class, a command with the files that it names, and of an adapter its code and the versions of
-    what it adapts.
+    The hash is over the file of a class, over a command and the files that it names, and over an adapter's code and the
+    versions of its system. An adapter's notes say what it adapts and how it differs from the vendor's product.
     """
     if target in ADAPTERS:
-        return sha256(to_json(beside("memories", "adapters.installed").identity(target)))
+        identity = installed.identity(target)
+        return sha256(to_json(identity)), tuple(identity["notes"])
     if target.startswith(PROCESS):
         words = _words(target.split(":", 2)[2])
-        return sha256(to_json([[word, sha256_of_file(Path(word)) if Path(word).is_file() else ""] for word in words]))
-    return sha256_of_file(_parts(target)[0])
-
-
-def notes_of(target: str) -> tuple[str, ...]:
-    """What a table has to say of a memory: what an adapter adapts, and how that differs from the vendor's product."""
-    return tuple(beside("memories", "adapters.installed").identity(target)["notes"]) if target in ADAPTERS else ()
+        hashes = [[word, sha256_of_file(Path(word)) if Path(word).is_file() else ""] for word in words]
+        return sha256(to_json(hashes)), ()
+    return sha256_of_file(_parts(target)[0]), ()
 
 
 def own_settings(name: str, target: str) -> dict[str, Any]:
-    """What a suite's answers record of a memory called `name`: the hash of what it is, and an adapter's notes."""
-    found: dict[str, Any] = {"own_memory": name, "file": own_memory_hash(target)}
-    notes = notes_of(target)
-    return {**found, "notes": notes} if notes else found
+    """Return what a suite records of a memory called `name`: the hash of its code, and an adapter's notes."""
+    code, notes = identify_memory(target)
+    return {"own_memory": name, "file": code, **({"notes": notes} if notes else {})}
 
 
 def batches(conversation: Conversation) -> Iterator[list[dict[str, Any]]]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from beamlib.cli.arguments import (
+from beam_run.arguments import (
     BaseUrl,
     Json,
     KeyVariable,
@@ -134,7 +134,7 @@ def run(
 ) -> None:
     """Ask a reader, over the whole history or over what a memory recalls; without models the offline stand-in."""
     from beam_memorycode.ordering import RunOptions, run_setups
-    from beamlib.cli.arguments import Endpoints, check_run_name
+    from beam_run.arguments import Endpoints, check_run_name
     from beamlib.llm.spending import spend_at_most
     from beamlib.places import ROOT
 

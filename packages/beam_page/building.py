@@ -12,6 +12,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from beam_claims.engine import audit, compact, totals
+from beam_offline.judge_error import stated
 from beam_page.chart import chart
 from beam_page.data_files import FOLDER
 from beam_page.headlines import RECALL, cell_text
@@ -19,7 +21,6 @@ from beam_page.memorycode import PART, SIZE, memorycode_data, write_files
 from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder, in_order
 from beam_page.sections import INDEX, field_section, sections_of, shown_section
-from beamlib.beside import beside
 from beamlib.data.gold import ABILITIES
 from beamlib.files import read_text, write_json, write_text
 from beamlib.places import from_root
@@ -146,7 +147,7 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "called": called,
         "offline": any(one.offline for one in run.arms),
         "judged_offline": sorted({one.series for one in run.arms if one.judged_offline and not one.offline}),
-        "judge_error": beside("offline", "judge_error").stated(),
+        "judge_error": stated(),
         "drop": bool(data.spoilt),
         "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],
         "chart": chart(sizes, [one["id"] for one in index["series"] if one["main"]], scores),
@@ -199,8 +200,7 @@ def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[
 def _claims(folder: Path, wanted: bool) -> dict[str, Any]:
     if not wanted:
         return {}
-    engine = beside("claims", "engine")
-    claims = engine.audit()
+    claims = audit()
     write_json(folder / "claims.json", [claim.model_dump(mode="json") for claim in claims])
-    rows = [{**claim.model_dump(), "shown": engine.compact(claim.recomputed)} for claim in claims]
-    return {"claims": rows, "totals": engine.totals(claims)}
+    rows = [{**claim.model_dump(), "shown": compact(claim.recomputed)} for claim in claims]
+    return {"claims": rows, "totals": totals(claims)}

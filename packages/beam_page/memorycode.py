@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from beam_memorycode.dialogue_files import load_dialogues
+from beam_memorycode.outputs import find_outputs
+from beam_memorycode.scored import score_model
 from beam_page.data_files import clear_others, write_data
-from beamlib.beside import beside
 from beamlib.errors import UserError
 
 PART = "memorycode"
@@ -32,11 +34,10 @@ def memorycode_data(folder: Path) -> dict[str, Any] | None:
 
     None where there are no outputs, or not the dialogues that they answer (a run on dialogues from elsewhere).
     """
-    scored = beside("memorycode", "scored")
     try:
-        items = beside("memorycode", "dialogue_files").load_dialogues(folder / "data")
-        found = beside("memorycode", "outputs").find_outputs(folder / "outputs")
-        models = [scored.score_model(name, path, items, own=True) for name, path in found.items()]
+        items = load_dialogues(folder / "data")
+        found = find_outputs(folder / "outputs")
+        models = [score_model(name, path, items, own=True) for name, path in found.items()]
     except UserError:
         return None
     answered = {model.name: {_id(answer): answer for answer in model.answers} for model in models}

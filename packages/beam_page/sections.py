@@ -18,7 +18,7 @@ import bleach
 from markupsafe import Markup
 
 from beam_page.run_folder import NO_ARMS, RunFolder, StoredArm
-from beamlib.beside import beside
+from beam_run.cost_table import read_costs
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.conversations import SIZES
 from beamlib.evaluate.calling import PUBLISHED
@@ -103,7 +103,7 @@ def shown_section(folder: Path, section: Section) -> dict[str, Any]:
         "note": section.note,
         "configuration": section.configuration,
         "look": link(folder, folder / part / INDEX) if part in _OTHERS and (folder / part / INDEX).is_file() else "",
-        "costs": Markup(beside("run", "cost_table").read_costs(read_json(costs)).to_html()) if costs.exists() else "",
+        "costs": Markup(read_costs(read_json(costs)).to_html()) if costs.exists() else "",
         "notebooks": [(link(folder, page), page.stem) for page in section.notebooks],
         "tables": [one for path, one in tables if not _OF_DATA.match(path.stem)],
         "figures": [one for path, one in figures if not _OF_DATA.match(path.stem)],

@@ -15,12 +15,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from beam_run.endpoint_counter import EndpointCounter
-from beamlib.beside import beside
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.model import Completion, Model, Prompt
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.llm.retrying import MEME_JUDGES
 from beamlib.llm.stored_model import CallStore, StoredCall, call_key
+from beamlib.plugins import plugins
 from beamlib.text import WORDS, TokenCounter, split_sentences
 
 SHARED_TOKENS = 1_024
@@ -193,7 +193,7 @@ class EstimatingModel:
         self._rehearsal = rehearsal
         self._counter = counter
         self._lanes = asyncio.Semaphore(COUNTS_AT_ONCE)
-        self._offline: Model = beside("offline").OfflineModel()
+        self._offline: Model = plugins().model()
         self._known: dict[bytes, StoredCall | Completion] = {}
 
     @property

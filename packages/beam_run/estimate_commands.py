@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from beamlib.cli.arguments import (
+from beam_run.arguments import (
     BaseUrl,
     Endpoints,
     Json,

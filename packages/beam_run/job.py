@@ -7,10 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from beam_generate.of_run import GenerationOfRun
+from beam_memories.own_memory import check_own_memory
+from beam_memories.programs import memory_place
+from beam_run.arguments import Endpoints, check_run_name
+from beam_run.cost_table import keep_agreed
+from beam_run.costs import Estimate
+from beam_run.estimate import estimate
 from beam_suite.part_of_run import SUITES, Suite, find_data, suite_of_run
-from beamlib.beside import Generation, Priced, beside
-from beamlib.cli.arguments import Endpoints, check_run_name
-from beamlib.cli.spending import agreed
+from beamlib.confirmation import Priced, confirm_calls
 from beamlib.data.conversations import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
@@ -81,12 +86,9 @@ class RunPlan:
         return Path(self.runs[0].run)
 
     @property
-    def generation(self) -> Generation | None:
+    def generation(self) -> GenerationOfRun | None:
         """The conversations that the run writes; None where they were there."""
-        found: Generation | None = (
-            beside("generate", "of_run").GenerationOfRun(self.runs, self.found) if self.generated else None
-        )
-        return found
+        return GenerationOfRun(self.runs, self.found) if self.generated else None
 
     def agreed(self, changes: Mapping[str, Any]) -> RunPlan:
         """With `changes` of the parameters, once there is an answer."""
@@ -109,7 +111,7 @@ def plan(job: Job, place: Path) -> RunPlan:
     found = _found(data, wanted) if data else dict.fromkeys(wanted or SIZES, job.conversations or 1)
     runs = [one for size in found for one in _parameters(job, size, data or job.folder / GENERATED, places)]
     if places["own_memory"] not in ("", *EVOLVING):  # a mistake in it shows before anything runs
-        beside("memories", "own_memory").check_own_memory(places["own_memory"], runs[0].memory_timeout, runs[0].models)
+        check_own_memory(places["own_memory"], runs[0].memory_timeout, runs[0].models)
     if data is None:  # others may lie there from an earlier run with more of them
         runs = [one.model_copy(update={"conversations": found[one.size]}) for one in runs]
     shared = {"run": str(job.folder), "conversations": job.conversations, "calls": job.calls}
@@ -143,7 +145,7 @@ def _places(job: Job, place: Path) -> dict[str, str]:
         raise UserError("--backbones: name the models file that holds them with --models.")
     usual = models if "authors" in preset else ""  # who else serves the models serves the authors
     return {
-        "own_memory": beside("memories", "programs").memory_place(job.memory),
+        "own_memory": memory_place(job.memory),
         "prompts": str(job.prompts.absolute()) if job.prompts else "",
         "preset": job.preset,
         "models": in_root(models),
@@ -214,23 +216,23 @@ def confirm(planned: RunPlan, place: Path) -> bool:
         for parameters in planned.runs:
             ensure_keys(parameters)
 
-    confirmed = agreed(shown, ready, first.confirm_cost)
+    confirmed = confirm_calls(shown, ready, first.confirm_cost)
     for parameters, found in rehearsed:
-        beside("run", "cost_table").keep_agreed(found, parameters)
+        keep_agreed(found, parameters)
     return confirmed
 
 
-def _rehearsed(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Priced]]:
+def _rehearsed(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Estimate]]:
     """What each tier and backbone would call."""
     data: Path | str = planned.runs[0].data
     missing: Mapping[Size, int] = {}
     if planned.generation:
         missing, data = planned.generation.stood_in(place)
-    found: list[tuple[RunParameters, Priced]] = []
+    found: list[tuple[RunParameters, Estimate]] = []
     counted: set[Size] = set()
     for parameters in planned.runs:
         here = parameters.model_copy(update={"data": str(data)})
-        one = beside("run", "estimate").estimate(here, arms_of(here, experiments(here)))
+        one = estimate(here, arms_of(here, experiments(here)))
         # What the memory reads does not depend on the backbone and is called once, unless each is to renew it.
         if parameters.size in counted and parameters.calls != "refresh":
             one = one.without_memory()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from beamlib.cli.arguments import (
+from beam_run.arguments import (
     BaseUrl,
     ClusterName,
     Json,
@@ -73,11 +73,11 @@ def run_all(
         from beam_run.together import draw_figures
 
         return draw_figures(name, listed(figures), protocol)
+    from beam_run.arguments import Endpoints
+    from beam_run.cluster import use_cluster
     from beam_run.job import Job
     from beam_run.steps import run
-    from beamlib.cli.arguments import Endpoints
     from beamlib.llm.spending import spend_at_most
-    from beamlib.processes import use_cluster
 
     spend_at_most(max_cost)
     use_cluster(cluster)

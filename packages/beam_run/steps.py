@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.text import Text
 from tqdm import tqdm
 
+from beam_run.cost_table import begin_on_estimate, spent
 from beam_run.executing import (
     EVALUATION,
     FIELD,
@@ -25,8 +26,7 @@ from beam_run.executing import (
     preflight,
 )
 from beam_run.job import Job, RunPlan, confirm, label, plan
-from beamlib.beside import beside
-from beamlib.cli.spending import console
+from beamlib.confirmation import console
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import arms_of, experiments
@@ -128,14 +128,13 @@ def evaluation(job: Job, planned: RunPlan) -> None:
 
 
 def _evaluated(parameters: RunParameters) -> None:
-    costs = beside("run", "cost_table")
     console.print(f"\n{label(parameters)}", style="bold")
     started = time.monotonic()
-    costs.begin_on_estimate(parameters)
+    begin_on_estimate(parameters)
     evaluate(parameters, arms_of(parameters, experiments(parameters)))
     keep_settings(resolved(parameters))
-    if parameters.models and (spent := costs.spent(parameters)):
-        print(spent)
+    if parameters.models and (costs := spent(parameters)):
+        print(costs)
     console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
 
 

@@ -10,8 +10,7 @@ from typing import Any, Protocol, TypeVar, get_args
 
 from beam_memories.own_memory import check_own_memory
 from beam_memories.programs import memory_place
-from beamlib.beside import Priced
-from beamlib.cli.spending import agreed
+from beamlib.confirmation import Priced, confirm_calls
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ensure_keys, resolved
 from beamlib.files import read_text, write_text
@@ -129,7 +128,7 @@ def confirmed(
     if parameters.models and order.calls != "replay":
         found = estimate()
         pending = {row.role for row in found.rows if row.calls}
-        yes = agreed({"": found}, lambda: ensure_keys(parameters, pending), parameters.confirm_cost)
+        yes = confirm_calls({"": found}, lambda: ensure_keys(parameters, pending), parameters.confirm_cost)
         parameters = parameters.model_copy(update={"confirm_cost": yes})
     if order.keep_models:
         order = replace(order, models=str(write_text(order.folder / MODELS, read_text(Path(order.models)))))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from beamlib.beside import Priced, beside
+from beamlib.confirmation import Priced
 from beamlib.errors import UserError
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import RunParameters, load_parameters
@@ -20,6 +20,13 @@ from beamlib.places import PARAMS, ROOT
 SUITES = ("memorycode", "meme")
 USUAL = ROOT / "data"
 """Where the data of a suite are looked for, by its name, when none are given."""
+
+
+def _suite(name: str) -> Any:
+    from beam_meme import suite as meme
+    from beam_memorycode import suite as memorycode
+
+    return {"memorycode": memorycode, "meme": meme}[name]
 
 
 def find_data(name: str, given: Path | None) -> str:
@@ -32,7 +39,7 @@ def find_data(name: str, given: Path | None) -> str:
     place = (given or USUAL / name).absolute()
     if not str(place).isprintable():  # the path goes into notebooks, which are text
         raise UserError(f"--{name}: {str(place)!r} holds characters that no text can carry; rename it.")
-    beside(name, "suite").read(place)
+    _suite(name).read(place)
     return str(place)
 
 
@@ -50,12 +57,12 @@ class Suite:
     @property
     def title(self) -> str:
         """As people know it."""
-        return str(beside(self.name, "suite").TITLE)
+        return str(_suite(self.name).TITLE)
 
     @property
     def notebook(self) -> str:
         """The notebook that shows it."""
-        return str(beside(self.name, "suite").NOTEBOOK)
+        return str(_suite(self.name).NOTEBOOK)
 
     @property
     def shown(self) -> RunParameters:
@@ -66,12 +73,12 @@ class Suite:
     def announcement(self) -> str:
         """What is going to be done, for the main job's list of steps."""
         place = getattr(self.shown, self.name)
-        what = f"the {beside(self.name, 'suite').UNITS} in {place}" if place else "a small generated set"
+        what = f"the {_suite(self.name).UNITS} in {place}" if place else "a small generated set"
         return f"{self.title}: {what}, asked of the {'models' if self.shown.models else OFFLINE_NAME}"
 
     def estimates(self) -> Mapping[str, Priced]:
         """What each backbone would be asked, under a title; nothing is called."""
-        found: Mapping[str, Priced] = beside(self.name, "suite").estimates(self.parameters) if self.shown.models else {}
+        found: Mapping[str, Priced] = _suite(self.name).estimates(self.parameters) if self.shown.models else {}
         return found
 
     def agreed(self, changes: Mapping[str, Any]) -> Suite:
@@ -83,7 +90,7 @@ class Suite:
     def ask(self) -> None:
         """Ask the models what the notebook shows, in all backbones; what is on file is not asked again."""
         if self.shown.models:
-            beside(self.name, "suite").ask(self.parameters, self.settings)
+            _suite(self.name).ask(self.parameters, self.settings)
 
 
 def suite_of_run(

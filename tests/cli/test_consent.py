@@ -17,9 +17,9 @@ from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec, unfinished
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
+from beam_run.arguments import Endpoints
 from beam_run.executing import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITES
 from beam_run.job import Job, confirm, plan
-from beamlib.cli.arguments import Endpoints
 from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.params import load_parameters, usual_parameters
@@ -193,7 +193,7 @@ def at_a_terminal(answer: str, *arguments: str | Path) -> subprocess.CompletedPr
     """`beamlib` with a terminal at which `answer` is typed."""
     ours, theirs = pty.openpty()
     os.write(ours, f"{answer}\n".encode())
-    command = [sys.executable, "-m", "beamlib.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "beam_run", *map(str, arguments)]
     try:
         return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, stdin=theirs, timeout=120)
     finally:

@@ -13,11 +13,11 @@ import yaml
 
 import beamlib
 from beam_generate.of_run import config_of
+from beam_run.arguments import Endpoints
 from beam_run.estimate import estimate
 from beam_run.estimate_commands import estimate_lines
 from beam_run.job import Job
 from beam_run.steps import run
-from beamlib.cli.arguments import Endpoints
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of, configuration_of_run, read_manifest
 from beamlib.evaluate.arms import Arm, arms_of, experiments

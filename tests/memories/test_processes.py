@@ -13,7 +13,7 @@ import pytest
 from system_replies import system_reply
 
 from beam_memories.own_memory import OwnMemory, check_own_memory, opened
-from beam_memories.programs import batches, memory_place, own_memory_hash
+from beam_memories.programs import batches, identify_memory, memory_place
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
@@ -153,9 +153,9 @@ def test_a_command_is_known_by_the_files_that_it_names(tmp_path: Path, monkeypat
     script(tmp_path, PLAIN)
     target = memory_place("process:mine:python3 memory.py --k 5")
     assert target == f"process:mine:python3 {tmp_path / 'memory.py'} --k 5"
-    before = own_memory_hash(target)
+    before = identify_memory(target)
     script(tmp_path, PLAIN + "\n")
-    assert own_memory_hash(target) != before
+    assert identify_memory(target) != before
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")

@@ -247,7 +247,7 @@ def test_nothing_had_to_be_repaired(domain: str) -> None:
 @pytest.mark.parametrize("domain", ["Trip Planning", "Coding", "Math"])
 def test_the_same_seed_gives_the_same_bytes(domain: str, tmp_path: Path) -> None:
     """Killed in the dialogue and gone on with by two workers, whose sets and mappings are in another order."""
-    command = [sys.executable, "-m", "beamlib.cli", "generate", "--out", str(tmp_path), "--seed", str(SEED)]
+    command = [sys.executable, "-m", "beam_run", "generate", "--out", str(tmp_path), "--seed", str(SEED)]
     command += ["--domain", domain, "--workers"]
     folder = tmp_path / "100K" / "1"
     process = subprocess.Popen([*command, "1"], env={**os.environ, "PYTHONHASHSEED": "1"}, start_new_session=True)

@@ -70,7 +70,7 @@ def _notebook(run: Path) -> Path:
     source = nbformat.read(NOTEBOOKS / f"{EVALUATION[0]}.ipynb", as_version=4)
     cells = [cell for cell in source.cells if cell.metadata.get("tags")]
     code = [
-        "from beamlib.report.workspace import begin\nwork = begin(globals())\nprint(work.author)",
+        "from beam_run.notebooks import begin\nwork = begin(globals())\nprint(work.author)",
         f"import sys\nsys.path[:0] = [{str(HERE)!r}]\nfrom poisoned import EVIL, shown\n"
         "from beamlib.params import usual_parameters\nprint(EVIL)\nprint(EVIL, file=sys.stderr)\n"
         "for one in shown(usual_parameters('100K')):\n    display(one)",
@@ -211,7 +211,7 @@ def test_no_name_is_a_colour_or_a_command_to_the_terminal(capsys: pytest.Capture
     costs = cost_text(name)
     for text in (capsys.readouterr().out, costs):
         assert name in text
-    from beamlib.cli.spending import console
+    from beamlib.confirmation import console
 
     assert isinstance(console, Console)
     console.print(f"  1. {name}")
@@ -230,7 +230,7 @@ def cost_text(name: str) -> str:
 
 
 def test_what_a_terminal_would_obey_is_shown_as_text() -> None:
-    from beamlib.cli.ending import _shown
+    from beam_run.ending import _shown
 
     written: list[str] = []
     write = _shown(lambda text: written.append(text) or len(text))

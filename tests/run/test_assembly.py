@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import beamlib
 from beam_run.assembly import AssemblyOptions, assemble, assemble_job
-from beamlib.cli.__main__ import app
+from beam_run.cli import app
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import read_judgements
 from beamlib.evaluate.arms import COMPONENTS, Arm

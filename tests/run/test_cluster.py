@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+from beam_run.cluster import use_cluster
 from beam_run.cluster.journal import JournalStore, replies
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm
@@ -26,7 +27,6 @@ from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.llm.spending import SpendingLimit, limited, spend_at_most
 from beamlib.llm.stored_call import StoredCall
 from beamlib.params import RunParameters, load_parameters
-from beamlib.processes import use_cluster
 from scripted_server import ScriptedServer
 from steady_replies import steady_reply
 
@@ -369,7 +369,7 @@ from beam_run.cluster import lease
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.params import load_parameters
-from beamlib.processes import use_cluster
+from beam_run.cluster import use_cluster
 lease.PATIENCE = 2.0
 if __name__ == "__main__":
     root, given = Path(sys.argv[1]), json.loads(sys.argv[2])

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from papermill.cli import papermill
 
 from beam_run.executing import EVALUATION, GENERATION, NOTEBOOKS, PAPER, SUITES, preflight
+from beam_run.notebooks import begin
 from beamlib.errors import UserError
 from beamlib.params import BASE, ProtocolName, RunParameters, load_parameters, usual_parameters
 from beamlib.places import ROOT
-from beamlib.report.workspace import begin
 from beamlib.scoring.protocols import PROTOCOLS
 
 ALL = (*PAPER, *GENERATION, *EVALUATION, *SUITES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from beamlib.errors import UserError
 from beamlib.files import read_text, temporary_folder
-from beamlib.processes import CLUSTER
 
 _CONNECT = 30  # seconds until a scheduler has to answer
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:\d+")
@@ -45,9 +43,9 @@ class _Kept:
         self._stack = stack
         self._found: tuple[Client, int] | None = None
 
-    def cluster(self) -> tuple[Client, int]:
+    def cluster(self, given: str) -> tuple[Client, int]:
         if self._found is None or self._found[0].status != "running":
-            self._found = self._stack.enter_context(_begun())
+            self._found = self._stack.enter_context(_begun(given))
         return self._found
 
 
@@ -70,18 +68,17 @@ def kept() -> Iterator[None]:
 
 
 @contextmanager
-def cluster_of() -> Iterator[tuple[Client, int]]:
+def cluster_of(given: str) -> Iterator[tuple[Client, int]]:
     """A client of the cluster that the command names, and how many workers it has, or will have."""
-    if _kept is None or _ADDRESS.fullmatch(os.environ[CLUSTER]):  # whose workers others begin: they are counted anew
-        with _begun() as found:
+    if _kept is None or _ADDRESS.fullmatch(given):  # whose workers others begin: they are counted anew
+        with _begun(given) as found:
             yield found
     else:
-        yield _kept.cluster()
+        yield _kept.cluster(given)
 
 
 @contextmanager
-def _begun() -> Iterator[tuple[Client, int]]:
-    given = os.environ[CLUSTER]
+def _begun(given: str) -> Iterator[tuple[Client, int]]:
     with temporary_folder("beamlib-dask-") as place, dask.config.set({"temporary-directory": str(place)}):
         if local := _LOCAL.fullmatch(given):
             workers = int(local[1])

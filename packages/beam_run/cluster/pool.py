@@ -10,26 +10,28 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from distributed import Client, KilledWorker
 from distributed import Future as DaskFuture
 
-from beam_run.cluster import lease as leases
-from beam_run.cluster.addresses import cluster_of
+import beam_run.cluster.lease as leases
+from beam_run.cluster.addresses import checked, cluster_of, kept
 from beam_run.cluster.budget import Purse
 from beam_run.cluster.journal import merge
 from beam_run.cluster.lease import RUN, Lease, Watch
 from beam_run.cluster.task import MARK, Lost, Order, code_now, perform
 from beamlib.errors import UserError
-from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints
+from beamlib.evaluate.calling import ResolvedParameters, calls_folder, endpoints, resolved
 from beamlib.files import write_text
 from beamlib.llm import model as base
 from beamlib.llm.call_store import CallStore
 from beamlib.llm.spending import LEDGER, open_ledger
 from beamlib.llm.stored_model import THIS_RUN
+from beamlib.params import RunParameters
 
 TRIES = 4
 """How often a task is begun whose process or worker is lost, before the run ends."""
@@ -134,8 +136,28 @@ def unit_of(part: Any) -> str:
     return str(part.conversation.id if hasattr(part, "conversation") else part.conversation_id)
 
 
+@dataclass(frozen=True)
+class DaskCluster:
+    """The cluster at `address`, as a plugin of the core."""
+
+    address: str
+
+    @classmethod
+    def named(cls, given: str) -> Self:
+        """Validate what `--cluster` names; a file gets its absolute path."""
+        return cls(checked(given))
+
+    def pool(self, parameters: RunParameters, parts: int) -> AbstractContextManager[ClusterPool]:
+        """Open a pool for `parts` tasks of a run."""
+        return cluster_pool(self.address, resolved(parameters), parts)
+
+    def kept(self) -> AbstractContextManager[None]:
+        """Keep the workers of all pools opened within the block until it ends."""
+        return kept()
+
+
 @contextmanager
-def cluster_pool(parameters: ResolvedParameters, parts: int) -> Iterator[ClusterPool]:
+def cluster_pool(address: str, parameters: ResolvedParameters, parts: int) -> Iterator[ClusterPool]:
     """The pool for `parts` tasks of a run on the cluster that the command was given.
 
     Where it is left by an exception, an interrupt too, no worker makes another call, and what they stored is merged.
@@ -144,7 +166,7 @@ def cluster_pool(parameters: ResolvedParameters, parts: int) -> Iterator[Cluster
     called = bool(parameters.models) and parameters.calls != "replay"
     calls = calls_folder(parameters) if called else None
     with ExitStack() as stack:
-        client, workers = stack.enter_context(cluster_of())
+        client, workers = stack.enter_context(cluster_of(address))
         run, name = Path(parameters.run), f"beamlib-{uuid.uuid4().hex}"
         mark = write_text(run / MARK, name)
         stack.callback(mark.unlink, missing_ok=True)

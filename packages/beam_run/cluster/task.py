@@ -18,6 +18,7 @@ from distributed import get_worker
 from beam_run.cluster.budget import Allowance
 from beam_run.cluster.journal import journalled
 from beam_run.cluster.lease import Watch, newest
+from beam_run.plugins import register_packages
 from beamlib.errors import UserError
 from beamlib.evaluate.run_store import ANSWER_CODE
 from beamlib.files import code_hash, temporary_folder
@@ -79,6 +80,7 @@ def perform(order: Order, unit: str, work: Callable[[Any], Any], part: Any) -> A
             f"--cluster: the worker {get_worker().address} has other code than this command; start it anew from the "
             "same checkout."
         )
+    register_packages()
     # A nanny's workers may not begin processes, lest they be left behind: ours end with their parent.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     try:

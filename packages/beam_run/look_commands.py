@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from beamlib.cli.arguments import Data, Json, SkipBroken, listed, listed_numbers
+from beam_run.arguments import Data, Json, SkipBroken, listed, listed_numbers
 
 look_app = typer.Typer()
 data_app = typer.Typer(no_args_is_help=True, help="Look at BEAM conversations, or fetch them.")
