@@ -1,4 +1,4 @@
-"""What calls cost, before and after: the estimate as a record, and sums over the call stores, in rows of one shape."""
+"""Records of estimated and realised costs, and sums over the call stores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from beam_run.endpoint_counter import ENDPOINT_COUNTER
 from beamlib.evaluate.calling import calls_folder, models_file
 from beamlib.llm.stored_model import CallStore, Totals
 from beamlib.params import RunParameters
@@ -29,7 +28,7 @@ _JUDGING_ROLES = ("judge", "aligner")
 
 
 class Row(BaseModel):
-    """Calls of one step. Tokens are totals; `dollars` is None where no price is known."""
+    """Calls of one step. Tokens are totals; `dollars` is None for a model without a price."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -45,13 +44,13 @@ class Row(BaseModel):
 
 
 class PendingRow(Row):
-    """Calls of one step that a run would make, and how many more it would find stored (`held`)."""
+    """Pending calls of one step, and how many more are stored (`held`)."""
 
     held: int
 
 
 class RealisedRow(Row):
-    """Calls of one step that are stored, as the endpoint reported them; `seconds` is their latency, summed."""
+    """Stored calls of one step, as the endpoint reported them; `seconds` is the sum of latencies."""
 
     failures: int
     seconds: float
@@ -75,9 +74,9 @@ class RoleFacts(BaseModel):
 
     @property
     def fits(self) -> bool:
-        """Whether the longest request and its reply fit into the endpoint's context window.
+        """Tell whether the longest request and its reply fit into the endpoint's context window.
 
-        A reply without a limit of its own gets what the request leaves, so it has to leave something.
+        A reply without a limit gets what the request leaves, which must be at least one token.
         """
         return not self.largest_input or self.largest_input + (self.max_output_tokens or 1) <= self.context_window
 
@@ -94,9 +93,9 @@ class OutputRule(BaseModel):
 
 
 class Estimate(BaseModel):
-    """What `estimate` found. `rows` and `roles` are empty where the offline stand-in does everything.
+    """An estimate. `rows` and `roles` are empty where the offline stand-in does everything.
 
-    `before` is what the stores held then: realised figures less these are what was called since.
+    `before` are the costs realised at that time, to be subtracted from later ones.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -114,32 +113,32 @@ class Estimate(BaseModel):
 
     @property
     def calls_models(self) -> bool:
-        """False for the offline stand-in: nothing is called and nothing is paid."""
+        """Tell whether models are called; the offline stand-in is not."""
         return bool(self.roles)
 
     @property
     def pending(self) -> int:
-        """Calls to make."""
+        """Count the calls to make."""
         return sum(row.calls for row in self.rows)
 
     @property
     def held(self) -> int:
-        """Calls that the stores hold."""
+        """Count the stored calls."""
         return sum(row.held for row in self.rows)
 
     @property
     def dollars(self) -> float:
-        """US dollars of the pending calls."""
+        """Sum the US dollars of pending calls."""
         return sum(row.dollars or 0.0 for row in self.rows)
 
     def without_memory(self) -> Estimate:
-        """What this backbone adds to one that was counted before it: the memory's calls are shared."""
+        """Drop the memory's calls, which another backbone's estimate includes."""
         rows = tuple(row for row in self.rows if row.role not in ("memory", "compressor"))
         note = "Calls of memory and compressor are shared with the backbone above and counted there."
         return self.model_copy(update={"rows": rows, "warnings": (*self.warnings, note)})
 
     def render(self) -> str:
-        """The estimate for a terminal or a notebook: a row per step, what it rests on, warnings, and the line last."""
+        """Render a table with a row per step, then its bases, warnings and totals."""
         if not self.pending:
             return pending_line(self)
         table = Table(box=SIMPLE_HEAD, show_edge=False)
@@ -154,13 +153,11 @@ class Estimate(BaseModel):
         return "\n".join([*lines, "", *self.bases(), *self.warnings, "", pending_line(self)])
 
     def bases(self) -> Iterator[str]:
-        """What the numbers of the pending calls rest on, in sentences."""
+        """Yield sentences on how the numbers were computed."""
         counters: dict[str, list[str]] = {}
         asked = [one for one in self.roles if one.largest_input]
         for one in asked:
-            counters.setdefault("the endpoint itself" if one.counter == ENDPOINT_COUNTER else one.counter, []).append(
-                one.role
-            )
+            counters.setdefault(one.counter, []).append(one.role)
         if asked:
             by = "; ".join(f"{name} ({', '.join(roles)})" for name, roles in counters.items())
             yield f"Input tokens counted by {by}."
@@ -173,7 +170,7 @@ class Estimate(BaseModel):
 
 
 def pending_line(found: Estimate) -> str:
-    """The estimate in one line."""
+    """Summarise the estimate in one line."""
     if not found.calls_models:
         return "Nothing is called and nothing is paid: the offline stand-in answers everything."
     start = f"{count(found.pending, 'call')} to make ({found.held:,} held)"
@@ -188,7 +185,7 @@ def pending_line(found: Estimate) -> str:
 
 
 def compact(number: float) -> str:
-    """A number of tokens, short: 1,234, 56K, 3.2M."""
+    """Shorten a number of tokens: 1,234, 56K, 3.2M."""
     if number >= 999_500:
         return f"{number / 1_000_000:,.1f}M"
     return f"{number / 1_000:.0f}K" if number >= 10_000 else f"{number:,.0f}"
@@ -199,15 +196,15 @@ def place(row: Row) -> tuple[int, str, str, str]:
 
 
 def stage_of(role: str, step: str) -> Stage:
-    """The stage a call belongs to; the noise filter belongs to answering, since every question asks anew."""
+    """Return the stage of a call. The noise filter belongs to answering: it is called for every question."""
     if role in _JUDGING_ROLES:
         return "judging"
-    # A memory from outside reads by most of its calls, and asks for what is alike by few (beamlib.llm.passed_on).
+    # Most calls of an outside memory read; few are queries (beamlib.llm.passed_on).
     return "memory reading" if step in _READING or "/" in step else "answering"
 
 
 def stored_totals(folders: Sequence[Path]) -> list[Totals]:
-    """Sums over all stores in `folders`, by role, step and model."""
+    """Sum the calls of all stores in `folders` by role, step and model."""
     found: dict[tuple[str, str, str], list[Totals]] = {}
     for path in sorted(path for folder in folders for path in folder.glob("*.sqlite")):
         with CallStore(path, read_only=True) as store:
@@ -229,10 +226,9 @@ def _sum(key: tuple[str, str, str], parts: Sequence[Totals]) -> Totals:
 
 
 def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
-    """What the stores of this tier hold, by stage, role, step and model; reading, judging and all backbones included.
+    """Sum the stored calls of this tier, or of a `suite`, by stage, role, step and model, over all backbones.
 
-    With `suite`, those of that benchmark. Empty for the offline stand-in. `dollars` is None for a model that the models
-    file no longer names in that role.
+    Empty for the offline stand-in. `dollars` is None for a model that the models file no longer names in that role.
     """
     models = models_file(parameters)
     if models is None:
@@ -260,7 +256,7 @@ def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
 
 
 def since(rows: Sequence[RealisedRow], before: Sequence[RealisedRow]) -> list[RealisedRow]:
-    """`rows` less `before`: what was called between two looks at the stores. A failure made good counts as a call."""
+    """Subtract `before` from `rows`. A failed call that was repeated with success counts as a call."""
     earlier = {place(row): row for row in before}
     found = []
     for row in rows:

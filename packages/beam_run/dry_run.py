@@ -1,36 +1,33 @@
-"""A run rehearsed: the code of the real one, with models that look into the call store and call nobody.
+"""Rehearse a run to count its calls: the code of the real run, with models that call nobody.
 
-A call that the store holds gives its reply, so whatever follows from it is exact. A pending call is counted and
-answered by the offline stand-in, its reply drawn out to the expected length where later prompts hold it: so these are
-of about the right number and size.
+A call in the call store gets its stored reply. A pending call is counted, and the offline stand-in replies. Where later
+prompts contain the reply, it is padded to the expected length, so that these prompts have about the right size.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from beam_run.endpoint_counter import EndpointCounter
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.model import Completion, Model, Prompt
 from beamlib.llm.prompts import prompt_file, render
 from beamlib.llm.retrying import MEME_JUDGES
 from beamlib.llm.stored_model import CallStore, StoredCall, call_key
 from beamlib.plugins import plugins
-from beamlib.text import WORDS, TokenCounter, split_sentences
+from beamlib.text import WORDS, TokenCounter
 
 SHARED_TOKENS = 1_024
-"""The shortest shared prefix that counts as cached: OpenAI's rule. vLLM caches shorter ones, but those cost little."""
+"""The shortest shared prefix that counts as cached, as at OpenAI. vLLM caches shorter ones, which cost little."""
 
 BLOCK = 512
-"""Characters by which shared prefixes are compared, about 128 tokens: OpenAI's step."""
+"""Characters by which shared prefixes are compared: about 128 tokens, OpenAI's step."""
 
 MESSAGE_TOKENS, REQUEST_TOKENS = 4, 3
-"""What the chat form adds to a text, per message and per request, by OpenAI's count."""
+"""Tokens that the chat format adds per message and per request, by OpenAI's count."""
 
 EXPECTED: Mapping[str, tuple[int, str]] = {
     "answer": (200, "the mean of forty answers of a language model on BEAM"),
@@ -58,23 +55,20 @@ EXPECTED: Mapping[str, tuple[int, str]] = {
     "file_memory_recall": (60, "the call that reads the file, then nothing more"),
     "wiki_choose": (30, "a few names of pages"),
 }
-"""Output tokens expected of a step before twenty of its replies are stored, and why."""
+"""Expected output tokens of a step before twenty of its replies are stored, and where the number comes from."""
 
 ELSE_EXPECTED = (200, "no expectation for this prompt")
 
-_DRAWN_OUT: Mapping[str, tuple[str, str]] = {
+_PADDED: Mapping[str, tuple[str, str]] = {
     "answer": ("context", " "),
     "answer_full": ("context", " "),
     "answer_full_released": ("context", " "),
     "scratchpad_notes": ("pair", "\n- "),
 }
-"""Steps whose replies stand in later prompts: the variable that lends them sentences, and what goes before each."""
+"""Steps whose replies are part of later prompts: the variable whose text pads them, and the separator."""
 
-_LENT = 8
-"""Characters that a variable lends per missing token, from its beginning: twice what a token has."""
-
-COUNTS_AT_ONCE = 8
-"""Requests that one conversation has an endpoint count at a time."""
+_CHARACTERS = 4
+"""Characters of a token, on average."""
 
 Step = tuple[str, str]
 """Role and prompt id."""
@@ -82,54 +76,47 @@ Step = tuple[str, str]
 
 @dataclass
 class Counts:
-    """The calls of one step; tokens are those of the pending ones, by our counter and by the endpoint's own.
-
-    `counted` is how many of the pending ones the endpoint has counted.
-    """
+    """Calls of one step. Tokens are those of pending calls."""
 
     pending: int = 0
     held: int = 0
     input: int = 0
     cached: int = 0
-    endpoint_input: int = 0
-    endpoint_cached: int = 0
-    counted: int = 0
     output: float = 0.0
 
     def add(self, other: Counts) -> None:
-        """Add the calls of another conversation."""
+        """Add the counts of another conversation."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
 
 
 @dataclass(frozen=True)
 class Largest:
-    """The longest pending request of a role: its input tokens, and what it is about."""
+    """The longest pending request of a role: its input tokens and its subject."""
 
     tokens: int = 0
-    endpoint_tokens: int = 0
     about: str = ""
 
 
 @dataclass
 class CallTally:
-    """What the rehearsal of one conversation, or of several, came to."""
+    """Counts of one or several rehearsals, by step, and the longest request of each role."""
 
     steps: dict[Step, Counts] = field(default_factory=dict)
     largest: dict[str, Largest] = field(default_factory=dict)
 
     def of(self, step: Step) -> Counts:
-        """The counts of a step."""
+        """Return the counts of a step."""
         return self.steps.setdefault(step, Counts())
 
     def seen(self, role: str, request: Largest) -> None:
-        """Keep `request` if it is the longest of its role so far."""
+        """Record `request` if it is the longest of its role so far."""
         known = self.largest.get(role, Largest())
         if (request.tokens, request.about) > (known.tokens, known.about):
             self.largest[role] = request
 
     def add(self, other: CallTally) -> None:
-        """Add what the rehearsal of another conversation came to."""
+        """Add the counts of another rehearsal."""
         for step, counts in other.steps.items():
             self.of(step).add(counts)
         for role, request in other.largest.items():
@@ -137,13 +124,13 @@ class CallTally:
 
 
 class Prefixes:
-    """Which beginnings of requests an endpoint has read, by chained hashes of blocks of their text."""
+    """Find the prefixes that an endpoint has read before, by chained hashes of blocks of text."""
 
     def __init__(self) -> None:
         self._known: dict[str, set[bytes]] = {}
 
     def shared(self, endpoint: str, text: str) -> float:
-        """The fraction of `text` that begins an earlier one of `endpoint`; it is then one of the earlier itself."""
+        """Return the fraction of `text` that is a prefix of an earlier text of `endpoint`, and remember `text`."""
         known = self._known.setdefault(endpoint, set())
         chain, shared, new = hashlib.blake2b(digest_size=12), 0, False
         data = text.encode("utf-8", "surrogatepass")
@@ -158,10 +145,12 @@ class Prefixes:
 
 @dataclass
 class DryRun:
-    """What the models of one conversation share. `expected` maps a step to the mean output of its stored replies,
-    `counter` counts their requests.
+    """State that the models of one conversation share.
 
-    `refresh` takes the store for empty, as a run that calls everything anew does.
+    Attributes:
+        expected: Mean output tokens of a step's stored replies.
+        refresh: Treat the store as empty, as a run with `--calls refresh` does.
+        counter: Counts the tokens of requests.
     """
 
     conversation: str
@@ -174,27 +163,20 @@ class DryRun:
     keys: set[str] = field(default_factory=set)
 
     def held(self, key: str) -> StoredCall | None:
-        """The stored call that a run would take for final; a failure that may pass is asked for again."""
+        """Return the stored call that a run would use; a transient failure is called again."""
         found = None if self.refresh else self.store.get(key)
         return None if found is None or found.transient else found
 
 
 class EstimatingModel:
-    """A `Model` in the place of a stored endpoint: it counts what would be called, and calls nobody.
+    """A `Model` that counts the calls of an endpoint and makes none."""
 
-    `counter` is the endpoint's own token counter where it has one; that one request it does make.
-    """
-
-    def __init__(
-        self, role: str, endpoint: EndpointModel, rehearsal: DryRun, counter: EndpointCounter | None = None
-    ) -> None:
+    def __init__(self, role: str, endpoint: EndpointModel, rehearsal: DryRun) -> None:
         self._role = role
         self._endpoint = endpoint
         self._rehearsal = rehearsal
-        self._counter = counter
-        self._lanes = asyncio.Semaphore(COUNTS_AT_ONCE)
         self._offline: Model = plugins().model()
-        self._known: dict[bytes, StoredCall | Completion] = {}
+        self._known: dict[tuple[object, ...], StoredCall | Completion] = {}
 
     @property
     def name(self) -> str:
@@ -202,8 +184,8 @@ class EstimatingModel:
         return self._endpoint.name
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """The stored reply or stored failure, else the stand-in's reply to a call that is counted as pending once."""
-        asked = _digest(prompt)
+        """Return the stored reply or raise the stored failure; else count the call once and let the stand-in reply."""
+        asked = (prompt.id, prompt.repeat, prompt.complaint, *prompt.variables.values())
         if asked not in self._known:  # every variant of LIGHT puts the same questions to the noise filter
             self._known[asked] = await self._ask(prompt)
         found = self._known[asked]
@@ -220,17 +202,17 @@ class EstimatingModel:
             return stored
         expected = self._expected(prompt)
         if first:
-            await self._count(prompt, request["messages"], expected)
+            self._count(prompt, request["messages"], expected)
         reply = await self._offline.complete(prompt)
         return Completion(pad_to_length(prompt, reply.text, expected, self._rehearsal.counter))
 
     def _expected(self, prompt: Prompt) -> float:
-        """Output tokens: the mean of the step's stored replies, or what is expected of it."""
+        """Return the mean output tokens of the step's stored replies, or else the expected ones."""
         known = self._rehearsal.expected.get((self._role, prompt.id))
         expected, limit = expected_output(prompt) if known is None else known, self._endpoint.endpoint.max_output_tokens
         return expected if limit is None else min(expected, limit)
 
-    async def _count(self, prompt: Prompt, messages: list[dict[str, str]], expected: float) -> None:
+    def _count(self, prompt: Prompt, messages: list[dict[str, str]], expected: float) -> None:
         endpoint, rehearsal = self._endpoint.endpoint, self._rehearsal
         share = rehearsal.prefixes.shared(
             f"{endpoint.base_url} {endpoint.model}", "\n".join(message["content"] for message in messages)
@@ -241,24 +223,8 @@ class EstimatingModel:
         counts.input += own
         counts.cached += _cached(own, share)
         counts.output += expected
-        # Whatever depends on the order of requests is done by now: counting by the endpoint lets others go first.
-        async with self._lanes:
-            counted = await self._counter.count(messages) if self._counter is not None else None
-        if counted is not None:
-            counts.counted += 1
-            counts.endpoint_input += counted
-            counts.endpoint_cached += _cached(counted, share)
         about = f"{rehearsal.conversation}, {prompt.id}{f', {prompt.about}' if prompt.about else ''}"
-        rehearsal.tally.seen(self._role, Largest(own, counted or 0, about))
-
-
-def _digest(prompt: Prompt) -> bytes:
-    """Tells prompts apart without rendering them."""
-    digest = hashlib.blake2b(f"{prompt.id} {prompt.repeat} {prompt.complaint}".encode(), digest_size=16)
-    for name, value in prompt.variables.items():
-        data = value.encode("utf-8", "surrogatepass")
-        digest.update(f"\0{name} {len(data)} ".encode() + data)
-    return digest.digest()
+        rehearsal.tally.seen(self._role, Largest(own, about))
 
 
 def _cached(tokens: int, share: float) -> int:
@@ -267,29 +233,24 @@ def _cached(tokens: int, share: float) -> int:
 
 
 def expected_output(prompt: Prompt) -> float:
-    """Output tokens expected of a call whose step has too few stored replies to tell."""
+    """Return the expected output tokens of a call whose step has too few stored replies for a mean."""
     if prompt.id == "scratchpad_compress":
         return float(prompt.variables["target_tokens"])
     return EXPECTED.get(prompt.id, ELSE_EXPECTED)[0]
 
 
 def pad_to_length(prompt: Prompt, reply: str, tokens: float, counter: TokenCounter = WORDS) -> str:
-    """The stand-in's `reply`, never empty, with sentences of what it was given until it has about `tokens` tokens."""
-    text = reply.strip() or "Nothing."  # an empty reply would be asked for once more
-    if prompt.id not in _DRAWN_OUT:
+    """Pad the stand-in's `reply` to about `tokens` tokens with text of its prompt; it is never empty."""
+    text = reply.strip() or "Nothing."  # an empty reply would be retried
+    missing = int(tokens - counter.count(text))
+    if prompt.id not in _PADDED or missing <= 0:
         return text
-    source, mark = _DRAWN_OUT[prompt.id]
-    size = counter.count(text)
-    for sentence in split_sentences(prompt.variables[source][: int(_LENT * tokens)]):
-        if size >= tokens:
-            break
-        text += mark + sentence
-        size += counter.count(sentence)
-    return text
+    source, separator = _PADDED[prompt.id]
+    return text + separator + prompt.variables[source][: _CHARACTERS * missing]
 
 
 def input_tokens(prompt: Prompt, folder: Path | None, counter: TokenCounter) -> int:
-    """Tokens of a request by our own counter: frame and variables apart, so that a shared context is counted once."""
+    """Count the tokens of a request. Frame and variables are counted apart: counters cache texts."""
     return (
         _frame_tokens(prompt.id, folder, counter)
         + sum(counter.count(value) for value in prompt.variables.values())

@@ -112,16 +112,12 @@ def test_no_request_is_sent_without_a_yes_and_nothing_is_left_behind(
     assert not (ROOT / "runs" / NAME).exists()
 
 
-def test_an_estimate_sends_nothing_unless_it_is_told_to_count(
-    server: ScriptedServer, place: Path, called: Call
-) -> None:
-    asked = ["estimate", ROOT / "params/100k.yaml", "--data", EXAMPLE, "--models", place / "models.json"]
-    assert "counted by the endpoint" not in called(*asked).stdout
+def test_an_estimate_sends_nothing(server: ScriptedServer, place: Path, called: Call) -> None:
+    models = place / "models.json"
+    assert (
+        "calls to make" in called("estimate", ROOT / "params/100k.yaml", "--data", EXAMPLE, "--models", models).stdout
+    )
     assert server.connections == 0
-    with ScriptedServer(tokenize=True) as counting:
-        models = models_file(place / "counting.json", counting.base_url)
-        assert "counted by the endpoint itself" in called(*asked[:-1], models, "--count-at-endpoint").stdout
-        assert counting.connections > 0 and not counting.requests
 
 
 @pytest.mark.parametrize("name", [*GENERATION, *EVALUATION, *SUITES])

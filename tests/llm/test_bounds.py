@@ -14,7 +14,6 @@ from functools import cache
 import pytest
 from pydantic import ValidationError
 
-from beam_run.endpoint_counter import EndpointCounter
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.faults import bounded
@@ -192,19 +191,6 @@ def test_a_reply_that_drips_ends_at_the_timeout(raw: Callable[[], Iterable[bytes
     with served(raw, drip=0.02) as server:
         found = asked(server, timeout=0.4)
     assert isinstance(found, ModelError) and "no answer within 0.4 seconds" in found.reason
-
-
-def test_the_endpoints_counter_reads_no_more_than_a_count() -> None:
-    async def count(server: ScriptedServer) -> int | None:
-        async with EndpointCounter(endpoint(server)) as counter:
-            return await counter.count("two words")
-
-    with ScriptedServer(tokenize=True) as server:
-        assert asyncio.run(count(server)) == 2
-    plain, packed = b'{"count": 2, "tokens": [' + b"1," * 10**6 + b"1]}", bomb(100)
-    for raw in (lambda: whole(plain), lambda: whole(packed, Content_Encoding="gzip"), TOO_LONG["no end"]):
-        with ScriptedServer(tokenize=Answer(raw=raw)) as server:
-            assert asyncio.run(count(server)) is None
 
 
 def test_reading_stops_where_the_bound_is_passed() -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROGRAM = '''
+PROGRAM = """
 import re
 import sys
 from contextlib import nullcontext
@@ -63,7 +63,7 @@ if __name__ == "__main__":
     (judgements,) = results.judgements.values()
     assert not [name for name in sys.modules if name.startswith("beam_")]
     print(len(judgements), sum(verdict.score == 1 for one in judgements for verdict in one.verdicts))
-'''
+"""
 
 
 def test_the_core_evaluates_a_memory_without_the_packages(repo_root: Path, tmp_path: Path) -> None:

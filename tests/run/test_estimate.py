@@ -181,22 +181,6 @@ def test_a_stored_failure_that_may_pass_is_pending_and_any_other_is_held(
     assert found.pending < pending  # what was kept back is not judged either
 
 
-def test_an_endpoint_that_counts_is_asked_and_counters_are_not_mixed(tmp_path: Path, repo_root: Path) -> None:
-    arms = [Arm(memory="oracle")]
-    with ScriptedServer(tokenize=True) as server:
-        parameters = run_parameters(tmp_path, repo_root, server.base_url)
-        plain = estimate(parameters, arms, quiet=True)
-        assert server.connections == 0  # unasked, no request is sent
-        found = estimate(parameters, arms, quiet=True, count_at_endpoint=True)
-        assert server.requests == []  # its log has completions only
-    assert {one.counter for one in found.roles if one.largest_input} == {"endpoint"}
-    assert "endpoint" not in {one.counter for one in plain.roles}
-    for one, other in zip(found.rows, plain.rows, strict=True):
-        assert one.calls == other.calls
-        assert other.input_tokens / 2 < one.input_tokens < other.input_tokens  # words are fewer than words and marks
-    assert "counted by the endpoint itself (reader, judge, aligner)" in found.render()
-
-
 def test_a_request_that_does_not_fit_is_told(tmp_path: Path, repo_root: Path) -> None:
     parameters = run_parameters(tmp_path, repo_root, "http://127.0.0.1:9/v1")
     models_file(tmp_path, "http://127.0.0.1:9/v1", context_window=1_000)
@@ -279,10 +263,10 @@ def test_prefixes_are_counted_in_whole_blocks(start: str, one: str, other: str) 
     assert round(prefixes.shared("e", second) * len(b)) == common // BLOCK * BLOCK
 
 
-def test_replies_that_later_prompts_hold_are_drawn_out() -> None:
+def test_replies_that_later_prompts_contain_are_padded() -> None:
     pair = "[messages 0-1]\nUSER: I moved to Bergen. The flat has two rooms.\nASSISTANT: Good. Rain is likely there."
     prompt = Prompt("scratchpad_notes", {"history": "", "pair": pair})
     assert pad_to_length(prompt, "- moved to Bergen", 3) == "- moved to Bergen"
     longer = pad_to_length(prompt, "- moved to Bergen", 12)
-    assert longer.startswith("- moved to Bergen\n- [messages 0-1]\n- USER: I moved")
+    assert longer.startswith("- moved to Bergen\n- [messages 0-1]\nUSER: I moved")
     assert pad_to_length(Prompt("scratchpad_filter", {"question": "", "chunk": ""}), "", 2) == "Nothing."
