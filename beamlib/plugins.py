@@ -50,7 +50,10 @@ class Cluster(Protocol):
 
 
 def _missing(*_: Any) -> Any:
-    raise UserError("this needs a package of packages/, and none is registered; see beamlib/plugins.py.")
+    raise UserError(
+        "this needs a package of packages/: call beam_run.plugins.register_packages(), or register your own "
+        "(beamlib/plugins.py)."
+    )
 
 
 @dataclass(frozen=True)

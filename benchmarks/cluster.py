@@ -24,6 +24,7 @@ from rich.table import Table
 
 import beamlib
 from beam_run.cluster import use_cluster
+from beam_run.plugins import register_packages
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.files import temporary_folder, to_json
@@ -73,6 +74,7 @@ def _digest(run: Path) -> str:
 
 def measure(cluster: str, folder: Path, models: Path, workers: int) -> Row:
     """One evaluation from nothing by `workers` of a cluster, or processes where `cluster` is empty."""
+    register_packages()
     use_cluster(cluster)
     given = load_parameters(
         PARAMS / "100k.yaml", data=str(folder / "data"), run=str(folder / f"run-{cluster or 'processes'}-{workers}"),

@@ -1,7 +1,7 @@
-"""What the page holds of one conversation: two data files, and its rows of the run's own.
+"""Collect the page's data on one conversation: two data files, and its rows of the run's file.
 
-`a` has what was said about its questions: gold, answers, the judge's replies, calls. `m` has the messages, each once,
-and the contexts as references to them.
+File `a` has gold, answers, the judge's replies and calls. File `m` has the messages, each once, and the contexts as
+references to them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from beam_page.calls_of import ConversationCalls
 from beam_page.context_refs import ContextTable
 from beam_page.headlines import evidence_held
-from beam_page.replaying import Remade, remade_contexts
+from beam_page.replaying import OTHERWISE, OWN, Remade, remade_contexts
 from beam_page.run_folder import RunFolder, StoredArm
 from beam_page.verdict_rows import verdict_rows
 from beamlib.data.conversations import Conversation, Treatment
@@ -22,28 +22,42 @@ from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded, load
 from beamlib.errors import UserError
 from beamlib.evaluate.imported import ImportedQuestion
+from beamlib.evaluate.run_store import ANSWER_CODE
+from beamlib.files import code_hash, sha256, to_json
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.report.results import NOTES
 from beamlib.scoring.records import Judgement
 
 WHOLE = 700_000
-"""Characters of a conversation up to which its page has all of it; of a longer one, what questions need."""
+"""Characters of a conversation up to which the page shows all of it; of a longer one, what questions need."""
 AROUND = 3
 """Messages before and after a cited one that are shown with it."""
 _WHOLE_CONVERSATION = "full-context"
+_CODE = ("beam_page", *ANSWER_CODE, "beam_memories.evolving")
 
 
 @dataclass(frozen=True)
 class ConversationData:
-    """`answers` and `messages` are the two data files; `rows` go into the run's: questions, and cells by series.
+    """The data of one conversation.
 
-    `gold` and `spoilt` are what headlines need; `spent` what the reader's calls of each series came to; `about` says
-    what it is about, or why its text is missing.
+    Attributes:
+        key: Hash of everything that the two data files depend on.
+        answers: Data file `a`; None where the file on disk has the same key.
+        messages: Data file `m`, likewise; empty without the conversation.
+        has_messages: Whether there is a file `m`.
+        questions: Rows of the run's file.
+        cells: Rows of the run's file, by series and question.
+        gold: For the headlines.
+        spoilt: Questions whose score a known defect can spoil.
+        spent: Sums over the reader's calls, by series.
+        about: The title, or why the text is missing.
     """
 
     id: str
-    answers: dict[str, Any]
+    key: str
+    answers: dict[str, Any] | None
     messages: dict[str, Any]
+    has_messages: bool
     questions: list[dict[str, Any]]
     cells: dict[str, dict[str, Any]]
     gold: Mapping[str, Gold]
@@ -52,8 +66,12 @@ class ConversationData:
     about: dict[str, Any]
 
 
-def conversation_data(run: RunFolder, conversation: str) -> ConversationData:
-    """Everything that the arms of `run` have on a conversation, with its text and gold where these are at hand."""
+def conversation_data(run: RunFolder, conversation: str, written: str = "") -> ConversationData:
+    """Collect what the arms of `run` have on a conversation, with its text and gold where available.
+
+    `written` is the key of its data files on disk. With the same key they are kept: recalling all contexts again takes
+    most of the time.
+    """
     arms = [one for one in run.arms if any(j.conversation_id == conversation for j in one.judgements)]
     loaded, note = _loaded(run, conversation, arms)
     judged = {one.series: {j.probe_id: j for j in one.judgements if j.conversation_id == conversation} for one in arms}
@@ -67,20 +85,28 @@ def conversation_data(run: RunFolder, conversation: str) -> ConversationData:
     ids = [probe for probe in ids if any(probe in own for own in judged.values())]
     errata = {one.question_id: one for one in known_defects(loaded.probes)} if loaded else {}
     calls = ConversationCalls(conversation, arms, questions)
-    remade = remade_contexts(run, arms, loaded) if loaded else {}
-    table = ContextTable({message.id: message.content for message in loaded.conversation} if loaded else {})
-    answers = {one.series: _answers(one, judged[one.series], remade, table) for one in arms}
+    facts = {
+        "gold": {probe: _gold(gold.get(probe) or told.get(probe), errata.get(probe), judged, probe) for probe in ids},
+        "calls": calls.of,
+        "calls_problem": calls.problem,
+    }
+    answers = {one.series: _answers(one, judged[one.series]) for one in arms}
+    keys = {one.series: one.manifest.answers_key if one.manifest else "" for one in arms}
+    text = loaded.conversation.sha256 if loaded else note
+    key = sha256(to_json([code_hash(_CODE), text, keys, facts, answers]).encode("utf-8", "surrogatepass"))
+    messages: dict[str, Any] = {}
+    if loaded and key != written:
+        table = ContextTable({message.id: message.content for message in loaded.conversation})
+        _add_contexts(answers, remade_contexts(run, arms, loaded), table)
+        messages = _messages(loaded.conversation, gold, table, answers)
+    # A context that is missing for want of an encoder or a call may be there the next time.
+    final = all(row.get("no", OWN) in (OWN, OTHERWISE) for rows in answers.values() for row in rows.values())
     return ConversationData(
         id=conversation,
-        answers={
-            "gold": {
-                probe: _gold(gold.get(probe) or told.get(probe), errata.get(probe), judged, probe) for probe in ids
-            },
-            "answers": answers,
-            "calls": calls.of,
-            "calls_problem": calls.problem,
-        },
-        messages=_messages(loaded.conversation, gold, table, answers) if loaded else {},
+        key=key if final else "",
+        answers=None if key == written else {**facts, "answers": answers},
+        messages=messages,
+        has_messages=loaded is not None,
         questions=[_question(probe, questions, gold, errata, judged) for probe in ids],
         cells={one.series: {p: _cell(one, j, gold) for p, j in judged[one.series].items()} for one in arms},
         gold=gold,
@@ -171,10 +197,8 @@ def _gold(
     return row
 
 
-def _answers(
-    one: StoredArm, judged: Mapping[str, Judgement], remade: Remade, table: ContextTable
-) -> dict[str, dict[str, Any]]:
-    """An arm's texts by question: the answer, the place of its context or why it has none, and the judge's replies."""
+def _answers(one: StoredArm, judged: Mapping[str, Judgement]) -> dict[str, dict[str, Any]]:
+    """Return an arm's texts by question: the answer and the judge's replies."""
     found: dict[str, dict[str, Any]] = {}
     for probe, judgement in judged.items():
         answer = one.answers.get(probe)
@@ -182,13 +206,19 @@ def _answers(
         if answer is not None:
             row |= {"t": answer.text, "p": {part: list(ids) for part, ids in answer.parts.items()}}
             row |= {} if answer.parts else {"ids": list(answer.message_ids)}
-        context = remade.get(one.series, {}).get(probe)
-        if isinstance(context, RetrievedContext):
-            row["c"] = table.add(context.context, context.message_ids)
-        elif context:
-            row["no"] = context
         found[probe] = row
     return found
+
+
+def _add_contexts(answers: Mapping[str, dict[str, dict[str, Any]]], remade: Remade, table: ContextTable) -> None:
+    """Add to each answer the place of its context in `table`, or why there is none."""
+    for series, rows in answers.items():
+        for probe, row in rows.items():
+            context = remade.get(series, {}).get(probe)
+            if isinstance(context, RetrievedContext):
+                row["c"] = table.add(context.context, context.message_ids)
+            elif context:
+                row["no"] = context
 
 
 def _replies(judgement: Judgement) -> dict[str, Any]:

@@ -1,29 +1,31 @@
-"""The data files of a run's page: one of the run itself, two of each conversation."""
+"""Write the data files of a run's page: one for the run, two for each conversation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from beam_page.conversation_data import ConversationData, conversation_data
-from beam_page.data_files import clear_others, write_data
+from beam_page.data_files import FOLDER, clear_others, write_data
 from beam_page.headlines import Headlines, headlines, opening, protocols_of
 from beam_page.run_folder import RunFolder, main_arms
 from beamlib.data.gold import ABILITIES, Gold
 from beamlib.errors import UserError
+from beamlib.files import read_json, write_json
 from beamlib.processes import as_they_end, process_pool
 from beamlib.report.long_frame import ability_label
 
 FORMAT = 1
+_KEYS = "keys.json"  # of the data files, by number
 
 
 @dataclass(frozen=True)
 class PageData:
-    """What was written: `index` is the run's own data file, `headlines` its numbers, `files` all that were written."""
+    """The data of a page: `index` is the run's data file, `headlines` its numbers, `files` all data files."""
 
     index: dict[str, Any]
     headlines: Headlines
@@ -35,10 +37,16 @@ class PageData:
 def write_page_data(
     run: RunFolder, *, protocol: str = "", workers: int = 1, commands: Mapping[str, str] | None = None
 ) -> PageData:
-    """Write the data files of `run` into its folder `page`, and remove those of an earlier page.
+    """Write the data files of `run` into its folder `page` and remove outdated ones.
 
-    `protocol` is the one that the page opens with, empty for `opening`; `commands` are the shell commands that replay a
-    part. `UserError` for a protocol that is none of the run's.
+    Args:
+        run: The run.
+        protocol: The scoring protocol that the page opens with, empty for `opening`.
+        workers: Processes to use.
+        commands: The shell command that replays a question, by part.
+
+    Raises:
+        UserError: The run's verdicts cannot be scored by `protocol`.
     """
     if protocol not in ("", *protocols_of(run.arms)):
         known = ", ".join(protocols_of(run.arms))
@@ -48,10 +56,11 @@ def write_page_data(
     files: list[Path] = []
     parts: list[ConversationData] = []
     for number, one in enumerate(_conversations(run, workers)):
-        files.append(write_data(run.folder, f"a{number}", one.answers))
-        if one.messages:
-            files.append(write_data(run.folder, f"m{number}", one.messages))
-        parts.append(ConversationData(**{**vars(one), "answers": {}, "messages": dict.fromkeys(one.messages)}))
+        for name, value in ((f"a{number}", one.answers), *([(f"m{number}", one.messages)] if one.has_messages else [])):
+            kept = run.folder / FOLDER / f"{name}.js"
+            files.append(kept if one.answers is None else write_data(run.folder, name, value))
+        parts.append(replace(one, answers=None, messages={}))
+    write_json(run.folder / FOLDER / _KEYS, [one.key for one in parts])
     main = main_arms(run.arms)
     gold = {key: value for one in parts for key, value in one.gold.items()}
     spoilt = frozenset(key for one in parts for key in one.spoilt)
@@ -62,14 +71,31 @@ def write_page_data(
     return PageData(index, numbers, files, gold, spoilt)
 
 
+def _written_keys(run: RunFolder, ids: Sequence[str]) -> list[str]:
+    """Read the keys of the data files on disk, by number; empty where a file is missing."""
+    folder = run.folder / FOLDER
+    try:
+        keys = read_json(folder / _KEYS)
+    except UserError:
+        keys = []
+    known = {number: str(key) for number, key in enumerate(keys if isinstance(keys, list) else [])}
+    return [
+        known.get(number, "")
+        if (folder / f"a{number}.js").exists() and ((folder / f"m{number}.js").exists() or one not in run.sources)
+        else ""
+        for number, one in enumerate(ids)
+    ]
+
+
 def _conversations(run: RunFolder, workers: int) -> Sequence[ConversationData]:
     ids = run.conversations
+    todo = list(zip(ids, _written_keys(run, ids), strict=True))
     title: dict[str, Any] = {"desc": "page: conversations", "disable": None, "leave": False, "delay": 2}
     if min(workers, len(ids)) < 2:
-        return [conversation_data(run, one) for one in tqdm(ids, **title)]
+        return [conversation_data(run, one, key) for one, key in tqdm(todo, **title)]
     found: dict[str, ConversationData] = {}
     with process_pool(min(workers, len(ids))) as pool, tqdm(total=len(ids), **title) as bar:
-        futures = {pool.submit(conversation_data, run, one): one for one in ids}
+        futures = {pool.submit(conversation_data, run, one, key): one for one, key in todo}
         for future in as_they_end(futures, pool, bar, None):
             found[futures[future]] = future.result()
             bar.update()
@@ -102,7 +128,7 @@ def _index(
         "abilities": {ability: ability_label(ability) for ability in ABILITIES},
         "series": list(series.values()),
         "conversations": [
-            {"id": one.id, "m": bool(one.messages), **one.about, "questions": one.questions} for one in parts
+            {"id": one.id, "m": one.has_messages, **one.about, "questions": one.questions} for one in parts
         ],
         "cells": {name: {k: v for one in parts for k, v in one.cells.get(name, {}).items()} for name in series},
         "headlines": numbers.numbers,

@@ -212,6 +212,8 @@ from beamlib.files import read_json, write_jsonl
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import open_models, resolved
 from beamlib.evaluate.judging import work
+from beam_run.plugins import register_packages
+register_packages()
 
 def drive(file):
     values = read_json(Path(file))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from beam_page.verifying import verify_page
 from published_results import FILES, LINES, written
 
 from beam_field.importing import read_runs, write_runs
-from beam_page.browser import find_browser
 from beam_page.building import write_page
 from beam_page.data_files import read_data, write_data
 from beam_page.run_folder import read_run
-from beam_page.verifying import verify_page
 from beamlib.errors import UserError
+from browser_driver import find_browser
 
 
 @pytest.fixture(scope="session")

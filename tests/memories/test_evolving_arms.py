@@ -33,8 +33,10 @@ import sys
 sys.path[:0] = {paths!r}
 from pathlib import Path
 from test_evolving_arms import arm_of, parameters
+from beam_run.plugins import register_packages
 from beamlib.evaluate.run import evaluate
 if __name__ == "__main__":
+    register_packages()
     given = parameters(Path({root!r}), Path({run!r}), {name!r}, models={models!r})
     evaluate(given, [arm_of(given)], quiet=True)
 """

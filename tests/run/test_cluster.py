@@ -370,8 +370,10 @@ from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.params import load_parameters
 from beam_run.cluster import use_cluster
+from beam_run.plugins import register_packages
 lease.PATIENCE = 2.0
 if __name__ == "__main__":
+    register_packages()
     root, given = Path(sys.argv[1]), json.loads(sys.argv[2])
     use_cluster("local:2")
     evaluate(load_parameters(root / "params/100k.yaml", **given), [Arm(memory="none")], quiet=True)
