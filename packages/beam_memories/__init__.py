@@ -1,1 +1,1 @@
-"""A memory of the user's own, in a process of its own."""
+"""Memories beyond the core: the user's own, adapters of other systems, memories for evolving facts, neural encoders."""

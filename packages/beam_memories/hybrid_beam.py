@@ -1,9 +1,9 @@
-"""The index that is tuned on BEAM, `hybrid-beam`: signals about each document's lines, added up, and places held free.
+"""The index that is tuned on BEAM, `hybrid-beam`: a weighted sum of signals, with some ranks reserved.
 
-What it knows of the benchmark: evidence stands early (its largest weight), questions come in certain frames, which are
-taken off, and questions of a kind need a certain statement (`beam_memories.query_intent`). The weights come
-from a listwise logistic fit to the 204 questions of twelve of its conversations, rounded. docs/design.md sets its
-evidence recall beside that of the neutral index.
+It uses knowledge of the benchmark: evidence comes early (the largest weight), questions are framed in certain ways, and
+questions of some kinds need a certain statement (`beam_memories.query_intent`). The rounded weights come from a
+listwise logistic fit to the 204 questions of twelve conversations. docs/design.md compares its evidence recall with
+that of the neutral index.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FEEDBACK = 5
 
 
 class TunedIndex:
-    """An index over documents by their lines, for BEAM's questions."""
+    """An index over documents by their lines, tuned to BEAM's questions."""
 
     def __init__(self, documents: Sequence[Document], encoder: Encoder) -> None:
         keys = [document.lines for document in documents]
@@ -73,12 +73,12 @@ class TunedIndex:
         self._denials = _Kind(_whole(keys, is_denial), encoder, self._coverage)
 
     def signals(self, query: str) -> dict[str, Scores]:
-        """Each signal, standardised over the owners.
+        """Compute each signal, standardised over the owners.
 
-        BM25 of the words and of neighbouring words, share of the question's information that is covered, cosine of the
-        owner's text and of its nearest key, cosine to the centre of the best five (pseudo-relevance feedback), and
-        three that do not look at the question's subject: early owners carry the facts the rest builds on (Table 7 of
-        the paper shows it of the benchmark), short ones say one thing, and figures matter where one is asked for.
+        The signals are BM25 of words and of word pairs; the share of the question's information that is covered; the
+        cosine of the owner's text and of its nearest key; the cosine to the centroid of the best five (pseudo-relevance
+        feedback). Three do not depend on the subject: early owners hold the facts that others build on (Table 7 of the
+        paper), short ones say one thing, and figures matter where a number is asked for.
         """
         wish = read_question(query)
         words = tokenize([wish.topic])[0]
@@ -99,17 +99,17 @@ class TunedIndex:
         return signals
 
     def scores(self, query: str) -> Scores:
-        """Weighted sum of the signals for every owner."""
+        """Sum the weighted signals for every owner."""
         total = np.zeros(len(self._early), dtype=np.float64)
         for name, signal in self.signals(query).items():
             total += WEIGHTS[name] * signal
         return total.astype(np.float32)
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """The `k` best owners, best first, with the statements a question of this kind needs among the first four.
+        """Return the `k` best owners, best first, with statements that a question needs among the first four.
 
-        A request for something new gets the standing instruction and the preference that suit it best; a question
-        whether something ever happened gets the denial that suits it best.
+        A request for something new gets the best standing instruction and preference; a question whether something ever
+        happened gets the best denial.
         """
         scores = self.scores(query)
         order = np.argsort(-scores, kind="stable").tolist()
@@ -120,7 +120,7 @@ class TunedIndex:
         return top(order, scores, k)
 
     def _needed(self, wish: QueryIntent) -> list[tuple[int, int]]:
-        """(place, owner) of the statements that must not be missed."""
+        """Return (rank, owner) of the statements that must be included."""
         wanted = [(2, self._instructions), (3, self._preferences)] if wish.request else []
         wanted += [(1, self._denials)] if wish.whether else []
         found = [(place, kind.best(wish.topic)) for place, kind in wanted]
@@ -128,7 +128,7 @@ class TunedIndex:
 
 
 class Coverage:
-    """Share of a query's information that a document covers, each word weighing its inverse document frequency."""
+    """The share of a query's information that a document covers; words weigh their inverse document frequency."""
 
     def __init__(self, documents: Sequence[Sequence[str]]) -> None:
         self._documents = len(documents)
@@ -139,11 +139,11 @@ class Coverage:
         self._holders = {word: np.array(numbers, dtype=np.int32) for word, numbers in holders.items()}
 
     def weight(self, word: str) -> float:
-        """Inverse document frequency; a word that occurs nowhere weighs most."""
+        """Return the inverse document frequency; a word that occurs nowhere weighs most."""
         return float(np.log((self._documents + 1) / (len(self._holders.get(word, ())) + 0.5)))
 
     def scores(self, words: Sequence[str]) -> Scores:
-        """Between 0 and 1 for every document."""
+        """Score every document between 0 and 1."""
         total, covered = 0.0, np.zeros(self._documents, dtype=np.float64)
         for word in dict.fromkeys(words):
             weight = self.weight(word)
@@ -153,14 +153,14 @@ class Coverage:
         return (covered / total if total > 0 else covered).astype(np.float32)
 
     def of(self, words: Sequence[str], held: frozenset[str]) -> float:
-        """Share of the information in `words` that a text with the words `held` covers."""
+        """Return the share of the information in `words` that a text with the words `held` covers."""
         weights = {word: self.weight(word) for word in words}
         total = sum(weights.values())
         return sum(weight for word, weight in weights.items() if word in held) / total if total > 0 else 0.0
 
 
 class _Kind:
-    """The owners that make a statement of one kind, and which of them suits a question best."""
+    """The owners that make a statement of one kind."""
 
     def __init__(self, statements: Sequence[Sequence[str]], encoder: Encoder, coverage: Coverage) -> None:
         self._encoder = encoder
@@ -171,7 +171,7 @@ class _Kind:
         self._vectors: NDArray[np.float32] = encoder.encode(documents)
 
     def best(self, topic: str) -> int | None:
-        """The owner of the statement nearest to `topic` by cosine plus shared information, None if there is none."""
+        """Return the owner of the statement nearest to `topic` by cosine plus shared information, None without any."""
         if not self._owners:
             return None
         words = tokenize([topic])[0]

@@ -1,7 +1,7 @@
-"""Runs a command and ends all that it began: `python keeper.py COMMAND...`, with nothing but the standard library.
+"""Run a command and end every process that it started: `python keeper.py COMMAND...`; standard library only.
 
-A memory may begin servers of its own (an embedded database that makes itself a daemon). They become children of this
-process, which ends them when the command has ended, when it is told to (SIGTERM), and when its parent dies.
+A memory may start servers (an embedded database that becomes a daemon). They become children of this process, which
+ends them when the command has ended, on SIGTERM, and when its parent dies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def _descendants() -> list[int]:
-    """The processes below this one, as /proc has them; none where there is no /proc."""
+    """List the processes below this one from /proc; none where there is no /proc."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
@@ -48,7 +48,7 @@ def _end_all(*_: object) -> None:
 
 
 def main(command: list[str]) -> int:
-    """The exit code of `command`, once nothing of it is left; 128 and the signal's number where one ended it."""
+    """Return the exit code of `command` once none of its processes is left; 128 plus the number of a fatal signal."""
     signal.signal(signal.SIGTERM, _end_all)
     if sys.platform == "linux":
         parent = os.getppid()

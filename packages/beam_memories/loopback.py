@@ -1,8 +1,8 @@
-"""An endpoint on this machine's loopback, in front of the real ones: a memory's own calls are calls like all others.
+"""Serve an OpenAI-compatible endpoint on the loopback interface: a memory's own calls are stored and counted.
 
-It speaks OpenAI's chat completions, responses and embeddings, streams included, and asks for a token that is drawn for
-each memory. Behind it stand the models of `beamlib.llm.passed_on` in their call store: so whatever comes through is
-stored at once, replayed without a network, priced and counted, and tried again where that may help.
+It implements chat completions, responses and embeddings, with streaming, and requires a random token per memory. The
+models of `beamlib.llm.passed_on` behind it use the call store: each call is stored, replayed without a network, priced,
+counted and retried.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CODES = {Outcome.CONTEXT_LENGTH: "context_length_exceeded", Outcome.FILTERED: "
 
 
 class _Refused(Exception):
-    """Why a request is answered with an error: status, code, and a sentence."""
+    """An error response: status, code and message."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -43,12 +43,15 @@ class _Refused(Exception):
 
 
 class Loopback:
-    """`with Loopback(models, "mem0") as endpoint:` serves at `endpoint.base_url`, for whoever shows `endpoint.token`.
+    """An endpoint: `with Loopback(models, "mem0") as endpoint:` serves at `endpoint.base_url`.
 
-    `models` answer by route, their vectors of `dimensions` numbers; where none answers `embeddings`, the shipped table
-    does, which costs nothing. `fatal` is the `UserError` that a call met (nothing can be called, or a replay lacks it):
-    `ended` is then set, and whoever listens to the memory raises it. `passing` is a failure that may pass, `failed`
-    counts those that will not.
+    Without a model for `embeddings`, the shipped table serves vectors for free.
+
+    Attributes:
+        models: Models by route; their vectors have `dimensions` numbers.
+        fatal: The `UserError` of a call that ends the run; `ended` is set with it, and the caller raises it.
+        passing: The last transient failure.
+        failed: Number of permanent failures.
     """
 
     def __init__(self, models: Mapping[str, Model], arm: str, dimensions: int = 0) -> None:
@@ -65,12 +68,12 @@ class Loopback:
 
     @property
     def model(self) -> str:
-        """The name of the language model that is served."""
+        """Name of the language model that is served."""
         return self.models["chat/completions"].name
 
     @property
     def waited(self) -> float:
-        """Seconds in which at least one call was under way: time that the memory's own limits do not count."""
+        """Seconds in which a call was pending; the memory's time limits exclude them."""
         return self._waited + (time.monotonic() - self._since if self._under_way else 0.0)
 
     @contextmanager
@@ -87,7 +90,7 @@ class Loopback:
 
     @property
     def embedding(self) -> str:
-        """The name of what turns texts into vectors."""
+        """Name of the embedding model that is served."""
         return self.models["embeddings"].name if "embeddings" in self.models else EMBEDDED_NAME
 
     def __enter__(self) -> Self:
@@ -165,7 +168,7 @@ class Loopback:
 
 
 async def _vectors(body: Mapping[str, Any]) -> str:
-    """The reply to a request for vectors, by the shipped table."""
+    """Answer a request for vectors from the shipped table."""
     given, wanted = body.get("input"), body.get("dimensions")
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts) or len(texts) > _MOST_TEXTS:
@@ -200,7 +203,7 @@ def _error(error: _Refused) -> web.Response:
 async def _streamed(
     request: web.Request, route: Route, asked: Mapping[str, Any], reply: dict[str, Any]
 ) -> web.StreamResponse:
-    """A whole reply as server-sent events, in the order in which the API sends them."""
+    """Send a complete reply as server-sent events, in the API's order."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
     await response.prepare(request)
     if route == "responses":

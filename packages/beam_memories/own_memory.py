@@ -1,4 +1,4 @@
-"""A memory from outside this package, in a process of its own: a class in a file, an adapter, or any command."""
+"""Run a memory from outside this package in its own process: a class in a file, an adapter, or any command."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _TAIL = 2_000  # characters of what it prints that are kept, its last
 
 
 def check_own_memory(target: str, seconds: float, models: str = "") -> None:
-    """`UserError` unless the memory that `target` names can be begun, within `seconds`, and has all of the protocol.
+    """Raise `UserError` unless the memory `target` starts within `seconds` and implements the protocol.
 
-    Of a class its file is executed, in a process of its own, and a command is run. An adapter is only looked for: it
-    needs `models`, a models file.
+    A class's file and a command are executed, in their own process. An adapter is only looked up; it needs a models
+    file.
     """
     found = program(target)
     if found.adapter:
@@ -80,7 +80,7 @@ def open_memory(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) ->
 
 @contextmanager
 def opened(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iterator[OwnMemory]:
-    """The memory of `arm`, with an empty folder below the run's for what it stores, and an endpoint for its calls."""
+    """Open the memory of `arm`, with an empty folder for its files and an endpoint for its calls."""
     target, place = arm.target or "", Path(parameters.run)
     with ExitStack() as stack:
         loopback, hidden = None, frozenset[str]()
@@ -110,7 +110,7 @@ def _few(parts: object) -> object:
 
 
 class _Reply(BaseModel):
-    """What came out of the memory's process: anything may, so nothing is taken on trust."""
+    """A reply of the memory's process, validated strictly: it may be anything."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -123,16 +123,15 @@ class _Reply(BaseModel):
 
 
 class OwnMemory:
-    """Someone else's memory: whatever it does is a `ModelError` with a reason, and the run goes on.
+    """A memory in its own process; whatever goes wrong becomes a `ModelError` with a reason.
 
-    Its process begins with the first request and ends with the `with` block, with all processes that it began and did
-    not take out of its group. Once it has ended, every request fails. Each may take `seconds` beside those in which a
-    call of its own is under way; making the class has a minute, if that is longer, since on a busy machine a process
-    takes its time to begin. A recalled context may have `window` tokens by `counter`, as many as the reader accepts.
+    The process starts with the first request and ends with the `with` block, including processes that it started. After
+    it has ended, every request fails. A request may take `seconds`, excluding pending calls of its own; creating the
+    class may take a minute if that is longer. A recalled context may have `window` tokens by `counter`.
 
-    Where there is a `loopback`, it is what OPENAI_BASE_URL and OPENAI_API_KEY stand for in its process, and the
-    variables called `hidden`, which hold the endpoints' own keys, are not there: every call of it is seen. A call that
-    may succeed later makes a `ModelError` that says so of whatever rests on it; one that will not is counted in `gaps`.
+    With a `loopback`, OPENAI_BASE_URL and OPENAI_API_KEY in its process refer to it, and the variables `hidden`, which
+    hold the endpoints' keys, are removed: every call is seen. A transient failure of such a call raises a transient
+    `ModelError`; a permanent one is counted in `gaps`.
     """
 
     def __init__(
@@ -155,7 +154,7 @@ class OwnMemory:
 
     @property
     def name(self) -> str:
-        """The class's, the adapter's, or the one given to a command."""
+        """Name of the class, the adapter or the command."""
         return self._program.name
 
     def __enter__(self) -> Self:
@@ -169,7 +168,7 @@ class OwnMemory:
                 print(f"What {self.name} printed last:\n{said}", file=sys.stderr)
 
     def begin(self) -> None:
-        """Start the process and make the memory."""
+        """Start the process and create the memory."""
         self._process = _Process(self._program, self._environment(), self._loopback)
         hello = {"method": "hello", "protocol": PROTOCOL, "folder": str(self._folder or ""), "api": self._api()}
         reply = self._ask(hello, max(self._seconds, _START))
@@ -195,7 +194,7 @@ class OwnMemory:
         return kept | {"PYTHONHASHSEED": "0"}
 
     def ingest(self, conversation: Conversation) -> None:
-        """Hand over a copy of the conversation: whole to a class, in batches of messages to a program."""
+        """Send a copy of the conversation: whole to a class, in batches of messages to a program."""
         self._ids = frozenset(message.id for message in conversation)
         until = time.monotonic() + self._seconds - self._waited()
         if self._program.whole:
@@ -207,7 +206,7 @@ class OwnMemory:
         self._gaps = self._failed()
 
     def recall(self, question: str) -> RetrievedContext:
-        """What the memory says, as far as it is a recollection of this conversation."""
+        """Return what the memory recalls, validated against this conversation."""
         before = self._failed()
         found = self._ask({"method": "recall", "question": question})
         if found.context is None:
@@ -254,7 +253,7 @@ class OwnMemory:
         return reply
 
     def _raise_failure(self) -> None:
-        """What a call of the memory's own met goes before what the memory makes of it."""
+        """Raise the failure of a call of the memory's own, which precedes the memory's reply."""
         if self._loopback is None:
             return
         if self._loopback.fatal is not None:
@@ -265,17 +264,17 @@ class OwnMemory:
 
 
 def _shown(text: str, most: int = _SHOWN) -> str:
-    """`text` as it can be shown: nothing that moves a cursor or turns the direction of writing, and not too long."""
+    """Escape what moves a cursor or changes the direction of writing, and shorten the text."""
     held = text if len(text) <= most else f"{text[:most]}..."
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in held)
 
 
 class _Ended(Exception):
-    """Why the process gives no more replies."""
+    """The reason why the process gives no more replies."""
 
 
 class _Process:
-    """The process, and the exchange of lines with it."""
+    """The process and the exchange of lines with it."""
 
     def __init__(self, program: Program, environment: Mapping[str, str], loopback: Loopback | None) -> None:
         self._program, self._environment, self._loopback = program, environment, loopback
@@ -287,13 +286,13 @@ class _Process:
 
     @property
     def printed(self) -> str:
-        """The last of what the memory printed."""
+        """The end of what the memory printed."""
         return self._tail.decode(errors="replace").strip()
 
     async def exchange(self, line: bytes, seconds: float, allowed: float) -> bytes:
-        """Send a line and wait for the line that answers it; `_Ended` where there is none, now and ever after.
+        """Send a line and return the reply line; `_Ended` if there is none, now and on every later call.
 
-        `seconds` are left of those that are `allowed` for all that this line is a part of.
+        `seconds` remain of those `allowed` for the whole operation.
         """
         if self._ended:
             raise _Ended(self._ended)
@@ -362,7 +361,7 @@ class _Process:
         return f"its process ended ({signal.strsignal(-code) if code < 0 else f'exit code {code}'})"
 
     async def end(self, grace: float = GRACE) -> None:
-        """End the process and its group; one that is asked nothing more gets `grace` seconds to end by itself."""
+        """End the process and its group, after `grace` seconds to exit by itself."""
         process = self._process
         if process is None or process.stdin is None:
             return

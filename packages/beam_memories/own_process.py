@@ -42,7 +42,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class _Unusable(Exception):
-    """What the memory did, in words of our own."""
+    """What the memory did wrong, in our words."""
 
 
 class _Server:
@@ -51,7 +51,7 @@ class _Server:
         self._memory: Memory | None = None
 
     def answer(self, line: bytes) -> dict[str, Any]:
-        """The reply to one request; whatever the memory raises, `SystemExit` too, is an error that is told."""
+        """Answer one request; whatever the memory raises, `SystemExit` too, becomes an error reply."""
         step = "the class"
         try:
             if self._memory is None:
@@ -114,7 +114,7 @@ def _listen(requests: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
 
 
 def main(file: str, name: str) -> None:
-    """Serve the class `name` in `file` until stdin ends."""
+    """Serve the class `name` of `file` until stdin closes."""
     if sys.platform == "linux":
         # It ends with whoever began it, even in the middle of a C function; and where memory runs out, it goes first.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,9 +1,11 @@
-"""What the name of a memory stands for: the command of its process, and what it is told."""
+"""Map the name of a memory to the command of its process, its code hash, and the messages it is sent."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,11 +15,49 @@ from pathlib import Path
 from typing import Any
 
 from beam_memories import keeper
-from beam_memories.adapters import installed
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.files import sha256, sha256_of_file, to_json
 from beamlib.params import ADAPTERS, EVOLVING, OWN_MEMORY, PROCESS
+from beamlib.places import ROOT
+
+HOST = Path(__file__).parent / "adapters" / "host.py"
+"""What serves every adapter, with nothing of this project: it runs in an environment that may not have it."""
+
+_PATIENCE = 60.0
+
+
+def interpreter(name: str) -> Path:
+    """Return the Python that runs an adapter: that of `.venv-<name>`, else the project's."""
+    own = ROOT / f".venv-{name}" / "bin" / "python"
+    return own if own.exists() else Path(sys.executable)
+
+
+def adapter_command(name: str) -> Sequence[str]:
+    """Return the command that serves an adapter; `UserError` where its system is not installed."""
+    adapter_identity(name)
+    return [str(interpreter(name)), "-I", "-u", str(HOST), name]  # bytecode is kept: these systems are large
+
+
+@cache
+def adapter_identity(name: str) -> dict[str, Any]:
+    """Describe an adapter without importing it: its code, the versions of its system, notes for tables."""
+    asked = [str(interpreter(name)), "-I", str(HOST), name, "--describe"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+        found = json.loads(done.stdout) if done.returncode == 0 else None
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        found = None
+    if not isinstance(found, dict):
+        raise UserError(f"--memory {name}: {interpreter(name)} cannot describe it; make its environment anew.")
+    if found["missing"]:
+        raise UserError(
+            f"--memory {name}: it needs {', '.join(found['missing'])}, not installed in {interpreter(name)}; run "
+            f"'pip install \"beamlib[{name}]\"' (in a checkout: .venv/bin/pip install -e '.[{name}]'), or "
+            f"scripts/adapters_env.sh {name} for an environment of its own."
+        )
+    return found
+
 
 _EXAMPLE = "process:mine:./mine.pl"
 
@@ -27,7 +67,7 @@ _MOST_MESSAGES, _MOST_CHARACTERS = 100, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """How a memory is begun. `whole`: it is told a conversation at once, as a class is; `kept`: by `keeper.py`."""
+    """The command of a memory. `whole`: it gets a conversation at once, as a class does; `kept`: run by `keeper.py`."""
 
     name: str
     command: Sequence[str]
@@ -37,10 +77,10 @@ class Program:
 
 
 def program(target: str) -> Program:
-    """What `target` stands for: `file.py:Class`, `process:NAME:COMMAND`, or an adapter by its name."""
+    """Resolve `target`: `file.py:Class`, `process:NAME:COMMAND`, or an adapter's name."""
     begin = [sys.executable, "-I", "-B", "-u", str(keeper.__file__)]
     if target in ADAPTERS:
-        return Program(target, [*begin, *installed.command(target)], adapter=True)
+        return Program(target, [*begin, *adapter_command(target)], adapter=True)
     if target.startswith(PROCESS):
         _, name, command = target.split(":", 2)
         return Program(name, [*begin, *_words(command)])
@@ -51,8 +91,7 @@ def program(target: str) -> Program:
 
 
 def memory_place(given: str) -> str:
-    """The memory that an option names, as it is found from any folder: its file absolute, in a command all words that
-    name files."""
+    """Make the paths in a memory's name absolute: its file, or all words of a command that name files."""
     if given in ("", *EVOLVING, *ADAPTERS):
         return given
     if not re.fullmatch(OWN_MEMORY, given) and PROCESS in given[: len(PROCESS)]:
@@ -90,7 +129,7 @@ def identify_memory(target: str) -> tuple[str, tuple[str, ...]]:
     versions of its system. An adapter's notes say what it adapts and how it differs from the vendor's product.
     """
     if target in ADAPTERS:
-        identity = installed.identity(target)
+        identity = adapter_identity(target)
         return sha256(to_json(identity)), tuple(identity["notes"])
     if target.startswith(PROCESS):
         words = _words(target.split(":", 2)[2])
@@ -106,7 +145,7 @@ def own_settings(name: str, target: str) -> dict[str, Any]:
 
 
 def batches(conversation: Conversation) -> Iterator[list[dict[str, Any]]]:
-    """The messages of a conversation as a program is told them, a few pairs at a time and never of two sessions."""
+    """Yield the messages of a conversation for a program, some pairs at a time, never of two sessions."""
     for session, batch in enumerate(conversation.batches):
         held: list[dict[str, Any]] = []
         for pair in (pair for turn in batch.turns for pair in turn.pairs):
@@ -126,7 +165,7 @@ def batches(conversation: Conversation) -> Iterator[list[dict[str, Any]]]:
 
 @cache
 def _date(anchor: str | None) -> str | None:
-    """`March-15-2024` as `2024-03-15`; None where there is none, or one that no calendar has."""
+    """Convert `March-15-2024` to `2024-03-15`; None without a valid date."""
     try:
         return datetime.strptime(anchor or "", "%B-%d-%Y").date().isoformat()
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a question asks for, judged from its words alone, and what kind of statement answers it."""
+"""Classify a question by its wording, and the statements that answer such questions."""
 
 from __future__ import annotations
 
@@ -40,11 +40,13 @@ _COUNT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class QueryIntent:
-    """What a question asks for.
+    """The intent of a question.
 
-    `topic`: the question without its framing ("can you", "across our conversations", "ONLY and ONLY five items").
-    `whether`: asks if something ever happened. `request`: asks for something new (advice, an example), to which
-    standing instructions and preferences apply. `figure`: asks for a number, a date or a duration.
+    Attributes:
+        topic: The question without its framing ("can you", "across our conversations", "ONLY and ONLY five items").
+        whether: It asks whether something ever happened.
+        request: It asks for something new (advice, an example), to which instructions and preferences apply.
+        figure: It asks for a number, a date or a duration.
     """
 
     topic: str
@@ -54,7 +56,7 @@ class QueryIntent:
 
 
 def read_question(question: str) -> QueryIntent:
-    """Sort a question by its wording. Every rule is about English, none about a subject."""
+    """Classify a question. The rules are about English, none about a subject."""
     breadth = bool(_BREADTH.search(question))
     whether = not breadth and bool(_WHETHER.match(question))
     request = not (breadth or whether or _PAST.search(question) or _COUNT.search(question))
@@ -76,21 +78,21 @@ _DENIAL = re.compile(r"\bnever\b", re.IGNORECASE)
 
 
 def is_instruction(key: str) -> bool:
-    """A standing instruction: "Always ...", "Never ...", "... when I ask about ..."."""
+    """Recognise a standing instruction: "Always ...", "Never ...", "... when I ask about ..."."""
     return bool(_INSTRUCTION.search(key))
 
 
 def instruction_topics(key: str) -> list[str]:
-    """What an instruction can be found by: the whole of it and, where it says so, the requests it applies to."""
+    """Return what an instruction is found by: all of it, and the requests it applies to."""
     match = _CONDITION.search(key)
     return [key, match["topic"]] if match else [key]
 
 
 def is_preference(key: str) -> bool:
-    """A stated preference that is not a standing instruction."""
+    """Recognise a preference that is not a standing instruction."""
     return bool(_PREFERENCE.search(key)) and not is_instruction(key)
 
 
 def is_denial(key: str) -> bool:
-    """A statement that something never happened."""
+    """Recognise a statement that something never happened."""
     return bool(_DENIAL.search(key)) and not is_instruction(key)

@@ -1,8 +1,7 @@
-"""Encoders that are neural models: dense and sparse vectors through sentence-transformers, an optional install.
+"""Encode texts by neural models: dense and sparse vectors through sentence-transformers, an optional install.
 
-A model is a folder of safetensors weights, named by its path or by its name on the Hugging Face hub (whose cache is a
-folder too). Pickled weights are never opened and code that comes with a model is never run. torch and
-sentence-transformers take seconds to import, so that happens when the first model is loaded.
+A model is a folder of safetensors weights, given by its path or its name on the Hugging Face hub. Pickled weights are
+never opened, and code of a model is never run. torch and sentence-transformers are imported with the first model.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _NOT_NEEDED = (*_PICKLES, "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.gguf", "onnx
 class DenseModel:
     """A `SentenceTransformer`: unit vectors in float32, no instruction before queries (as released, section 4).
 
-    Text beyond the model's own window (512 tokens for bge-small-en-v1.5) is cut off by the model.
+    The model cuts off text beyond its window (512 tokens for bge-small-en-v1.5).
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -53,7 +52,7 @@ class DenseModel:
         self.dim = int(self._model.encode([""], prompt="", show_progress_bar=False).shape[1])
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of `texts`, float32 of shape (len(texts), dim), rows of length 1."""
+        """Return vectors of `texts`, float32 of shape (len(texts), dim), rows of length 1."""
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
         vectors: NDArray[np.float32] = self._model.encode(
@@ -69,7 +68,7 @@ class DenseModel:
 
 
 class SparseModel:
-    """A `SparseEncoder` such as SPLADE: one weight per word piece of the vocabulary, most of them 0."""
+    """A `SparseEncoder` such as SPLADE: a weight per word piece of the vocabulary, most of them 0."""
 
     def __init__(self, folder: Path, name: str) -> None:
         from sentence_transformers import SparseEncoder
@@ -79,11 +78,11 @@ class SparseModel:
         self.dim = int(self.encode_query("").shape[1])
 
     def encode_documents(self, texts: Sequence[str]) -> csr_matrix:
-        """Vectors of `texts`, float32 of shape (len(texts), dim)."""
+        """Return vectors of `texts`, float32 of shape (len(texts), dim)."""
         return self._rows(self._model.encode_document, texts) if texts else csr_matrix((0, self.dim), dtype=np.float32)
 
     def encode_query(self, text: str) -> csr_matrix:
-        """The vector of a question, float32 of shape (1, dim)."""
+        """Return the vector of a question, float32 of shape (1, dim)."""
         return self._rows(self._model.encode_query, [text])
 
     def _rows(self, encode: Callable[..., Any], texts: Sequence[str]) -> csr_matrix:
@@ -96,7 +95,7 @@ class SparseModel:
 
 
 class SparseVectorIndex:
-    """One sparse vector per key; an owner scores what its best key scores."""
+    """An index of one sparse vector per key; an owner's score is that of its best key."""
 
     def __init__(self, keys: Keys, encoder: SparseModel) -> None:
         self._encoder = encoder
@@ -105,38 +104,42 @@ class SparseVectorIndex:
         self._vectors = encoder.encode_documents([text for texts in keys for text in texts])
 
     def scores(self, query: str) -> Scores:
-        """Highest dot product (0 or more) of the query and any key of each owner; 0 for an owner without keys."""
+        """Return the highest dot product of the query and a key for each owner; 0 without keys."""
         result = np.zeros(self._owners, dtype=np.float32)
         products = (self._vectors @ self._encoder.encode_query(query).T).toarray().ravel()
         np.maximum.at(result, self._owner_of, products)
         return result
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """The `k` best owners, best first."""
+        """Return the `k` best owners, best first."""
         return best(self.scores(query), k)
 
 
 def dense_encoder(name: str) -> Encoder:
-    """The sentence-transformers model called `name`, by hub name or local folder, loaded once per process. What cannot
-    be loaded is a `UserError` that names the parameter `encoder`.
+    """Load the sentence-transformers model `name`, a hub name or a folder, once per process.
+
+    Raises:
+        UserError: It cannot be loaded; the message names the parameter `encoder`.
     """
     return _dense(*_found(name, "encoder"))
 
 
 def sparse_encoder(name: str) -> SparseModel:
-    """The `SparseEncoder` called `name`, by hub name or local folder, loaded once per process; a `UserError` names the
-    parameter `splade`.
+    """Load the `SparseEncoder` called `name`, a hub name or a folder, once per process.
+
+    Raises:
+        UserError: It cannot be loaded; the message names the parameter `splade`.
     """
     return _sparse(*_found(name, "splade"))
 
 
 def sparse_vector_index(keys: Keys, name: str) -> SparseVectorIndex:
-    """The index of `keys` by the `SparseEncoder` called `name`."""
+    """Index `keys` by the `SparseEncoder` called `name`."""
     return SparseVectorIndex(keys, sparse_encoder(name))
 
 
 def encoder_name(name: str, parameter: str) -> str:
-    """The name that manifests give a model, with the start of its weights' SHA-256; it is fetched, but not loaded."""
+    """Return a model's name with the start of its weights' SHA-256; the model is fetched but not loaded."""
     return _found(name, parameter)[1]
 
 
@@ -152,7 +155,7 @@ def _sparse(folder: Path, name: str) -> SparseModel:
 
 @cache
 def _found(name: str, parameter: str) -> tuple[Path, str]:
-    """Folder of a model and the name that manifests give it: its own, and the start of its weights' SHA-256."""
+    """Return the folder of a model, and its name with the start of its weights' SHA-256."""
     _need_library(name, parameter)
     folder = Path(name).expanduser()
     if not name or not folder.is_dir():
@@ -194,7 +197,7 @@ def _downloaded(name: str, parameter: str) -> Path:
 
 
 def _check_folder(folder: Path, name: str, parameter: str) -> None:
-    """Refuse what is no model, and what could not be loaded without opening a pickle or running foreign code."""
+    """Refuse a folder without a model, or one that needs a pickle or foreign code."""
     pickled = [
         path
         for pattern in _PICKLES
@@ -239,7 +242,7 @@ def _json(path: Path, missing: Any) -> Any:
 
 
 def _digest(folder: Path) -> str:
-    """SHA-256 of the one weight file, or of all of them in order of their paths."""
+    """Hash the weight file, or all of them in order of their paths."""
     total = hashlib.sha256()
     for path in sorted(folder.rglob("*.safetensors"), key=lambda path: path.relative_to(folder).as_posix()):
         with path.open("rb") as file:

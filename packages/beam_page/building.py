@@ -1,4 +1,4 @@
-"""The page of a run, written: `index.html` and the data files that it loads from the folder `page`."""
+"""Write the page of a run: `index.html` and the data files that it loads from the folder `page`."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ _TEMPLATES = jinja2.Environment(
 
 @dataclass(frozen=True)
 class Allowed:
-    """A script or style as it stands in the page, and the hash by which the page's policy takes it."""
+    """A script or style of the page, and the hash by which the page's content policy allows it."""
 
     text: Markup
     hash: str
 
     @classmethod
     def of(cls, text: str) -> Allowed:
-        """With its hash."""
+        """Hash a script or style."""
         if any(end in text.lower() for end in ("</script", "</style", "<!--")):
             raise ValueError("a script or style of the page would end before its end")
         return cls(Markup(text), f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}")
 
 
 def scripts() -> tuple[Allowed, ...]:
-    """MiniSearch as its package ships it, and the viewer: all that may run in a page."""
+    """Return all scripts of a page: MiniSearch as published, and the viewer."""
     viewer = "\n".join(read_text(_HERE / "viewer" / f"{name}.js") for name in _VIEWER)
     return (Allowed.of(read_text(_VENDORED)), Allowed.of(f'"use strict";\n(() => {{\n{viewer}}})();\n'))
 
@@ -67,8 +67,15 @@ def write_page(
 ) -> Path:
     """Write the page of `run` into its folder and return the path of index.html, which opens without a server.
 
-    `protocol` is the one that it opens with, empty for the first by which all memories have an average. `notes` are
-    sentences about parts of the run. The claims audit is made here and stored beside the page.
+    The claims audit runs here; its result is stored in the run folder.
+
+    Args:
+        run: The run.
+        protocol: The scoring protocol that the page opens with, empty for the first by which all memories have an
+            average.
+        workers: Processes to use.
+        notes: Sentences about parts of the run.
+        claims: Whether to audit the paper's claims.
     """
     data = write_page_data(run, protocol=protocol, workers=workers, commands=replay_commands(run))
     write_memorycode(run.folder)
@@ -78,7 +85,7 @@ def write_page(
 
 
 def render(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> str:
-    """The text of index.html."""
+    """Render index.html."""
     usual: dict[str, Any] = {"claims": [], "totals": {}, "sections": [], "field": None, "pairs": [], "lead": ""}
     return _TEMPLATES.get_template("page.html.j2").render(
         name=name,
@@ -93,7 +100,7 @@ def render(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> st
 
 
 def write_memorycode(run: Path) -> None:
-    """Write the page of a run's MemoryCode answers into its part of the run, where both they and the dialogues are."""
+    """Write the page of a run's MemoryCode answers into its part, where answers and dialogues exist."""
     folder = run / PART
     index = memorycode_data(folder) if folder.is_dir() else None
     if index is None:
@@ -107,7 +114,7 @@ def write_memorycode(run: Path) -> None:
 
 
 def replay_commands(run: RunFolder) -> dict[str, str]:
-    """The command that replays a question, by part: the page fills in ARM and QUESTION."""
+    """Return the command that replays a question, by part; the page fills in ARM and QUESTION."""
     generated = run.data is not None and run.data.parent == run.folder
     rest = "ARM QUESTION" if generated else "ARM QUESTION --data FOLDER"
     return {
@@ -118,7 +125,7 @@ def replay_commands(run: RunFolder) -> dict[str, str]:
 
 
 def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
-    """The tables that open the page: memories by size, and for each size abilities by memories."""
+    """Build the tables at the top of the page: memories by size, and per size abilities by memories."""
     index, numbers = data.index, data.headlines.numbers
     protocol = index["protocol"]
     scores, recalls = numbers[protocol]["full"], numbers[RECALL]["full"]
@@ -161,7 +168,7 @@ def _cell(kind: str, series: str, size: str, ability: str, numbers: Mapping[str,
 
 
 def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) -> dict[str, str]:
-    """Mean tokens of context; of what models were asked, the reader's cost and time per answer."""
+    """Return mean tokens of context, and the reader's cost and time per answer where models were called."""
     tokens = [
         answer.context_tokens
         for one in run.arms
@@ -178,7 +185,7 @@ def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) 
 
 
 def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Table 1's memories, then the others: a row per ability, a column per series."""
+    """Yield tables with a row per ability and a column per series: Table 1's memories, then the others."""
     for title, main in (("memories", True), ("variants", False)):
         names = [one["id"] for one in series if one["main"] == main and size in scores.get(one["id"], {})]
         if names:

@@ -1,4 +1,4 @@
-"""The stored calls of a conversation, as far as they belong to a question: who was asked, how it ended."""
+"""Read the stored calls that belong to a conversation's questions."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ COLUMNS = (
 
 
 class ConversationCalls:
-    """Calls by probe id, each a list in the order of `COLUMNS`; `series` are the arms whose reply it is, by its text.
+    """Calls by probe id, each a list in the order of `COLUMNS`; `series` are the arms with this reply.
 
-    The store holds no prompts and no arms: equal requests of several arms are one call. `spent` sums the reader's calls
-    of each series: calls, input and output tokens, seconds, dollars (None where a price is not known).
+    The store has no prompts and no arms: equal requests of several arms are one call. `spent` sums the reader's calls
+    of each series: calls, input and output tokens, seconds, dollars (None without a price).
     """
 
     def __init__(self, conversation: str, arms: Sequence[StoredArm], questions: Mapping[str, str]) -> None:
@@ -79,7 +79,7 @@ class ConversationCalls:
 
 
 def _prices(parts: set[Path]) -> dict[tuple[str, str], Endpoint]:
-    """What each role's models cost, by the models files that the parts of a run keep."""
+    """Read the prices of each role's models from the models files of a run's parts."""
     found: dict[tuple[str, str], Endpoint] = {}
     for part in sorted(parts):
         try:
@@ -96,7 +96,7 @@ def _prices(parts: set[Path]) -> dict[tuple[str, str], Endpoint]:
 
 
 def _replies(arms: Sequence[StoredArm]) -> dict[tuple[str, str], list[str]]:
-    """Which series have an answer of this text, or failed for this reason."""
+    """Map (probe, text or failure) to the series with that answer."""
     found: dict[tuple[str, str], list[str]] = {}
     for one in arms:
         for probe, answer in one.answers.items():

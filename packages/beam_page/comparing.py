@@ -1,4 +1,4 @@
-"""Two runs as one page: the arms of both, paired differences, each question with both answers."""
+"""Compare two runs on one page: the arms of both, paired differences, each question with both answers."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ MARKS = ("A", "B")
 
 @dataclass(frozen=True, eq=False)
 class MarkedArm(StoredArm):
-    """An arm of one of the runs, its series marked with the run's letter."""
+    """An arm of one of the two runs, its series prefixed with the run's letter."""
 
     mark: str = ""
 
     @property
     def series(self) -> str:
-        """As in its run, behind the mark."""
+        """The series with the run's letter."""
         return f"{self.mark}/{super().series}"
 
 
 def write_comparison(
     first: Path, second: Path, out: Path, data: Path | None = None, *, protocol: str = "", workers: int = 1
 ) -> Path:
-    """Write the page of `first` minus `second` into the folder `out` and return the path of its index.html.
+    """Write the page of `first` minus `second` into the folder `out`; return the path of its index.html.
 
-    `UserError` where the two have no arm, or no question, in common, and where `out` holds a run.
+    Raises:
+        UserError: The two share no arm or no question, or `out` contains a run.
     """
     if out.resolve() in (first.resolve(), second.resolve()) or any(out.glob("*/*/manifest.json")):
         raise UserError(f"--out: {out} is a run of its own, whose page would be lost; name another folder.")
@@ -74,7 +75,7 @@ def _marked(one: StoredArm, mark: str) -> MarkedArm:
 
 
 def _same_questions(arms: Sequence[MarkedArm]) -> None:
-    """A `UserError` where the runs asked different questions under the same ids."""
+    """Raise `UserError` where the runs asked different questions under the same ids."""
     seen: dict[str, str] = {}
     for one in arms:
         for key, record in one.manifest.conversations.items() if one.manifest else ():
@@ -85,7 +86,7 @@ def _same_questions(arms: Sequence[MarkedArm]) -> None:
 
 
 def _pairs(arms: Sequence[MarkedArm]) -> Iterator[tuple[str, MarkedArm, MarkedArm]]:
-    """What is compared with what, with a name: equal series of one tier, or arms of one name where readers differ."""
+    """Yield the pairs to compare with a name: the same series of a tier, or the same arm of different readers."""
     for one in arms:
         if one.mark != MARKS[0]:
             continue
@@ -116,7 +117,7 @@ def _of_size(
 
 
 def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """A table per size: a row per ability, a column per pair."""
+    """Yield a table per size: a row per ability, a column per pair."""
     for size in dict.fromkeys(row["size"] for row in rows):
         own = [row for row in rows if row["size"] == size]
         columns = list(dict.fromkeys((row["name"], row["first"], row["second"]) for row in own))

@@ -117,7 +117,7 @@ def conversation_data(run: RunFolder, conversation: str, written: str = "") -> C
 
 
 def _loaded(run: RunFolder, conversation: str, arms: Sequence[StoredArm]) -> tuple[Loaded | None, str]:
-    """The conversation as most of its arms read it, and what keeps it from being shown."""
+    """Load the conversation as most of its arms read it, or return why its text cannot be shown."""
     source = run.sources.get(conversation)
     if source is None:
         return None, "the conversation is not at hand: name the folder of the data with --data"
@@ -152,8 +152,7 @@ def _question(
     errata: Mapping[str, Erratum],
     judged: Mapping[str, Mapping[str, Judgement]],
 ) -> dict[str, Any]:
-    """A question's row: id, ability, text, cited messages, cited ones that the chat lacks, 1 for a known defect (2: it
-    can spoil the score)."""
+    """Build a question's row: id, ability, text, cited messages, missing ones, and defects (2: may spoil the score)."""
     first = next(own[probe] for own in judged.values() if probe in own)
     row: dict[str, Any] = {"id": probe, "a": first.ability, "q": questions.get(probe, "")}
     if found := gold.get(probe):
@@ -164,7 +163,7 @@ def _question(
 
 
 def _cell(one: StoredArm, judgement: Judgement, gold: Mapping[str, Gold]) -> dict[str, Any]:
-    """What an arm has on a question, without texts: rounds of verdicts, cited messages shown and noted, tokens."""
+    """Build an arm's row on a question, without texts: verdicts, cited messages shown and noted, tokens."""
     cell: dict[str, Any] = {"j": verdict_rows(judgement)}
     answer, found = one.answers.get(judgement.probe_id), gold.get(judgement.probe_id)
     if answer is None:
@@ -222,9 +221,9 @@ def _add_contexts(answers: Mapping[str, dict[str, dict[str, Any]]], remade: Rema
 
 
 def _replies(judgement: Judgement) -> dict[str, Any]:
-    """The texts of one round: replies, or why there is none, by nugget; items, lines, and the nuggets of the lines.
+    """Return the texts of one round: replies or failures by nugget; items, lines, and the nuggets of lines.
 
-    `x` is what a published source has instead of verdicts, or beside them.
+    `x` is what a published source has instead of verdicts, or in addition.
     """
     found: dict[str, Any] = {"r": [verdict.reply or verdict.reason for verdict in judgement.verdicts]}
     if judgement.reported is not None:
@@ -240,8 +239,7 @@ def _messages(
     table: ContextTable,
     answers: Mapping[str, Mapping[str, Mapping[str, Any]]],
 ) -> dict[str, Any]:
-    """The messages that are shown: all of a short conversation, else those that a question cites, those around them,
-    and those in a context that is not the whole conversation."""
+    """Select the messages to show: all of a short conversation, else cited ones, neighbours and those in contexts."""
     everything = conversation.messages
     whole = sum(len(message.content) for message in everything) <= WHOLE
     wanted = {i + step for one in gold.values() for i in one.evidence for step in range(-AROUND, AROUND + 1)}

@@ -1,4 +1,4 @@
-"""The numbers that a page prints, as Python computes them; the viewer recomputes each of them."""
+"""Compute the numbers that a page prints; the viewer recomputes each of them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Numbers = list[Any]
 
 @dataclass(frozen=True)
 class Headlines:
-    """`numbers`: protocol, treatment, series, size, ability or "average". `best`: protocol, treatment, size.
+    """`numbers` by protocol, treatment, series, size, ability or "average"; `best` by protocol, treatment, size.
 
-    An entry of `best` names the series with the highest average and the comparisons with every other main one:
-    difference, low, high, p and n; `supported` says whether each is above zero by interval and by test.
+    An entry of `best` has the series with the highest average and its comparisons with every other main series:
+    difference, low, high, p and n. `supported` tells whether each is above zero by interval and by test.
     """
 
     numbers: dict[str, Any]
@@ -45,12 +45,12 @@ class Headlines:
 
 
 def printed(value: float, decimals: int) -> str | None:
-    """A number as the page shows it, None for none."""
+    """Format a number as the page shows it, None for NaN."""
     return None if math.isnan(value) else f"{value:.{decimals}f}"
 
 
 def numbers_of(scores: pd.DataFrame) -> dict[str, dict[str, Numbers]]:
-    """What is printed of the scores of one series, by size and ability."""
+    """Return the printed numbers of one series' scores, by size and ability."""
     found: dict[str, dict[str, Numbers]] = {}
     for row in summarise(scores).to_dict("records"):
         ends = [printed(row["mean"], 3), printed(row["low"], 2), printed(row["high"], 2)]
@@ -60,17 +60,15 @@ def numbers_of(scores: pd.DataFrame) -> dict[str, dict[str, Numbers]]:
 
 
 def protocols_of(arms: Iterable[StoredArm]) -> Mapping[str, Protocol]:
-    """Those that the page counts by: with what others published, also theirs."""
+    """Return the page's protocols, including those of published verdicts where there are any."""
     published = any(judgement.reported for one in arms for judgement in one.judgements)
     return PROTOCOLS | REPORTED if published else PROTOCOLS
 
 
 def opening(numbers: Mapping[str, Any], main: Collection[str]) -> str:
-    """The protocol that a page opens with: the first that is computable for every main memory, so the paper's for all
-    that was run here.
+    """Choose the protocol that a page opens with: the first that is computable for every main memory.
 
-    Sources of published verdicts may lack what a protocol needs. An average that is missing since calls failed is no
-    reason for another protocol.
+    Published verdicts may lack what a protocol needs. An average that is missing because calls failed does not count.
     """
     for name, treatments in numbers.items():
         own = [size[AVERAGE] for key, sizes in treatments["full"].items() if key in main for size in sizes.values()]
@@ -82,8 +80,10 @@ def opening(numbers: Mapping[str, Any], main: Collection[str]) -> str:
 def headlines(
     arms: Sequence[StoredArm], main: Collection[str], gold: Mapping[str, Gold], spoilt: Collection[str]
 ) -> Headlines:
-    """All numbers of a run. `gold` may lack questions, which then have no evidence recall; `spoilt` are those that a
-    defect can spoil."""
+    """Compute all numbers of a run.
+
+    Questions without `gold` have no evidence recall. `spoilt` are questions whose score a defect can spoil.
+    """
     numbers: dict[str, Any] = {}
     best: dict[str, Any] = {}
     treatments = TREATMENTS if spoilt else TREATMENTS[:1]
@@ -103,7 +103,7 @@ def headlines(
 
 
 def _frames(arms: Sequence[StoredArm], gold: Mapping[str, Gold], name: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The scores of each series by one protocol, or its evidence recall; over all sizes."""
+    """Yield the scores of each series by a protocol, or its evidence recall, over all sizes."""
     for series in dict.fromkeys(one.series for one in arms):
         own = [one for one in arms if one.series == series]
         if name == RECALL:
@@ -116,7 +116,7 @@ def _frames(arms: Sequence[StoredArm], gold: Mapping[str, Gold], name: str) -> I
 
 
 def evidence_held(answer: Answer, gold: Gold, notes: str) -> tuple[list[int], list[int]]:
-    """The cited messages that the context shows, and those that only a note (the part `notes`) speaks of."""
+    """Return the cited messages in the context, and those that only a note (the part `notes`) mentions."""
     parts = answer.parts
     shown = {i for part, ids in parts.items() if part != notes for i in ids} if parts else set(answer.message_ids)
     noted = set(parts.get(notes, ())) - shown
@@ -144,7 +144,7 @@ def _average(frame: pd.DataFrame) -> float:
 
 
 def paired(first: pd.DataFrame, second: pd.DataFrame) -> Comparison | None:
-    """`first` minus `second` over the questions that both were asked; None where there is none."""
+    """Compare `first` with `second` on their common questions; None without any."""
     shared = set(first["probe_id"]) & set(second["probe_id"])
     if not shared:
         return None
@@ -153,20 +153,20 @@ def paired(first: pd.DataFrame, second: pd.DataFrame) -> Comparison | None:
 
 
 def supported(found: Comparison) -> bool:
-    """Whether a difference is above zero by its interval and by the sign-flip test."""
+    """Tell whether a difference is above zero by its interval and by the sign-flip test."""
     return bool(found.low > 0 and found.p_value <= SIGNIFICANT)
 
 
 def shown(found: Comparison) -> Numbers:
-    """A comparison as it is printed: difference, low, high, p, conversations, questions left out."""
+    """Return a comparison as printed: difference, low, high, p, conversations, questions left out."""
     ends = [printed(found.difference, 3), printed(found.low, 3), printed(found.high, 3), printed(found.p_value, 3)]
     return [*ends, found.n, found.unscored]
 
 
 def quantiles(most: int) -> dict[str, Any]:
-    """What the viewer needs to recompute intervals and tests.
+    """Return what the viewer needs for intervals and tests.
 
-    Student's t by the number of conversations, up to `most`, and the generator from which `sign_flip_test` draws.
+    These are Student's t by the number of conversations up to `most`, and the random generator of `sign_flip_test`.
     """
     found = {str(n): float(stdtrit(n - 1, (1 + LEVEL) / 2)) for n in range(2, most + 1)}
     drawn = cast(Any, np.random.default_rng(SEED).bit_generator).state["state"]
@@ -175,9 +175,9 @@ def quantiles(most: int) -> dict[str, Any]:
 
 
 def cell_text(found: Numbers | None) -> str:
-    """A cell as it is shown: "0.412 [0.38, 0.45]", "0.412 (n = 1)" of one conversation, a dash where there is none.
+    """Format a cell: "0.412 [0.38, 0.45]", "0.412 (n = 1)" for one conversation, a dash for none.
 
-    Nothing is unscored, and yet there is no score: its source lacks what the protocol needs.
+    "not computable" where nothing is unscored: the source lacks what the protocol needs.
     """
     if found is None or found[0] is None:
         return NOTHING if found is None or found[5] else "not computable"

@@ -1,4 +1,4 @@
-"""Recalling again what a memory recalled, and replaying one question: nothing is called, all is on file or by rules."""
+"""Recall contexts again, and replay one question, without any call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Remade = dict[str, dict[str, RetrievedContext | str]]
 
 
 def parameters_of(run: RunFolder, one: StoredArm) -> ResolvedParameters:
-    """The parameters that replay an arm: as it was run, but for all that is a place, and nothing is called."""
+    """Return the parameters that replay an arm: the recorded ones except paths, in replay mode."""
     origin = one.folder.parent / PARAMETERS
     kept = read_json(origin)
     if one.manifest is None or not isinstance(kept, dict):
@@ -49,7 +49,7 @@ def parameters_of(run: RunFolder, one: StoredArm) -> ResolvedParameters:
 
 
 def remade_contexts(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Remade:
-    """The contexts of `arms` for the questions of a conversation, as far as recalling again gives those on record."""
+    """Recall the contexts of `arms` for a conversation's questions, where they equal the recorded ones."""
     found: Remade = {}
     groups: dict[str, list[StoredArm]] = {}
     for one in arms:
@@ -88,7 +88,7 @@ def _recalled(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Rema
 
 
 class _Counted:
-    """Contexts held against the record of their answers; equal ones are counted once."""
+    """Compare contexts with the record of their answers; equal contexts are counted once."""
 
     def __init__(self, parameters: ResolvedParameters) -> None:
         self._counter = parameters.counter
@@ -106,9 +106,10 @@ class _Counted:
 
 
 def replay_question(run: RunFolder, one: StoredArm, probe_id: str) -> Iterator[str]:
-    """Answer and judge one question of an arm again from what is on file, as lines that hold it against the record.
+    """Answer and judge one question of an arm again; yield lines that compare it with the record.
 
-    `UserError` where a call is missing, and for a memory of one's own.
+    Raises:
+        UserError: A call is missing, or the memory is the user's own.
     """
     if one.arm is None or one.arm.memory == "own":
         raise UserError(f"{one.folder}: {OWN if one.arm else 'an imported run is not replayed'}.")

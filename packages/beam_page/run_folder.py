@@ -1,4 +1,4 @@
-"""What a run folder holds for its page: arms with their answers and verdicts, and the conversations they are about."""
+"""Read a run folder for its page: arms with their answers and verdicts, and their conversations."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ NO_ARMS = frozenset({"calls", "figures", GENERATED, "meme", "memorycode", "noteb
 
 @dataclass(frozen=True, eq=False)
 class StoredArm:
-    """One arm of one part of a run. `manifest` is None where nothing vouches for it: an imported run.
+    """One arm of one part of a run.
 
-    `answers` are by probe id, and may be fewer than `judgements`, or none. `told` is what the source of an imported arm
-    says of its questions.
+    Attributes:
+        manifest: None for an imported run without one.
+        answers: By probe id; may be fewer than `judgements`.
+        told: An imported arm's questions as its source states them.
     """
 
     part: str
@@ -53,19 +55,19 @@ class StoredArm:
 
     @property
     def run(self) -> Path:
-        """The run folder that it lies in: of an arm with a manifest, above its part."""
+        """The run folder."""
         return self.folder.parent.parent
 
     @property
     def arm(self) -> Arm | None:
-        """What its manifest says that it is."""
+        """The arm in its manifest."""
         return Arm.model_validate(self.manifest.settings["arm"]) if self.manifest else None
 
     @property
     def backbone(self) -> str:
-        """What its part is called behind the size: the reader's name in the models file, empty for the stand-in.
+        """The reader's name in the models file, empty for the stand-in.
 
-        An imported run is told apart by the name of its part, a second judge by its own.
+        An imported run has the name of its part, a second judge its own.
         """
         if self.manifest is None:
             return self.part
@@ -75,7 +77,7 @@ class StoredArm:
 
     @property
     def judged_again(self) -> bool:
-        """Whether its verdicts are a second judge's, given to the answers of another part."""
+        """Whether a second judge gave the verdicts to another part's answers."""
         return JUDGED_BY in self.folder.parent.name
 
     @property
@@ -90,7 +92,7 @@ class StoredArm:
 
     @property
     def series(self) -> str:
-        """What it is called over all sizes of a run."""
+        """Name over all sizes of a run."""
         return f"{self.backbone}/{self.name}" if self.backbone else self.name
 
     @cached_property
@@ -110,8 +112,10 @@ class StoredArm:
 class RunFolder:
     """A run as its page shows it.
 
-    `left_out` says which arms cannot be shown, and why. `sources` are the conversations in `data`, which is None where
-    there are none.
+    Attributes:
+        left_out: Reasons by arm that cannot be shown.
+        sources: The conversations in `data`.
+        data: None without conversations.
     """
 
     folder: Path
@@ -122,13 +126,13 @@ class RunFolder:
 
     @property
     def conversations(self) -> list[str]:
-        """The ids of all conversations that were asked about, tier by tier, by number."""
+        """Ids of all conversations with answers, by tier and number."""
         found = {one.conversation_id for arm in self.arms for one in arm.judgements}
         return sorted(found, key=_place)
 
 
 def in_order(sizes: set[str]) -> tuple[str, ...]:
-    """Tiers from short to long, then others by name."""
+    """Sort tiers from short to long, then others by name."""
     return (*(size for size in SIZES if size in sizes), *sorted(sizes - set(SIZES)))
 
 
@@ -139,10 +143,12 @@ def _place(conversation: str) -> tuple[int, str, int, str]:
 
 
 def read_run(run: Path, data: Path | None = None) -> RunFolder:
-    """The arms in the folder `run`, and the conversations of `data`, or else those that the run generated.
+    """Read the arms in the folder `run`, and the conversations of `data` or else those that the run generated.
 
-    An arm that is damaged, of another version or unfinished is left out with its reason. `UserError` for a folder that
-    is not there, and for `data` without conversations.
+    An arm that is damaged, of another version or unfinished is left out with its reason.
+
+    Raises:
+        UserError: The folder is missing, or `data` has no conversations.
     """
     if not run.is_dir():
         raise UserError(f"{run}: not a folder; name a run folder that run_all.sh wrote.")
@@ -183,7 +189,7 @@ _MEMORIES = ("none", "full-context", "rag", "light", "oracle")
 
 
 def _order(one: StoredArm) -> tuple[object, ...]:
-    """By backbone; the floor first and the ceiling last, LIGHT's variants together."""
+    """Sort key: backbone; the floor first and the ceiling last, LIGHT's variants together."""
     arm = one.arm
     if arm is None:
         return (1, one.backbone, 0, 0, "", "", "", one.name, one.part)
@@ -193,9 +199,9 @@ def _order(one: StoredArm) -> tuple[object, ...]:
 
 
 def main_arms(arms: Sequence[StoredArm]) -> frozenset[str]:
-    """The series of Table 1: every memory once, LIGHT with RAG's index and K; of an imported run, all.
+    """Return the series of Table 1: every memory once, LIGHT with RAG's index and K; all of an imported run.
 
-    What a second judge said is left to the tables below, unless the run holds nothing else.
+    A second judge's series count only where there are no others.
     """
     found = set()
     first = [one for one in arms if not one.judged_again]
@@ -213,7 +219,7 @@ def main_arms(arms: Sequence[StoredArm]) -> frozenset[str]:
 
 
 def find_arm(run: RunFolder, name: str) -> StoredArm:
-    """The arm of `part/arm`; `UserError` with what there is otherwise."""
+    """Return the arm named `part/arm`; `UserError` lists the others."""
     for one in run.arms:
         if f"{one.part}/{one.name}" == name:
             return one

@@ -1,6 +1,6 @@
-"""The parts of a run's page that are files of the run: tables, figures, notebooks, costs, manifests.
+"""Build the page's sections from files of the run: tables, figures, notebooks, costs, manifests.
 
-Whatever a file holds is shown as text, or as what a table may hold. Links are relative.
+File contents are shown as text, or as what a table may contain. Links are relative.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ _OF_DATA = re.compile(r"messages_length|questions_length|table3_|table7_")
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: a tier with its backbone, all sizes, another benchmark, `published`; `notebooks` are pages.
+    """A section: a tier with its backbone, all sizes, another benchmark, or `published`.
 
-    `note` says what could not be made, or which conversations were left out. `configuration` is the preset that it was
-    run by, with what was otherwise; empty for published values.
+    Attributes:
+        notebooks: HTML pages.
+        note: What is missing or left out.
+        configuration: Preset and differences, empty for published values.
     """
 
     part: str
@@ -55,7 +57,7 @@ class Section:
 
 
 def sections_of(run: RunFolder, notes: Mapping[str, str]) -> list[Section]:
-    """The parts that the folder of a run has: all sizes, tiers, other benchmarks, published values; `notes` by part."""
+    """List the sections of a run: all sizes, tiers, other benchmarks, published values; `notes` by part."""
     folder = run.folder
     there = {path.name for kind in ("tables", "figures", "notebooks") for path in folder.glob(f"{kind}/*")}
     tiers = sorted({one.part for one in run.arms} | (there - {ALL, PUBLISHED, FIELD, *_OTHERS}), key=_tier)
@@ -74,7 +76,7 @@ def sections_of(run: RunFolder, notes: Mapping[str, str]) -> list[Section]:
 
 
 def _origins(arms: Sequence[StoredArm]) -> Iterator[str]:
-    """Who made what was imported, who read and judged, and what was lacking."""
+    """Yield the origin of imported results: source, reader, judge, gaps."""
     for one in arms:
         if one.manifest and one.manifest.imported:
             made = " ".join(one.manifest.imported.lines())
@@ -92,7 +94,7 @@ def _titled(part: str) -> str:
 
 
 def shown_section(folder: Path, section: Section) -> dict[str, Any]:
-    """A section for the template. `late` are its figures and tables about the data itself, which come last."""
+    """Return a section for the template. `late` are figures and tables about the data, shown last."""
     part = section.part
     costs = folder / part / "costs.json"
     figures = [(path, _figure(folder, path)) for path in _once(folder, "figures", part, ".json")]
@@ -120,16 +122,15 @@ def shown_section(folder: Path, section: Section) -> dict[str, Any]:
 
 
 def _put_together(folder: Path) -> set[str]:
-    """The parts that the tables and figures over all sizes are of, as their figures' records name them."""
+    """Return the parts that the joined tables and figures cover, by their records."""
     records = [read_json(path) for path in sorted((folder / "figures" / ALL).glob("*.json"))]
     return {arm.partition("/")[0] for one in records for arm in one["inputs"].get("judgements", {})}
 
 
 def _once(folder: Path, kind: str, part: str, ending: str) -> list[Path]:
-    """A part's tables or figures that no other part shows.
+    """List a part's tables or figures that no other part shows.
 
-    What is put together over all sizes holds a tier's rows and bars, where it was not left out; and tiers save the
-    published values of their size, which all stand in one part.
+    Joined ones contain a tier's rows and bars, unless it was left out. Published values of all sizes are in one part.
     """
     together = part != ALL and part in _put_together(folder)
     shared = {path.stem for path in (folder / kind / ALL).glob(f"*{ending}")} if together else set()
@@ -141,7 +142,7 @@ def _once(folder: Path, kind: str, part: str, ending: str) -> list[Path]:
 
 
 def field_section(folder: Path) -> dict[str, Any] | None:
-    """What others published about BEAM, where the run has it."""
+    """Build the section on published results about BEAM, if the run has it."""
     pages = sorted(folder.glob(f"notebooks/{FIELD}/*.html"))
     shown = shown_section(folder, Section(FIELD, pages, "What others published about BEAM"))
     answer = folder / "tables" / FIELD / _ANSWER
@@ -151,12 +152,12 @@ def field_section(folder: Path) -> dict[str, Any] | None:
 
 
 def _number(path: Path) -> tuple[int, bool, str]:
-    """Tables and figures by their number in the paper; of the same number, this run's before the published one."""
+    """Sort key: number in the paper; this run's before the published one."""
     return int("".join(re.findall(r"\d+", path.stem)[:1]) or 0), "published" in path.stem, path.stem
 
 
 def link(folder: Path, path: Path) -> str:
-    """A link to a file of the run: its name may hold any of # ? % :"""
+    """Return a relative link to a file of the run; its name may contain any of # ? % :"""
     return quote(os.fsencode(path.relative_to(folder).as_posix()))
 
 
@@ -190,6 +191,6 @@ def _figure(folder: Path, path: Path) -> dict[str, Any]:
 
 
 def _pixels(image: Path) -> tuple[int, int]:
-    """Width and height of a PNG: its header holds both numbers."""
+    """Read the width and height of a PNG."""
     width, height = struct.unpack(">II", image.read_bytes()[16:24])
     return int(width), int(height)

@@ -1,11 +1,11 @@
-"""Runs as one file: the calls of every store and the records beside them, compressed, with a list of hashes.
+"""Pack a run into one file: the calls of every store and its records, compressed, with a list of hashes.
 
 An archive is a tar inside zstandard (`zstd -d < run.tar.zst | tar x` opens it). Its first member lists the size and
-SHA-256 of all others, in order. Equal content gives equal bytes (with one version of zstandard). It is read as a
-stream: nothing of it is unpacked before all of it has been checked.
+SHA-256 of all others, in order. Equal content gives equal bytes with one version of zstandard. Reading streams the
+file: nothing is unpacked until everything has been verified.
 
-The requests are not stored, so an archive alone cannot prove that a reply belongs to a request. A replay does: with
-another prompt, model or setting the key is another one and is not found.
+Requests are not stored, so an archive alone cannot prove that a reply belongs to a request. A replay does: another
+prompt, model or setting gives another key, which is not found.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSummary:
-    """What an archive holds: `failures` are calls without a usable reply, `models` the first few, `sha256` its own."""
+    """Counts over an archive: `failures` are calls without a usable reply, `models` the first few names."""
 
     files: int
     calls: int
@@ -91,11 +91,13 @@ class _List(BaseModel):
 
 
 def export_calls(stores: Path, target: Path, extra: Mapping[str, Path] | None = None) -> ArchiveSummary:
-    """Write all stores `<name>.sqlite` under `stores` and the files of `extra` (by the name they get) to `target`.
+    """Write all stores `<name>.sqlite` under `stores` and the files of `extra`, by archive name, to `target`.
 
-    A store `stores/100k/3.sqlite` becomes `calls/100k/3.jsonl`, its calls sorted by key. `target` is replaced in one
-    step, once it is whole. Nothing to export, a damaged store, a missing file or a name that cannot be kept is a
-    `UserError`.
+    A store `stores/100k/3.sqlite` becomes `calls/100k/3.jsonl`, its calls sorted by key. `target` is replaced
+    atomically.
+
+    Raises:
+        UserError: There is nothing to export, a store is damaged, a file is missing, or a name is not allowed.
     """
     found = sorted(stores.rglob("*.sqlite"), key=lambda path: path.relative_to(stores).as_posix())
     if not found and not extra:
@@ -118,12 +120,15 @@ def export_calls(stores: Path, target: Path, extra: Mapping[str, Path] | None = 
 
 
 def import_calls(archive: Path, run: Path) -> ArchiveSummary:
-    """Unpack `archive` into the folder `run`, all of it verified before anything is written.
+    """Verify all of `archive`, then unpack it into the folder `run`.
 
-    `calls/100k/3.jsonl` goes into `run/calls/100k/3.sqlite`: what is held there stays, what is missing (or failed in a
-    way that may pass) is added, in one transaction per store. Other members become files of that name. `UserError`:
-    a damaged, foreign or ill-meant archive; a reply that differs from the one held under its key; a file that is there
-    with other content; a place outside `run`. A disk that fills up half-way leaves whole stores; import again.
+    `calls/100k/3.jsonl` goes into `run/calls/100k/3.sqlite`: stored calls are kept; missing ones, and transient
+    failures, are added, in one transaction per store. Other members become files of that name. When the disk fills up,
+    whole stores remain; import again.
+
+    Raises:
+        UserError: The archive is damaged, foreign or malicious; a reply differs from the stored one; a file exists
+            with other content; a path is outside `run`.
     """
     summary = _read(archive, run)
     with _disk(archive):
@@ -138,15 +143,16 @@ def import_calls(archive: Path, run: Path) -> ArchiveSummary:
 
 
 def verify_archive(archive: Path) -> ArchiveSummary:
-    """Check every hash and every call of `archive` and say what it holds; what is wrong is a `UserError`.
+    """Check every hash and every call of `archive` and summarise it; nothing is written.
 
-    Nothing is written.
+    Raises:
+        UserError: The archive is damaged or not an archive of a run.
     """
     return _read(archive, None)
 
 
 def _read(archive: Path, run: Path | None) -> ArchiveSummary:
-    """Check `archive` from end to end, and where it is to go into `run` that nothing there is otherwise."""
+    """Verify `archive` from end to end; with `run`, also that nothing in that folder conflicts."""
     counts: Counter[str] = Counter()
     models: set[str] = set()
     with _disk(archive):
@@ -171,7 +177,7 @@ def _read(archive: Path, run: Path | None) -> ArchiveSummary:
 
 
 def _place(run: Path, name: str) -> Path:
-    """Where the file `name` of an archive goes to: inside `run`, whatever its name or the folder's links."""
+    """Return the path of the archive's file `name` inside `run`, whatever its name or the folder's links."""
     place = inside(run, *(name.removesuffix("jsonl") + "sqlite" if name.startswith(_CALLS) else name).split("/"))
     for folder in place.parents:
         if folder.exists():
@@ -229,7 +235,7 @@ def _header(name: str, size: int) -> tarfile.TarInfo:
 
 
 class _Unpacked:
-    """The decompressed bytes of an archive, at most as many as are asked for at a time."""
+    """The decompressed bytes of an archive, as a bounded stream."""
 
     def __init__(self, archive: Path, handle: IO[bytes]) -> None:
         self.archive = archive
@@ -238,7 +244,7 @@ class _Unpacked:
         self._rest = memoryview(b"")
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes; fewer only at the end."""
+        """Return the next `size` bytes; fewer only at the end."""
         parts = []
         while size and (self._rest or self._more()):
             parts.append(bytes(self._rest[:size]))
@@ -247,19 +253,19 @@ class _Unpacked:
         return b"".join(parts)
 
     def exactly(self, size: int) -> bytes:
-        """The next `size` bytes, all of them."""
+        """Return the next `size` bytes or raise `UserError`."""
         data = self.take(size)
         if len(data) < size:
             raise _broken(self.archive, "it ends too early")
         return data
 
     def padding(self, size: int) -> None:
-        """The next `size` bytes, which are empty."""
+        """Skip the next `size` bytes, which must be zero."""
         if self.exactly(size).strip(b"\0"):
             raise _broken(self.archive, "the space between two files is not empty")
 
     def end(self) -> None:
-        """Nothing is left but the padding that tar ends with, to a full record."""
+        """Check that only tar's final padding is left."""
         rest = self.take(2 * tarfile.RECORDSIZE)
         if rest.strip(b"\0") or len(rest) % _BLOCK or len(rest) >= tarfile.RECORDSIZE + 2 * _BLOCK:
             raise _broken(self.archive, "it goes on after its last file")
@@ -281,7 +287,7 @@ class _Unpacked:
 
 
 class _Body(io.RawIOBase):
-    """One file of an archive as it streams by; at its end it has to agree with its hash."""
+    """One file of an archive as a stream; its hash is checked at the end."""
 
     def __init__(self, unpacked: _Unpacked, name: str, member: _Member) -> None:
         self._unpacked, self._name, self._member = unpacked, name, member
@@ -302,9 +308,9 @@ class _Body(io.RawIOBase):
 
 
 def _members(archive: Path, run: Path | None = None) -> Iterator[tuple[str, _Member, IO[bytes]]]:
-    """The files of an archive, in order: name, entry in the list, and content, which is gone with the next one.
+    """Yield the files of an archive in order: name, list entry and content, valid until the next one.
 
-    What is left of it unread is checked all the same. With `run`, there is room for them all in that folder.
+    Unread content is verified too. With `run`, the list must fit onto that folder's disk.
     """
     with archive.open("rb") as handle:
         unpacked = _Unpacked(archive, handle)
@@ -319,7 +325,7 @@ def _members(archive: Path, run: Path | None = None) -> Iterator[tuple[str, _Mem
 
 
 def _most(packed: int, run: Path | None) -> int:
-    """Bytes that an archive of `packed` bytes may hold: no more than are allowed, plausible and, in `run`, free."""
+    """Return how many bytes an archive of `packed` bytes may hold: what is allowed, plausible and, in `run`, free."""
     most = min(TOTAL_LIMIT, max(SMALL, RATIO * packed))
     if run is None:
         return most
@@ -328,7 +334,7 @@ def _most(packed: int, run: Path | None) -> int:
 
 
 def _read_list(unpacked: _Unpacked, most: int) -> dict[str, _Member]:
-    """The list that an archive begins with: names that `export` writes, of no more than `most` bytes together."""
+    """Read the archive's list of files; names and the total size are validated."""
     archive = unpacked.archive
     size = _expect(unpacked, LIST, None)
     if size > _LIST_LIMIT:
@@ -356,7 +362,7 @@ def _read_list(unpacked: _Unpacked, most: int) -> dict[str, _Member]:
 
 
 def _expect(unpacked: _Unpacked, name: str, size: int | None) -> int:
-    """Read the header of the plain file `name`: whatever else comes (a link, a folder, another name) is refused."""
+    """Read the header of the plain file `name`; a link, a folder or another name is refused."""
     archive = unpacked.archive
     try:
         header = tarfile.TarInfo.frombuf(unpacked.exactly(_BLOCK), "utf-8", "strict")
@@ -383,7 +389,7 @@ def _lines(archive: Path, name: str, body: IO[bytes]) -> Iterator[tuple[str, Sto
 
 
 def _agreeing(archive: Path, lines: Iterator[tuple[str, StoredCall]], place: Path) -> Iterator[tuple[str, StoredCall]]:
-    """The calls of a file of an archive; `UserError` at one that the store at `place` holds with another reply."""
+    """Yield the calls of an archive's file; a call whose stored reply differs raises `UserError`."""
     with CallStore(place, read_only=True) as held:
         for key, call in lines:
             mine = held.get(key)

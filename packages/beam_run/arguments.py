@@ -1,4 +1,4 @@
-"""What the user gives a command: the values of its options, and what they mean."""
+"""Define the options that several commands share, and parse their values."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, 
 
 
 def listed(value: str) -> list[str]:
-    """The parts of a list separated by commas, without empty ones."""
+    """Split a list separated by commas; empty parts are dropped."""
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
 def listed_numbers(value: str, option: str) -> list[int]:
-    """The positive integers of a list separated by commas; anything else is a `UserError` that names `option`."""
+    """Parse a list of positive integers; anything else raises a `UserError` that names `option`."""
     try:
         numbers = [int(part) for part in listed(value)]
     except ValueError:
@@ -57,7 +57,7 @@ def listed_numbers(value: str, option: str) -> list[int]:
 
 
 def named_settings(items: Sequence[str] | None) -> dict[str, object]:
-    """The values of `--set name=value`, each read as YAML."""
+    """Parse `--set name=value` options, each value as YAML."""
     from beamlib.files import parse_yaml
 
     found: dict[str, object] = {}
@@ -77,7 +77,7 @@ OFFLINE = "offline"
 class Endpoints:
     """Where models are served: a models file, or one endpoint (`base_url`, `model`) for every role, or neither.
 
-    The word `offline` in the place of a file is the stand-in, where a preset names a models file.
+    `offline` instead of a file selects the stand-in where a preset names a models file.
     """
 
     file: Path | None = None
@@ -87,9 +87,10 @@ class Endpoints:
     context_window: int = 131_072
 
     def path(self, folder: Path, usual: str = "") -> str:
-        """The models file, empty for the offline stand-in; one endpoint is written down as `<folder>/models.yaml`.
+        """Return the models file, empty for the offline stand-in; a single endpoint is written to
+        `<folder>/models.yaml`.
 
-        Where nothing is given it is the `usual` one.
+        Without any option it is the `usual` one.
         """
         from yaml import safe_dump
 
@@ -124,6 +125,6 @@ class Endpoints:
 
 
 def check_run_name(name: str) -> None:
-    """A `UserError` unless `name` can be that of a folder under runs/."""
+    """Raise `UserError` unless `name` can be a folder under runs/."""
     if not name or Path(name).name != name or name.startswith(".") or not name.isprintable():
         raise UserError(f"--name: {name!r} must be a plain folder name such as 'default'.")

@@ -1,4 +1,4 @@
-"""Estimated and realised cost side by side, as a table."""
+"""Build the table of estimated and realised costs."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def _cell(column: str, value: Any) -> str:
 
 
 def cost_table(found: Estimate | None, spent: Sequence[RealisedRow], *, by_step: bool = False) -> Table:
-    """The estimate, what was called since it was made, or both side by side; `spent` is everything the stores hold.
+    """Build a table of the estimate, of the calls since then, or of both; `spent` are all stored calls.
 
-    A row per stage and role, with `by_step` per step, the total last. The reader's calls are those of the estimate's
-    backbone: others share its stores.
+    One row per stage and role, with `by_step` per step, the total last. Of the reader's calls, those of the estimate's
+    backbone are counted: backbones share the stores.
     """
     made = list(spent)
     if found is not None:
@@ -74,7 +74,7 @@ def _order(names: Sequence[str]) -> tuple[int, Sequence[str]]:
 
 
 def _numbers(sides: Mapping[str, Sequence[Row]], shown: Sequence[str]) -> dict[str, float | None]:
-    """One row's numbers: each measure estimated and realised beside each other, then what only one side has."""
+    """Return one row's numbers: each measure estimated and realised, then what only one side has."""
     values: dict[str, float | None] = {}
     for name, label in MEASURES.items():
         for side in shown:
@@ -88,7 +88,7 @@ def _numbers(sides: Mapping[str, Sequence[Row]], shown: Sequence[str]) -> dict[s
 
 
 def _sum(rows: Sequence[Row], name: str) -> float | None:
-    """The sum over `rows`; None where there is none, or a price is missing."""
+    """Sum over `rows`; None where there is none, or a price is missing."""
     values = [getattr(row, name) for row in rows]
     return None if not values or None in values else sum(values)
 
@@ -116,7 +116,7 @@ def _notes(found: Estimate | None, made: Sequence[RealisedRow], spent: Sequence[
 
 
 def comparison(found: Estimate, made: Sequence[RealisedRow]) -> Iterator[str]:
-    """How far the estimate was off, in sentences; `made` is what was called since it was made."""
+    """Yield sentences on how far the estimate was off; `made` are the calls since then."""
     calls = sum(row.calls for row in made)
     if calls < found.pending:
         yield (
@@ -160,9 +160,9 @@ def _off(who: str, expected: Sequence[Row], real: Sequence[RealisedRow]) -> Iter
 
 
 def save_costs(parameters: RunParameters) -> Path | None:
-    """Write `costs.json` into the run's part: the estimate it was started on, and what its stores hold now.
+    """Write `costs.json` into the run's part: its estimate and the stored calls.
 
-    None where there is neither, as for the offline stand-in.
+    Returns None where there is neither, as for the offline stand-in.
     """
     found, spent = saved(parameters), realised(parameters)
     if found is None and not spent:
@@ -172,24 +172,24 @@ def save_costs(parameters: RunParameters) -> Path | None:
 
 
 def read_costs(value: Mapping[str, Any]) -> Table:
-    """The table of a `costs.json`."""
+    """Build the table of a `costs.json`."""
     found = value["estimate"] and Estimate.model_validate(value["estimate"])
     return cost_table(found, [RealisedRow.model_validate(row) for row in value["realised"]])
 
 
 def spent(parameters: RunParameters) -> str:
-    """`save_costs`, and its table as text; empty where nothing was called or estimated."""
+    """Save the costs and return their table as text; empty where nothing was called or estimated."""
     path = save_costs(parameters)
     return read_costs(read_json(path)).to_text() if path is not None else ""
 
 
 def keep_agreed(found: Estimate, parameters: RunParameters) -> None:
-    """Put an estimate that has a yes beside its tier, until that is begun on."""
+    """Store a confirmed estimate until its tier begins."""
     write_json(run_path(parameters, AGREED), found.model_dump(mode="json"))
 
 
 def begin_on_estimate(parameters: RunParameters) -> None:
-    """Keep the estimate that has a yes, with what the stores hold already: the backbone before may have called."""
+    """Take the confirmed estimate as that of the beginning tier; calls of earlier backbones are subtracted."""
     path = run_path(parameters, AGREED)
     if path.exists():
         found = Estimate.model_validate(read_json(path))

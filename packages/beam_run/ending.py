@@ -1,7 +1,7 @@
-"""How a command ends: one sentence and an exit code, whatever ended it, and no reply lost that has been paid for.
+"""End every command with one sentence and an exit code, and lose no reply that was paid for.
 
-Ctrl-C, SIGTERM and SIGHUP do the same: nothing more is sent, replies under way get `base.PATIENCE` seconds to arrive
-and be stored, in worker processes too, and the exit code is 128 and the signal's number. A second signal ends at once.
+On Ctrl-C, SIGTERM or SIGHUP, no more requests are sent, and pending replies get `base.PATIENCE` seconds to arrive and
+be stored, in worker processes too. The exit code is 128 plus the signal's number. A second signal exits at once.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ _WITH_THREADS = 2.0  # seconds that they get to close what they have open
 
 
 def conclude(command: Callable[[], object]) -> NoReturn:
-    """Run `command`; what it raises becomes one line on stderr and the exit code.
+    """Run `command` and exit; an error becomes one line on stderr and the exit code.
 
-    2 where the user has something to mend, 3 where the run has spent what it may (`--max-cost`), 128 and the number of
-    a signal, 141 (that of a broken pipe) where whoever read the output has gone. Streams that the caller closed are as
-    /dev/null.
+    Exit codes: 2 for an error that the user can correct, 3 when `--max-cost` is reached, 128 plus the number of a
+    signal, 141 when the reader of a pipe has gone. Streams that the caller closed are replaced by /dev/null.
     """
     _complete_streams()
     code: object
@@ -70,9 +69,9 @@ def conclude(command: Callable[[], object]) -> NoReturn:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Turn Ctrl-C, SIGTERM and SIGHUP in the block into `SystemExit`, raised once what is under way has arrived.
+    """Turn Ctrl-C, SIGTERM and SIGHUP in the block into `SystemExit` once pending replies have arrived.
 
-    A signal that is ignored already (nohup) stays so. For the main thread alone, which is the one that signals reach.
+    A signal that is ignored already (nohup) stays ignored. Use it in the main thread, which receives the signals.
     """
     received: list[int] = []
 
@@ -125,7 +124,7 @@ def _complete_streams() -> None:
 
 
 def _shown(write: Callable[[str], int]) -> Callable[[str], int]:
-    """`write` with other commands to the terminal shown as text: names and replies may hold any."""
+    """Wrap `write` to show terminal commands as text: names and replies may contain any."""
     return lambda text: write(_COMMANDS.sub(lambda found: ascii(found[0])[1:-1], text))
 
 
@@ -141,7 +140,7 @@ def _unread() -> int:
 
 
 def _flush() -> None:
-    """Write out what is left; what cannot be written goes nowhere, or Python would complain of it at its very end."""
+    """Flush the streams; what cannot be written is dropped, or Python would complain at exit."""
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
@@ -152,7 +151,7 @@ def _flush() -> None:
 
 
 def _end_threads(code: int) -> None:
-    """End the process here if threads are left that wait for replies longer than they were given."""
+    """Exit if threads still wait for replies after their time is over."""
     until = time.monotonic() + _WITH_THREADS
     threads = [one for one in threading.enumerate() if not one.daemon and one is not threading.current_thread()]
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Checking and running the notebooks."""
+"""Validate and execute the notebooks."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _PAGE = """{% extends 'lab/index.html.j2' %}
 
 
 def preflight(folder: Path) -> list[str]:
-    """Compare every parameter file in `folder` with every notebook; a line per file, or a `UserError`.
+    """Compare every parameter file in `folder` with every notebook; return a line per file or raise `UserError`.
 
-    Here an unknown or mistyped parameter stops everything before a cell runs.
+    An unknown or mistyped parameter fails here, before a cell runs.
     """
     presets = [name for name in get_args(Preset) if (folder / f"{name}.yaml").exists()]
     files = sorted(path for path in folder.glob("*.yaml") if path.name not in (MODELS, BASE))
@@ -76,16 +76,16 @@ def preflight(folder: Path) -> list[str]:
 
 
 def _cell(notebook: Path) -> dict[str, Any]:
-    """The parameters of a notebook: the names and values of its cell tagged `parameters`."""
+    """Read the parameters of a notebook: the names and values of its cell tagged `parameters`."""
     tagged = [cell for cell in read_json(notebook)["cells"] if "parameters" in cell["metadata"].get("tags", ())]
     lines = ast.parse("".join(tagged[0]["source"])).body if tagged else []
     return {ast.unparse(one.targets[0]): ast.literal_eval(one.value) for one in lines if isinstance(one, ast.Assign)}
 
 
 def _injected(notebook: Path, parameters: RunParameters) -> dict[str, Any]:
-    """What gives `notebook` these parameters: its cell's names, and under `settings` what else is not as usual.
+    """Return the values to inject into `notebook`: its cell's names, and other changed parameters under `settings`.
 
-    A value of the cell that is base.yaml's counts as not set, so where a preset has another one it is a setting too.
+    A cell's value equal to base.yaml's counts as not set: where a preset has another value, it goes to `settings` too.
     """
     cell = _cell(notebook)
     values, base = parameters.model_dump(), load_parameters(PARAMS / BASE).model_dump()
@@ -99,7 +99,7 @@ def _injected(notebook: Path, parameters: RunParameters) -> dict[str, Any]:
 
 
 def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
-    """Run notebook `name` with `parameters` into `folder`; returns the path of what was executed."""
+    """Execute notebook `name` with `parameters` into `folder`; return the executed notebook's path."""
     # jsonschema imports it, if it can, to check IRIs, which no notebook has: a grammar that compiles for a second.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import papermill
@@ -129,7 +129,7 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
 
 
 def execute_all(work: Sequence[Work], max_concurrency: int) -> Iterator[Path]:
-    """`execute` each of `work`, so many at a time; their pages as they are done. An error ends all."""
+    """Execute notebooks concurrently; yield their HTML pages as they finish. An error ends all."""
     from beam_run.kernels import end_kernels, fork_kernels  # with Jupyter's client, which other steps do without
 
     fork_kernels(sorted({NOTEBOOKS / f"{name}.ipynb" for name, _, _ in work}))
@@ -147,9 +147,9 @@ def execute_all(work: Sequence[Work], max_concurrency: int) -> Iterator[Path]:
 
 
 def to_html(notebook: Path) -> Path:
-    """Render an executed notebook as a page beside it.
+    """Render an executed notebook as HTML in the same folder.
 
-    It runs no script and fetches nothing, unless the notebook shows widgets: those are drawn by scripts of Jupyter's.
+    The page runs no script and fetches nothing, unless the notebook shows widgets, which need Jupyter's scripts.
     """
     page, _ = _exporter().from_filename(str(notebook))
     return write_text(notebook.with_suffix(".html"), page)

@@ -1,4 +1,4 @@
-"""What the main job comes to: its options checked, the parameters of each part, and one estimate of all of it."""
+"""Plan the main job: validated options, parameters of each part, and one estimate of all calls."""
 
 from __future__ import annotations
 
@@ -39,10 +39,13 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Job:
-    """What `run_all.sh` was asked for.
+    """The options of `run_all.sh`.
 
-    `sizes` are names of tiers; empty means all that are found. `suites` has the data of other benchmarks by name.
-    `backbones` are the readers of the models file to run, empty for its first. `settings` replaces single parameters.
+    Attributes:
+        sizes: Names of tiers, empty for all that are found.
+        suites: Data of other benchmarks, by name.
+        backbones: Readers of the models file to run, empty for its first.
+        settings: Values of single parameters.
     """
 
     data: Path | None
@@ -70,9 +73,9 @@ class Job:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Parameters per tier and backbone, how many conversations each tier has, and the other benchmarks.
+    """Parameters per tier and backbone, conversations per tier, and the other benchmarks.
 
-    `generated`: the conversations are written by this run, into its own folder.
+    `generated`: this run writes the conversations into its own folder.
     """
 
     runs: Sequence[RunParameters]
@@ -87,17 +90,17 @@ class RunPlan:
 
     @property
     def generation(self) -> GenerationOfRun | None:
-        """The conversations that the run writes; None where they were there."""
+        """The conversations that this run writes; None if they exist elsewhere."""
         return GenerationOfRun(self.runs, self.found) if self.generated else None
 
     def agreed(self, changes: Mapping[str, Any]) -> RunPlan:
-        """With `changes` of the parameters, once there is an answer."""
+        """Apply changes to the parameters that follow from the user's confirmation."""
         runs = [one.model_copy(update=changes) for one in self.runs]
         return replace(self, runs=runs, suites=[one.agreed(changes) for one in self.suites])
 
 
 def plan(job: Job, place: Path) -> RunPlan:
-    """What `job` comes to, checked; `place` is for files that the run folder gets only after a yes."""
+    """Validate `job` and build its run plan. `place` holds files until the user confirms."""
     check_run_name(job.name)
     options = _OPTIONS | ({"authors": "--authors"} if job.authors else {})
     for name in job.settings:
@@ -135,7 +138,7 @@ def plan(job: Job, place: Path) -> RunPlan:
 
 
 def _places(job: Job, place: Path) -> dict[str, str]:
-    """The files and folders that the parameters name, absolute: relative ones count from the caller's folder."""
+    """Return the paths among the parameters as absolute ones; relative ones start at the caller's folder."""
     preset = preset_values(job.preset, PARAMS)
     authors = job.authors or job.settings.get("authors")
     models = job.endpoints.path(place, preset.get("models", ""))
@@ -154,7 +157,7 @@ def _places(job: Job, place: Path) -> dict[str, str]:
 
 
 def _parameters(job: Job, size: Size, data: Path, places: Mapping[str, str]) -> list[RunParameters]:
-    """The parameters of a tier, once per backbone."""
+    """Return the parameters of a tier, once per backbone."""
     given = {
         **job.settings, **places, "data": str(data), "run": str(job.folder), "protocol": job.protocol,
         "conversations": job.conversations, "calls": job.calls, **({"confirm_cost": True} if job.yes else {}),
@@ -176,7 +179,7 @@ def _data(job: Job, wanted: Sequence[Size]) -> Path | None:
 
 
 def _found(data: Path, wanted: Sequence[Size]) -> dict[Size, int]:
-    """How many conversations of each tier there are; a tier that was asked for and is missing is an error."""
+    """Count the conversations of each tier; a requested tier without any is an error."""
     sources = find_conversations(data, list(wanted) or None)
     counts = {size: sum(source.size == size for source in sources) for size in SIZES}
     for size in wanted:
@@ -186,16 +189,16 @@ def _found(data: Path, wanted: Sequence[Size]) -> dict[Size, int]:
 
 
 def label(parameters: RunParameters) -> str:
-    """A tier, with its backbone where models are asked."""
+    """Name a tier, with its backbone if models are called."""
     found = models_file(parameters)
     return f"{parameters.size} · {parameters.backbone or next(iter(found.readers))}" if found else parameters.size
 
 
 def confirm(planned: RunPlan, place: Path) -> bool:
-    """Say what all of the run would call and cost, then ask: whether there is a yes.
+    """Print the calls and cost of the whole run and ask for confirmation.
 
-    No request is sent here. `place` is an empty folder for what is needed for the counting alone. With a yes the
-    estimates are put on file, for the tables of costs to stand beside what was spent.
+    No request is sent. `place` is an empty folder for temporary files. On confirmation the estimates are stored, to be
+    compared with the real costs.
     """
     first = planned.runs[0]
     asked = first.models or any(one.shown.models for one in planned.suites)
@@ -223,7 +226,7 @@ def confirm(planned: RunPlan, place: Path) -> bool:
 
 
 def _rehearsed(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Estimate]]:
-    """What each tier and backbone would call."""
+    """Estimate the calls of each tier and backbone."""
     data: Path | str = planned.runs[0].data
     missing: Mapping[Size, int] = {}
     if planned.generation:

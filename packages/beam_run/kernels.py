@@ -1,6 +1,6 @@
-"""Kernels of notebooks, forked from a process that has imported what they import: nearly all their time went there.
+"""Fork notebook kernels from a process that has imported what notebooks import, where most of their start went.
 
-Where none can be forked (`beamlib.processes.can_fork`), kernels start as Jupyter starts them.
+Where no kernel can be forked (`beamlib.processes.can_fork`), kernels start as Jupyter starts them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _IMPORT = re.compile(r"^(?:from|import) ([\w.]+)", re.MULTILINE)
 
 
 def fork_kernels(notebooks: Sequence[Path]) -> None:
-    """Let this process fork its kernels, where that is safe, from one that has imported what `notebooks` import."""
+    """Let this process fork its kernels from one that has imported what `notebooks` import, where that is safe."""
     factory = KernelProvisionerFactory.instance()
     factory.provisioners[_NAME] = EntryPoint(_NAME, f"{__name__}:Provisioner", _GROUP)
     factory.default_provisioner_name = _NAME
@@ -52,7 +52,7 @@ def fork_kernels(notebooks: Sequence[Path]) -> None:
 
 
 def end_kernels() -> None:
-    """End all kernels of this process at once; who waits for one is told that it died."""
+    """End all kernels of this process; whoever waits for one sees that it died."""
     for one in list(_running):
         if one.process is not None:
             one.process.kill()
@@ -64,7 +64,7 @@ def _imported(notebooks: Sequence[Path]) -> list[str]:
 
 
 class Provisioner(LocalProvisioner):
-    """Starts a kernel by a fork, where that is safe; everything else is Jupyter's."""
+    """Starts a kernel by a fork where that is safe; otherwise Jupyter's own."""
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
         """Start the kernel that the command line `cmd` describes."""
@@ -81,7 +81,7 @@ class Provisioner(LocalProvisioner):
 
 
 class _Started:
-    """A process of `multiprocessing` with the methods of `subprocess.Popen` that Jupyter calls."""
+    """A `multiprocessing` process with the methods of `subprocess.Popen` that Jupyter calls."""
 
     stdin = stdout = stderr = None
 
@@ -91,16 +91,16 @@ class _Started:
         self.terminate, self.kill = process.terminate, process.kill
 
     def poll(self) -> int | None:
-        """Its exit code once it has ended."""
+        """Return the exit code once the process has ended."""
         return self._process.exitcode
 
     def wait(self) -> int | None:
-        """Its exit code, waited for."""
+        """Wait for the exit code."""
         self._process.join()
         return self._process.exitcode
 
     def send_signal(self, number: int) -> None:
-        """What `os.kill` does."""
+        """Send a signal to the process."""
         os.kill(self.pid, number)
 
 

@@ -1,4 +1,4 @@
-"""The paper's Figures 3, 4 and 5 as published and, where a run is there, the same of the run over all of its sizes."""
+"""Draw the paper's Figures 3, 4 and 5 as published and, from a run's results, as measured."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _FIGURES = {
 
 
 class Paper:
-    """What the paper shows, as published and, where `run` has results, of the run over all of its sizes, read once."""
+    """The paper's tables and figures, published and, where `run` has results, measured over all of its sizes."""
 
     def __init__(self, run: Path, protocol: str = "paper") -> None:
         self.run = run
@@ -67,13 +67,13 @@ class Paper:
         self._measured = OverSizes(run, AssemblyOptions(protocol)) if has_results else None
 
     def main_table(self) -> Table | None:
-        """Table 1 of the run; None without results."""
+        """Build Table 1 of the run; None without results."""
         return self._measured.tables([MAIN])[MAIN] if self._measured else None
 
     def figures(self, numbers: Sequence[int]) -> list[Path]:
-        """Draw these figures into `<run>/figures`, each with its data as CSV; the pictures, published before measured.
+        """Draw figures into `<run>/figures`, each with its data as CSV; return the pictures, published ones first.
 
-        Of a run without results there are the published ones alone. Nothing is evaluated.
+        Without results only the published ones are drawn. Nothing is evaluated.
         """
         if unknown := set(numbers) - set(_FIGURES):
             raise UserError(

@@ -1,4 +1,4 @@
-"""Publishing a run as one archive, and checking someone else's by replaying it."""
+"""Publish a run as one archive, and verify somebody else's by replaying it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from beamlib.params import ADAPTERS, RunParameters, parse_parameters
 
 
 def publish(run: Path, archive: Path) -> str:
-    """Write the calls of the run folder `run`, and what was made of them, to `archive`; returns a line to print.
+    """Write the calls and records of the run folder `run` to `archive`; return a line to print.
 
-    Of the offline stand-in no call is stored, and none is shipped: `verify` makes its answers again.
+    The offline stand-in's replies are not stored: `verify` computes them again.
     """
     used = key_variables(*run.rglob(MODELS))
     searched = refuse_keys(run.rglob("*"), used)
@@ -62,8 +62,13 @@ def publish(run: Path, archive: Path) -> str:
 def verify(archive: Path, data: Path | None) -> str:
     """Check every hash of `archive`; with `data`, replay it and compare all answers and judgements.
 
-    Returns what to print; a difference is a `UserError` that names the first record set that came out otherwise. What
-    is unpacked and made stays in a temporary folder: each place in it is made by `beamlib.files.inside`.
+    Everything is unpacked into a temporary folder, every path through `beamlib.files.inside`.
+
+    Returns:
+        Lines to print.
+
+    Raises:
+        UserError: The archive is damaged, or a record differs from its replay; the message names the first.
     """
     if data is None:
         return f"{archive}: every hash agrees; {described(verify_archive(archive))}"
@@ -92,7 +97,7 @@ def verify(archive: Path, data: Path | None) -> str:
 
 @contextmanager
 def _nothing_fetched() -> Iterator[None]:
-    """Encoders that an archive names come from the cache of models or not at all, in worker processes too."""
+    """Keep encoders from being downloaded, in worker processes too."""
     before = os.environ.get(OFFLINE)
     os.environ[OFFLINE] = "1"
     try:
@@ -105,7 +110,7 @@ def _nothing_fetched() -> Iterator[None]:
 
 
 def described(summary: ArchiveSummary) -> str:
-    """What an archive holds, as a phrase."""
+    """Describe an archive in a phrase."""
     calls = (
         f"{summary.calls:,} calls ({summary.failures:,} without a usable reply) to {', '.join(summary.models)}, "
         f"{summary.input_tokens:,} input and {summary.output_tokens:,} output tokens"
@@ -114,7 +119,7 @@ def described(summary: ArchiveSummary) -> str:
 
 
 def _replayed(part: Path, replay: Path, data: Path) -> str:
-    """Replay one tier of one backbone, unpacked at `part`, into the run folder `replay`, on the published calls."""
+    """Replay one tier of one backbone, unpacked at `part`, into the run folder `replay`."""
     published = {path.parent: read_manifest(path.parent) for path in sorted(part.glob("*/manifest.json"))}
     for folder, one in published.items():
         ensure_finished(one, str(folder))
@@ -145,7 +150,7 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
 
 
 def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> RunParameters:
-    """The parameters that replay an arm: as published, but for all that is a place, and nothing is called."""
+    """Return the parameters that replay an arm: the published ones except paths, in replay mode."""
     origin = f"{part}/{PARAMETERS}"
     kept = read_json(part / PARAMETERS)
     if not isinstance(kept, dict):
@@ -187,7 +192,7 @@ def _same_conversations(parameters: RunParameters, published: Manifest, where: s
 
 
 def _compare(published: Manifest, again: Manifest, folder: Path, replayed: Path) -> None:
-    """A `UserError` at the first thing that `folder` claims and the replay of it, in `replayed`, does not give."""
+    """Raise `UserError` at the first claim of `folder` that its replay in `replayed` does not reproduce."""
     for role in ("reader", "judge"):
         if getattr(published, role) != getattr(again, role):
             raise UserError(f"{folder}: its {role} is said to be {getattr(published, role)!r}, and was not.")

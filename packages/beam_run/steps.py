@@ -1,6 +1,6 @@
-"""The steps of the main job, in the order of `run_all.sh`: conversations, evaluation, notebooks, page.
+"""Run the steps of the main job: conversations, evaluation, notebooks, page.
 
-Each can be run alone, with the same options: it checks them, plans the whole, and does its own part of what is missing.
+Each step can run alone with the same options: it plans the whole job and does its own pending part.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ CHECK = "check"
 
 
 def run(job: Job, step: str = "", *, announced: bool = False) -> None:
-    """Do one step of the job, or all of them.
+    """Run one step of the job, or all of them.
 
-    First it is said what the whole is and what it costs, unless that was `announced` and has a yes. Before, no request
-    is sent and nothing is written into the run folder. The step `check` ends there.
+    First the plan and its cost are printed and confirmed, unless they were `announced`. Nothing is sent, or written
+    into the run folder, until then. The step `check` ends after that.
     """
     if step not in ("", CHECK, *STEPS):
         raise UserError(f"--step: {step!r:.80} does not exist; choose one of {', '.join((CHECK, *STEPS))}.")
@@ -73,7 +73,7 @@ def run(job: Job, step: str = "", *, announced: bool = False) -> None:
 
 
 def _announce(job: Job, planned: RunPlan) -> None:
-    """Say what is going to be done and by whom, in the order in which it will be."""
+    """Print the steps of the plan and who is called in each."""
     configurations = dict.fromkeys(configuration_of_run(parameters) for parameters in planned.runs)
     console.print(
         Text("Main job", "bold"), f"into {from_root(planned.folder)}/, configuration: {' | '.join(configurations)}"
@@ -105,7 +105,7 @@ def _to_do(job: Job, planned: RunPlan) -> Iterator[str]:
 
 
 def conversations(job: Job, planned: RunPlan) -> None:
-    """Write the conversations that the runs need and that are not there yet."""
+    """Generate the missing conversations."""
     if planned.generation is None:
         console.print(f"  conversations of {planned.runs[0].data}: none is written")
         return
@@ -119,7 +119,7 @@ def conversations(job: Job, planned: RunPlan) -> None:
 
 
 def evaluation(job: Job, planned: RunPlan) -> None:
-    """All memories of each tier answer and are judged; then the other benchmarks' models are asked."""
+    """Answer and judge each tier with all memories, then evaluate the other benchmarks."""
     with one_cluster():
         for parameters in planned.runs:
             _evaluated(parameters)
@@ -139,7 +139,7 @@ def _evaluated(parameters: RunParameters) -> None:
 
 
 def _notebooks_of(planned: RunPlan) -> list[Work]:
-    """All notebooks of the run: on published values, on each tier, on the other benchmarks."""
+    """List all notebooks of the run: on published values, on each tier, on the other benchmarks."""
     folder = planned.folder / "notebooks"
     published = load_parameters(PARAMS / "100k.yaml", run=str(planned.folder), protocol=planned.runs[0].protocol)
     names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
@@ -150,15 +150,14 @@ def _notebooks_of(planned: RunPlan) -> list[Work]:
 
 
 def _shown(parameters: RunParameters) -> RunParameters:
-    """For the notebooks, which show what was computed: they must not call anything of their own. Their paths are as
-    they are typed in the repository."""
+    """Return parameters for the notebooks, which replay only; paths are as typed in the repository."""
     changes: dict[str, object] = {"calls": "replay"} if parameters.models or parameters.authors else {}
     places = {name: from_root(found) for name in ("data", "run") if (found := getattr(parameters, name))}
     return parameters.model_copy(update={**changes, **places, "confirm_cost": False})
 
 
 def notebooks(job: Job, planned: RunPlan) -> None:
-    """Run the notebooks, several at a time: they read what was computed and do not depend on one another."""
+    """Execute the notebooks concurrently; they do not depend on one another."""
     first = (*SUITES, *PAPER, MAIN)  # the longest
     work = sorted(_notebooks_of(planned), key=lambda one: first.index(one[0]) if one[0] in first else len(first))
     started = time.monotonic()
@@ -171,7 +170,7 @@ def notebooks(job: Job, planned: RunPlan) -> None:
 
 
 def page(job: Job, planned: RunPlan) -> None:
-    """Put the tiers' tables and figures together, and write the page over all that is there."""
+    """Join the tiers' tables and figures and write the page."""
     from beam_run.together import put_together  # with pandas and matplotlib, which no other step needs
 
     put_together(job.name, planned)

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_memories.evolving.dependency_ledger import Ledger, state_line
-from beam_memories.evolving.dependency_notes import Note, apply_note, read_notes
-from beam_memories.evolving.subject_names import name_stems, same_subject, same_value
+from beam_memories.evolving.dependencies import Note, apply_note, read_notes
+from beam_memories.evolving.dependency_ledger import Ledger, name_stems, same_subject, same_value, state_line
 
 ID = (0, 1)
 FOLLOWS = "as was said to follow when"

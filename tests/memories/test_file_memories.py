@@ -10,8 +10,7 @@ from scripted_model import Scripted, calls, in_turn
 from told_sessions import TALKS, conversation_told, session_of, sessions_told
 
 from beam_memories.evolving.by_name import NAMES, make
-from beam_memories.evolving.evolving_memory import EvolvingMemory, SessionRead
-from beam_memories.evolving.evolving_settings import EvolvingSettings
+from beam_memories.evolving.evolving_memory import EvolvingMemory, EvolvingSettings, SessionRead
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Message
 from beamlib.errors import UserError

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from system_replies import system_reply
 
-from beam_memories.adapters.installed import identity
 from beam_memories.own_memory import check_own_memory
+from beam_memories.programs import adapter_identity
 from beam_run.adapter_calls import RULES, count_adapters
 from beam_run.dry_run import CallTally
 from beam_run.publish import publish, verify
@@ -54,7 +54,7 @@ if __name__ == "__main__":
 def system(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     try:
-        identity(name)
+        adapter_identity(name)
     except UserError as error:
         if request.config.getoption("--adapters"):
             raise
@@ -152,7 +152,7 @@ def test_what_it_will_call_is_in_the_estimate(name: str, tmp_path: Path, repo_ro
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_without_models_it_says_what_it_needs(name: str) -> None:
     try:
-        identity(name)
+        adapter_identity(name)
     except UserError as error:
         assert f'pip install "beamlib[{name}]"' in str(error)
         return

@@ -1,1 +1,1 @@
-"""Memory systems of others, taken in by their names: mem0, graphiti, langmem."""
+"""Adapters of other memory systems: mem0, graphiti, langmem."""

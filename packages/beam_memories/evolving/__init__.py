@@ -1,1 +1,1 @@
-"""Memories for facts that change: files kept by a model with tools, and dependencies noted when they are told."""
+"""Memories for facts that change: files that a model edits by tools, and a ledger of dependencies."""

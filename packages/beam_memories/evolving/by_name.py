@@ -1,10 +1,9 @@
-"""The memories of this package by their names."""
+"""Create the memories of this package by name."""
 
 from __future__ import annotations
 
 from beam_memories.evolving.dependencies import Dependencies
-from beam_memories.evolving.evolving_memory import EvolvingMemory
-from beam_memories.evolving.evolving_settings import Evolving, EvolvingSettings
+from beam_memories.evolving.evolving_memory import EvolvingMemory, EvolvingSettings
 from beam_memories.evolving.md_flat import MdFlat
 from beam_memories.evolving.wiki import Wiki
 from beamlib.errors import UserError
@@ -12,7 +11,7 @@ from beamlib.llm.model import Model
 from beamlib.memory.budget import RESERVE_TOKENS
 from beamlib.text import WORDS, TokenCounter
 
-_KINDS: dict[str, type[Evolving]] = {kind.kind: kind for kind in (MdFlat, Wiki, Dependencies)}
+_KINDS: dict[str, type[EvolvingMemory]] = {kind.kind: kind for kind in (MdFlat, Wiki, Dependencies)}
 NAMES = tuple(_KINDS)
 """What `make` knows."""
 
@@ -28,9 +27,10 @@ def make(
     k: int = 5,
     retriever: str = "hybrid",
 ) -> EvolvingMemory:
-    """The memory called `name` (`NAMES`), empty; `model` works inside it. Another name is a `UserError`.
+    """Create the memory called `name`, empty; `model` is called by it. For the rest see `EvolvingSettings`.
 
-    The rest is as in `EvolvingSettings`.
+    Raises:
+        UserError: The name is not one of `NAMES`.
     """
     if name not in _KINDS:
         raise UserError(f"the memory {name!r:.80} does not exist; choose one of {', '.join(NAMES)}.")

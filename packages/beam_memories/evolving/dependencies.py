@@ -1,23 +1,21 @@
-"""A memory for facts that change: it notes what hangs on what when that is told, and applies it when a source changes.
+"""A memory for facts that change: it records dependencies when they are stated and applies them to later changes.
 
-An idea of this project's own, on top of retrieval. A session costs one call for each part that fits into one; recalling
-costs none. What it recalls: the state of the subjects that the question is about, with what held before, why, and the
-messages it rests on; then the best pairs. What the user wants forgotten is taken out of both.
+This project's own, on top of retrieval. A session costs one call per part that fits into a call; recall costs none. It
+recalls the state of the question's subjects, with earlier values, reasons and messages, then the best pairs. What the
+user wants forgotten is removed from both.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, Literal
 
-from beam_memories.evolving.dependency_ledger import Ledger, Subject, state_line
-from beam_memories.evolving.dependency_notes import Note, apply_note, read_notes
-from beam_memories.evolving.evolving_memory import SessionRead
-from beam_memories.evolving.evolving_settings import Evolving
-from beam_memories.evolving.session_parts import Part, pairs_of, parts_of
-from beam_memories.evolving.subject_names import stems
+from beam_memories.evolving.dependency_ledger import Ledger, Subject, state_line, stems
+from beam_memories.evolving.evolving_memory import EvolvingMemory, Part, SessionRead, pairs_of, parts_of
+from beam_memories.evolving.json_replies import json_object
 from beamlib.data.conversations import Message, Pair
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run
 from beamlib.llm.retrying import Found, ask
@@ -25,6 +23,84 @@ from beamlib.memory.budget import passage_tokens, shorten, shortened
 from beamlib.memory.protocol import Passage, RetrievedContext, passage
 from beamlib.retrieval import Document, Index, build_index
 from beamlib.text import split_sentences, whole_sentences
+
+NoteKind = Literal["change", "fact", "dependency", "deletion"]
+_LISTS: tuple[tuple[str, NoteKind], ...] = (
+    ("changes", "change"),
+    ("facts", "fact"),
+    ("dependencies", "dependency"),
+    ("deletions", "deletion"),
+)
+"""In the order in which notes on one exchange are applied: what is told beside a change holds after it."""
+
+_MOST_NOTES = 400  # of one list
+_MOST_NAME, _MOST_VALUE = 120, 20_000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note. `subject` is the dependent of a dependency, `value` its new value; `message` is -1 where not stated."""
+
+    kind: NoteKind
+    subject: str
+    value: str
+    source: str
+    when: str
+    message: int
+
+
+def read_notes(reply: str) -> list[Note] | None:
+    """Read the notes of a reply, those on earlier messages first; None if it is no JSON object.
+
+    Entries without a subject and those beyond the bounds are left out.
+    """
+    value = json_object(reply)
+    if value is None:
+        return None
+    found = [note for name, kind in _LISTS for note in _of_list(value.get(name), kind)]
+    return sorted(found, key=lambda note: note.message)  # stable: the order of `_LISTS` within a message
+
+
+def _of_list(entries: Any, kind: NoteKind) -> Iterator[Note]:
+    for entry in entries[:_MOST_NOTES] if isinstance(entries, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        subject = _name(entry.get("dependent" if kind == "dependency" else "subject"))
+        source = _name(entry.get("source"))
+        if subject and (source or kind != "dependency"):
+            when, value = _text(entry.get("when")), _text(entry.get("value"))
+            yield Note(kind, subject, value, source, when, _number(entry.get("message")))
+
+
+def _text(value: object) -> str:
+    """Return a text with its line breaks; numbers are texts too."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    return str(value).encode("utf-8", "replace").decode().strip()[:_MOST_VALUE]
+
+
+def _name(value: object) -> str:
+    name = " ".join(_text(value).split())
+    return name if len(name) <= _MOST_NAME else ""
+
+
+def _number(value: object) -> int:
+    digits = _text(value)
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 10 else -1
+
+
+def apply_note(ledger: Ledger, note: Note, date: str, ids: Sequence[int]) -> tuple[str, list[str]] | None:
+    """Apply a note based on `ids`. For a deletion, return the subject's name and the values to hide."""
+    rests = tuple(ids)
+    match note.kind:
+        case "change" | "fact":
+            ledger.tell(note.subject, note.value, date, rests, changed=note.kind == "change")
+        case "dependency":
+            ledger.depend(note.subject, note.source, note.when, note.value, rests)
+        case "deletion":
+            return ledger.forget(note.subject, note.value, date, rests)
+    return None
+
 
 MASK = "[removed at the user's request]"
 _COMPLAINT = "A first reply to this was no JSON object. Reply with the JSON object alone."
@@ -37,14 +113,14 @@ _SURE = 6  # characters of a value that is taken out wherever it stands; a short
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A pair as it may be shown, and the session it stands in."""
+    """A pair as it may be shown, and its session."""
 
     pair: Pair
     session: int
 
 
-class Dependencies(Evolving):
-    """Keeps a ledger of subjects and the pairs. An `EvolvingMemory`."""
+class Dependencies(EvolvingMemory):
+    """Keep a ledger of subjects, and the pairs."""
 
     kind = "dependencies"
 
@@ -74,7 +150,7 @@ class Dependencies(Evolving):
         return notes
 
     def _known(self, part: Part) -> str:
-        """Known subjects with their values: those that the part speaks of first, then the newest."""
+        """List known subjects with their values: those that the part mentions first, then the newest."""
         words = frozenset(stems(part.text))
         newest = [one for one in reversed(self._ledger.subjects) if one.value]
         ranked = sorted(newest, key=lambda one: -len(words.intersection(one.key)))[:_MOST_KNOWN]
@@ -92,7 +168,7 @@ class Dependencies(Evolving):
             self._index = None
 
     def finalise(self) -> None:
-        """Make the index of the pairs, if there are new ones."""
+        """Index the pairs if there are new ones."""
         self._index = self._index or self._made_index()
 
     def _made_index(self) -> Index:
@@ -108,9 +184,9 @@ class Dependencies(Evolving):
         return build_index(documents, self.settings.retriever)
 
     def recall(self, question: str) -> RetrievedContext:
-        """The states of what the question is about, as the part "state", then the `k` best pairs, "retrieved".
+        """Recall the states of the question's subjects, as part "state", and the `k` best pairs, "retrieved".
 
-        States get at most half of the reader's window, pairs what is left; the longest lose their middle.
+        States get at most half of the reader's window, pairs the rest; the longest lose their middle.
         """
         if not self._pairs:
             return RetrievedContext("", gaps=self._gaps.lost)
@@ -123,7 +199,7 @@ class Dependencies(Evolving):
         return replace(RetrievedContext.of([*states, *pairs]), gaps=self._gaps.lost)
 
     def _states(self, subjects: Sequence[Subject]) -> list[Passage]:
-        """One passage of a heading and a line for each of `subjects`, in at most half the window."""
+        """Return a passage with a line for each of `subjects`, in at most half the window."""
         lines = [f"- {self._line(one)}" for one in subjects]
         if not lines:
             return []
@@ -135,7 +211,7 @@ class Dependencies(Evolving):
         return f"{shorten(state_line(subject), _MOST_VALUE_TOKENS, self.settings.counter)} [rests on messages {rests}]"
 
     def snapshot(self) -> Mapping[str, str]:
-        """`state.md`, `dependencies.md` and the pairs as they may be shown."""
+        """Return `state.md`, `dependencies.md` and the pairs as they may be shown."""
         dependencies = [
             f"{one.dependent.name} hangs on {one.source.name}" + (f": then {one.value}" if one.value else "")
             for one in self._ledger.dependencies
@@ -148,7 +224,7 @@ class Dependencies(Evolving):
 
 
 def _without(kept: _Kept, name: str, values: Sequence[str]) -> _Kept:
-    """A pair without the values of a subject, or, where none is known, without the sentences that name it."""
+    """Remove a subject's values from a pair; where none is known, remove the sentences that name it."""
     user, assistant = kept.pair.user, kept.pair.assistant
     words = frozenset(stems(f"{user.content} {assistant.content}"))
     named = bool(stems(name)) and set(stems(name)) <= words
@@ -169,7 +245,7 @@ def _masked(text: str, values: Sequence[str]) -> str:
 
 
 def _pattern(value: str, *, whole: bool = True) -> re.Pattern[str]:
-    """The value in any case and spacing, as a word of its own unless it is no word (not `whole`)."""
+    """Match the value in any case and spacing; as a `whole` word."""
     before, after = (r"(?<!\w)", r"(?!\w)") if whole else ("", "")
     return re.compile(before + r"\s+".join(map(re.escape, value.split())) + after, re.IGNORECASE)
 

@@ -7,11 +7,68 @@ value that was announced, or becomes uncertain from that day on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal
 
-from beam_memories.evolving.subject_names import name_stems, same_subject, same_value, spoken_of, stems
+import Stemmer
+
+_WORD = re.compile(r"[^\W_]+")
+_BESIDE = re.compile(r"\s+(?:of|on|in|at|for|from|with|to|by|that|which|who|i|we)\b", re.IGNORECASE)
+_STEMMER = Stemmer.Stemmer("english")
+_EMPTY_WORDS = """
+a an the my our your his her their its user users s of for to in on at with and or is are was were be been do does did
+i we you he she it they that this these those what which who whom whose when where how why now currently current new old
+any all about have has had will would can could should me us them tell
+"""
+_EMPTY = frozenset(_EMPTY_WORDS.split())
+"""Words that name no subject."""
+
+
+@lru_cache(maxsize=65_536)
+def stems(text: str) -> tuple[str, ...]:
+    """Return the stems of a text's words in order, without stop words."""
+    words = (word.lower() for word in _WORD.findall(text))
+    return tuple(_STEMMER.stemWord(word) for word in words if word not in _EMPTY)
+
+
+def name_stems(name: str) -> tuple[str, ...]:
+    """Return the stems of a subject's name, with the head noun last.
+
+    "recipient of the weekly report" gives the same as "weekly report recipient".
+    """
+    core, *rest = _BESIDE.split(name.strip(), maxsplit=1)
+    return (*stems(" ".join(rest)), *stems(core)) if stems(core) else stems(name)
+
+
+def same_subject(one: Sequence[str], other: Sequence[str]) -> float:
+    """Score whether two names, as stems, are the same subject: 1 for the same words, 0 for different subjects.
+
+    "lead" and "team lead" may be the same, and so may "report recipient" and "weekly report recipient": the last word
+    is the same, and the longer name contains the shorter.
+    """
+    mine, theirs = frozenset(one), frozenset(other)
+    if not mine or not theirs:
+        return 0.0
+    if mine == theirs:
+        return 1.0
+    if one[-1] != other[-1] or not (mine < theirs or theirs < mine):
+        return 0.0
+    return len(mine & theirs) / len(mine | theirs)
+
+
+def spoken_of(name: Sequence[str], text: frozenset[str]) -> float:
+    """Return the share of a name's stems that a text's stems contain."""
+    return sum(stem in text for stem in name) / len(name) if name else 0.0
+
+
+def same_value(one: str, other: str) -> bool:
+    """Tell whether two values agree up to case, punctuation and words around one of them."""
+    mine, theirs = (" ".join(_WORD.findall(text.lower())) for text in (one, other))
+    return f" {mine} " in f" {theirs} " or f" {theirs} " in f" {mine} "
+
 
 Kind = Literal["told", "follows", "uncertain", "deleted"]
 _MOST_STATES = 200  # of one subject; the oldest but the first go
@@ -20,7 +77,7 @@ _ABOUT = 0.5  # share of a name's words that a question must hold
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What holds of a subject from `date` on, resting on `ids`; `source` is whose change brought it about."""
+    """The value of a subject from `date` on, based on messages `ids`; a change of `source` caused it."""
 
     kind: Kind
     value: str
@@ -31,7 +88,7 @@ class State:
 
 @dataclass(slots=True, eq=False)
 class Subject:
-    """A subject by its name, and its states from the oldest to the newest."""
+    """A subject by its name, and its states from oldest to newest."""
 
     name: str
     key: tuple[str, ...]
@@ -43,19 +100,21 @@ class Subject:
 
     @property
     def value(self) -> str:
-        """The value that holds now, or that held last."""
+        """The current value, or the last one."""
         return next((state.value for state in reversed(self.states) if state.value), "")
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The messages that all states rest on."""
+        """The messages that all states are based on."""
         return tuple(dict.fromkeys(i for state in self.states for i in state.ids))
 
 
 @dataclass(slots=True, eq=False)
 class Dependency:
-    """`dependent` hangs on `source`. With a `value`, it is what the dependent becomes when the source changes: to
-    `when`, or at all where that is empty. `spent` when it has come about: it spoke of one change."""
+    """`dependent` depends on `source`. With a `value`, the dependent takes it when the source changes to `when`.
+
+    An empty `when` means any change. A dependency that has taken effect is `spent`.
+    """
 
     dependent: Subject
     source: Subject
@@ -75,7 +134,7 @@ class Ledger:
         self._by_last: dict[str, list[Subject]] = {}
 
     def find(self, name: str) -> Subject | None:
-        """The subject that a name means, None where none is like it or several are alike."""
+        """Return the subject that a name refers to, None if there is none or several match."""
         key = name_stems(name)
         if not key or (same := self._by_words.get(frozenset(key))):
             return same if key else None
@@ -85,7 +144,7 @@ class Ledger:
         return found[0] if len(found) == 1 else None
 
     def _subject(self, name: str) -> Subject | None:
-        """The subject of that name, made where there is none; None for a name without a word in it."""
+        """Return the subject of that name, created if needed; None for a name without words."""
         found, key = self.find(name), name_stems(name)
         if found is None and key:
             found = Subject(name, key)
@@ -95,7 +154,7 @@ class Ledger:
         return found
 
     def tell(self, name: str, value: str, date: str, ids: tuple[int, ...], *, changed: bool = False) -> None:
-        """A subject has a value. Another than before, or one told as a change (`changed`), is a change of it."""
+        """Record a subject's value. Another value than before, or one stated as `changed`, is a change."""
         subject = self._subject(name)
         if subject is None or not value:
             return
@@ -111,7 +170,7 @@ class Ledger:
             self._apply(subject, value, date, ids)
 
     def depend(self, name: str, source: str, when: str, value: str, ids: tuple[int, ...]) -> None:
-        """`name` hangs on `source`; with a `value` in the way that `Dependency` says."""
+        """Record that `name` depends on `source`, as `Dependency` describes."""
         dependent, on = self._subject(name), self._subject(source)
         if dependent is None or on is None or dependent is on:
             return
@@ -120,7 +179,7 @@ class Ledger:
             self.dependencies.append(Dependency(dependent, on, when, value, ids))
 
     def _apply(self, source: Subject, value: str, date: str, ids: tuple[int, ...]) -> None:
-        """`source` is now `value`: pass that on to what hangs on it, and from there on, once to each."""
+        """Pass a change of `source` on to its dependents and from them on, once to each."""
         reached, waiting = {id(source)}, [(source, value, ids)]
         while waiting:
             changed, became, because = waiting.pop(0)
@@ -145,9 +204,9 @@ class Ledger:
         yield from ((group[0].dependent, group) for group in found.values())
 
     def forget(self, name: str, value: str, date: str, ids: tuple[int, ...]) -> tuple[str, list[str]]:
-        """Take all values of a subject away; its name, and the values that nothing may show any more.
+        """Remove all values of a subject; return its name and the values that must be hidden.
 
-        A name that means nothing known, with a value that something has, means that.
+        An unknown name with a value that a subject has means that subject.
         """
         named = self.find(name)
         holders = [one for one in self.subjects if value and one.value and same_value(one.value, value)]
@@ -161,7 +220,7 @@ class Ledger:
         return subject.name, list(dict.fromkeys(values))
 
     def _namesakes(self, subject: Subject, values: Sequence[str]) -> list[Subject]:
-        """Other subjects that share a word and a value with `subject`: the same thing under another name."""
+        """Return other subjects that share a word and a value with `subject`."""
         return [
             one
             for one in self.subjects
@@ -171,14 +230,14 @@ class Ledger:
         ]
 
     def rewrite(self, change: Callable[[str], str]) -> None:
-        """Every value as `change` has it: where one holds what nothing may show any more."""
+        """Replace every value by `change(value)`, to hide what values contain."""
         for subject in self.subjects:
             subject.states = [replace(state, value=change(state.value)) for state in subject.states]
         for one in self.dependencies:
             one.value, one.when = change(one.value), change(one.when)
 
     def asked_about(self, question: str, ids: Sequence[int], most: int) -> list[Subject]:
-        """The subjects that a question speaks of, best first, then what they hang on, then those that rest on `ids`."""
+        """Return the subjects of a question, best first, then their sources, then those based on `ids`."""
         words = frozenset(stems(question))
         stated = [one for one in self.subjects if one.states]
         shares = {id(one): self._share(one, words) for one in stated}
@@ -202,7 +261,7 @@ def _add(subject: Subject, state: State) -> None:
 
 
 def _rule(dependencies: Sequence[Dependency], became: str) -> Dependency | None:
-    """The dependency that says what a source's change to `became` leads to; the newest where there are several."""
+    """Return the newest dependency that applies when its source changes to `became`."""
     told = [one for one in reversed(dependencies) if one.value and became]
     named = [one for one in told if one.when and same_value(one.when, became)]
     open_ones = [one for one in told if not one.when and not one.spent]
@@ -210,7 +269,7 @@ def _rule(dependencies: Sequence[Dependency], became: str) -> Dependency | None:
 
 
 def state_line(subject: Subject) -> str:
-    """What holds of a subject, since when and why, and what held before, on one line (values keep their own)."""
+    """Describe a subject on one line: its value, since when and why, and earlier values."""
     now = subject.now
     if now is None:
         return ""

@@ -1,7 +1,7 @@
-"""Files that a model keeps by tools. They are texts in memory: no name ever becomes part of a path.
+"""Files that a model edits by tools. They are texts in memory: no name becomes part of a path.
 
-Everything is bounded: names to a strict pattern, files, characters per file and in all. What a model asks for and
-cannot have comes back to it as one sentence (`ToolRefused`). ("MEME", arXiv 2605.12477, section 1 of the fact sheet.)
+Names, number of files and sizes are bounded. A refused call is answered by one sentence (`ToolRefused`). ("MEME", arXiv
+2605.12477, section 1 of the fact sheet.)
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _MOST_RANGES = 200  # that one text names
 
 
 class ToolRefused(Exception):
-    """A call that cannot be carried out; the text is one sentence for the model."""
+    """A call that is refused; the text is one sentence for the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a folder may hold: `files`, and characters of one file and of all together."""
+    """The most that a folder may hold: `files`, and characters per file and in all."""
 
     files: int = 200
     file_characters: int = 400_000
@@ -38,7 +38,7 @@ class Bounds:
 
 
 class Folder:
-    """Texts by file name. A change is made whole or, by `ToolRefused`, not at all."""
+    """Texts by file name. A change is applied completely or refused by `ToolRefused`."""
 
     def __init__(self, bounds: Bounds | None = None) -> None:
         self.bounds = bounds or Bounds()
@@ -46,11 +46,11 @@ class Folder:
 
     @property
     def texts(self) -> dict[str, str]:
-        """A copy of all texts, by name in order."""
+        """A copy of all texts, in order of name."""
         return dict(sorted(self._texts.items()))
 
     def read(self, name: str) -> str:
-        """The text of a file; empty where there is none of a name that could be one."""
+        """Return the text of a file; empty where a valid name has none."""
         if not NAME.fullmatch(name):
             raise ToolRefused(
                 f"{name!r:.80} is no file name here; use small letters, digits and hyphens, then .md, as in trips.md."
@@ -58,7 +58,7 @@ class Folder:
         return self._texts.get(name, "")
 
     def write(self, name: str, text: str) -> None:
-        """Replace the text of a file, or make it; an empty text takes it away."""
+        """Replace or create the text of a file; an empty text deletes it."""
         before = self.read(name)
         if len(text) > self.bounds.file_characters or text.count("\n") > _MOST_LINES:
             raise ToolRefused(f"{name} would be longer than a file may be; write less, or take something out first.")
@@ -76,7 +76,7 @@ Arguments = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: what a model is told of it, and what carries a call out and says what came of it."""
+    """A tool: its definition for the model, and the function that carries out a call and describes the result."""
 
     definition: ToolDefinition
     act: Callable[[Folder, Arguments], str]
@@ -84,9 +84,9 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class FileTools:
-    """Makes the tools on a folder: on its one file `only`, or on the file that a call names where that is empty.
+    """Create the tools on a folder: on its single file `only`, or on the file that a call names.
 
-    `tokens` bounds what one reading gives.
+    `tokens` bounds the result of one read.
     """
 
     only: str = ""
@@ -94,11 +94,11 @@ class FileTools:
     counter: TokenCounter = WORDS
 
     def reading(self) -> tuple[Tool, ...]:
-        """The tool `read` alone."""
+        """Return the tool `read`."""
         return (self._tool("read", "Shows lines of the file, each with its number.", self._read, (_WHAT,)),)
 
     def writing(self) -> tuple[Tool, ...]:
-        """`read`, `append`, `replace` and `delete`."""
+        """Return `read`, `append`, `replace` and `delete`."""
         appended = ("text", "the line or lines to add at the end of the file")
         old, new = ("old", "text that stands in the file once, without line numbers"), ("new", "what it becomes")
         deleted = ("text", f"text without line numbers; at most {_MOST_DELETED} lines may hold it")
@@ -161,7 +161,7 @@ def _needed(arguments: Arguments, name: str) -> str:
 
 
 def chosen_lines(what: str, lines: Sequence[str]) -> list[int]:
-    """The numbers (from 1) of the lines that `what` names: all, ranges, or those that hold most of its words."""
+    """Return the line numbers (from 1) that `what` selects: all, ranges, or the lines with most of its words."""
     what = what.strip()
     if what.lower() in ("", "all"):
         return list(range(1, len(lines) + 1))
@@ -169,7 +169,7 @@ def chosen_lines(what: str, lines: Sequence[str]) -> list[int]:
 
 
 def numbers_in(text: str, last: int) -> list[int]:
-    """The line numbers from 1 to `last` that a text of ranges names, in order and without repeats."""
+    """Return the line numbers from 1 to `last` in a text of ranges, in order, without repeats."""
     found: set[int] = set()
     for one in islice(re.finditer(r"(\d{1,7})(?:\s*-\s*(\d{1,7}))?", text, re.ASCII), _MOST_RANGES):
         found.update(range(max(int(one[1]), 1), min(int(one[2] or one[1]), last) + 1))

@@ -1,4 +1,4 @@
-"""The JSON object in a model's reply, between prose and fences and with small faults, read within bounds."""
+"""Read the JSON object in a model's reply, among prose and fences and with small faults, within bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST = 1_000_000  # characters; replies have a bound in bytes long before, but 
 
 
 def json_object(reply: str) -> dict[str, Any] | None:
-    """The object that a reply holds; a list becomes `{"items": list}`. None where it holds neither."""
+    """Return the object of a reply; a list becomes `{"items": list}`; None for neither."""
     if len(reply) > _MOST:
         return None
     for text in _candidates(reply):

@@ -1,7 +1,7 @@
-"""MD-flat: one file of dated lines, kept by a model with tools and read by a model that may only read.
+"""MD-flat: one file of dated lines, edited by a model with tools and read by a model with reading tools.
 
-(Sections 1 and 2.8 of the MEME fact sheet. Its prompts are ours.) Reading a session costs up to five calls, recalling
-up to five, each of which shows what the ones before it did.
+(Sections 1 and 2.8 of the MEME fact sheet; the prompts are ours.) Reading a session takes up to five calls, recall up
+to five; each call shows the results of those before it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from beam_memories.evolving.evolving_memory import SessionRead
-from beam_memories.evolving.evolving_settings import Evolving
+from beam_memories.evolving.evolving_memory import EvolvingMemory, SessionRead, named_messages, parts_of
 from beam_memories.evolving.file_tools import Arguments, FileTools, Folder, Tool, ToolRefused, numbers_in
-from beam_memories.evolving.session_parts import named_messages, parts_of
 from beam_memories.evolving.tool_loop import run_tools
 from beamlib.llm.model import Prompt
 from beamlib.llm.tools import ToolDefinition
@@ -22,8 +20,8 @@ from beamlib.memory.protocol import Passage, RetrievedContext
 FILE = "memory.md"
 
 
-class MdFlat(Evolving):
-    """Keeps `memory.md`. An `EvolvingMemory`."""
+class MdFlat(EvolvingMemory):
+    """Keep `memory.md`."""
 
     kind = "md-flat"
 
@@ -47,9 +45,9 @@ class MdFlat(Evolving):
         )  # fmt: skip
 
     def recall(self, question: str) -> RetrievedContext:
-        """The lines that a model with reading tools took; the whole file where it took none. Raises `ModelError`.
+        """Return the lines that the model selected, or the whole file if it selected none. Raises `ModelError`.
 
-        A file that the reader's window does not hold loses its middle.
+        A file longer than the reader's window loses its middle.
         """
         text = self._files.read(FILE).rstrip()
         if not text:
@@ -63,12 +61,12 @@ class MdFlat(Evolving):
         return RetrievedContext(whole.context, whole.message_ids, whole.parts, self._gaps.lost)
 
     def snapshot(self) -> Mapping[str, str]:
-        """`memory.md` with its text."""
+        """Return `memory.md` with its text."""
         return {FILE: self._files.read(FILE)}
 
 
 class _Taken:
-    """The lines that a recall takes, and the tool that takes them."""
+    """The lines that a recall selects, and the tool for it."""
 
     def __init__(self, last: int) -> None:
         self.lines: set[int] = set()

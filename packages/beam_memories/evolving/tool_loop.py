@@ -1,7 +1,7 @@
-"""The one way in which a model works with tools: it calls, is told what came of it, and may call again.
+"""Let a model work with tools: it calls, gets the results, and may call again.
 
-Every round is a prompt of its own that shows what was done before (its variable `done`), so that a call can be stored
-and replayed like any other. (Section 1 of the MEME fact sheet: at most five rounds.)
+Every round is a separate prompt with the earlier results in its variable `done`, so that its call is stored and
+replayed like any other. (Section 1 of the MEME fact sheet: at most five rounds.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_JSON = 'That reply was not in the form that was asked for; reply {"calls": [
 
 @dataclass
 class Worked:
-    """What a model did: rounds asked, calls made, and how many of these were refused (unreadable replies too)."""
+    """Counts of rounds, calls and refused calls, including unreadable replies, and the log of results."""
 
     rounds: int = 0
     calls: int = 0
@@ -45,10 +45,10 @@ def run_tools(
     tokens: int = 8_000,
     counter: TokenCounter = WORDS,
 ) -> Worked:
-    """Let `model` work on `files` by `tools` until it calls no more, at most `rounds` times.
+    """Let `model` call `tools` on `files` until it stops, at most `rounds` times.
 
-    `prompt` has a variable `done`, which gets what was done so far in at most `tokens` tokens. Raises the `ModelError`
-    of a call that failed; what was done before it stays.
+    The variable `done` of `prompt` gets the log in at most `tokens` tokens. A `ModelError` ends the loop; earlier
+    changes stay.
     """
     worked = Worked()
     offered = tuple(tool.definition for tool in tools)
@@ -69,7 +69,7 @@ def run_tools(
 
 
 def _calls(reply: str) -> list[Any] | None:
-    """The calls of a reply: a list of them under `calls`, or by itself, or one alone. None where it is no JSON."""
+    """Return the calls of a reply: the list under `calls`, a bare list, or a single call. None if it is no JSON."""
     value = json_object(reply)
     if value is None:
         return None
@@ -109,7 +109,7 @@ def _read(call: Any, tools: dict[str, Tool]) -> tuple[Tool, dict[str, str]]:
 
 
 def _spelled(given: str) -> Any:
-    """Arguments that came as the text of an object, as OpenAI's tool calls have them; a plain text is no object."""
+    """Parse arguments given as a JSON text, as in OpenAI's tool calls."""
     try:
         return parse_json(given or "{}")
     except ValueError:
@@ -128,7 +128,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _shown(call: Any) -> str:
-    """A call as later rounds see it: the tool's name, then the beginning of its arguments."""
+    """Shorten a call for later rounds: the tool's name and the start of its arguments."""
     try:
         name, arguments = str(call.get("tool", call.get("name"))), to_json(call.get("arguments", {}))
     except (AttributeError, TypeError, ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """The wiki: a log of every session, from which a model compiles pages by subject before questions are asked.
 
-(Section 2.8 of the MEME fact sheet: daily logs, compiled pages, a finalising step.) Logging costs no call; compiling
-costs up to five for each part of the logs that is new, recalling one, which chooses pages by the index.
+(Section 2.8 of the MEME fact sheet: daily logs, compiled pages, a final step.) Logging needs no call; compiling takes
+up to five per new part of the logs, recall one that selects pages by the index.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from beam_memories.evolving.evolving_memory import SessionRead
-from beam_memories.evolving.evolving_settings import Evolving
+from beam_memories.evolving.evolving_memory import EvolvingMemory, Part, SessionRead, named_messages, parts_of
 from beam_memories.evolving.file_tools import FileTools, Folder
 from beam_memories.evolving.json_replies import json_object
-from beam_memories.evolving.session_parts import Part, named_messages, parts_of
 from beam_memories.evolving.tool_loop import run_tools
 from beamlib.llm.model import Prompt, run
 from beamlib.memory.budget import most_passages, shorten, shortened
@@ -24,8 +22,8 @@ _MOST_TITLE = 120  # characters
 _MOST_PAGES = 12  # that one question is given
 
 
-class Wiki(Evolving):
-    """Keeps logs, pages and an index. An `EvolvingMemory`."""
+class Wiki(EvolvingMemory):
+    """Keep logs, pages and an index."""
 
     kind = "wiki"
 
@@ -40,7 +38,7 @@ class Wiki(Evolving):
         self._logs.append("\n\n".join([f"# Log of {session.date or 'a day without a date'}", *(p.text for p in parts)]))
 
     def finalise(self) -> None:
-        """Compile the log entries that are new into pages. Raises `ModelError` as reading does."""
+        """Compile new log entries into pages. Raises `ModelError` as reading does."""
         while self._new:
             date, part = self._new[0]
             self._compile(date, part)
@@ -60,14 +58,14 @@ class Wiki(Evolving):
         )  # fmt: skip
 
     def _index(self) -> str:
-        """A line for each page, its name and its first line; the middle is left out where a call cannot hold it."""
+        """List each page's name and first line; the middle is left out where a call cannot hold it."""
         lines = [f"- {name}: {_title(text)}" for name, text in self._pages.texts.items()]
         return shorten("\n".join(lines), self.settings.part_tokens // 2, self.settings.counter)
 
     def recall(self, question: str) -> RetrievedContext:
-        """The pages that a model chose by the index, each under its name; nothing where it chose none.
+        """Return the pages that the model selected by the index, each under its name. Raises `ModelError`.
 
-        Raises `ModelError`. Where they do not fit into the reader's window the longest lose their middle.
+        Where they exceed the reader's window, the longest lose their middle.
         """
         pages = self._pages.texts
         names = self._chosen(question, pages) if pages else []
@@ -87,7 +85,7 @@ class Wiki(Evolving):
         return [name for name in dict.fromkeys(map(str, named[:100])) if name in pages][:_MOST_PAGES]
 
     def snapshot(self) -> Mapping[str, str]:
-        """The logs, the pages under `pages-`, and the index."""
+        """Return the logs, the pages under `pages-`, and the index."""
         logs = {f"log-{number:05}.md": text for number, text in enumerate(self._logs)}
         pages = {f"pages-{name}": text for name, text in self._pages.texts.items()}
         return {**logs, **pages, INDEX: self._index()}

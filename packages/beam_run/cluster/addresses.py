@@ -1,4 +1,4 @@
-"""What `--cluster` names: workers on this machine, a scheduler that runs, or a file that says how to begin some."""
+"""Open the cluster that `--cluster` names: local workers, a running scheduler, or a file for a batch system."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOCAL = re.compile(r"local:([1-9]\d{0,2})")
 
 
 class JobQueue(BaseModel):
-    """A file for dask-jobqueue: which of its clusters, how many workers, and the options of that cluster."""
+    """A file for dask-jobqueue: the cluster class, the number of workers, and the class's options."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -37,7 +37,7 @@ class JobQueue(BaseModel):
 
 
 class _Kept:
-    """The cluster that was begun first, until `stack` is left; begun again where its scheduler is gone."""
+    """The cluster opened first, kept until `stack` closes; opened again if its scheduler is gone."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
@@ -54,7 +54,7 @@ _kept: _Kept | None = None
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Workers that `cluster_of` begins meanwhile last until this is left, and serve all who ask for the cluster."""
+    """Keep the workers that `cluster_of` starts within the block until it ends, for all uses."""
     global _kept
     if _kept is not None:
         yield
@@ -69,7 +69,7 @@ def kept() -> Iterator[None]:
 
 @contextmanager
 def cluster_of(given: str) -> Iterator[tuple[Client, int]]:
-    """A client of the cluster that the command names, and how many workers it has, or will have."""
+    """Open a client of the cluster `given`; yield it and the present or expected number of workers."""
     if _kept is None or _ADDRESS.fullmatch(given):  # whose workers others begin: they are counted anew
         with _begun(given) as found:
             yield found
@@ -118,13 +118,13 @@ def _connected(address: str) -> Client:
 
 
 async def _answered(address: str) -> None:
-    """Wait for a scheduler's greeting; dask's client waits for ever where something else listens and says nothing."""
+    """Wait for a scheduler's greeting; dask's client would wait for ever where something else listens."""
     security = Security().get_connection_args("client")
     (await asyncio.wait_for(connect(address, timeout=_CONNECT, **security), _CONNECT)).abort()
 
 
 def checked(given: str) -> str:
-    """What `--cluster` names, a file by its whole path; a `UserError` where it is nothing that can be used."""
+    """Validate the value of `--cluster`; a file gets its absolute path."""
     if _LOCAL.fullmatch(given) or _ADDRESS.fullmatch(given):
         return given
     _queue(Path(given))

@@ -1,7 +1,7 @@
-"""`--max-cost` for a whole cluster: the driver has the money, and workers get of it what their next calls may cost.
+"""Enforce `--max-cost` over a cluster: the driver grants workers what their next calls may cost.
 
-A worker's process counts in a ledger on its own machine (`beamlib.llm.spending`); the task that began it tells the
-driver again and again what was spent, is held and is wanted. What is neither spent nor held any more, others can have.
+A worker's process uses a ledger on its own machine (`beamlib.llm.spending`). Its task repeatedly reports to the driver
+what is spent, reserved and requested. What is neither spent nor reserved can be granted to others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BETWEEN = 0.6  # seconds from an answer to the next message: calls that wait lo
 
 @dataclass(frozen=True)
 class Share:
-    """What one task says of its money, in US dollars: `held` is what its calls under way may cost."""
+    """A task's report, in US dollars: `held` is reserved for its pending calls."""
 
     holder: str
     unit: str
@@ -36,9 +36,9 @@ class Share:
 
 
 class Purse:
-    """The driver's side: answers what tasks ask, in a thread, until `close`.
+    """The driver's side: answers the tasks' reports in a thread until `close`.
 
-    Of two tasks on one conversation the earlier one is lost. What it had under way counts as spent: nobody knows.
+    Of two tasks on one conversation, the earlier is lost; what it had reserved counts as spent.
     """
 
     def __init__(self, client: Client, name: str, limit: float, spent: float) -> None:
@@ -52,7 +52,7 @@ class Purse:
         self._thread.start()
 
     def granted(self, share: Share) -> tuple[float, float]:
-        """What the task may come to from now on, and what the run has left if nothing else is spent."""
+        """Return the task's new limit, and what the run has left if nothing else is spent."""
         for lost in [one for one in self._shares.values() if one.unit == share.unit and one.holder != share.holder]:
             self._settle(lost, lost.spent + lost.held)
         self._shares[share.holder] = share
@@ -65,7 +65,7 @@ class Purse:
 
     @property
     def spent(self) -> float:
-        """US dollars, what was stored before included."""
+        """US dollars, including stored calls."""
         return self._ended_tasks + sum(one.spent for one in self._shares.values())
 
     def _settle(self, share: Share, spent: float) -> None:
@@ -85,13 +85,13 @@ class Purse:
                 self._closed.wait(_ROUND)
 
     def close(self) -> None:
-        """Answer nothing more."""
+        """Stop answering."""
         self._closed.set()
         self._thread.join(5)
 
 
 class Allowance:
-    """A task's side, with the ledger at `path` that its process counts in. `tell` is called again and again."""
+    """A task's side, with the ledger at `path` that its process uses. Call `tell` repeatedly."""
 
     def __init__(self, path: Path, name: str, holder: str, unit: str, whole: float) -> None:
         self.path, self._holder, self._unit = path, holder, unit
@@ -100,7 +100,7 @@ class Allowance:
         self._turn, self._waits, self._next = 0, False, 0.0
 
     def tell(self, *, ended: bool = False) -> None:
-        """Say how the ledger stands, give back what is not in use, and take what was granted."""
+        """Report the ledger, return what is unused, and take what is granted."""
         if self._waits and not ended:
             with suppress(TimeoutError):
                 turn, limit, left = self._answer.get(timeout=_ROUND)

@@ -1,7 +1,7 @@
-"""Replies as they arrive on a worker, in files of its own, and how they come into the call store.
+"""Store replies on a worker in a journal file, and merge journals into the call store.
 
-A worker never writes to SQLite: it appends a line for each reply to `<conversation>.<holder>.replies` beside the
-conversation's store, and reads the store as a file that nobody changes meanwhile. The driver merges between tasks.
+A worker never writes to SQLite. It appends each reply as a line to `<conversation>.<holder>.replies` in the store's
+folder, and reads the store, which nobody changes meanwhile. The driver merges between tasks.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ ENDING = ".replies"
 
 
 class JournalStore(CallStore):
-    """A conversation's calls as a worker has them: the store, and above it all journals; what is put goes to its own.
+    """A conversation's calls on a worker: the store plus all journals. New calls go to its own journal.
 
-    A journal that a lost worker left is read like the others, so what it had paid for is not asked again.
+    Journals of lost workers are read too, so their calls are not repeated.
     """
 
     def __init__(self, path: Path, *, run_id: str) -> None:
@@ -42,7 +42,7 @@ class JournalStore(CallStore):
         self._shown = 0.0
 
     def get(self, key: str, *, of_run: bool = False) -> StoredCall | None:
-        """The call under `key`, if there is one; with `of_run` only one that this run has made."""
+        """Return the call under `key`, if any; with `of_run` only a call of this run."""
         with self._lock:
             held = self._held.get(key)
         if held is not None and (not of_run or held[0] == self.run_id):
@@ -50,11 +50,11 @@ class JournalStore(CallStore):
         return super().get(key, of_run=of_run)
 
     def claim(self) -> bool:
-        """False: the lease has been taken before."""
+        """Return False: the worker has a lease instead."""
         return False
 
     def put(self, key: str, call: StoredCall) -> None:
-        """Append a call. It is on the disk on return, also where the lease was lost meanwhile: it has been paid for."""
+        """Append a call and sync it to disk, even if the lease was lost meanwhile: it has been paid for."""
         said = json.dumps([self.run_id, key, call.model_dump(mode="json")])
         # On a line of its own: a full disk may have torn the one before.
         line = f"\n{json.dumps([sha256(said), said])}\n".encode()
@@ -70,12 +70,12 @@ class JournalStore(CallStore):
 
 
 def journals(path: Path) -> list[Path]:
-    """The journals beside the store at `path`, by name."""
+    """List the journals of the store at `path`, by name."""
     return sorted(path.parent.glob(f"{path.stem}.*{ENDING}"))
 
 
 def replies(journal: Path) -> Iterator[tuple[str, str, StoredCall]]:
-    """The run, key and call of every line that is whole; one that a killed worker left torn is not."""
+    """Yield run, key and call of every complete line; a line torn by a kill is skipped."""
     with journal.open("rb") as lines:
         for line in lines:
             try:
@@ -88,10 +88,10 @@ def replies(journal: Path) -> Iterator[tuple[str, str, StoredCall]]:
 
 
 def merge(path: Path, run_id: str) -> int:
-    """Bring all journals beside the store at `path` into it and remove them; how many calls that were.
+    """Merge all journals of the store at `path` into it and remove them; return the number of calls.
 
-    The store is changed in a copy on this machine's own disk, and then put in its place whole: whoever reads it has the
-    old or the new one, and the folder needs no locks. A kill in between leaves the journals, to be merged again.
+    The store is changed in a local copy and then replaced atomically, so the shared folder needs no locks. After a
+    kill, the journals remain and are merged again.
     """
     found = journals(path)
     calls = sorted(((key, call) for one in found for _, key, call in replies(one)), key=lambda item: item[1].time)
@@ -113,10 +113,10 @@ def merge(path: Path, run_id: str) -> int:
 def journalled(
     leases: Path | None, patience: float, unit: str, work: Callable[[Any], Any], part: Any, ledger: str
 ) -> Any:
-    """`work(part)` in the process of a task: replies go to a journal while it holds the lease of `unit` in `leases`.
+    """Run `work(part)` in a task's process; replies go to a journal while it holds the lease of `unit`.
 
-    `ledger` is the file of what it may spend, empty without a limit. Without a folder of leases nothing is paid for.
-    It stands here and not in `task` since it needs none of dask, which takes longer to import than everything else.
+    `ledger` is its budget file, empty without a limit. Without a folder of leases nothing is paid for. This function is
+    not in `task`, since dask takes longer to import than everything else.
     """
     os.environ[UNLOCKED] = "1"
     if ledger:

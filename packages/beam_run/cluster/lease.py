@@ -1,9 +1,8 @@
-"""The right to pay for a conversation's calls: one process has it at a time, on any machine, without a lock.
+"""Lease a conversation: one process at a time may pay for its calls, on any machine, without file locks.
 
-All leases of a run lie in one folder that every machine sees, and end with it. Those of a conversation are the files
-`<unit>.1`, `<unit>.2`, ...: each is made once (O_EXCL), written by its maker alone, and tells by its changes that the
-maker is alive. Whoever made the last one has the lease. No clocks are compared: a lease has run out when somebody has
-watched it stay the same for `patience` seconds.
+All leases of a run are files in one shared folder, removed at its end. Those of a conversation are `<unit>.1`,
+`<unit>.2`, ...: each is created once (O_EXCL) and rewritten by its owner as a heartbeat. The last one is valid. No
+clocks are compared: a lease has expired when an observer has seen it unchanged for `patience` seconds.
 """
 
 from __future__ import annotations
@@ -26,30 +25,31 @@ _FRESH = 1.0  # seconds for which a look at the files is good
 
 
 class Watch:
-    """Whether a file goes on changing; one that is gone does not."""
+    """Observe whether a file keeps changing."""
 
     def __init__(self, path: Path, patience: float) -> None:
         self.path, self._patience = path, patience
         self._last, self._seen = self.text(), time.monotonic()
 
     def text(self) -> bytes:
-        """What it holds, nothing where it is gone."""
+        """Return the content, empty if the file is gone."""
         try:
             return self.path.read_bytes()
         except OSError:
             return b""
 
     def still(self) -> bool:
-        """Whether it has been seen to stay the same for longer than the patience; to be asked again and again."""
+        """Tell whether it has been unchanged for longer than the patience; call it repeatedly."""
         if (text := self.text()) != self._last:
             self._last, self._seen = text, time.monotonic()
         return time.monotonic() - self._seen > self._patience
 
 
 class Lease:
-    """A lease of `unit` in `folder`, taken when it is made: who has it is waited for.
+    """A lease of `unit` in `folder`; creating it waits for the current owner.
 
-    `UserError` where the run has ended meanwhile: its folder is gone, or nobody hands out work any more.
+    Raises:
+        UserError: The run has ended: its folder is gone, or nobody hands out work any more.
     """
 
     def __init__(self, folder: Path, unit: str, *, patience: float = PATIENCE) -> None:
@@ -64,7 +64,7 @@ class Lease:
         threading.Thread(target=self._beat, name=f"lease of {unit}", daemon=True).start()
 
     def _make(self, last: int, held: Watch | None) -> bool:
-        """Make the file after the `last` one, where nobody has that any more; `held` has been watching one of them."""
+        """Create the file after the `last` one unless that is still owned; `held` has been observing one of them."""
         if last and not self._free(self.folder / f"{self.unit}.{last}", held):
             return False
         self.path, self._next = (self.folder / f"{self.unit}.{last + more}" for more in (1, 2))
@@ -90,7 +90,7 @@ class Lease:
         return UserError(f"{self.unit}: the run that asked for it has ended; the same command goes on from there.")
 
     def lost(self) -> bool:
-        """Whether no call may be made under it any more. The files are looked at where that was not done just now."""
+        """Tell whether calls are no longer allowed under it; the files are checked at most once a second."""
         if time.monotonic() - self._checked > _FRESH:
             now = time.monotonic()
             if self._next.exists() or not self.path.exists() or self._run.still():
@@ -115,6 +115,6 @@ class Lease:
 
 
 def newest(folder: Path, unit: str) -> int:
-    """The number of the last lease of `unit`, 0 where there is none."""
+    """Return the number of the last lease of `unit`, 0 without any."""
     names = (path.name.removeprefix(f"{unit}.") for path in folder.glob(f"{unit}.*"))
     return max((int(name) for name in names if name.isdecimal()), default=0)

@@ -1,4 +1,4 @@
-"""The driver: the workers of a dask cluster behind the interface of a pool of processes."""
+"""Drive a run on the workers of a dask cluster, with the interface of a process pool."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ RECONNECT = 60.0
 
 
 class Said(deque[str]):
-    """What workers say they are at; read like the queue of a pool of processes."""
+    """Progress messages of workers, with the interface of a process pool's queue."""
 
     def empty(self) -> bool:
-        """Whether nothing new was said."""
+        """Tell whether there is no new message."""
         return not self
 
     def get(self) -> str:
-        """The oldest that was not yet read."""
+        """Return the oldest unread message."""
         return self.popleft()
 
 
 class ClusterPool:
-    """Tasks on the workers of `client`, at most `size` at a time: an endpoint's lanes are shared out among so many."""
+    """Tasks on the workers of `client`, at most `size` at a time: they share an endpoint's concurrency."""
 
     def __init__(self, client: Client, order: Order, size: int, calls: Path | None) -> None:
         self.size, self.told = size, Said(maxlen=100)
@@ -65,7 +65,7 @@ class ClusterPool:
         self._thread.start()
 
     def submit(self, work: Callable[[Any], Any], part: Any) -> Future[Any]:
-        """`work(part)` on some worker, once no more than `size` others are at work."""
+        """Run `work(part)` on a worker once fewer than `size` tasks are running."""
         future: Future[Any] = Future()
         self._waiting.append((future, work, part, 1))
         return future
@@ -102,7 +102,7 @@ class ClusterPool:
     def _conclude(
         self, ended: DaskFuture, future: Future[Any], work: Callable[[Any], Any], part: Any, tries: int
     ) -> None:
-        """Hand on what a task came to, its calls merged; one that is lost is begun again."""
+        """Merge a task's calls and pass on its result; a lost task is started again."""
         error = ended.exception() if ended.status == "error" else None
         lost = ended.status in ("lost", "cancelled") or isinstance(error, (Lost, KilledWorker))
         if lost and tries < TRIES:
@@ -121,7 +121,7 @@ class ClusterPool:
             future.set_result(ended.result())
 
     def close(self) -> None:
-        """Hand out nothing more, and wait for what workers have under way, as long as replies get to arrive."""
+        """Submit nothing more and wait for running tasks, as long as pending replies may take."""
         self._ended.set()
         self._thread.join()
         until = time.monotonic() + base.PATIENCE
@@ -132,7 +132,7 @@ class ClusterPool:
 
 
 def unit_of(part: Any) -> str:
-    """The conversation that a task is about."""
+    """Return the conversation of a task."""
     return str(part.conversation.id if hasattr(part, "conversation") else part.conversation_id)
 
 
@@ -158,9 +158,9 @@ class DaskCluster:
 
 @contextmanager
 def cluster_pool(address: str, parameters: ResolvedParameters, parts: int) -> Iterator[ClusterPool]:
-    """The pool for `parts` tasks of a run on the cluster that the command was given.
+    """Open the pool for `parts` tasks of a run.
 
-    Where it is left by an exception, an interrupt too, no worker makes another call, and what they stored is merged.
+    If it is left by an exception or an interrupt, no worker makes another call, and stored replies are merged.
     """
     patience = leases.PATIENCE
     called = bool(parameters.models) and parameters.calls != "replay"
@@ -188,7 +188,7 @@ def cluster_pool(address: str, parameters: ResolvedParameters, parts: int) -> It
 
 @contextmanager
 def _leases(calls: Path, patience: float) -> Iterator[Path]:
-    """A folder for the leases of this run, after those of earlier ones are ended and what they left is merged."""
+    """Create the folder for the leases of this run, after those of earlier runs have ended and are merged."""
     calls.mkdir(parents=True, exist_ok=True)
     # Ours first: of two that begin at once at least one sees the other.
     folder = calls / f".leases-{uuid.uuid4().hex}"
@@ -224,7 +224,7 @@ def _merge_all(calls: Path) -> None:
 
 @contextmanager
 def _purse(client: Client, name: str) -> Iterator[float | None]:
-    """The run's limit of spending while the workers ask for their shares of it; None where there is none."""
+    """Serve the workers' shares of the budget; yield the limit, None without one."""
     ledger = os.environ.get(LEDGER)
     if ledger is None:
         yield None

@@ -1,4 +1,4 @@
-"""What a worker does: one task in a process of its own, under a lease of its conversation."""
+"""Run one task on a worker, in its own process, under a lease of its conversation."""
 
 from __future__ import annotations
 
@@ -32,15 +32,20 @@ _one_at_a_time = threading.Lock()  # ending a process pool ends all child proces
 
 
 class Lost(Exception):
-    """The process of a task has ended or does nothing any more; another one may take over."""
+    """The process of a task has ended or hangs; another worker may take over."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a task is told besides its part.
+    """What a task needs besides its part.
 
-    `folder` has the leases of the run, None where no call is paid for; `run` is the run folder, in which the
-    file `MARK` holds `name`. `limit` is what the run may spend in US dollars, asked for under `name`.
+    Attributes:
+        name: Topic of messages and budget.
+        run: The run folder, in which the file `MARK` contains `name`.
+        code: Hash of the driver's code.
+        folder: Leases of the run, None where no call is paid for.
+        patience: Seconds after which a silent lease expires.
+        limit: Budget of the run in US dollars.
     """
 
     name: str
@@ -52,14 +57,14 @@ class Order:
 
 
 def code_now() -> str:
-    """The hash of the code that answers, as it is on this machine."""
+    """Hash the code that computes answers, as it is on this machine."""
     return code_hash(ANSWER_CODE)
 
 
 def _start() -> Literal["spawn", "forkserver"]:
-    """How the process of a task begins: forked from one of this worker that has done nothing but import, where it can.
+    """Choose how a task's process starts: forked from one that has done the imports, where possible.
 
-    Importing is most of what a task costs beyond its calls.
+    Imports take most of a task's time besides its calls.
     """
     if not can_fork():
         return "spawn"
@@ -68,7 +73,7 @@ def _start() -> Literal["spawn", "forkserver"]:
 
 
 def perform(order: Order, unit: str, work: Callable[[Any], Any], part: Any) -> Any:
-    """`work(part)` on a worker. `Lost` where another should try; what `work` raises is raised."""
+    """Run `work(part)` on a worker; raise its exceptions, or `Lost` where another worker should try."""
     mark = order.run / MARK
     if not mark.is_file() or mark.read_text(encoding="utf-8") != order.name:
         raise UserError(
@@ -101,7 +106,7 @@ def perform(order: Order, unit: str, work: Callable[[Any], Any], part: Any) -> A
 
 
 def _attended(future: Future[Any], pool: Pool, order: Order, unit: str, allowance: Allowance | None) -> Any:
-    """The task's result. Meanwhile what it says is passed on, and a process that has stopped is given up."""
+    """Wait for the task's result; forward its messages and give up a process that has stopped."""
     worker, sign = get_worker(), None
     while not wait([future], timeout=0.2).done:
         while not pool.told.empty():
