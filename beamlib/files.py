@@ -339,12 +339,11 @@ def code_hash(names: tuple[str, ...]) -> str:
 
 
 def _files_of(name: str) -> list[Path]:
-    try:
-        spec = find_spec(name)
-    except ModuleNotFoundError:  # its package is not installed
-        spec = None
+    if find_spec(name.partition(".")[0]) is None:
+        return []  # a package that is not installed has no part in what was computed
+    spec = find_spec(name)
     if spec is None:
-        return []  # code that is not installed has no part in what was computed
+        raise ValueError(f"{name} is no module")
     folders = spec.submodule_search_locations
     if folders is None:
         return [Path(str(spec.origin))]
