@@ -44,8 +44,8 @@ def check_own_memory(target: str, seconds: float, models: str = "") -> None:
     A class's file and a command are executed, in their own process. An adapter is only looked up; it needs a models
     file.
     """
-    found = program(target)
-    if found.adapter:
+    resolved = program(target)
+    if resolved.adapter:
         if not models:
             raise _no_models(target)
         return
@@ -208,23 +208,23 @@ class OwnMemory:
     def recall(self, question: str) -> RetrievedContext:
         """Return what the memory recalls, validated against this conversation."""
         before = self._failed()
-        found = self._ask({"method": "recall", "question": question})
-        if found.context is None:
+        reply = self._ask({"method": "recall", "question": question})
+        if reply.context is None:
             raise ModelError(f"{self.name}: recall gave no context")
-        if (tokens := self._counter.count(found.context)) > self._window:
+        if (tokens := self._counter.count(reply.context)) > self._window:
             raise ModelError(
                 f"{self.name}: recall's context has {tokens:,} tokens, and the reader accepts {self._window:,}",
                 Outcome.CONTEXT_LENGTH,
             )
-        parts = {part: tuple(dict.fromkeys(ids)) for part, ids in found.parts.items()}
+        parts = {part: tuple(dict.fromkeys(ids)) for part, ids in reply.parts.items()}
         if not all(part.isprintable() and len(part) <= 60 for part in parts):
             raise ModelError(f"{self.name}: recall names a part that is no short text of one line")
-        unknown = set(found.message_ids).union(*parts.values()) - self._ids
+        unknown = set(reply.message_ids).union(*parts.values()) - self._ids
         if unknown:
             which = _shown(str(min(unknown)), 20)
             raise ModelError(f"{self.name}: recall names message {which}, which the conversation does not have")
-        gaps = found.gaps + self._gaps + self._failed() - before
-        return RetrievedContext(found.context, tuple(dict.fromkeys(found.message_ids)), parts, gaps)
+        gaps = reply.gaps + self._gaps + self._failed() - before
+        return RetrievedContext(reply.context, tuple(dict.fromkeys(reply.message_ids)), parts, gaps)
 
     def _waited(self) -> float:
         return self._loopback.waited if self._loopback else 0.0
@@ -265,8 +265,8 @@ class OwnMemory:
 
 def _shown(text: str, most: int = _SHOWN) -> str:
     """Escape what moves a cursor or changes the direction of writing, and shorten the text."""
-    held = text if len(text) <= most else f"{text[:most]}..."
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in held)
+    shortened = text if len(text) <= most else f"{text[:most]}..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shortened)
 
 
 class _Ended(Exception):

@@ -42,21 +42,21 @@ def adapter_command(name: str) -> Sequence[str]:
 @cache
 def adapter_identity(name: str) -> dict[str, Any]:
     """Describe an adapter without importing it: its code, the versions of its system, notes for tables."""
-    asked = [str(interpreter(name)), "-I", str(HOST), name, "--describe"]
+    command = [str(interpreter(name)), "-I", str(HOST), name, "--describe"]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=_PATIENCE, check=False)
-        found = json.loads(done.stdout) if done.returncode == 0 else None
+        result = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+        description = json.loads(result.stdout) if result.returncode == 0 else None
     except (OSError, ValueError, subprocess.TimeoutExpired):
-        found = None
-    if not isinstance(found, dict):
+        description = None
+    if not isinstance(description, dict):
         raise UserError(f"--memory {name}: {interpreter(name)} cannot describe it; make its environment anew.")
-    if found["missing"]:
+    if description["missing"]:
         raise UserError(
-            f"--memory {name}: it needs {', '.join(found['missing'])}, not installed in {interpreter(name)}; run "
+            f"--memory {name}: it needs {', '.join(description['missing'])}, not installed in {interpreter(name)}; run "
             f"'pip install \"beamlib[{name}]\"' (in a checkout: .venv/bin/pip install -e '.[{name}]'), or "
             f"scripts/adapters_env.sh {name} for an environment of its own."
         )
-    return found
+    return description
 
 
 _EXAMPLE = "process:mine:./mine.pl"
@@ -147,20 +147,20 @@ def own_settings(name: str, target: str) -> dict[str, Any]:
 def batches(conversation: Conversation) -> Iterator[list[dict[str, Any]]]:
     """Yield the messages of a conversation for a program, some pairs at a time, never of two sessions."""
     for session, batch in enumerate(conversation.batches):
-        held: list[dict[str, Any]] = []
+        batch_messages: list[dict[str, Any]] = []
         for pair in (pair for turn in batch.turns for pair in turn.pairs):
-            told = [
-                {"id": one.id, "role": one.role, "content": one.content, "session": session,
+            pair_messages = [
+                {"id": message.id, "role": message.role, "content": message.content, "session": session,
                  "time": _date(batch.time_anchor)}
-                for one in (pair.user, pair.assistant)
+                for message in (pair.user, pair.assistant)
             ]  # fmt: skip
-            size = sum(len(one["content"]) for one in (*held, *told))
-            if held and (len(held) + 2 > _MOST_MESSAGES or size > _MOST_CHARACTERS):
-                yield held
-                held = []
-            held += told
-        if held:
-            yield held
+            size = sum(len(message["content"]) for message in (*batch_messages, *pair_messages))
+            if batch_messages and (len(batch_messages) + 2 > _MOST_MESSAGES or size > _MOST_CHARACTERS):
+                yield batch_messages
+                batch_messages = []
+            batch_messages += pair_messages
+        if batch_messages:
+            yield batch_messages
 
 
 @cache

@@ -118,9 +118,9 @@ def replay_commands(run: RunFolder) -> dict[str, str]:
     generated = run.data is not None and run.data.parent == run.folder
     rest = "ARM QUESTION" if generated else "ARM QUESTION --data FOLDER"
     return {
-        one.part: f"beamlib replay {from_root(one.run)} {one.folder.parent.name}/{rest}"
-        for one in run.arms
-        if one.manifest
+        arm.part: f"beamlib replay {from_root(arm.run)} {arm.folder.parent.name}/{rest}"
+        for arm in run.arms
+        if arm.manifest
     }
 
 
@@ -171,9 +171,9 @@ def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) 
     """Return mean tokens of context, and the reader's cost and time per answer where models were called."""
     tokens = [
         answer.context_tokens
-        for one in run.arms
-        if one.series == series and not (one.manifest and one.manifest.imported)  # theirs are not known
-        for answer in one.answers.values()
+        for arm in run.arms
+        if arm.series == series and not (arm.manifest and arm.manifest.imported)  # theirs are not known
+        for answer in arm.answers.values()
         if answer.text is not None
     ]
     shown = {"tokens": f"{sum(tokens) / len(tokens):,.0f}" if tokens else "–", "cost": "–", "seconds": "–"}

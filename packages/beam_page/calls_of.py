@@ -80,7 +80,7 @@ class ConversationCalls:
 
 def _prices(parts: set[Path]) -> dict[tuple[str, str], Endpoint]:
     """Read the prices of each role's models from the models files of a run's parts."""
-    found: dict[tuple[str, str], Endpoint] = {}
+    prices: dict[tuple[str, str], Endpoint] = {}
     for part in sorted(parts):
         try:
             models = load_models(part / MODELS)
@@ -88,18 +88,18 @@ def _prices(parts: set[Path]) -> dict[tuple[str, str], Endpoint]:
             continue
         for role in ("memory", "compressor", "judge", "aligner"):
             endpoint = getattr(models, role)
-            found[role, endpoint.model] = endpoint
+            prices[role, endpoint.model] = endpoint
         for backbone in models.readers.values():
-            found["reader", backbone.model] = backbone
-            found |= {(f"reader:{method}", one.model): one for method, one in backbone.methods.items()}
-    return found
+            prices["reader", backbone.model] = backbone
+            prices |= {(f"reader:{method}", reader.model): reader for method, reader in backbone.methods.items()}
+    return prices
 
 
 def _replies(arms: Sequence[StoredArm]) -> dict[tuple[str, str], list[str]]:
     """Map (probe, text or failure) to the series with that answer."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for one in arms:
-        for probe, answer in one.answers.items():
+    series: dict[tuple[str, str], list[str]] = {}
+    for arm in arms:
+        for probe, answer in arm.answers.items():
             text = answer.text if answer.text is not None else (answer.unscored or "").partition(": ")[2]
-            found.setdefault((probe, text), []).append(one.series)
-    return found
+            series.setdefault((probe, text), []).append(arm.series)
+    return series

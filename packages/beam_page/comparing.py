@@ -53,7 +53,7 @@ def write_comparison(
     for run in runs:
         if not run.arms:
             raise UserError(f"{run.folder}: it holds no finished arm; name a run folder that run_all.sh wrote.")
-    arms = [_marked(one, mark) for mark, run in zip(MARKS, runs, strict=True) for one in run.arms]
+    arms = [_marked(arm, mark) for mark, run in zip(MARKS, runs, strict=True) for arm in run.arms]
     _same_questions(arms)
     pairs = list(_pairs(arms))
     if not pairs:
@@ -77,26 +77,26 @@ def _marked(one: StoredArm, mark: str) -> MarkedArm:
 def _same_questions(arms: Sequence[MarkedArm]) -> None:
     """Raise `UserError` where the runs asked different questions under the same ids."""
     seen: dict[str, str] = {}
-    for one in arms:
-        for key, record in one.manifest.conversations.items() if one.manifest else ():
+    for arm in arms:
+        for key, record in arm.manifest.conversations.items() if arm.manifest else ():
             if seen.setdefault(key, record.questions_sha256) != record.questions_sha256:
                 raise UserError(
-                    f"{one.run}: it asked other questions about {key} than the other run; compare runs on equal data."
+                    f"{arm.run}: it asked other questions about {key} than the other run; compare runs on equal data."
                 )
 
 
 def _pairs(arms: Sequence[MarkedArm]) -> Iterator[tuple[str, MarkedArm, MarkedArm]]:
     """Yield the pairs to compare with a name: the same series of a tier, or the same arm of different readers."""
-    for one in arms:
-        if one.mark != MARKS[0]:
+    for arm in arms:
+        if arm.mark != MARKS[0]:
             continue
-        others = [other for other in arms if other.mark == MARKS[1] and set(other.sizes) & set(one.sizes)]
-        named = [other for other in others if other.name == one.name]
-        same = [other for other in named if other.series[1:] == one.series[1:]]
-        asked = {judgement.probe_id for judgement in one.judgements}
+        others = [other for other in arms if other.mark == MARKS[1] and set(other.sizes) & set(arm.sizes)]
+        named = [other for other in others if other.name == arm.name]
+        same = [other for other in named if other.series[1:] == arm.series[1:]]
+        asked = {judgement.probe_id for judgement in arm.judgements}
         for other in same or named:
             if asked & {judgement.probe_id for judgement in other.judgements}:
-                yield (one.series[2:] if same else f"{one.series[2:]} – {other.series[2:]}", one, other)
+                yield (arm.series[2:] if same else f"{arm.series[2:]} – {other.series[2:]}", arm, other)
 
 
 def _rows(pairs: Sequence[tuple[str, MarkedArm, MarkedArm]], protocol: str) -> Iterator[dict[str, Any]]:

@@ -72,26 +72,29 @@ def conversation_data(run: RunFolder, conversation: str, written: str = "") -> C
     `written` is the key of its data files on disk. With the same key they are kept: recalling all contexts again takes
     most of the time.
     """
-    arms = [one for one in run.arms if any(j.conversation_id == conversation for j in one.judgements)]
+    arms = [arm for arm in run.arms if any(j.conversation_id == conversation for j in arm.judgements)]
     loaded, note = _loaded(run, conversation, arms)
-    judged = {one.series: {j.probe_id: j for j in one.judgements if j.conversation_id == conversation} for one in arms}
+    judged = {arm.series: {j.probe_id: j for j in arm.judgements if j.conversation_id == conversation} for arm in arms}
     gold = dict(loaded.gold) if loaded else {}
-    told = {
-        probe: said for one in arms for probe, said in one.told.items() if said.probe_id.startswith(f"{conversation}-")
+    stated = {
+        probe: question
+        for arm in arms
+        for probe, question in arm.told.items()
+        if question.probe_id.startswith(f"{conversation}-")
     }
-    questions = {probe: said.question for probe, said in told.items()}
+    questions = {probe: question.question for probe, question in stated.items()}
     questions = {probe.id: probe.question for probe in loaded.probes} if loaded else questions
-    ids = list(dict.fromkeys([*questions, *sorted({probe for own in judged.values() for probe in own})]))
-    ids = [probe for probe in ids if any(probe in own for own in judged.values())]
-    errata = {one.question_id: one for one in known_defects(loaded.probes)} if loaded else {}
+    ids = list(dict.fromkeys([*questions, *sorted({probe for verdicts in judged.values() for probe in verdicts})]))
+    ids = [probe for probe in ids if any(probe in verdicts for verdicts in judged.values())]
+    errata = {arm.question_id: arm for arm in known_defects(loaded.probes)} if loaded else {}
     calls = ConversationCalls(conversation, arms, questions)
     facts = {
-        "gold": {probe: _gold(gold.get(probe) or told.get(probe), errata.get(probe), judged, probe) for probe in ids},
+        "gold": {probe: _gold(gold.get(probe) or stated.get(probe), errata.get(probe), judged, probe) for probe in ids},
         "calls": calls.of,
         "calls_problem": calls.problem,
     }
-    answers = {one.series: _answers(one, judged[one.series]) for one in arms}
-    keys = {one.series: one.manifest.answers_key if one.manifest else "" for one in arms}
+    answers = {arm.series: _answers(arm, judged[arm.series]) for arm in arms}
+    keys = {arm.series: arm.manifest.answers_key if arm.manifest else "" for arm in arms}
     text = loaded.conversation.sha256 if loaded else note
     key = sha256(to_json([code_hash(_CODE), text, keys, facts, answers]).encode("utf-8", "surrogatepass"))
     messages: dict[str, Any] = {}
@@ -108,9 +111,9 @@ def conversation_data(run: RunFolder, conversation: str, written: str = "") -> C
         messages=messages,
         has_messages=loaded is not None,
         questions=[_question(probe, questions, gold, errata, judged) for probe in ids],
-        cells={one.series: {p: _cell(one, j, gold) for p, j in judged[one.series].items()} for one in arms},
+        cells={arm.series: {p: _cell(arm, j, gold) for p, j in judged[arm.series].items()} for arm in arms},
         gold=gold,
-        spoilt=frozenset(key for key, one in errata.items() if one.spoils_score),
+        spoilt=frozenset(key for key, arm in errata.items() if arm.spoils_score),
         spent=calls.spent,
         about=_about(loaded, note),
     )
@@ -121,13 +124,13 @@ def _loaded(run: RunFolder, conversation: str, arms: Sequence[StoredArm]) -> tup
     source = run.sources.get(conversation)
     if source is None:
         return None, "the conversation is not at hand: name the folder of the data with --data"
-    treatment = next((one.treatment for one in arms if one.manifest), Treatment())
+    treatment = next((arm.treatment for arm in arms if arm.manifest), Treatment())
     try:
         loaded = load(source, Treatment(treatment.chat_variant, treatment.strip_markers, "flag"))
     except UserError as error:
         return None, str(error).replace(f"{source.path}", "its folder")
-    for one in arms:
-        record = one.manifest.conversations.get(conversation) if one.manifest else None
+    for arm in arms:
+        record = arm.manifest.conversations.get(conversation) if arm.manifest else None
         if record is not None and record.sha256 != loaded.conversation.sha256:
             return None, "the conversation at hand is not the one that this run read, so its text is not shown"
     return loaded, ""
@@ -153,39 +156,42 @@ def _question(
     judged: Mapping[str, Mapping[str, Judgement]],
 ) -> dict[str, Any]:
     """Build a question's row: id, ability, text, cited messages, missing ones, and defects (2: may spoil the score)."""
-    first = next(own[probe] for own in judged.values() if probe in own)
+    first = next(verdicts[probe] for verdicts in judged.values() if probe in verdicts)
     row: dict[str, Any] = {"id": probe, "a": first.ability, "q": questions.get(probe, "")}
-    if found := gold.get(probe):
-        row |= {"e": list(found.evidence)} | ({"em": list(found.evidence_missing)} if found.evidence_missing else {})
+    if probe_gold := gold.get(probe):
+        row |= {"e": list(probe_gold.evidence)} | (
+            {"em": list(probe_gold.evidence_missing)} if probe_gold.evidence_missing else {}
+        )
     if erratum := errata.get(probe):
         row["d"] = 2 if erratum.spoils_score else 1
     return row
 
 
-def _cell(one: StoredArm, judgement: Judgement, gold: Mapping[str, Gold]) -> dict[str, Any]:
+def _cell(arm: StoredArm, judgement: Judgement, gold: Mapping[str, Gold]) -> dict[str, Any]:
     """Build an arm's row on a question, without texts: verdicts, cited messages shown and noted, tokens."""
     cell: dict[str, Any] = {"j": verdict_rows(judgement)}
-    answer, found = one.answers.get(judgement.probe_id), gold.get(judgement.probe_id)
+    answer, probe_gold = arm.answers.get(judgement.probe_id), gold.get(judgement.probe_id)
     if answer is None:
         return cell
     if answer.unscored is not None:
         cell["u"] = answer.unscored[:500]
-    if found is not None and found.evidence:
-        shown, noted = evidence_held(answer, found, NOTES)
+    if probe_gold is not None and probe_gold.evidence:
+        shown, noted = evidence_held(answer, probe_gold, NOTES)
         cell |= {"s": shown} | ({"n": noted} if noted else {})
     return cell | {"t": answer.context_tokens} | ({"g": answer.gaps} if answer.gaps else {})
 
 
 def _gold(
-    found: Gold | ImportedQuestion | None,
+    source: Gold | ImportedQuestion | None,
     erratum: Erratum | None,
     judged: Mapping[str, Mapping[str, Judgement]],
     probe: str,
 ) -> dict[str, Any]:
-    nuggets = next(([v.nugget for v in own[probe].verdicts] for own in judged.values() if probe in own), [])
-    row: dict[str, Any] = {"rubric": list(found.rubric) if found and found.rubric else nuggets}
-    row |= {"reference": found.reference} if found else {}
-    row |= {"difficulty": found.difficulty} if isinstance(found, Gold) else {}
+    judgements = [verdicts[probe] for verdicts in judged.values() if probe in verdicts]
+    nuggets = [verdict.nugget for verdict in judgements[0].verdicts] if judgements else []
+    row: dict[str, Any] = {"rubric": list(source.rubric) if source and source.rubric else nuggets}
+    row |= {"reference": source.reference} if source else {}
+    row |= {"difficulty": source.difficulty} if isinstance(source, Gold) else {}
     if erratum is not None:
         row["erratum"] = {
             "kind": erratum.kind,
@@ -196,17 +202,17 @@ def _gold(
     return row
 
 
-def _answers(one: StoredArm, judged: Mapping[str, Judgement]) -> dict[str, dict[str, Any]]:
+def _answers(arm: StoredArm, judged: Mapping[str, Judgement]) -> dict[str, dict[str, Any]]:
     """Return an arm's texts by question: the answer and the judge's replies."""
-    found: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for probe, judgement in judged.items():
-        answer = one.answers.get(probe)
+        answer = arm.answers.get(probe)
         row: dict[str, Any] = {"j": [_replies(one_round) for one_round in judgement.rounds]}
         if answer is not None:
             row |= {"t": answer.text, "p": {part: list(ids) for part, ids in answer.parts.items()}}
             row |= {} if answer.parts else {"ids": list(answer.message_ids)}
-        found[probe] = row
-    return found
+        rows[probe] = row
+    return rows
 
 
 def _add_contexts(answers: Mapping[str, dict[str, dict[str, Any]]], remade: Remade, table: ContextTable) -> None:
@@ -225,12 +231,13 @@ def _replies(judgement: Judgement) -> dict[str, Any]:
 
     `x` is what a published source has instead of verdicts, or in addition.
     """
-    found: dict[str, Any] = {"r": [verdict.reply or verdict.reason for verdict in judgement.verdicts]}
+    texts: dict[str, Any] = {"r": [verdict.reply or verdict.reason for verdict in judgement.verdicts]}
     if judgement.reported is not None:
-        found["x"] = judgement.reported.model_dump(mode="json")
-    for one in judgement.alignments:
-        found |= {"i": one.items} if one.parser == "items" else {"l": one.items, "m": one.matches}
-    return found
+        texts["x"] = judgement.reported.model_dump(mode="json")
+    for alignment in judgement.alignments:
+        items = alignment.items
+        texts |= {"i": items} if alignment.parser == "items" else {"l": items, "m": alignment.matches}
+    return texts
 
 
 def _messages(
@@ -242,7 +249,9 @@ def _messages(
     """Select the messages to show: all of a short conversation, else cited ones, neighbours and those in contexts."""
     everything = conversation.messages
     whole = sum(len(message.content) for message in everything) <= WHOLE
-    wanted = {i + step for one in gold.values() for i in one.evidence for step in range(-AROUND, AROUND + 1)}
+    wanted = {
+        i + step for probe_gold in gold.values() for i in probe_gold.evidence for step in range(-AROUND, AROUND + 1)
+    }
     for series, of_series in answers.items():
         if not series.endswith(_WHOLE_CONVERSATION):
             wanted |= {m for row in of_series.values() if "c" in row for m in table.contexts[row["c"]] if m >= 0}

@@ -55,15 +55,16 @@ def write_page_data(
         )
     files: list[Path] = []
     parts: list[ConversationData] = []
-    for number, one in enumerate(_conversations(run, workers)):
-        for name, value in ((f"a{number}", one.answers), *([(f"m{number}", one.messages)] if one.has_messages else [])):
+    for number, part in enumerate(_conversations(run, workers)):
+        values = {f"a{number}": part.answers} | ({f"m{number}": part.messages} if part.has_messages else {})
+        for name, value in values.items():
             kept = run.folder / FOLDER / f"{name}.js"
-            files.append(kept if one.answers is None else write_data(run.folder, name, value))
-        parts.append(replace(one, answers=None, messages={}))
-    write_json(run.folder / FOLDER / _KEYS, [one.key for one in parts])
+            files.append(kept if part.answers is None else write_data(run.folder, name, value))
+        parts.append(replace(part, answers=None, messages={}))
+    write_json(run.folder / FOLDER / _KEYS, [part.key for part in parts])
     main = main_arms(run.arms)
-    gold = {key: value for one in parts for key, value in one.gold.items()}
-    spoilt = frozenset(key for one in parts for key in one.spoilt)
+    gold = {key: value for part in parts for key, value in part.gold.items()}
+    spoilt = frozenset(key for part in parts for key in part.spoilt)
     numbers = headlines(run.arms, main, gold, spoilt)
     index = _index(run, parts, numbers, protocol or opening(numbers.numbers, main), commands or {})
     files.append(write_data(run.folder, "run", index))
@@ -79,12 +80,11 @@ def _written_keys(run: RunFolder, ids: Sequence[str]) -> list[str]:
     except UserError:
         keys = []
     known = {number: str(key) for number, key in enumerate(keys if isinstance(keys, list) else [])}
-    return [
-        known.get(number, "")
-        if (folder / f"a{number}.js").exists() and ((folder / f"m{number}.js").exists() or one not in run.sources)
-        else ""
-        for number, one in enumerate(ids)
-    ]
+    for number, conversation in enumerate(ids):
+        names = ("a", "m") if conversation in run.sources else ("a",)
+        if not all((folder / f"{name}{number}.js").exists() for name in names):
+            known.pop(number, None)
+    return [known.get(number, "") for number in range(len(ids))]
 
 
 def _conversations(run: RunFolder, workers: int) -> Sequence[ConversationData]:
@@ -92,14 +92,14 @@ def _conversations(run: RunFolder, workers: int) -> Sequence[ConversationData]:
     todo = list(zip(ids, _written_keys(run, ids), strict=True))
     title: dict[str, Any] = {"desc": "page: conversations", "disable": None, "leave": False, "delay": 2}
     if min(workers, len(ids)) < 2:
-        return [conversation_data(run, one, key) for one, key in tqdm(todo, **title)]
-    found: dict[str, ConversationData] = {}
+        return [conversation_data(run, conversation, key) for conversation, key in tqdm(todo, **title)]
+    data: dict[str, ConversationData] = {}
     with process_pool(min(workers, len(ids))) as pool, tqdm(total=len(ids), **title) as bar:
-        futures = {pool.submit(conversation_data, run, one, key): one for one, key in todo}
+        futures = {pool.submit(conversation_data, run, conversation, key): conversation for conversation, key in todo}
         for future in as_they_end(futures, pool, bar, None):
-            found[futures[future]] = future.result()
+            data[futures[future]] = future.result()
             bar.update()
-    return [found[one] for one in ids]
+    return [data[conversation] for conversation in ids]
 
 
 def _index(
@@ -111,26 +111,26 @@ def _index(
 ) -> dict[str, Any]:
     main = main_arms(run.arms)
     series: dict[str, dict[str, Any]] = {}
-    for one in run.arms:
-        own = series.setdefault(one.series, {"id": one.series, "main": one.series in main, "parts": {}})
-        own["memory"] = one.arm.memory if one.arm else ""
-        own["offline"] = own.get("offline", False) or (one.offline and one.judged_offline)
-        reader, judge = (one.manifest.reader, one.manifest.judge) if one.manifest else ("", "")
-        facts = {"part": one.part, "reader": reader, "judge": judge, "vouched": one.manifest is not None}
-        own["parts"] |= dict.fromkeys(one.sizes, facts)
+    for arm in run.arms:
+        own = series.setdefault(arm.series, {"id": arm.series, "main": arm.series in main, "parts": {}})
+        own["memory"] = arm.arm.memory if arm.arm else ""
+        own["offline"] = own.get("offline", False) or (arm.offline and arm.judged_offline)
+        reader, judge = (arm.manifest.reader, arm.manifest.judge) if arm.manifest else ("", "")
+        facts = {"part": arm.part, "reader": reader, "judge": judge, "vouched": arm.manifest is not None}
+        own["parts"] |= dict.fromkeys(arm.sizes, facts)
     for name, own in series.items():
-        own["spent"] = _sum([one.spent[name] for one in parts if name in one.spent])
+        own["spent"] = _sum([part.spent[name] for part in parts if name in part.spent])
     return {
         "format": FORMAT,
         "name": run.folder.name,
         "protocol": protocol,
-        "protocols": [[name, one.caption] for name, one in protocols_of(run.arms).items()],
+        "protocols": [[name, scoring.caption] for name, scoring in protocols_of(run.arms).items()],
         "abilities": {ability: ability_label(ability) for ability in ABILITIES},
         "series": list(series.values()),
         "conversations": [
-            {"id": one.id, "m": one.has_messages, **one.about, "questions": one.questions} for one in parts
+            {"id": part.id, "m": part.has_messages, **part.about, "questions": part.questions} for part in parts
         ],
-        "cells": {name: {k: v for one in parts for k, v in one.cells.get(name, {}).items()} for name in series},
+        "cells": {name: {k: v for part in parts for k, v in part.cells.get(name, {}).items()} for name in series},
         "headlines": numbers.numbers,
         "best": numbers.best,
         "quantiles": numbers.quantiles,

@@ -127,8 +127,8 @@ class RunFolder:
     @property
     def conversations(self) -> list[str]:
         """Ids of all conversations with answers, by tier and number."""
-        found = {one.conversation_id for arm in self.arms for one in arm.judgements}
-        return sorted(found, key=_place)
+        ids = {judgement.conversation_id for arm in self.arms for judgement in arm.judgements}
+        return sorted(ids, key=_place)
 
 
 def in_order(sizes: set[str]) -> tuple[str, ...]:
@@ -153,15 +153,15 @@ def read_run(run: Path, data: Path | None = None) -> RunFolder:
     if not run.is_dir():
         raise UserError(f"{run}: not a folder; name a run folder that run_all.sh wrote.")
     arms: list[StoredArm] = []
-    left_out: dict[str, str] = {}
+    omitted: dict[str, str] = {}
     for folder in _folders(run):
         try:
             arms.append(_stored(run, folder))
         except UserError as error:
-            left_out[folder.relative_to(run).as_posix()] = str(error).replace(f"{run}/", "")
+            omitted[folder.relative_to(run).as_posix()] = str(error).replace(f"{run}/", "")
     place = data or generated_in(run)
     sources = {source.id: source for source in scan(place)[0]} if place and (arms or data) else {}
-    return RunFolder(run, sorted(arms, key=_order), left_out, sources, place)
+    return RunFolder(run, sorted(arms, key=_order), omitted, sources, place)
 
 
 def _folders(run: Path) -> Iterator[Path]:
@@ -174,28 +174,28 @@ def _stored(run: Path, folder: Path) -> StoredArm:
     part = folder.relative_to(run).parts[0]
     manifest = read_manifest(folder) if (folder / MANIFEST).exists() else None
     judgements = stored_judgements(folder) if manifest else read_judgements(folder)
-    asked = {one.probe_id for one in judgements}
+    asked = {judgement.probe_id for judgement in judgements}
     if len(asked) < len(judgements):
         raise UserError(f"{folder}: a question was judged twice; keep one judgement per question.")
     answers = read_answers(folder) if (folder / "answers.jsonl").exists() else []
     if not judgements:
         raise UserError(f"{folder}: it holds no judgement; run it to its end.")
-    own = {one.probe_id: one for one in answers if one.probe_id in asked}
-    told = read_details(folder, manifest.imported) if manifest and manifest.imported else {}
-    return StoredArm(part, folder, manifest, own, judgements, told)
+    answers_by_probe = {judgement.probe_id: judgement for judgement in answers if judgement.probe_id in asked}
+    stated = read_details(folder, manifest.imported) if manifest and manifest.imported else {}
+    return StoredArm(part, folder, manifest, answers_by_probe, judgements, stated)
 
 
 _MEMORIES = ("none", "full-context", "rag", "light", "oracle")
 
 
-def _order(one: StoredArm) -> tuple[object, ...]:
+def _order(stored: StoredArm) -> tuple[object, ...]:
     """Sort key: backbone; the floor first and the ceiling last, LIGHT's variants together."""
-    arm = one.arm
+    arm = stored.arm
     if arm is None:
-        return (1, one.backbone, 0, 0, "", "", "", one.name, one.part)
+        return (1, stored.backbone, 0, 0, "", "", "", stored.name, stored.part)
     place = _MEMORIES.index(arm.memory) if arm.memory in _MEMORIES else 3.5
     rest = (arm.without or "", arm.other_budget or "", arm.retriever or "")
-    return (0, one.backbone, place, arm.k or 0, *rest, one.name, one.part)
+    return (0, stored.backbone, place, arm.k or 0, *rest, stored.name, stored.part)
 
 
 def main_arms(arms: Sequence[StoredArm]) -> frozenset[str]:
@@ -203,26 +203,26 @@ def main_arms(arms: Sequence[StoredArm]) -> frozenset[str]:
 
     A second judge's series count only where there are no others.
     """
-    found = set()
-    first = [one for one in arms if not one.judged_again]
-    for one in first or arms:
-        arm = one.arm
+    series = set()
+    own_arms = [stored for stored in arms if not stored.judged_again]
+    for stored in own_arms or arms:
+        arm = stored.arm
         if arm is None or arm.memory != "light":
-            found.add(one.series)
+            series.add(stored.series)
             continue
-        own = [other.arm for other in arms if other.part == one.part and other.arm]
-        beside = [(other.retriever, other.k) for other in own if other.memory == "rag"]
+        arms_of_part = [other.arm for other in arms if other.part == stored.part and other.arm]
+        pairs = [(other.retriever, other.k) for other in arms_of_part if other.memory == "rag"]
         plain = arm.without is None and arm.other_budget is None
-        if plain and (not beside or (arm.retriever, arm.k) in beside):
-            found.add(one.series)
-    return frozenset(found)
+        if plain and (not pairs or (arm.retriever, arm.k) in pairs):
+            series.add(stored.series)
+    return frozenset(series)
 
 
 def find_arm(run: RunFolder, name: str) -> StoredArm:
     """Return the arm named `part/arm`; `UserError` lists the others."""
-    for one in run.arms:
-        if f"{one.part}/{one.name}" == name:
-            return one
-    known = ", ".join(f"{one.part}/{one.name}" for one in run.arms[:5])
+    for arm in run.arms:
+        if f"{arm.part}/{arm.name}" == name:
+            return arm
+    known = ", ".join(f"{arm.part}/{arm.name}" for arm in run.arms[:5])
     why = run.left_out.get(name)
     raise UserError(f"{run.folder}: no arm {name!r} ({why or f'it has {known or None}'}); name one as part/arm.")

@@ -60,27 +60,27 @@ def sections_of(run: RunFolder, notes: Mapping[str, str]) -> list[Section]:
     """List the sections of a run: all sizes, tiers, other benchmarks, published values; `notes` by part."""
     folder = run.folder
     there = {path.name for kind in ("tables", "figures", "notebooks") for path in folder.glob(f"{kind}/*")}
-    tiers = sorted({one.part for one in run.arms} | (there - {ALL, PUBLISHED, FIELD, *_OTHERS}), key=_tier)
+    tiers = sorted({arm.part for arm in run.arms} | (there - {ALL, PUBLISHED, FIELD, *_OTHERS}), key=_tier)
     names = [ALL, *tiers, *(name for name in _OTHERS if name in there), PUBLISHED]
-    found = []
+    sections = []
     for part in names:
-        own = [one for one in run.arms if one.part == part and one.manifest]
-        missed = {key: why for one in own if one.manifest for key, why in one.manifest.left_out.items()}
-        note = " ".join(filter(None, [notes.get(part, ""), left_out_line(missed) if missed else "", *_origins(own)]))
-        configuration = stated(one.manifest.configuration for one in own if one.manifest)
+        arms = [arm for arm in run.arms if arm.part == part and arm.manifest]
+        missed = {key: why for arm in arms if arm.manifest for key, why in arm.manifest.left_out.items()}
+        note = " ".join(filter(None, [notes.get(part, ""), left_out_line(missed) if missed else "", *_origins(arms)]))
+        configuration = stated(arm.manifest.configuration for arm in arms if arm.manifest)
         title = {ALL: "All sizes", PUBLISHED: "Published values", **_OTHERS}.get(part) or _titled(part)
         pages = sorted(folder.glob(f"notebooks/{part}/*.html"))
-        if own or part in there or notes.get(part):
-            found.append(Section(part, pages, title, note, configuration))
-    return found
+        if arms or part in there or notes.get(part):
+            sections.append(Section(part, pages, title, note, configuration))
+    return sections
 
 
 def _origins(arms: Sequence[StoredArm]) -> Iterator[str]:
     """Yield the origin of imported results: source, reader, judge, gaps."""
-    for one in arms:
-        if one.manifest and one.manifest.imported:
-            made = " ".join(one.manifest.imported.lines())
-            yield f"{one.name}: {made} Reader: {one.manifest.reader}; judge: {one.manifest.judge}."
+    for arm in arms:
+        if arm.manifest and arm.manifest.imported:
+            origin = " ".join(arm.manifest.imported.lines())
+            yield f"{arm.name}: {origin} Reader: {arm.manifest.reader}; judge: {arm.manifest.judge}."
 
 
 def _tier(part: str) -> tuple[int, str]:
@@ -146,8 +146,8 @@ def field_section(folder: Path) -> dict[str, Any] | None:
     pages = sorted(folder.glob(f"notebooks/{FIELD}/*.html"))
     shown = shown_section(folder, Section(FIELD, pages, "What others published about BEAM"))
     answer = folder / "tables" / FIELD / _ANSWER
-    told = read_json(answer) if answer.exists() else {}
-    shown["answer"] = {tier: told[tier] for tier in sorted(told, key=_tier)}
+    answers = read_json(answer) if answer.exists() else {}
+    shown["answer"] = {tier: answers[tier] for tier in sorted(answers, key=_tier)}
     return shown if pages or shown["tables"] or shown["figures"] else None
 
 

@@ -129,10 +129,10 @@ class Stored:
 
     def comparable(self) -> Iterator[dict[str, Any]]:
         """Yield the input of `ensure_comparable` for each conversation."""
-        shared = self.manifest.model_dump(include={"size", "judge", "reader", "settings", "imported"})
+        facts = self.manifest.model_dump(include={"size", "judge", "reader", "settings", "imported"})
         for key, record in self.manifest.conversations.items():
             hashes = {"question_set_sha256": record.questions_sha256, "data_sha256": record.sha256}
-            yield {**shared, **hashes, "arm": f"{self.part}/{self.arm.name}", "conversations": [key]}
+            yield {**facts, **hashes, "arm": f"{self.part}/{self.arm.name}", "conversations": [key]}
 
 
 @dataclass(frozen=True)
@@ -156,12 +156,12 @@ class _Columns:
     def scores(self) -> dict[str, pd.DataFrame]:
         """Scores of each column, a row per question, over all sizes."""
         parts: dict[str, list[pd.DataFrame]] = {}
-        for label, one in self.members:
+        for label, arm in self.members:
             if self.several:
-                column = one.scores.assign(backbone=one.backbone, method=label)
-                parts.setdefault(f"{one.backbone} / {label}", []).append(column)
+                column = arm.scores.assign(backbone=arm.backbone, method=label)
+                parts.setdefault(f"{arm.backbone} / {label}", []).append(column)
             else:
-                parts.setdefault(label, []).append(one.scores)
+                parts.setdefault(label, []).append(arm.scores)
         return {name: pd.concat(own) for name, own in parts.items()}
 
 
@@ -174,20 +174,20 @@ def assemble(run: Path, options: AssemblyOptions) -> dict[str, Table]:
         UserError: The folder has no results, a base is missing or ambiguous, or runs cannot share a table.
     """
     compared, sizes, notes = _compared(run, options)
-    made: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
     files: list[Path] = []
     for columns in compared:
-        made[columns.name] = table = _table(columns, options, sizes, notes)
+        tables[columns.name] = table = _table(columns, options, sizes, notes)
         files += _figure(columns, table, options, run / "figures" / ALL)
     for name, title in _OF_DATA.items():
         parts: dict[str, str] = {one.manifest.size: one.part for _, one in reversed(compared[0].members)}
         paths = [run / "tables" / parts[size] / f"{name}.csv" for size in sizes]
         if there := [path for path in paths if path.exists()]:
-            made[name] = joined(f"{title}, all sizes", there)
-    for name, one in made.items():
+            tables[name] = joined(f"{title}, all sizes", there)
+    for name, one in tables.items():
         files += save_table(one, name, run / "tables" / ALL)
     _remove_others(run, files)
-    return made
+    return tables
 
 
 def _remove_others(run: Path, files: Collection[Path] = ()) -> None:
@@ -205,16 +205,16 @@ class OverSizes:
 
     def tables(self, names: Collection[str]) -> dict[str, Table]:
         """Build these tables by name and write their figures."""
-        wanted = [one for one in self._compared if one.table in names]
-        made = {one.name: (one, _table(one, self.options, self._sizes, self._notes)) for one in wanted}
-        for columns, table in made.values():
+        chosen = [columns for columns in self._compared if columns.table in names]
+        built = {one.name: (one, _table(one, self.options, self._sizes, self._notes)) for one in chosen}
+        for columns, table in built.values():
             _figure(columns, table, self.options, self.run / "figures" / ALL)
-        return {name: table for name, (_, table) in made.items()}
+        return {name: table for name, (_, table) in built.items()}
 
 
 def assemble_job(run: Path, runs: Sequence[RunParameters]) -> str:
     """Join the results at the end of a main job; return the reason if they cannot be joined."""
-    bases = {run_subdir(one): experiments(one)["ablation"][0].name for one in runs}
+    bases = {run_subdir(parameters): experiments(parameters)["ablation"][0].name for parameters in runs}
     try:
         assemble(run, AssemblyOptions(runs[0].protocol, runs[0].seed, bases=bases))
     except UserError as error:
@@ -225,15 +225,15 @@ def assemble_job(run: Path, runs: Sequence[RunParameters]) -> str:
 
 def _compared(run: Path, options: AssemblyOptions) -> tuple[list[_Columns], list[str], list[str]]:
     """Return the columns of all tables, the sizes, and notes for captions on arms that are left out."""
-    found, notes = _found(run, options)
-    bases = _bases(found, options, run)
-    others = [one for one in found if one.setup != _setup(found, one.part, bases[one.part])]
-    found = [one for one in found if one not in others]
-    if others:
+    arms, notes = _found(run, options)
+    bases = _bases(arms, options, run)
+    differing = [arm for arm in arms if arm.setup != _setup(arms, arm.part, bases[arm.part])]
+    arms = [arm for arm in arms if arm not in differing]
+    if differing:
         notes.append(
-            f"Left out, made with other settings: {', '.join(f'{one.part}/{one.arm.name}' for one in others)}."
+            f"Left out, made with other settings: {', '.join(f'{arm.part}/{arm.arm.name}' for arm in differing)}."
         )
-    return list(_all_columns(found, bases)), present_sizes(pd.concat([one.scores for one in found])), notes
+    return list(_all_columns(arms, bases)), present_sizes(pd.concat([arm.scores for arm in arms])), notes
 
 
 def _found(run: Path, options: AssemblyOptions) -> tuple[list[Stored], list[str]]:
@@ -248,48 +248,48 @@ def _found(run: Path, options: AssemblyOptions) -> tuple[list[Stored], list[str]
             unread.append(f"{path.parent.parent.name}/{path.parent.name}")
     if not arms:
         raise UserError(f"{run}: no finished results in it; name a run folder that run_all.sh wrote.")
-    apart = _imported_beside(arms, options)
-    arms = [one for one in arms if one.part not in apart]
-    known = {one.part for one in arms}
+    excluded = _imported_beside(arms, options)
+    arms = [arm for arm in arms if arm.part not in excluded]
+    known = {arm.part for arm in arms}
     if unknown := sorted(set(options.parts) - known):
         raise UserError(f"{run}: it has no part {unknown[0]!r} with results; it has {', '.join(sorted(known))}.")
-    kinds = {one.kind for one in arms if one.part in (options.bases or known)}
-    kept = [one for one in arms if one.kind in kinds and (not options.parts or one.part in options.parts)]
-    others = sorted(known - {one.part for one in kept})
+    kinds = {arm.kind for arm in arms if arm.part in (options.bases or known)}
+    kept = [arm for arm in arms if arm.kind in kinds and (not options.parts or arm.part in options.parts)]
+    others = sorted(known - {arm.part for arm in kept})
     notes = [f"Left out, with another judge or other data: {', '.join(others)}."] if others and options.bases else []
-    notes += [f"Left out, imported: {', '.join(apart)}; `beamlib tables --mixed` has them."] if apart else []
+    notes += [f"Left out, imported: {', '.join(excluded)}; `beamlib tables --mixed` has them."] if excluded else []
     notes += [f"Left out, damaged or of another version: {', '.join(unread)}."] if unread else []
-    return sorted(kept, key=lambda one: one.order), notes
+    return sorted(kept, key=lambda arm: arm.order), notes
 
 
 def _imported_beside(arms: Sequence[Stored], options: AssemblyOptions) -> list[str]:
     """Return the imported parts to leave out: by default, a run's tables show its own results."""
-    imported = {one.part for one in arms if one.manifest.imported is not None}
-    asked_for = options.allow_mixed or bool(options.parts) or len(imported) == len({one.part for one in arms})
-    return [] if asked_for else sorted(imported)
+    imported = {arm.part for arm in arms if arm.manifest.imported is not None}
+    requested = options.allow_mixed or bool(options.parts) or len(imported) == len({arm.part for arm in arms})
+    return [] if requested else sorted(imported)
 
 
 def _stored(folder: Path, protocol: str) -> Stored:
-    found = read_manifest(folder)
+    manifest = read_manifest(folder)
     try:
-        arm = Arm.model_validate(found.settings.get("arm"))
+        arm = Arm.model_validate(manifest.settings.get("arm"))
     except ValidationError:
         raise UserError(f"{folder / 'manifest.json'}: it was written by another version; run again.") from None
     part = folder.parent.name
-    backbone = part.removeprefix(found.size.lower()).removeprefix("-") or OFFLINE_NAME
+    backbone = part.removeprefix(manifest.size.lower()).removeprefix("-") or OFFLINE_NAME
     gaps = sum(answer.gaps > 0 for answer in read_answers(folder))
     scores = of_arm(score_run(stored_judgements(folder), protocol), arm)
-    return Stored(part, backbone, arm, found, scores, gaps)
+    return Stored(part, backbone, arm, manifest, scores, gaps)
 
 
-def _bases(found: Sequence[Stored], options: AssemblyOptions, run: Path) -> dict[str, Arm]:
+def _bases(stored: Sequence[Stored], options: AssemblyOptions, run: Path) -> dict[str, Arm]:
     """Return the base arm of each part: the named LIGHT, else the LIGHT with RAG's index and K.
 
     Without RAG it is the LIGHT whose components were removed, or the only LIGHT.
     """
     bases: dict[str, Arm] = {}
-    for part in dict.fromkeys(one.part for one in found):
-        arms = [one.arm for one in found if one.part == part]
+    for part in dict.fromkeys(entry.part for entry in stored):
+        arms = [entry.arm for entry in stored if entry.part == part]
         complete = [arm for arm in arms if arm.memory == "light" and arm.without is None and arm.other_budget is None]
         names = ", ".join(arm.name for arm in complete)
         if name := (options.bases or {}).get(part, options.base):
@@ -306,23 +306,30 @@ def _bases(found: Sequence[Stored], options: AssemblyOptions, run: Path) -> dict
     return bases
 
 
-def _setup(found: Sequence[Stored], part: str, base: Arm) -> str:
+def _setup(stored: Sequence[Stored], part: str, base: Arm) -> str:
     """Return the setup of a part: that of its base arm if stored, else the most frequent."""
-    own = [one for one in found if one.part == part]
-    return next((one.setup for one in own if one.arm == base), Counter(one.setup for one in own).most_common(1)[0][0])
+    entries = [entry for entry in stored if entry.part == part]
+    most_frequent = Counter(entry.setup for entry in entries).most_common(1)[0][0]
+    return next((entry.setup for entry in entries if entry.arm == base), most_frequent)
 
 
-def _all_columns(found: Sequence[Stored], bases: Mapping[str, Arm]) -> Iterator[_Columns]:
+def _all_columns(stored: Sequence[Stored], bases: Mapping[str, Arm]) -> Iterator[_Columns]:
     """Yield Table 1 over all backbones, then Tables 8 to 10 for each; tables of a single column are left out."""
-    backbones = list(dict.fromkeys(one.backbone for one in found))
+    backbones = list(dict.fromkeys(entry.backbone for entry in stored))
     several = len(backbones) > 1
-    methods = [(_method(one.arm, bases[one.part]), one) for one in found]
-    yield _Columns(_MAIN, "", [(method, one) for method, one in methods if method], several)
+    methods = [(_method(entry.arm, bases[entry.part]), entry) for entry in stored]
+    yield _Columns(_MAIN, "", [(method, entry) for method, entry in methods if method], several)
     for table, fields in _VARIED.items():
         for backbone in backbones:
-            own = [(_variant(one.arm, bases[one.part], fields), one) for one in found if one.backbone == backbone]
-            if len({label for label, _ in own if label}) > 1:
-                yield _Columns(table, backbone if several else "", [(label, one) for label, one in own if label])
+            members = [
+                (_variant(entry.arm, bases[entry.part], fields), entry)
+                for entry in stored
+                if entry.backbone == backbone
+            ]
+            if len({label for label, _ in members if label}) > 1:
+                yield _Columns(
+                    table, backbone if several else "", [(label, entry) for label, entry in members if label]
+                )
 
 
 def _method(arm: Arm, base: Arm) -> str:
@@ -345,13 +352,15 @@ def _variant(arm: Arm, base: Arm, fields: Sequence[str]) -> str:
 
 
 def _table(columns: _Columns, options: AssemblyOptions, sizes: Sequence[str], notes: Sequence[str]) -> Table:
-    scores, stored = columns.scores, [one for _, one in columns.members]
+    scores, entries = columns.scores, [entry for _, entry in columns.members]
     frame = long_frame(scores)
     return result_table(
         frame,
         f"{_TITLES[columns.table]}, this run, all sizes{columns.backbone and ', ' + columns.backbone}",
-        footer_of([one.manifest for one in stored], scores, options.protocol, sum(one.gaps for one in stored)),
-        [own for one in stored for own in one.comparable()],
+        footer_of(
+            [entry.manifest for entry in entries], scores, options.protocol, sum(entry.gaps for entry in entries)
+        ),
+        [comparable for entry in entries for comparable in entry.comparable()],
         allow_mixed=options.allow_mixed,
         notes=[*notes, *_missing(frame, sizes)],
         intervals=False,
@@ -367,10 +376,12 @@ def _missing(frame: pd.DataFrame, sizes: Sequence[str]) -> list[str]:
     missing = []
     for size in sizes:
         for backbone, head in backbones.items():
-            own = [one for one in theirs if head and one.startswith(head)]
-            own = own or [head + name for name in methods]  # one that this backbone was never asked by is missed too
-            gone = [name for name in own if (size, name) not in present]
-            missing += [f"{name} at {size}" for name in ([backbone] if backbone and gone == own else gone)]
+            expected = [series for series in theirs if head and series.startswith(head)]
+            expected = expected or [
+                head + name for name in methods
+            ]  # one that this backbone was never asked by is missed too
+            absent = [name for name in expected if (size, name) not in present]
+            missing += [f"{name} at {size}" for name in ([backbone] if backbone and absent == expected else absent)]
     return [f"Not run, or not finished: {', '.join(missing)}."] if missing else []
 
 
@@ -383,11 +394,14 @@ def _figure(columns: _Columns, shown: Table, options: AssemblyOptions, folder: P
     frame = averages(frame)
     if columns.table == "table8_ablation":
         scores = columns.scores.items()
-        removals = {label: own for label, own in scores if label == _COMPLETE or own["removed"].notna().all()}
+        removals = {label: column for label, column in scores if label == _COMPLETE or column["removed"].notna().all()}
         frame = changes_of(removals, _COMPLETE, options.seed)
         if frame.empty:
             return []
-    rests = {f"{one.part}/{one.arm.name}": combined_hash(one.manifest.judgements_sha256) for _, one in columns.members}
+    rests = {
+        f"{entry.part}/{entry.arm.name}": combined_hash(entry.manifest.judgements_sha256)
+        for _, entry in columns.members
+    }
     caption = f"Figure {name[6]}, this run, all sizes: {what}. Reader: {model_shown(footer.reader)}."
     parameters = {"protocol": options.protocol, "seed": options.seed}
     named = columns.name.replace(columns.table, name)

@@ -29,8 +29,6 @@ MEASURES = {
 TOTAL = "total"
 AGREED = "estimate.agreed.json"
 """The estimate of a tier that has a yes and has not been begun on."""
-OFF = 1.2
-"""An estimate is called off where it and what was realised differ by more than this factor."""
 
 
 def _cell(column: str, value: Any) -> str:
@@ -47,13 +45,13 @@ def cost_table(found: Estimate | None, spent: Sequence[RealisedRow], *, by_step:
     One row per stage and role, with `by_step` per step, the total last. Of the reader's calls, those of the estimate's
     backbone are counted: backbones share the stores.
     """
-    made = list(spent)
+    realised_rows = list(spent)
     if found is not None:
-        asked = {(one.role, one.model) for one in found.roles}
+        pairs = {(role.role, role.model) for role in found.roles}
         new = since(spent, found.before)
-        made = [row for row in new if not row.role.startswith("reader") or (row.role, row.model) in asked]
+        realised_rows = [row for row in new if not row.role.startswith("reader") or (row.role, row.model) in pairs]
     groups: dict[tuple[str, ...], dict[str, list[Row]]] = {}
-    sides: dict[str, Sequence[Row]] = {"estimated": found.rows if found else (), "realised": made}
+    sides: dict[str, Sequence[Row]] = {"estimated": found.rows if found else (), "realised": realised_rows}
     lead = ["stage", "role", "step", "model"] if by_step else ["stage", "role", "model"]
     for side, rows in sides.items():
         for row in rows:
@@ -65,7 +63,7 @@ def cost_table(found: Estimate | None, spent: Sequence[RealisedRow], *, by_step:
     total = dict.fromkeys(lead, "") | {"stage": TOTAL} | _numbers({side: list(sides[side]) for side in shown}, shown)
     frame = pd.DataFrame([*body, total], columns=list(total))
     cells = pd.DataFrame({name: [_cell(str(name), value) for value in frame[name]] for name in frame})
-    notes = tuple(_notes(found, made, spent))
+    notes = tuple(_notes(found, realised_rows, spent))
     return Table(_title(found, shown), cells, notes, kind="costs", names=len(lead), csv=frame, frame=frame)
 
 
@@ -93,20 +91,22 @@ def _sum(rows: Sequence[Row], name: str) -> float | None:
     return None if not values or None in values else sum(values)
 
 
-def _title(found: Estimate | None, shown: Sequence[str]) -> str:
-    where = f"{found.size}, {found.backbone}: " if found is not None and found.calls_models else ""
+def _title(estimate: Estimate | None, shown: Sequence[str]) -> str:
+    where = f"{estimate.size}, {estimate.backbone}: " if estimate is not None and estimate.calls_models else ""
     if "realised" not in shown:
         return f"{where}what is left to call"
     return where + ("estimated cost and what was called since" if "estimated" in shown else "what was called")
 
 
-def _notes(found: Estimate | None, made: Sequence[RealisedRow], spent: Sequence[RealisedRow]) -> Iterator[str]:
-    if found is not None:
-        yield f"Estimate: {pending_line(found).rstrip('.')}."
-        yield from found.bases()
-        yield from found.warnings
-        if found.pending and made:
-            yield from comparison(found, made)
+def _notes(
+    estimate: Estimate | None, realised_rows: Sequence[RealisedRow], spent: Sequence[RealisedRow]
+) -> Iterator[str]:
+    if estimate is not None:
+        yield f"Estimate: {pending_line(estimate).rstrip('.')}."
+        yield from estimate.bases()
+        yield from estimate.warnings
+        if estimate.pending and realised_rows:
+            yield from comparison(estimate, realised_rows)
     if spent:
         unpriced = sorted({row.model for row in spent if row.dollars is None})
         cost = money(sum(row.dollars or 0.0 for row in spent))
@@ -115,47 +115,20 @@ def _notes(found: Estimate | None, made: Sequence[RealisedRow], spent: Sequence[
             yield f"No price is known for {', '.join(unpriced)}: the models file no longer names it."
 
 
-def comparison(found: Estimate, made: Sequence[RealisedRow]) -> Iterator[str]:
-    """Yield sentences on how far the estimate was off; `made` are the calls since then."""
-    calls = sum(row.calls for row in made)
-    if calls < found.pending:
-        yield (
-            f"{count(calls, 'call')} were made where {found.pending:,} were estimated: equal requests are made once, "
-            "and how many notes there are to filter was not known."
-        )
-    elif calls > found.pending:
-        yield f"{count(calls, 'call')} were made where {found.pending:,} were estimated."
-    spent = sum(row.dollars or 0.0 for row in made)
-    if spent and found.dollars:
-        share = found.dollars / spent - 1
+def comparison(estimate: Estimate, realised_rows: Sequence[RealisedRow]) -> Iterator[str]:
+    """Yield sentences on how far the estimate was off; `realised_rows` are the calls since then."""
+    calls = sum(row.calls for row in realised_rows)
+    if calls != estimate.pending:
+        yield f"{count(calls, 'call')} were made where {estimate.pending:,} were estimated."
+    dollars = sum(row.dollars or 0.0 for row in realised_rows)
+    if dollars and estimate.dollars:
+        share = estimate.dollars / dollars - 1
         verdict = f"{abs(share):.0%} too {'high' if share > 0 else 'low'}" if abs(share) >= 0.005 else "right"
-        yield f"They cost {money(spent)}; the estimate of {money(found.dollars)} was {verdict}."
-    roles = dict.fromkeys((row.stage, row.role) for row in found.rows)
-    for stage, role in roles:
-        expected = [row for row in found.rows if (row.stage, row.role) == (stage, role)]
-        real = [row for row in made if (row.stage, row.role) == (stage, role)]
-        yield from _off(f"{role.capitalize()} ({stage})", expected, real)
-
-
-def _off(who: str, expected: Sequence[Row], real: Sequence[RealisedRow]) -> Iterator[str]:
-    wanted, got = (sum(row.calls for row in rows) for rows in (expected, real))
-    if not wanted or not got:
-        return
-    for name in ("calls", "input_tokens", "output_tokens"):
-        # Per call, so that a run that is not over can be judged as well.
-        a, b = (sum(getattr(row, name) for row in rows) for rows in (expected, real))
-        if name == "calls":
-            if got < wanted:
-                continue
-        else:
-            a, b = round(a / wanted), round(b / got)
-        if b > OFF * a or a > OFF * b:
-            unit = "calls" if name == "calls" else f"{MEASURES[name]} per call"
-            yield f"{who}: {b:,} {unit} where {a:,} were estimated."
-    if any(row.cached_tokens for row in expected) and not any(row.cached_tokens for row in real):
+        yield f"They cost {money(dollars)}; the estimate of {money(estimate.dollars)} was {verdict}."
+    if any(row.cached_tokens for row in estimate.rows) and not any(row.cached_tokens for row in realised_rows):
         yield (
-            f"{who}: the endpoint reported no cached input (vLLM does so only with --enable-prompt-tokens-details), so "
-            "all of it is priced as fresh."
+            "The endpoints reported no cached input (vLLM does so only with --enable-prompt-tokens-details), so all of "
+            "it is priced as fresh."
         )
 
 
@@ -164,17 +137,17 @@ def save_costs(parameters: RunParameters) -> Path | None:
 
     Returns None where there is neither, as for the offline stand-in.
     """
-    found, spent = saved(parameters), realised(parameters)
-    if found is None and not spent:
+    estimate, spent = saved(parameters), realised(parameters)
+    if estimate is None and not spent:
         return None
-    value = {"estimate": found and found.model_dump(mode="json"), "realised": [row.model_dump() for row in spent]}
+    value = {"estimate": estimate and estimate.model_dump(mode="json"), "realised": [row.model_dump() for row in spent]}
     return write_json(estimate_path(parameters).with_name("costs.json"), value)
 
 
 def read_costs(value: Mapping[str, Any]) -> Table:
     """Build the table of a `costs.json`."""
-    found = value["estimate"] and Estimate.model_validate(value["estimate"])
-    return cost_table(found, [RealisedRow.model_validate(row) for row in value["realised"]])
+    estimate = value["estimate"] and Estimate.model_validate(value["estimate"])
+    return cost_table(estimate, [RealisedRow.model_validate(row) for row in value["realised"]])
 
 
 def spent(parameters: RunParameters) -> str:
@@ -183,16 +156,16 @@ def spent(parameters: RunParameters) -> str:
     return read_costs(read_json(path)).to_text() if path is not None else ""
 
 
-def keep_agreed(found: Estimate, parameters: RunParameters) -> None:
+def keep_agreed(estimate: Estimate, parameters: RunParameters) -> None:
     """Store a confirmed estimate until its tier begins."""
-    write_json(run_path(parameters, AGREED), found.model_dump(mode="json"))
+    write_json(run_path(parameters, AGREED), estimate.model_dump(mode="json"))
 
 
 def begin_on_estimate(parameters: RunParameters) -> None:
     """Take the confirmed estimate as that of the beginning tier; calls of earlier backbones are subtracted."""
     path = run_path(parameters, AGREED)
     if path.exists():
-        found = Estimate.model_validate(read_json(path))
+        estimate = Estimate.model_validate(read_json(path))
         before = () if parameters.calls == "refresh" else tuple(realised(parameters))
-        save(found.model_copy(update={"before": before}), parameters)
+        save(estimate.model_copy(update={"before": before}), parameters)
         path.unlink()

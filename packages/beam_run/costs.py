@@ -155,32 +155,32 @@ class Estimate(BaseModel):
     def bases(self) -> Iterator[str]:
         """Yield sentences on how the numbers were computed."""
         counters: dict[str, list[str]] = {}
-        asked = [one for one in self.roles if one.largest_input]
-        for one in asked:
-            counters.setdefault(one.counter, []).append(one.role)
-        if asked:
+        used = [facts for facts in self.roles if facts.largest_input]
+        for facts in used:
+            counters.setdefault(facts.counter, []).append(facts.role)
+        if used:
             by = "; ".join(f"{name} ({', '.join(roles)})" for name, roles in counters.items())
             yield f"Input tokens counted by {by}."
             yield (
                 "Output tokens per call: " + "; ".join(f"{o.step} {o.tokens:,.0f} ({o.rule})" for o in self.rules) + "."
             )
             yield "Prompts that rest on replies still to come were sized by the offline stand-in, not a language model."
-            longest = "; ".join(f"{one.role} {one.largest_input:,} of {one.context_window:,}" for one in asked)
+            longest = "; ".join(f"{facts.role} {facts.largest_input:,} of {facts.context_window:,}" for facts in used)
             yield f"Longest request in tokens, and the endpoint's window: {longest}."
 
 
-def pending_line(found: Estimate) -> str:
+def pending_line(estimate: Estimate) -> str:
     """Summarise the estimate in one line."""
-    if not found.calls_models:
+    if not estimate.calls_models:
         return "Nothing is called and nothing is paid: the offline stand-in answers everything."
-    start = f"{count(found.pending, 'call')} to make ({found.held:,} held)"
-    if not found.pending:
+    start = f"{count(estimate.pending, 'call')} to make ({estimate.held:,} held)"
+    if not estimate.pending:
         return f"{start}: nothing is left to pay."
-    sums = (sum(row.input_tokens for row in found.rows), sum(row.cached_tokens for row in found.rows))
-    cost = f"about {money(found.dollars)}" if found.dollars else "nothing by the prices of the models file"
+    sums = (sum(row.input_tokens for row in estimate.rows), sum(row.cached_tokens for row in estimate.rows))
+    cost = f"about {money(estimate.dollars)}" if estimate.dollars else "nothing by the prices of the models file"
     return (
         f"{start}: {compact(sums[0])} input tokens ({compact(sums[1])} cached), "
-        f"{compact(sum(row.output_tokens for row in found.rows))} output, {cost}"
+        f"{compact(sum(row.output_tokens for row in estimate.rows))} output, {cost}"
     )
 
 
@@ -205,23 +205,23 @@ def stage_of(role: str, step: str) -> Stage:
 
 def stored_totals(folders: Sequence[Path]) -> list[Totals]:
     """Sum the calls of all stores in `folders` by role, step and model."""
-    found: dict[tuple[str, str, str], list[Totals]] = {}
+    groups: dict[tuple[str, str, str], list[Totals]] = {}
     for path in sorted(path for folder in folders for path in folder.glob("*.sqlite")):
         with CallStore(path, read_only=True) as store:
-            for one in store.totals():
-                found.setdefault((one.role, one.step, one.model), []).append(one)
-    return [_sum(key, parts) for key, parts in sorted(found.items())]
+            for totals in store.totals():
+                groups.setdefault((totals.role, totals.step, totals.model), []).append(totals)
+    return [_sum(key, parts) for key, parts in sorted(groups.items())]
 
 
 def _sum(key: tuple[str, str, str], parts: Sequence[Totals]) -> Totals:
     return Totals(
         *key,
-        calls=sum(one.calls for one in parts),
-        failures=sum(one.failures for one in parts),
-        input_tokens=sum(one.input_tokens for one in parts),
-        cached_tokens=sum(one.cached_tokens for one in parts),
-        output_tokens=sum(one.output_tokens for one in parts),
-        latency=sum(one.latency for one in parts),
+        calls=sum(part.calls for part in parts),
+        failures=sum(part.failures for part in parts),
+        input_tokens=sum(part.input_tokens for part in parts),
+        cached_tokens=sum(part.cached_tokens for part in parts),
+        output_tokens=sum(part.output_tokens for part in parts),
+        latency=sum(part.latency for part in parts),
     )
 
 
@@ -235,21 +235,21 @@ def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
         return []
     prices = {(role, endpoint.model): endpoint for role, endpoint in models.by_stored_role()}
     rows = []
-    for one in stored_totals([calls_folder(parameters, suite)]):
-        endpoint = prices.get((one.role, one.model))
-        spent = (one.input_tokens, one.cached_tokens, one.output_tokens)
+    for totals in stored_totals([calls_folder(parameters, suite)]):
+        endpoint = prices.get((totals.role, totals.model))
+        spent = (totals.input_tokens, totals.cached_tokens, totals.output_tokens)
         row = RealisedRow(
-            stage=stage_of(one.role, one.step),
-            role=one.role,
-            step=one.step,
-            model=one.model,
-            calls=one.calls,
-            failures=one.failures,
-            input_tokens=one.input_tokens,
-            cached_tokens=one.cached_tokens,
-            output_tokens=one.output_tokens,
+            stage=stage_of(totals.role, totals.step),
+            role=totals.role,
+            step=totals.step,
+            model=totals.model,
+            calls=totals.calls,
+            failures=totals.failures,
+            input_tokens=totals.input_tokens,
+            cached_tokens=totals.cached_tokens,
+            output_tokens=totals.output_tokens,
             dollars=endpoint.dollars(*spent) if endpoint else None,
-            seconds=one.latency,
+            seconds=totals.latency,
         )
         rows.append(row)
     return sorted(rows, key=place)
@@ -258,7 +258,7 @@ def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
 def since(rows: Sequence[RealisedRow], before: Sequence[RealisedRow]) -> list[RealisedRow]:
     """Subtract `before` from `rows`. A failed call that was repeated with success counts as a call."""
     earlier = {place(row): row for row in before}
-    found = []
+    remaining = []
     for row in rows:
         old = earlier.get(place(row))
         if old is not None:
@@ -274,5 +274,5 @@ def since(rows: Sequence[RealisedRow], before: Sequence[RealisedRow]) -> list[Re
                 }
             )
         if row.calls > 0:
-            found.append(row)
-    return found
+            remaining.append(row)
+    return remaining

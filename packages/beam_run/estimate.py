@@ -60,27 +60,27 @@ def estimate(parameters: RunParameters, arms: Sequence[Arm], *, quiet: bool = Fa
     parameters, tasks = plan.parameters, plan.tasks
     del plan  # the conversations: every rehearsal reads its own again
     expected = stored_means(parameters)
-    todo = [(task.source, parameters, task.arms, task.answered, expected) for task in tasks]
+    jobs = [(task.source, parameters, task.arms, task.answered, expected) for task in tasks]
     tally = CallTally()
-    for one in _rehearsed(todo, parameters, quiet=quiet):
-        tally.add(one)
-    own = tuple(arm.name for arm in arms if arm.memory == "own" and arm.target not in ADAPTERS)
-    return summary(parameters, tuple(arm.name for arm in arms), tally, expected, conversations=len(tasks), own=own)
+    for part in _rehearsed(jobs, parameters, quiet=quiet):
+        tally.add(part)
+    own_arms = tuple(arm.name for arm in arms if arm.memory == "own" and arm.target not in ADAPTERS)
+    return summary(parameters, tuple(arm.name for arm in arms), tally, expected, conversations=len(tasks), own=own_arms)
 
 
 _Todo = tuple[Source, ResolvedParameters, tuple[Arm, ...], Mapping[str, list[Answer]], Mapping[Step, float]]
 
 
-def _rehearsed(todo: Sequence[_Todo], parameters: RunParameters, *, quiet: bool) -> Iterator[CallTally]:
+def _rehearsed(jobs: Sequence[_Todo], parameters: RunParameters, *, quiet: bool) -> Iterator[CallTally]:
     title = f"{parameters.size}: counting calls"
-    with tqdm(total=len(todo), desc=title, unit="conv", disable=quiet or None, leave=False, delay=2) as bar:
-        if min(parameters.workers, len(todo)) <= 1:
-            for one in todo:
-                yield _rehearse(*one)
+    with tqdm(total=len(jobs), desc=title, unit="conv", disable=quiet or None, leave=False, delay=2) as bar:
+        if min(parameters.workers, len(jobs)) <= 1:
+            for job in jobs:
+                yield _rehearse(*job)
                 bar.update()
             return
-        with process_pool(min(parameters.workers, len(todo))) as pool:
-            for future in [pool.submit(_rehearse, *one) for one in todo]:  # in order: sums are the same every time
+        with process_pool(min(parameters.workers, len(jobs))) as pool:
+            for future in [pool.submit(_rehearse, *job) for job in jobs]:  # in order: sums are the same every time
                 yield future.result()
                 bar.update()
 
@@ -203,13 +203,13 @@ def _rule(row: PendingRow, endpoint: Endpoint, expected: Mapping[Step, float], p
 
 
 def _warnings(facts: Sequence[RoleFacts], own: Sequence[str], parameters: RunParameters) -> Iterator[str]:
-    for one in facts:
-        if not one.fits:
-            reply = f"with {one.max_output_tokens:,} for the reply " if one.max_output_tokens else ""
+    for fact in facts:
+        if not fact.fits:
+            reply = f"with {fact.max_output_tokens:,} for the reply " if fact.max_output_tokens else ""
             yield (
-                f"The {one.role}'s longest request ({one.largest_about}) has {one.largest_input:,} tokens, which "
-                f"{reply}do not fit into the {one.context_window:,} of {one.model}; lower the budget that fills it, or "
-                "name an endpoint with a larger context_window."
+                f"The {fact.role}'s longest request ({fact.largest_about}) has {fact.largest_input:,} tokens, which "
+                f"{reply}do not fit into the {fact.context_window:,} of {fact.model}; lower the budget that fills it, "
+                "or name an endpoint with a larger context_window."
             )
     for name in own:
         yield (
@@ -222,10 +222,10 @@ def stored_means(parameters: RunParameters) -> dict[Step, float]:
     """Average the output tokens by role and step over all tiers of the run, where enough replies are stored."""
     roles = endpoints(parameters)
     means = {}
-    for one in stored_totals(sorted((Path(parameters.run) / "calls").glob("*"))):
-        replies = one.calls - one.failures
-        if one.role in roles and one.model == roles[one.role].model and replies >= ENOUGH:
-            means[one.role, one.step] = one.output_tokens / replies
+    for totals in stored_totals(sorted((Path(parameters.run) / "calls").glob("*"))):
+        replies = totals.calls - totals.failures
+        if totals.role in roles and totals.model == roles[totals.role].model and replies >= ENOUGH:
+            means[totals.role, totals.step] = totals.output_tokens / replies
     return means
 
 
@@ -234,10 +234,10 @@ def estimate_path(parameters: RunParameters) -> Path:
     return run_path(parameters, "estimate.json")
 
 
-def save(found: Estimate, parameters: RunParameters) -> Path | None:
+def save(estimate: Estimate, parameters: RunParameters) -> Path | None:
     """Save the estimate, to be compared with the real costs; one without pending calls replaces none."""
     path = estimate_path(parameters)
-    return write_json(path, found.model_dump(mode="json")) if found.pending else None
+    return write_json(path, estimate.model_dump(mode="json")) if estimate.pending else None
 
 
 def saved(parameters: RunParameters) -> Estimate | None:
@@ -248,8 +248,8 @@ def saved(parameters: RunParameters) -> Estimate | None:
     try:
         return Estimate.model_validate(read_json(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "estimate"
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"])) or "estimate"
         raise UserError(
-            f"{path}: field '{where}': {first['msg']}; delete the file, nothing else rests on it."
+            f"{path}: field '{where}': {problem['msg']}; delete the file, nothing else rests on it."
         ) from None

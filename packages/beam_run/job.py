@@ -158,12 +158,12 @@ def _places(job: Job, place: Path) -> dict[str, str]:
 
 def _parameters(job: Job, size: Size, data: Path, places: Mapping[str, str]) -> list[RunParameters]:
     """Return the parameters of a tier, once per backbone."""
-    given = {
+    values = {
         **job.settings, **places, "data": str(data), "run": str(job.folder), "protocol": job.protocol,
         "conversations": job.conversations, "calls": job.calls, **({"confirm_cost": True} if job.yes else {}),
     }  # fmt: skip
     file = PARAMS / f"{size.lower()}.yaml"
-    return [load_parameters(file, **given, backbone=backbone) for backbone in job.backbones or [""]]
+    return [load_parameters(file, **values, backbone=backbone) for backbone in job.backbones or [""]]
 
 
 def _data(job: Job, wanted: Sequence[Size]) -> Path | None:
@@ -190,8 +190,8 @@ def _found(data: Path, wanted: Sequence[Size]) -> dict[Size, int]:
 
 def label(parameters: RunParameters) -> str:
     """Name a tier, with its backbone if models are called."""
-    found = models_file(parameters)
-    return f"{parameters.size} · {parameters.backbone or next(iter(found.readers))}" if found else parameters.size
+    models = models_file(parameters)
+    return f"{parameters.size} · {parameters.backbone or next(iter(models.readers))}" if models else parameters.size
 
 
 def confirm(planned: RunPlan, place: Path) -> bool:
@@ -231,14 +231,14 @@ def _rehearsed(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Estim
     missing: Mapping[Size, int] = {}
     if planned.generation:
         missing, data = planned.generation.stood_in(place)
-    found: list[tuple[RunParameters, Estimate]] = []
+    estimates: list[tuple[RunParameters, Estimate]] = []
     counted: set[Size] = set()
     for parameters in planned.runs:
         here = parameters.model_copy(update={"data": str(data)})
-        one = estimate(here, arms_of(here, experiments(here)))
+        estimated = estimate(here, arms_of(here, experiments(here)))
         # What the memory reads does not depend on the backbone and is called once, unless each is to renew it.
         if parameters.size in counted and parameters.calls != "refresh":
-            one = one.without_memory()
+            estimated = estimated.without_memory()
         counted.add(parameters.size)
         unwritten = missing.get(parameters.size, 0)
         if unwritten and parameters.authors:
@@ -247,6 +247,6 @@ def _rehearsed(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Estim
                 "from the same seed (on another domain where it lacks theirs); what models write will be longer or "
                 "shorter."
             )
-            one = one.model_copy(update={"warnings": (*one.warnings, note)})
-        found.append((parameters, one))
-    return found
+            estimated = estimated.model_copy(update={"warnings": (*estimated.warnings, note)})
+        estimates.append((parameters, estimated))
+    return estimates

@@ -37,9 +37,9 @@ def publish(run: Path, archive: Path) -> str:
         files = [settings, *sorted(part.glob(MODELS)), *sorted(part.glob("prompts/*.md"))]
         arms = [path.parent for path in sorted(part.glob("*/manifest.json"))]
         for arm in arms:
-            found = read_manifest(arm)
-            ensure_finished(found, str(arm))
-            offline |= found.reader == OFFLINE_NAME
+            manifest = read_manifest(arm)
+            ensure_finished(manifest, str(arm))
+            offline |= manifest.reader == OFFLINE_NAME
         files += [arm / name for arm in arms for name in RECORDS]
         extra |= {path.relative_to(run).as_posix(): path for path in files}
     if not extra and not (run / "calls").is_dir():
@@ -53,8 +53,10 @@ def publish(run: Path, archive: Path) -> str:
             "finished."
         )
     notes = [f"no file holds the key in {', '.join(searched)}"] if searched else []
-    if left := sorted(used - set(searched)):
-        notes.append(f"not searched for the key in {', '.join(left)}, which is not set here or holds a placeholder")
+    if unsearched := sorted(used - set(searched)):
+        notes.append(
+            f"not searched for the key in {', '.join(unsearched)}, which is not set here or holds a placeholder"
+        )
     notes += [f"holds answers of the {OFFLINE_NAME}"] if offline else []
     return "; ".join([f"wrote {archive}: {described(export_calls(run / 'calls', archive, extra))}", *notes])
 
@@ -85,9 +87,11 @@ def verify(archive: Path, data: Path | None) -> str:
                     for part in sorted(published.glob(f"*/{PARAMETERS}"))
                 ]
         except UserError as error:  # its user has no such folder, but has the archive, and is not to pay for it
-            said, record, _ = str(error).partition("; to record it, run: ")
-            said = said.replace(f"{published}/", f"{archive}: ").replace(f"{replay}/", f"{archive}: ")
-            raise UserError(f"{said}, so the answers do not follow from the archive." if record else said) from None
+            message, record, _ = str(error).partition("; to record it, run: ")
+            message = message.replace(f"{published}/", f"{archive}: ").replace(f"{replay}/", f"{archive}: ")
+            raise UserError(
+                f"{message}, so the answers do not follow from the archive." if record else message
+            ) from None
     if not lines:
         raise UserError(
             f"{archive}: it holds calls but no run to replay; export a folder that run_all.sh has finished."
@@ -121,49 +125,58 @@ def described(summary: ArchiveSummary) -> str:
 def _replayed(part: Path, replay: Path, data: Path) -> str:
     """Replay one tier of one backbone, unpacked at `part`, into the run folder `replay`."""
     published = {path.parent: read_manifest(path.parent) for path in sorted(part.glob("*/manifest.json"))}
-    for folder, one in published.items():
-        ensure_finished(one, str(folder))
-        if one.arm != folder.name:
-            raise UserError(f"{folder}/manifest.json: field 'arm' is {one.arm!r}, not the folder's name.")
+    for folder, manifest in published.items():
+        ensure_finished(manifest, str(folder))
+        if manifest.arm != folder.name:
+            raise UserError(f"{folder}/manifest.json: field 'arm' is {manifest.arm!r}, not the folder's name.")
     # A memory of one's own is not in the archive.
-    ours = {folder: one for folder, one in published.items() if one.settings["arm"]["target"] in (None, *ADAPTERS)}
-    if not ours:
+    replayable = {
+        folder: manifest
+        for folder, manifest in published.items()
+        if manifest.settings["arm"]["target"] in (None, *ADAPTERS)
+    }
+    if not replayable:
         raise UserError(f"{part}/: it holds no method that can be replayed.")
     # A method that the last run did not ask for stands as an earlier one made it, with that one's parameters.
     groups: dict[str, dict[Path, Manifest]] = {}
-    for folder, one in ours.items():
-        key = to_json([recorded_parameters(one), sorted(one.conversations), one.left_out])
-        groups.setdefault(key, {})[folder] = one
+    for folder, manifest in replayable.items():
+        key = to_json([recorded_parameters(manifest), sorted(manifest.conversations), manifest.left_out])
+        groups.setdefault(key, {})[folder] = manifest
     judged = 0
     for group in groups.values():
         first = next(iter(group.values()))
         parameters = _parameters(part, replay, data, first)
         _same_conversations(parameters, first, f"{part}/{first.arm}")
-        again = evaluate(parameters, [Arm.model_validate(one.settings["arm"]) for one in group.values()])
-        for folder, one in group.items():
-            _compare(one, again.manifests[one.arm], folder, run_path(again.parameters, one.arm))
-        judged += sum(len(judgements) for judgements in again.judgements.values())
-    readers = " | ".join(dict.fromkeys(one.reader for one in ours.values()))
-    said = f"{part.name}: {len(ours)} methods replayed, {judged:,} answers and judgements, all as published; {readers}"
-    others = len(published) - len(ours)
-    return said + (f"; {others} with a memory of one's own, which no archive holds, not replayed" if others else "")
+        replayed_run = evaluate(
+            parameters, [Arm.model_validate(manifest.settings["arm"]) for manifest in group.values()]
+        )
+        for folder, manifest in group.items():
+            _compare(
+                manifest, replayed_run.manifests[manifest.arm], folder, run_path(replayed_run.parameters, manifest.arm)
+            )
+        judged += sum(len(judgements) for judgements in replayed_run.judgements.values())
+    readers = " | ".join(dict.fromkeys(manifest.reader for manifest in replayable.values()))
+    line = f"{part.name}: {len(replayable)} methods replayed, {judged:,} answers and judgements, all as published"
+    line = f"{line}; {readers}"
+    others = len(published) - len(replayable)
+    return line + (f"; {others} with a memory of one's own, which no archive holds, not replayed" if others else "")
 
 
 def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> RunParameters:
     """Return the parameters that replay an arm: the published ones except paths, in replay mode."""
     origin = f"{part}/{PARAMETERS}"
-    kept = read_json(part / PARAMETERS)
-    if not isinstance(kept, dict):
+    recorded = read_json(part / PARAMETERS)
+    if not isinstance(recorded, dict):
         raise UserError(f"{origin}: a JSON object is expected; export the run again.")
     values = {
-        **kept,
+        **recorded,
         **ELSEWHERE,
         **NOBODY_ELSES,
         **recorded_parameters(published),
         "data": str(data),
         "run": str(replay),
-        "models": str(part / MODELS) if kept.get("models") else "",
-        "prompts": str(part / "prompts") if kept.get("prompts") else "",
+        "models": str(part / MODELS) if recorded.get("models") else "",
+        "prompts": str(part / "prompts") if recorded.get("prompts") else "",
         "calls": "replay",
         "conversations": len(published.conversations),
         "skip_broken": bool(published.left_out),

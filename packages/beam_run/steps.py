@@ -65,7 +65,7 @@ def run(job: Job, step: str = "", *, announced: bool = False) -> None:
                 if planned.runs[0].authors == planned.runs[0].models:
                     changes["authors"] = changes["models"]
         planned = planned.agreed(changes)
-    first, suites = planned.runs[0], [one.shown.models for one in planned.suites]
+    first, suites = planned.runs[0], [suite.shown.models for suite in planned.suites]
     with keys_kept_out(planned.folder, first.models, first.authors, *suites):
         for name, work in STEPS.items():
             if step in ("", name):
@@ -94,8 +94,8 @@ def _to_do(job: Job, planned: RunPlan) -> Iterator[str]:
         what = ", ".join(f"{number} of {size}" for size, number in planned.found.items())
         yield f"generate conversations, written by {planned.generation.names}: {what}"
     for parameters in planned.runs:
-        found = planned.found[parameters.size]
-        counted = count(min(found, job.conversations or found), "conversation")
+        available = planned.found[parameters.size]
+        counted = count(min(available, job.conversations or available), "conversation")
         roles = endpoints(parameters)
         by = f"reader {roles['reader'].model}, judge {roles['judge'].model}" if roles else OFFLINE_NAME
         yield f"{label(parameters)}: {counted}, all memories answer and are judged ({by})"
@@ -133,8 +133,8 @@ def _evaluated(parameters: RunParameters) -> None:
     begin_on_estimate(parameters)
     evaluate(parameters, arms_of(parameters, experiments(parameters)))
     keep_settings(resolved(parameters))
-    if parameters.models and (costs := spent(parameters)):
-        print(costs)
+    if parameters.models and (realised_costs := spent(parameters)):
+        print(realised_costs)
     console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
 
 
@@ -145,7 +145,9 @@ def _notebooks_of(planned: RunPlan) -> list[Work]:
     names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
     work: list[Work] = [(name, _shown(published), folder / PUBLISHED) for name in PAPER]
     work += [(name, _shown(published), folder / FIELD_PART) for name in FIELD]
-    work += [(name, _shown(one), folder / run_subdir(one)) for one in planned.runs for name in names]
+    work += [
+        (name, _shown(parameters), folder / run_subdir(parameters)) for parameters in planned.runs for name in names
+    ]
     return [*work, *((suite.notebook, _shown(suite.shown), folder / suite.name) for suite in planned.suites)]
 
 
@@ -159,9 +161,9 @@ def _shown(parameters: RunParameters) -> RunParameters:
 def notebooks(job: Job, planned: RunPlan) -> None:
     """Execute the notebooks concurrently; they do not depend on one another."""
     first = (*SUITES, *PAPER, MAIN)  # the longest
-    work = sorted(_notebooks_of(planned), key=lambda one: first.index(one[0]) if one[0] in first else len(first))
+    work = sorted(_notebooks_of(planned), key=lambda item: first.index(item[0]) if item[0] in first else len(first))
     started = time.monotonic()
-    max_concurrency = min(max(one.workers for _, one, _ in work), len(work))
+    max_concurrency = min(max(item.workers for _, item, _ in work), len(work))
     with tqdm(total=len(work), desc="notebooks", unit="notebook", disable=None) as bar:
         for page in execute_all(work, max_concurrency):
             bar.set_postfix_str(f"{page.parent.name}/{page.stem}")

@@ -43,20 +43,20 @@ def name_stems(name: str) -> tuple[str, ...]:
     return (*stems(" ".join(rest)), *stems(core)) if stems(core) else stems(name)
 
 
-def same_subject(one: Sequence[str], other: Sequence[str]) -> float:
+def same_subject(first: Sequence[str], second: Sequence[str]) -> float:
     """Score whether two names, as stems, are the same subject: 1 for the same words, 0 for different subjects.
 
     "lead" and "team lead" may be the same, and so may "report recipient" and "weekly report recipient": the last word
     is the same, and the longer name contains the shorter.
     """
-    mine, theirs = frozenset(one), frozenset(other)
-    if not mine or not theirs:
+    first_stems, second_stems = frozenset(first), frozenset(second)
+    if not first_stems or not second_stems:
         return 0.0
-    if mine == theirs:
+    if first_stems == second_stems:
         return 1.0
-    if one[-1] != other[-1] or not (mine < theirs or theirs < mine):
+    if first[-1] != second[-1] or not (first_stems < second_stems or second_stems < first_stems):
         return 0.0
-    return len(mine & theirs) / len(mine | theirs)
+    return len(first_stems & second_stems) / len(first_stems | second_stems)
 
 
 def spoken_of(name: Sequence[str], text: frozenset[str]) -> float:
@@ -64,10 +64,10 @@ def spoken_of(name: Sequence[str], text: frozenset[str]) -> float:
     return sum(stem in text for stem in name) / len(name) if name else 0.0
 
 
-def same_value(one: str, other: str) -> bool:
+def same_value(first: str, second: str) -> bool:
     """Tell whether two values agree up to case, punctuation and words around one of them."""
-    mine, theirs = (" ".join(_WORD.findall(text.lower())) for text in (one, other))
-    return f" {mine} " in f" {theirs} " or f" {theirs} " in f" {mine} "
+    first_words, second_words = (" ".join(_WORD.findall(text.lower())) for text in (first, second))
+    return f" {first_words} " in f" {second_words} " or f" {second_words} " in f" {first_words} "
 
 
 Kind = Literal["told", "follows", "uncertain", "deleted"]
@@ -138,20 +138,20 @@ class Ledger:
         key = name_stems(name)
         if not key or (same := self._by_words.get(frozenset(key))):
             return same if key else None
-        near = [(same_subject(key, one.key), one) for one in self._by_last.get(key[-1], ())]
+        near = [(same_subject(key, subject.key), subject) for subject in self._by_last.get(key[-1], ())]
         best = max((share for share, _ in near), default=0.0)
-        found = [one for share, one in near if share == best > 0]
-        return found[0] if len(found) == 1 else None
+        best_subjects = [subject for share, subject in near if share == best > 0]
+        return best_subjects[0] if len(best_subjects) == 1 else None
 
     def _subject(self, name: str) -> Subject | None:
         """Return the subject of that name, created if needed; None for a name without words."""
-        found, key = self.find(name), name_stems(name)
-        if found is None and key:
-            found = Subject(name, key)
-            self.subjects.append(found)
-            self._by_words[frozenset(key)] = found
-            self._by_last.setdefault(key[-1], []).append(found)
-        return found
+        subject, key = self.find(name), name_stems(name)
+        if subject is None and key:
+            subject = Subject(name, key)
+            self.subjects.append(subject)
+            self._by_words[frozenset(key)] = subject
+            self._by_last.setdefault(key[-1], []).append(subject)
+        return subject
 
     def tell(self, name: str, value: str, date: str, ids: tuple[int, ...], *, changed: bool = False) -> None:
         """Record a subject's value. Another value than before, or one stated as `changed`, is a change."""
@@ -222,11 +222,11 @@ class Ledger:
     def _namesakes(self, subject: Subject, values: Sequence[str]) -> list[Subject]:
         """Return other subjects that share a word and a value with `subject`."""
         return [
-            one
-            for one in self.subjects
-            if one is not subject
-            and not set(one.key).isdisjoint(subject.key)
-            and any(state.value and same_value(state.value, value) for state in one.states for value in values)
+            other
+            for other in self.subjects
+            if other is not subject
+            and not set(other.key).isdisjoint(subject.key)
+            and any(state.value and same_value(state.value, value) for state in other.states for value in values)
         ]
 
     def rewrite(self, change: Callable[[str], str]) -> None:
@@ -239,14 +239,15 @@ class Ledger:
     def asked_about(self, question: str, ids: Sequence[int], most: int) -> list[Subject]:
         """Return the subjects of a question, best first, then their sources, then those based on `ids`."""
         words = frozenset(stems(question))
-        stated = [one for one in self.subjects if one.states]
-        shares = {id(one): self._share(one, words) for one in stated}
-        named = sorted((one for one in stated if shares[id(one)] >= _ABOUT), key=lambda one: -shares[id(one)])
+        ranked = [subject for subject in self.subjects if subject.states]
+        shares = {id(subject): self._share(subject, words) for subject in ranked}
+        named = [subject for subject in ranked if shares[id(subject)] >= _ABOUT]
+        named.sort(key=lambda subject: -shares[id(subject)])
         shown = frozenset(ids)
-        beside = [one for one in stated if not shown.isdisjoint(one.ids)]
-        sources = [one.source for one in self.dependencies if one.dependent in named and one.source.states]
-        found = {id(one): one for one in [*named, *sources, *beside]}
-        return list(found.values())[:most]
+        beside = [subject for subject in ranked if not shown.isdisjoint(subject.ids)]
+        sources = [link.source for link in self.dependencies if link.dependent in named and link.source.states]
+        known = {id(subject): subject for subject in (*named, *sources, *beside)}
+        return list(known.values())[:most]
 
     @staticmethod
     def _share(subject: Subject, words: frozenset[str]) -> float:
@@ -262,9 +263,9 @@ def _add(subject: Subject, state: State) -> None:
 
 def _rule(dependencies: Sequence[Dependency], became: str) -> Dependency | None:
     """Return the newest dependency that applies when its source changes to `became`."""
-    told = [one for one in reversed(dependencies) if one.value and became]
-    named = [one for one in told if one.when and same_value(one.when, became)]
-    open_ones = [one for one in told if not one.when and not one.spent]
+    told = [dependency for dependency in reversed(dependencies) if dependency.value and became]
+    named = [dependency for dependency in told if dependency.when and same_value(dependency.when, became)]
+    open_ones = [dependency for dependency in told if not dependency.when and not dependency.spent]
     return next(iter([*named, *open_ones]), None)
 
 

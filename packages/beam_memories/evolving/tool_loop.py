@@ -50,22 +50,22 @@ def run_tools(
     The variable `done` of `prompt` gets the log in at most `tokens` tokens. A `ModelError` ends the loop; earlier
     changes stay.
     """
-    worked = Worked()
+    log = Worked()
     offered = tuple(tool.definition for tool in tools)
     for _ in range(rounds):
-        done = shorten("\n".join(worked.done), tokens, counter)
-        asked = replace(prompt, variables={**prompt.variables, "done": done}, tools=offered)
-        reply = run(model.complete(asked)).text
-        worked.rounds += 1
+        done = shorten("\n".join(log.done), tokens, counter)
+        request = replace(prompt, variables={**prompt.variables, "done": done}, tools=offered)
+        reply = run(model.complete(request)).text
+        log.rounds += 1
         calls = _calls(reply)
-        if calls is None and not worked.done:
-            worked.refused += 1
-            worked.done.append(_NO_JSON)
+        if calls is None and not log.done:
+            log.refused += 1
+            log.done.append(_NO_JSON)
         elif not calls:
             break
         else:
-            _carry_out(calls, tools, files, worked)
-    return worked
+            _carry_out(calls, tools, files, log)
+    return log
 
 
 def _calls(reply: str) -> list[Any] | None:
@@ -73,39 +73,39 @@ def _calls(reply: str) -> list[Any] | None:
     value = json_object(reply)
     if value is None:
         return None
-    found = value.get("calls", value.get("items"))
-    if found is None:
-        found = [value] if "tool" in value else []
-    return found if isinstance(found, list) else [found]
+    calls = value.get("calls", value.get("items"))
+    if calls is None:
+        calls = [value] if "tool" in value else []
+    return calls if isinstance(calls, list) else [calls]
 
 
-def _carry_out(calls: Sequence[Any], tools: Sequence[Tool], files: Folder, worked: Worked) -> None:
+def _carry_out(calls: Sequence[Any], tools: Sequence[Tool], files: Folder, log: Worked) -> None:
     by_name = {tool.definition.name: tool for tool in tools}
     for call in calls[:MOST_CALLS]:
-        worked.calls += 1
+        log.calls += 1
         try:
             tool, arguments = _read(call, by_name)
-            said = tool.act(files, arguments)
+            result = tool.act(files, arguments)
         except ToolRefused as error:
-            worked.refused += 1
-            said = str(error)
-        worked.done.append(f"{_shown(call)}\n{said}")
+            log.refused += 1
+            result = str(error)
+        log.done.append(f"{_shown(call)}\n{result}")
     if len(calls) > MOST_CALLS:
-        worked.refused += len(calls) - MOST_CALLS
-        worked.done.append(f"The other {len(calls) - MOST_CALLS} calls were too many for one reply and are not done.")
+        log.refused += len(calls) - MOST_CALLS
+        log.done.append(f"The other {len(calls) - MOST_CALLS} calls were too many for one reply and are not done.")
 
 
 def _read(call: Any, tools: dict[str, Tool]) -> tuple[Tool, dict[str, str]]:
     name = call.get("tool", call.get("name")) if isinstance(call, dict) else None
     if not isinstance(name, str) or name not in tools:
         raise ToolRefused(f"There is no tool {name!r:.60}; the tools are {', '.join(tools)}.")
-    given = call.get("arguments", {})
-    if isinstance(given, str):
-        given = _spelled(given)
-    if not isinstance(given, dict):
+    values = call.get("arguments", {})
+    if isinstance(values, str):
+        values = _spelled(values)
+    if not isinstance(values, dict):
         raise ToolRefused("The arguments of a call are a JSON object of texts; give them as one.")
     known = {name for name, _ in tools[name].definition.arguments}
-    return tools[name], {key: _text(key, value) for key, value in given.items() if key in known}
+    return tools[name], {key: _text(key, value) for key, value in values.items() if key in known}
 
 
 def _spelled(given: str) -> Any:
@@ -117,7 +117,7 @@ def _spelled(given: str) -> Any:
 
 
 def _text(name: str, value: Any) -> str:
-    if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
+    if isinstance(value, list) and all(isinstance(item, str | int) for item in value):
         value = ", ".join(map(str, value))
     if not isinstance(value, str | int | float):
         raise ToolRefused(f"The argument {name!r:.60} has to be a text; give one.")

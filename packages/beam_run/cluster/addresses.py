@@ -93,12 +93,12 @@ def _begun(given: str) -> Iterator[tuple[Client, int]]:
                 yield client, workers
         elif _ADDRESS.fullmatch(given):
             with _connected(given) as client:
-                found = len(client.scheduler_info(n_workers=-1)["workers"])
-                if not found:
+                number = len(client.scheduler_info(n_workers=-1)["workers"])
+                if not number:
                     raise UserError(
                         f"--cluster: {given} has no workers; begin some here: dask worker {given} --nthreads 1."
                     )
-                yield client, found
+                yield client, number
         else:
             queue = _queue(Path(given))
             with _jobs(queue) as cluster, Client(cluster, set_as_default=False) as client:
@@ -113,8 +113,8 @@ def _connected(address: str) -> Client:
     except TypeError as error:
         raise UserError(f"--cluster: {address}: {error}; docs/scaling.md says where dask looks for it.") from None
     except (OSError, TimeoutError, ValueError, MemoryError) as error:
-        said = f" ({error})" if str(error) else ""
-        raise UserError(f"--cluster: no scheduler answers at {address}{said}; begin one: dask scheduler.") from None
+        detail = f" ({error})" if str(error) else ""
+        raise UserError(f"--cluster: no scheduler answers at {address}{detail}; begin one: dask scheduler.") from None
 
 
 async def _answered(address: str) -> None:

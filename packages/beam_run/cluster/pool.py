@@ -76,14 +76,16 @@ class ClusterPool:
             try:
                 while self._waiting and len(self._running) < self.size:
                     self._begin(*self._waiting.popleft())
-                for one in [one for one in self._running if one.status != "pending"]:
-                    self._conclude(one, *self._running[one])
-                    del self._running[one]  # not before: where its replies cannot be merged, it is told so below
-                there = self._client.status == "running" and bool(self._client.scheduler_info(n_workers=-1)["workers"])
-                met = met or there
+                for task in [task for task in self._running if task.status != "pending"]:
+                    self._conclude(task, *self._running[task])
+                    del self._running[task]  # not before: where its replies cannot be merged, it is told so below
+                present = self._client.status == "running" and bool(
+                    self._client.scheduler_info(n_workers=-1)["workers"]
+                )
+                met = met or present
                 if not met:  # jobs of a batch system may stand in its queue for hours
                     self.told.append("waiting for the first worker")
-                idle = time.monotonic() if there or not met or not self._running else idle
+                idle = time.monotonic() if present or not met or not self._running else idle
                 if time.monotonic() - idle > RECONNECT:
                     raise UserError(
                         f"--cluster: no worker has been there for {RECONNECT:.0f} seconds; begin scheduler and workers "
@@ -197,10 +199,10 @@ def _leases(calls: Path, patience: float) -> Iterator[Path]:
     try:
         others = [path for path in calls.glob(".leases-*") if path != folder]
         earlier = [Watch(path / f"{RUN}.1", patience) for path in others if (path / f"{RUN}.1").exists()]
-        began = [one.text() for one in earlier]
+        began = [watch.text() for watch in earlier]
         until = time.monotonic() + patience
         while earlier and time.monotonic() < until:
-            if [one.text() for one in earlier] != began:
+            if [watch.text() for watch in earlier] != began:
                 raise UserError(
                     f"{calls}: another run is recording into its call stores; wait until it has ended, or stop it."
                 )
@@ -208,8 +210,8 @@ def _leases(calls: Path, patience: float) -> Iterator[Path]:
         for path in others:
             shutil.rmtree(path, ignore_errors=True)
         for store in calls.glob("*.sqlite-wal"):  # a killed run's on one machine
-            with CallStore(store.with_name(store.name.removesuffix("-wal"))) as one:
-                one.claim()
+            with CallStore(store.with_name(store.name.removesuffix("-wal"))) as watch:
+                watch.claim()
         _merge_all(calls)
         yield folder
     finally:
