@@ -5,17 +5,21 @@ Imports are within the functions: a command or a worker process imports what it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
-from beamlib.evaluate.arms import Arm
-from beamlib.evaluate.calling import ResolvedParameters
-from beamlib.llm.model import Model
-from beamlib.llm.roles import ModelRoles
-from beamlib.memory.protocol import Memory
 from beamlib.plugins import NeuralModels, Plugins, register
-from beamlib.retrieval.base import Document, Index
-from beamlib.retrieval.encoder import Encoder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from beamlib.evaluate.arms import Arm
+    from beamlib.evaluate.calling import ResolvedParameters
+    from beamlib.llm.model import Model
+    from beamlib.llm.roles import ModelRoles
+    from beamlib.memory.protocol import Memory
+    from beamlib.retrieval.base import Document, Index
+    from beamlib.retrieval.encoder import Encoder
 
 
 def _model() -> Model:
