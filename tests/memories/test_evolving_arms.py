@@ -173,11 +173,10 @@ MISUSED = {
 
 
 @pytest.mark.parametrize("name", EVOLVING)
-@pytest.mark.parametrize("route", [True, False], ids=["tool calls", "plain JSON"])
 @pytest.mark.parametrize("text", MISUSED.values(), ids=MISUSED.keys())
-def test_a_model_that_misuses_its_tools_harms_nothing(
-    name: str, route: bool, text: str, repo_root: Path, tmp_path: Path
-) -> None:
+def test_a_model_that_misuses_its_tools_harms_nothing(name: str, text: str, repo_root: Path, tmp_path: Path) -> None:
+    route = name != "wiki"  # by tool calls; else as JSON in the reply
+
     def misuse(body: dict[str, Any]) -> str | Answer:
         if not tags_of(body).keys() & {"known", "entries", "session", "index", "done"}:
             return reply(body)

@@ -98,14 +98,10 @@ def client(served: Loopback) -> openai.OpenAI:
         ("embeddings", {"model": "embedded-minilm-256", "input": "a"}, "é", 401, "invalid_api_key"),
         ("chat/completions", chat(model="gpt-4o"), None, 404, "model_not_found"),
         ("chat/completions", b"{", None, 400, "invalid_request"),
-        ("chat/completions", b'{"model": NaN}', None, 400, "invalid_request"),
-        ("chat/completions", b"\xff", None, 400, "invalid_request"),
-        ("chat/completions", [1], None, 400, "invalid_request"),
         ("chat/completions", b"[" * 100_000, None, 400, "invalid_request"),
         ("chat/completions", b" " * (LARGEST_REQUEST + 1), None, 413, "too_large"),
         ("embeddings", {"model": "embedded-minilm-256", "input": [[1, 2]]}, None, 400, "invalid_request"),
         ("embeddings", {"model": "embedded-minilm-256", "input": ["a"] * 2_049}, None, 400, "invalid_request"),
-        ("embeddings", {"model": "embedded-minilm-256", "input": "a", "dimensions": 8}, None, 400, "invalid_request"),
     ],
 )
 def test_what_is_refused_reaches_nobody(

@@ -43,12 +43,6 @@ class Wrong(Newest):
 class Inventive(Newest):
     def recall(self, question): return Recollection("text", (10_000,))
 
-class Shy(Newest):
-    name = property(lambda self: 1 / 0)
-
-class Leaving(Newest):
-    def __init__(self): raise SystemExit
-
 class Rewritten(Newest):
     def ingest(self, conversation):
         super().ingest(conversation)
@@ -156,8 +150,6 @@ def test_the_example_of_the_how_to_runs_as_it_stands(tmp_path: Path, repo_root: 
         ("mine.py", "not of the form"),
         ("nowhere.py:Newest", "does not exist"),
         ("{file}:Missing", "AttributeError"),
-        ("{file}:Shy", "ZeroDivisionError"),
-        ("{file}:Leaving", "SystemExit"),
         ("{file}:Unnamed", "has no 'name'"),
         ("{file}:Picky", "TypeError"),
     ],
@@ -235,27 +227,19 @@ def survivor(hostile: str, example: Loaded) -> Iterator[OwnMemory]:
     ("deed", "reason"),
     [
         ("sys.exit()", "recall raised SystemExit"),
-        ("leave(KeyboardInterrupt)", "recall raised KeyboardInterrupt"),
         ("signal.raise_signal(signal.SIGINT)", "recall raised KeyboardInterrupt"),
-        ("leave(MemoryError)", "recall raised MemoryError"),
         ("leave(Unshown)", "an exception that cannot be shown"),
         ("deeper()", "recall raised RecursionError"),
         (r"leave(ValueError('\x1b[2J\u202e' + 'long' * 1000))", r"ValueError: \\x1b\[2J\\u202elong.{150,270}\.\.\.$"),
-        ("None", "recall returned NoneType"),
         ("Code()", "recall returned Code"),
         ("Recollection(Code())", "what no JSON can carry"),
         ("Recollection(3)", "context: Input should be a valid string"),
-        ("Recollection(None)", "gave no context"),
         (r"Recollection('\udc80')", "what no JSON can carry"),
         ("Recollection('', ('a',))", "message_ids.0: Input should be a valid integer"),
-        ("Recollection('', (True,))", "message_ids.0: Input should be a valid integer"),
         ("Recollection('', (10**5000,))", "what no JSON can carry"),
-        ("Recollection('', 7)", "not iterable"),
         ("Recollection('', (), {'a': (999,)})", "names message 999"),
-        ("Recollection('', (10**4000,))", r"names message 10{19}\.\.\., which"),
         ("Recollection('', (), {'a' * 99: (1,)})", "no short text of one line"),
         (r"Recollection('', (), {'a\n': (1,)})", "no short text of one line"),
-        ("Recollection('', gaps=-1)", "gaps: "),
         ("Recollection('', ['a'] * 100_000)", "message_ids.0: Input should be a valid integer"),
         ("Recollection('', (), {str(i): 'a' for i in range(101)})", "parts: .*more than 100"),
         ("Recollection('word ' * 1001)", "context length: .* has 1,001 tokens, and the reader accepts 1,000"),
@@ -285,9 +269,7 @@ def test_what_does_no_harm_is_taken(survivor: OwnMemory, deed: str, context: str
     [
         ("os._exit(0)", "its process ended (exit code 0)"),
         ("os.kill(os.getpid(), 9)", "its process ended (Killed)"),
-        ("ctypes.string_at(0)", "its process ended (Segmentation fault)"),
         ("os.fork() and os._exit(3) or time.sleep(600)", "its process ended (exit code 3)"),
-        ("os.closerange(0, 99)", "its process ended"),
         ("Recollection('x' * 2**25)", "its reply has more than 16,777,216 bytes"),
         ("os.kill(os.getpid(), signal.SIGSTOP)", "it took more than 1 seconds"),
         ("list(endless())", "it took more than 1 seconds"),
@@ -342,9 +324,10 @@ with OwnMemory(sys.argv[1], 600, 9) as memory:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-@pytest.mark.parametrize("deed", ["list(endless())", "re.match('(a+)+b', 'a' * 99)"])
-def test_it_does_not_outlive_a_killed_run(hostile: str, deed: str) -> None:
-    parent = subprocess.Popen([sys.executable, "-c", PARENT, hostile, deed], stdout=subprocess.PIPE, text=True)
+def test_it_does_not_outlive_a_killed_run(hostile: str) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, hostile, "re.match('(a+)+b', 'a' * 99)"], stdout=subprocess.PIPE, text=True
+    )
     assert parent.stdout is not None
     process = Path(f"/proc/{parent.stdout.readline().strip()}")
     assert process.exists()

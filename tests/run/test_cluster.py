@@ -334,14 +334,13 @@ def test_a_cluster_that_is_none_is_told_in_one_sentence(given: str) -> None:
 def test_what_is_no_scheduler_but_listens_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beam_run.cluster.addresses._CONNECT", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        use_cluster(f"tcp://127.0.0.1:{silent.getsockname()[1]}")
-        with pytest.raises(UserError, match="no scheduler answers"), addresses.cluster_of():
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(UserError, match="no scheduler answers"), addresses.cluster_of(address):
             pass
 
 
 def test_a_certificate_that_dask_was_not_told_of_is_told_in_one_sentence() -> None:
-    use_cluster("tls://127.0.0.1:9")
-    with pytest.raises(UserError, match="ssl_context"), addresses.cluster_of():
+    with pytest.raises(UserError, match="ssl_context"), addresses.cluster_of("tls://127.0.0.1:9"):
         pass
 
 
@@ -349,8 +348,8 @@ def test_a_batch_system_that_is_not_here_is_told_in_one_sentence(
     repo_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    use_cluster(str(repo_root / "params/cluster/slurm.yaml"))
-    with pytest.raises(UserError, match="sbatch, which is not on this machine"), addresses.cluster_of():
+    file = str(repo_root / "params/cluster/slurm.yaml")
+    with pytest.raises(UserError, match="sbatch, which is not on this machine"), addresses.cluster_of(file):
         pass
 
 

