@@ -1,4 +1,4 @@
-"""A browser without a window, told what to do over a pipe (DevTools protocol): it checks pages, and tests drive it.
+"""A browser without a window, told what to do over a pipe (DevTools protocol): tests of pages use it.
 
 Nothing is fetched: every name resolves to nothing, so a page can only load files of this machine.
 """
@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder
@@ -150,3 +152,13 @@ def open_browser(program: str, width: int = 1280, height: int = 900) -> Iterator
                 process.wait()
             os.close(to)
             os.close(back)
+
+
+def verified(run: Path) -> dict[str, Any]:
+    """Have a browser recompute the numbers of a run's page; the test skips where no browser is installed."""
+    program = find_browser()
+    if program is None:
+        pytest.skip("no browser is installed")
+    with open_browser(program) as browser:
+        browser.open((run / "index.html").absolute().as_uri())
+        return dict(browser.evaluate("beamVerify()"))

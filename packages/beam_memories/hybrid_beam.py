@@ -68,7 +68,7 @@ class TunedIndex:
             encoder,
             self._coverage,
         )
-        # A preference or a denial is often half a sentence; what it is about stands in the rest of the message.
+        # A preference or a denial is often half a sentence; the rest of the message tells its subject.
         self._preferences = _Kind(_whole(keys, is_preference), encoder, self._coverage)
         self._denials = _Kind(_whole(keys, is_denial), encoder, self._coverage)
 

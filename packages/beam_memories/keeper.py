@@ -34,7 +34,7 @@ def _descendants() -> list[int]:
 
 
 def _end_all(*_: object) -> None:
-    for _round in range(20):  # what is ended may have begun another in the meantime
+    for _round in range(20):  # a process may have started another in the meantime
         if not (found := _descendants()):
             break
         for process in found:

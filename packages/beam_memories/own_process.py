@@ -1,12 +1,12 @@
-"""The process of a memory of one's own: JSON lines on stdin and stdout, one reply per request.
+"""Serve the user's own memory in this process: JSON lines on stdin and stdout, one reply per request.
 
     {"method": "hello", ...}                            -> {"protocol": 1}
     {"method": "ingest", "conversation": {...}}         -> {}
     {"method": "recall", "question": "..."}             -> {"context": "...", "message_ids": [], "parts": {}, "gaps": 0}
 
-What fails is `{"error": "why"}`. The conversation has the fields of `beamlib.data.conversations.Conversation`. This is
-all that comes in: no probe ids, no gold, no object of the process that asks. The memory itself finds stdin empty, and
-what it prints goes to stderr, so neither can be taken for the exchange.
+A failure is `{"error": "why"}`. The conversation has the fields of `beamlib.data.conversations.Conversation`. Nothing
+else comes in: no probe ids, no gold, no object of the parent. The memory finds stdin empty, and what it prints goes to
+stderr, so neither mixes with the exchange.
 """
 
 from __future__ import annotations
@@ -109,14 +109,14 @@ def _listen(requests: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
         for line in requests:
             lines.put(line)
     lines.put(b"")
-    time.sleep(GRACE)  # whoever asked is gone or done, and the memory is still at something
+    time.sleep(GRACE)  # the parent is gone or done, but the memory is still busy
     os.killpg(0, signal.SIGKILL)
 
 
 def main(file: str, name: str) -> None:
     """Serve the class `name` of `file` until stdin closes."""
     if sys.platform == "linux":
-        # It ends with whoever began it, even in the middle of a C function; and where memory runs out, it goes first.
+        # It ends with its parent, even in a C function; when the system runs out of memory, it is killed first.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

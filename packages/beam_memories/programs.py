@@ -85,7 +85,7 @@ def program(target: str) -> Program:
         _, name, command = target.split(":", 2)
         return Program(name, [*begin, *_words(command)])
     path, name = _parts(target)
-    # -P: no module of the user's folder stands in for another's; -B: nothing is left beside the user's file.
+    # -P: no module of the user's folder shadows another; -B: no bytecode is written to the user's folder.
     begin = [sys.executable, "-P", "-B", "-u", "-m", "beam_memories.own_process", str(path), name]
     return Program(name, begin, whole=True, kept=False)
 

@@ -57,7 +57,7 @@ class DenseModel:
             return np.zeros((0, self.dim), dtype=np.float32)
         vectors: NDArray[np.float32] = self._model.encode(
             list(texts),
-            prompt="",  # whatever the model's settings would put before a text
+            prompt="",  # overrides a prefix in the model's settings
             batch_size=BATCH,
             normalize_embeddings=True,
             convert_to_numpy=True,
@@ -264,7 +264,7 @@ def _load(kind: Callable[..., Any], folder: Path, parameter: str) -> Any:
             trust_remote_code=False,
             model_kwargs={"use_safetensors": True},
         )
-    except Exception as error:  # whatever a damaged or foreign folder sets off in the libraries
+    except Exception as error:  # of any kind, from a damaged or foreign folder
         raise UserError(
             f"{parameter} names the model in {folder}, which {kind.__name__} cannot load "
             f"({type(error).__name__}: {_short(error)}); fetch or convert it again."

@@ -47,7 +47,7 @@ _LEVEL = 9
 _BLOCK = tarfile.BLOCKSIZE
 _BUFFER = 64 << 10
 _PIECE = 2 << 10
-"""Compressed bytes taken at a time: zstandard turns each into 64 MB at most, whatever the archive pretends."""
+"""Compressed bytes taken at a time: zstandard expands each to 64 MB at most."""
 
 _NAMED = 20
 """Models that a summary names at most."""

@@ -28,7 +28,7 @@ MEASURES = {
 
 TOTAL = "total"
 AGREED = "estimate.agreed.json"
-"""The estimate of a tier that has a yes and has not been begun on."""
+"""File of a tier's confirmed estimate, until the tier begins."""
 
 
 def _cell(column: str, value: Any) -> str:

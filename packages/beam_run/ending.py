@@ -101,7 +101,7 @@ def ended_by_signals() -> Iterator[None]:
         base.drain()
         for number, handler in before.items():
             signal.signal(number, handler)
-        if received:  # whatever the interrupted code made of it
+        if received:  # even if the interrupted code caught the first one
             raise SystemExit(128 + received[0])
 
 

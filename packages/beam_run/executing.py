@@ -24,10 +24,10 @@ GENERATION = ("01_plans", "02_user_turns", "03_assistant_turns", "04_probing_que
 MAIN = "06_main_results"
 EVALUATION = ("05_memory", MAIN, "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
 SUITES = ("10_memorycode", "11_meme")
-"""Notebooks on other benchmarks: once per run, whatever the tiers."""
+"""Notebooks on other benchmarks, once per run."""
 
 FIELD = ("12_field", "13_judges")
-"""Notebooks on what others published: once per run, whatever the tiers, from shipped numbers."""
+"""Notebooks on published results of others, once per run, from shipped numbers."""
 
 FIELD_PART = "field"
 """The part of a run folder that these write to."""

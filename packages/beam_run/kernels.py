@@ -110,7 +110,7 @@ def _kernel(arguments: Sequence[str], environment: Mapping[str, str], folder: st
     os.setsid()  # Ctrl-C at a terminal is answered by the main job alone
     os.environ.clear()
     os.environ.update(environment)
-    os.chdir(folder)  # its own process, which multiprocessing cannot be told to begin elsewhere
+    os.chdir(folder)  # multiprocessing cannot start a process in another folder
     threading.Thread(target=end_with_parent, daemon=True).start()
     sys.argv = [_LAUNCHER, *arguments]
     IPKernelApp.launch_instance(list(arguments))

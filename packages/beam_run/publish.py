@@ -129,7 +129,7 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
         ensure_finished(manifest, str(folder))
         if manifest.arm != folder.name:
             raise UserError(f"{folder}/manifest.json: field 'arm' is {manifest.arm!r}, not the folder's name.")
-    # A memory of one's own is not in the archive.
+    # The user's own memory is not in the archive.
     replayable = {
         folder: manifest
         for folder, manifest in published.items()
@@ -137,7 +137,7 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
     }
     if not replayable:
         raise UserError(f"{part}/: it holds no method that can be replayed.")
-    # A method that the last run did not ask for stands as an earlier one made it, with that one's parameters.
+    # An arm that the last run did not include has an earlier run's parameters.
     groups: dict[str, dict[Path, Manifest]] = {}
     for folder, manifest in replayable.items():
         key = to_json([recorded_parameters(manifest), sorted(manifest.conversations), manifest.left_out])
@@ -159,7 +159,9 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
     line = f"{part.name}: {len(replayable)} methods replayed, {judged:,} answers and judgements, all as published"
     line = f"{line}; {readers}"
     others = len(published) - len(replayable)
-    return line + (f"; {others} with a memory of one's own, which no archive holds, not replayed" if others else "")
+    return line + (
+        f"; {others} with the user's own memory, whose code is in no archive, not replayed" if others else ""
+    )
 
 
 def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> RunParameters:

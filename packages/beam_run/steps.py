@@ -84,7 +84,7 @@ def _announce(job: Job, planned: RunPlan) -> None:
         where = planned.runs[0].data
         console.print(f"     conversations are those of {where}: none is written, and authors are not asked")
     if planned.runs[0].own_memory not in ("", *EVOLVING, *ADAPTERS):
-        console.print("     what your own memory may call by itself is in no estimate; --max-cost bounds it")
+        console.print("     the estimate does not include calls of your own memory; --max-cost bounds them")
     for line in preflight(PARAMS):
         console.print(f"     parameters {line}", style="dim")
 

@@ -129,7 +129,7 @@ def main(name: str, describe: str = "") -> None:
             reply = {"error": f"{type(error).__name__}: {error}"}
         replies.write(json.dumps(reply).encode() + b"\n")
         replies.flush()
-    # Embedded databases end with an orderly exit; what they leave is ended by whoever began this process.
+    # Embedded databases end with an orderly exit; the parent ends what they leave.
 
 
 if __name__ == "__main__":

@@ -106,9 +106,9 @@ MASK = "[removed at the user's request]"
 _COMPLAINT = "A first reply to this was no JSON object. Reply with the JSON object alone."
 _HEADING = "What holds by now, from notes on earlier conversation:"
 _MOST_SUBJECTS = 16
-_MOST_KNOWN = 120  # subjects that a call is told of
+_MOST_KNOWN = 120  # subjects that a call gets
 _MOST_VALUE_TOKENS = 400
-_SURE = 6  # characters of a value that is taken out wherever it stands; a shorter one only beside its subject
+_SURE = 6  # characters from which on a value is masked everywhere; a shorter one only with its subject
 
 
 @dataclass(frozen=True, slots=True)

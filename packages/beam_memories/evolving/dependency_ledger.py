@@ -160,7 +160,7 @@ class Ledger:
             return
         before = subject.now
         if before is not None and before.value and same_value(before.value, value) and before.kind != "uncertain":
-            if before.kind == "follows":  # what was to be expected has been told as well
+            if before.kind == "follows":  # the expected value has now been stated
                 subject.states[-1] = State("told", value, before.date, (*before.ids, *ids))
             return
         known = before is not None and before.kind != "deleted"

@@ -82,7 +82,7 @@ def _begun(given: str) -> Iterator[tuple[Client, int]]:
     with temporary_folder("beamlib-dask-") as place, dask.config.set({"temporary-directory": str(place)}):
         if local := _LOCAL.fullmatch(given):
             workers = int(local[1])
-            # Encrypted, with keys made for it: whoever reaches a scheduler can run code on its workers.
+            # Encrypted with temporary keys: whoever reaches a scheduler can run code on its workers.
             with (
                 LocalCluster(
                     n_workers=workers, threads_per_worker=1, security=True, dashboard_address="127.0.0.1:0",

@@ -78,12 +78,12 @@ class ClusterPool:
                     self._begin(*self._waiting.popleft())
                 for task in [task for task in self._running if task.status != "pending"]:
                     self._conclude(task, *self._running[task])
-                    del self._running[task]  # not before: where its replies cannot be merged, it is told so below
+                    del self._running[task]  # after it: if merging fails, its future gets the error below
                 present = self._client.status == "running" and bool(
                     self._client.scheduler_info(n_workers=-1)["workers"]
                 )
                 met = met or present
-                if not met:  # jobs of a batch system may stand in its queue for hours
+                if not met:  # jobs of a batch system may be queued for hours
                     self.told.append("waiting for the first worker")
                 idle = time.monotonic() if present or not met or not self._running else idle
                 if time.monotonic() - idle > RECONNECT:
@@ -91,7 +91,7 @@ class ClusterPool:
                         f"--cluster: no worker has been there for {RECONNECT:.0f} seconds; begin scheduler and workers "
                         "again, then give the same command: it goes on where this one stopped."
                     )
-            except Exception as error:  # of whatever kind: whoever waits for a result has to hear of it
+            except Exception as error:  # of any kind: everyone who waits for a result must get it
                 for future, *_ in (*self._running.values(), *self._waiting):
                     future.set_exception(error)
                 return
