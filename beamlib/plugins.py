@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from beamlib.errors import UserError
 
 if TYPE_CHECKING:
-    from beamlib.evaluate.arms import Arm
-    from beamlib.evaluate.calling import ResolvedParameters
     from beamlib.llm.model import Model
     from beamlib.llm.roles import ModelRoles
     from beamlib.memory.protocol import Memory
@@ -63,7 +61,8 @@ class Plugins:
     Attributes:
         model: The model that replies where no models file is named.
         judge_error: A sentence on how far scores by that model's verdicts may be off.
-        open_memory: Opens a memory that is not in `beamlib.memory`, for an arm, its parameters and its models.
+        open_memory: Opens a memory that is not in `beamlib.memory`, for an `Arm`, `ResolvedParameters` and the models.
+            (The two are not imported here: retrieval imports this module, and must not reach `beamlib.evaluate`.)
         identify_memory: For an arm's `target`, a hash of the memory's code and the notes that tables print.
         tuned_index: The retriever `hybrid-beam`.
         neural: The encoders that are neural models.
@@ -72,7 +71,7 @@ class Plugins:
 
     model: Callable[[], Model] = _missing
     judge_error: Callable[[], str] = _missing
-    open_memory: Callable[[Arm, ResolvedParameters, ModelRoles], AbstractContextManager[Memory]] = _missing
+    open_memory: Callable[[Any, Any, ModelRoles], AbstractContextManager[Memory]] = _missing
     identify_memory: Callable[[str], tuple[str, tuple[str, ...]]] = _missing
     tuned_index: Callable[[Sequence[Document], Encoder], Index] = _missing
     neural: Callable[[], NeuralModels] = _missing
