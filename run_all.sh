@@ -13,7 +13,7 @@
 #   ./run_all.sh --help                           all options
 #
 # Everything is written to runs/<name>/ (--name, by default "default"); figures are copied to figures/ as well.
-# Issuing the same command again redoes nothing that is finished. Each step below can be run alone, by the same options.
+# The same command resumes and skips what is finished. Each step below can run alone, with the same options.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source "$here/scripts/venv.sh"
@@ -22,20 +22,20 @@ source "$here/scripts/step.sh"
 export HF_HUB_DISABLE_TELEMETRY=1
 beamlib="$here/.venv/bin/beamlib" # called in the caller's folder, so that a relative --data means what it says
 
-case " $* " in *" --help "* | *" --figures"*) exec "$beamlib" run-all "$@" ;; esac # these are done in no time
+case " $* " in *" --help "* | *" --figures"*) exec "$beamlib" run-all "$@" ;; esac # these take no time
 
-# 0. Say what is going to be done, and what all of it would cost; ask where models are to be called. Without a yes it ends here.
+# 0. Print the plan and its cost; ask for confirmation if models are called.
 step "$beamlib" run-all "$@" --step check
 set -- "$@" --announced
 
-# 1. Conversations: those in --data, or new ones with plans, turns and probing questions, in runs/<name>/generated.
+# 1. Generate conversations in runs/<name>/generated, unless --data names a folder.
 step "$beamlib" run-all "$@" --step conversations
 
 # 2. Every memory reads each conversation and recalls for each question; the reader answers, the judge judges.
 step "$beamlib" run-all "$@" --step evaluate
 
-# 3. The notebooks show it: tables, figures, claims.
+# 3. Execute the notebooks: tables, figures, claims.
 step "$beamlib" run-all "$@" --step notebooks
 
-# 4. All sizes put together, and one page over everything: runs/<name>/index.html.
+# 4. Join all sizes and write the page: runs/<name>/index.html.
 step "$beamlib" run-all "$@" --step page

@@ -339,6 +339,8 @@ def code_hash(names: tuple[str, ...]) -> str:
 
 
 def _files_of(name: str) -> list[Path]:
+    if find_spec(name.partition(".")[0]) is None:
+        return []  # a package that is not installed has no part in what was computed
     spec = find_spec(name)
     if spec is None:
         raise ValueError(f"{name} is no module")

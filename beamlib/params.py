@@ -1,6 +1,6 @@
 """One validated object per run: `params/base.yaml`, what `params/<size>.yaml` changes in it, and what is set.
 
-Cells of notebooks use the same names; `beam_job.executing.preflight` compares the two.
+Cells of notebooks use the same names; `beam_run.executing.preflight` compares the two.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MOST_TOKENS = 2**53
 
 AdapterName = Literal["mem0", "graphiti", "langmem"]
 ADAPTERS: tuple[AdapterName, ...] = get_args(AdapterName)
-"""Memory systems of others that are taken in by their names (`beam_adapters`)."""
+"""Memory systems of others that are taken in by their names (`beam_memories.adapters`)."""
 
 PROCESS = "process:"
 OWN_MEMORY = rf".+\.py:[^\W\d]\w{{0,99}}|{'|'.join(ADAPTERS)}|{PROCESS}[A-Za-z][A-Za-z0-9_-]{{0,59}}:.+"
@@ -60,7 +60,7 @@ name, names a folder."""
 
 EvolvingName = Literal["md-flat", "wiki", "dependencies"]
 EVOLVING: tuple[EvolvingName, ...] = get_args(EvolvingName)
-"""Memories for facts that change (`beam_evolving`), which a run takes in by their names as it does one's own."""
+"""Memories for facts that change (`beam_memories.evolving`), which a run takes by name."""
 
 SETTINGS = "settings"
 """What a size's file and a notebook's cell call the values that no cell discusses, as a mapping."""

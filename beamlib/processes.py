@@ -13,19 +13,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
 from tqdm import tqdm
 
-from beamlib.beside import beside
 from beamlib.errors import UserError
 from beamlib.llm import model as base
-from beamlib.llm.call_store import UNLOCKED, stored_calls
+from beamlib.llm.call_store import stored_calls
+from beamlib.plugins import Plugins, plugins, register
 
-CLUSTER = "BEAMLIB_CLUSTER"
-"""Variable: the cluster whose workers do what else processes of this machine do (`--cluster`)."""
 Value = TypeVar("Value")
 _parent: SimpleQueue[str] | None = None  # in a worker, where it says what it is at
 _TOGETHER = 64  # items that one process waits for at a time
@@ -41,7 +40,7 @@ class Said(Protocol):
 
 
 class Workers(Protocol):
-    """Who works on parts: processes of this machine, or a cluster (`beam_cluster.pool`). `size` parts at a time."""
+    """Who works on parts: processes of this machine, or a cluster (`beam_run.cluster.pool`). `size` parts at a time."""
 
     @property
     def size(self) -> int: ...
@@ -64,32 +63,14 @@ def can_fork() -> bool:
     return sys.platform == "linux" and len(os.fsencode(tempfile.gettempdir())) + _SOCKET <= 107
 
 
-def use_cluster(given: str) -> None:
-    """Take the command's `--cluster`; empty leaves the work to processes of this machine.
-
-    Call stores are then read without locks: the folder that machines share may have none.
-    """
-    for variable in (CLUSTER, UNLOCKED):
-        os.environ.pop(variable, None)
-    if not given:
-        return
-    try:
-        addresses = beside("cluster", "addresses")
-    except ImportError as error:
-        raise UserError(
-            f"--cluster: {error.name} is not installed; run pip install 'beamlib[cluster]' (in a checkout: "
-            ".venv/bin/pip install -e '.[cluster]')."
-        ) from None
-    os.environ.update({CLUSTER: addresses.checked(given), UNLOCKED: "1"})
-
-
 @contextmanager
 def one_cluster() -> Iterator[None]:
     """All that workers of a cluster do meanwhile is done by those that were begun first.
 
     Else a batch system's would stand in its queue once for answers, again for verdicts, and so for each tier.
     """
-    with beside("cluster", "addresses").kept() if CLUSTER in os.environ else nullcontext():
+    cluster = plugins().cluster
+    with cluster.kept() if cluster else nullcontext():
         yield
 
 
@@ -104,7 +85,9 @@ def process_pool(workers: int, start: Literal["spawn", "forkserver"] = "spawn") 
     context = multiprocessing.get_context(start)
     told: SimpleQueue[str] = context.SimpleQueue()
     try:
-        with Pool(workers, mp_context=context, initializer=_begin_worker, initargs=(told,)) as pool:
+        with Pool(
+            workers, mp_context=context, initializer=_begin_worker, initargs=(told, replace(plugins(), cluster=None))
+        ) as pool:
             pool.told, pool.size = told, workers
             try:
                 yield pool
@@ -129,9 +112,10 @@ def _end_children() -> None:
         child.kill()
 
 
-def _begin_worker(told: SimpleQueue[str]) -> None:
+def _begin_worker(told: SimpleQueue[str], registered: Plugins) -> None:
     global _parent
     _parent = told
+    register(registered)
     signal.signal(signal.SIGTERM, _end)
     # Libraries that show progress ask tqdm for a lock between processes, which a worker that is ended leaves behind.
     tqdm.set_lock(threading.RLock())

@@ -19,12 +19,13 @@ from typing import Annotated
 import typer
 import yaml
 
+from beam_run.cluster import use_cluster
+from beam_run.plugins import register_packages
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
 from beamlib.files import temporary_folder, to_json
 from beamlib.params import load_parameters
 from beamlib.places import PARAMS, ROOT
-from beamlib.processes import use_cluster
 from run import EXAMPLE, Row, print_table
 
 ARMS = [Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2)]
@@ -60,6 +61,7 @@ def _models(folder: Path, address: str, lanes: int) -> Path:
 
 def measure(cluster: str, folder: Path, models: Path, workers: int) -> Row:
     """Run one evaluation from nothing with `workers` of a cluster, or with processes where `cluster` is empty."""
+    register_packages()
     use_cluster(cluster)
     run = folder / f"run-{cluster or 'processes'}-{workers}"
     places = {"data": str(folder / "data"), "run": str(run), "models": str(models)}

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from beam_offline import OfflineModel
+from beam_run.plugins import register_packages
 from beamlib.data.conversations import Probe, Size
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import Source
@@ -36,6 +37,8 @@ Work = tuple[int, Callable[[], object]]
 
 BUDGET = 5
 """Recalled pairs: the K of the paper's main table."""
+
+register_packages()
 
 
 class Cost(NamedTuple):

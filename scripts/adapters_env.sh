@@ -46,7 +46,7 @@ print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependenc
 END
     "$environment/bin/python" -m pip install --quiet --disable-pip-version-check -r "$environment/requirements.txt" 2>&1 |
         { grep -v "is ignored: it is neither a file nor a directory" || true; }
-    "$environment/bin/python" packages/beam_adapters/host.py "$name" --describe | grep -q '"missing": \[\]' ||
+    "$environment/bin/python" packages/beam_memories/adapters/host.py "$name" --describe | grep -q '"missing": \[\]' ||
         refuse "$name was installed into $environment and is not complete; remove the folder and run this again."
     touch "$stamp"
     echo "$environment is complete."

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.cli.__main__ import main
+from beam_run.cli import main
 
 DATA = ("BEAM_DATA", "MEMORYCODE_DATA", "MEME_DATA")
 SETTINGS = {"HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
@@ -21,7 +21,7 @@ Call = Callable[..., subprocess.CompletedProcess[str]]
 
 def beamlib(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """`beamlib` in a process of its own, without a terminal."""
-    command = [sys.executable, "-m", "beamlib.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "beam_run", *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, env=ENVIRONMENT, cwd=cwd, timeout=600, stdin=subprocess.DEVNULL
     )

@@ -10,6 +10,8 @@ import pytest
 import tenacity
 from hypothesis import settings
 
+from beam_run.plugins import register_packages
+
 # The machines that run this are shared: how long an example takes says nothing about it.
 settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
@@ -26,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 pytest_plugins = ["commands", "fixtures_release", "fixtures_workers"]
+
+register_packages()
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from beamlib.plugins import plugins, register
 from beamlib.processes import Pool, process_pool
 
 POOL = "beamlib.evaluate.jobs.process_pool"
@@ -32,7 +33,7 @@ def workers() -> Iterator[Callable[[int], AbstractContextManager[Pool]]]:
                 kept[-1].submit(os.getpid).result()
             except (IndexError, BrokenProcessPool):  # a run that fails in a pool of its own ends all processes
                 context = multiprocessing.get_context("spawn")
-                kept.append(stack.enter_context(Pool(1, context)))
+                kept.append(stack.enter_context(Pool(1, context, initializer=register, initargs=(plugins(),))))
                 kept[-1].told, kept[-1].size = context.SimpleQueue(), 1
             return nullcontext(kept[-1])
 

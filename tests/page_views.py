@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from beam_page.browser import Browser
+from browser_driver import Browser
 
 Look = Callable[..., Browser]
 """Opens a view of a run's page by its address."""

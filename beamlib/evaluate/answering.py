@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from beamlib.beside import beside
 from beamlib.data.conversations import Conversation, Pair, Probe
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm
@@ -21,6 +20,7 @@ from beamlib.memory.protocol import RetrievedContext, partly_shown, passage
 from beamlib.memory.rag import Rag
 from beamlib.memory.released_memory import LIGHT_FLAGS, RAG_FLAGS
 from beamlib.params import EVOLVING, RunParameters
+from beamlib.plugins import plugins
 from beamlib.processes import tell
 from beamlib.text import WORDS, TokenCounter
 
@@ -123,12 +123,9 @@ def ingested(
     for arm in arms:
         tell(f"{conversation.id} {arm.name}")
         conversation = replace(conversation, removed=dict(conversation.removed))
-        if arm.memory == "own":
-            with beside("own", "own_memory").opened(arm, parameters, roster) as own:
+        if arm.memory in ("own", *EVOLVING):
+            with plugins().open_memory(arm, parameters, roster) as own:
                 yield arm, _read(own, conversation)
-            continue
-        if arm.memory in EVOLVING:
-            yield arm, _read(_evolving(arm, parameters, roster), conversation)
             continue
         if arm.memory != "light":
             yield arm, _read(_plain_memory(arm, parameters, evidence, as_turns=as_turns), conversation)
@@ -153,15 +150,6 @@ def _read(memory: AnyMemory, conversation: Conversation) -> AnyMemory | ModelErr
     except ModelError as error:
         return error
     return memory
-
-
-def _evolving(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Memory:
-    """A memory for facts that change (`beam_evolving`); the role `memory` works inside it, its calls stored as such."""
-    made: Memory = beside("evolving", "by_name").make(
-        arm.memory, roster.memory, parameters.reader_window, parameters.counter,
-        k=arm.k or parameters.k, retriever=arm.retriever or parameters.retriever,
-    )  # fmt: skip
-    return made
 
 
 def _plain_memory(

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, create_model, model_serializer
 
-from beamlib.beside import beside
 from beamlib.data.conversations import NUMBER, SIZES, Size
 from beamlib.errors import UserError
 from beamlib.evaluate import run_store
@@ -36,6 +35,7 @@ from beamlib.evaluate.run_store import (
 )
 from beamlib.files import code_hash, sha256, to_json
 from beamlib.params import EVOLVING, RunParameters
+from beamlib.plugins import plugins
 from beamlib.scoring.records import Judgement
 
 MANIFEST = "manifest.json"
@@ -130,7 +130,7 @@ class ArmFolder(RunStore[Manifest]):
             "token_counter": parameters.token_counter,
             "answers_key": answers,
             "judgements_key": judgements_key(answers, parameters),
-            "notes": beside("own", "programs").notes_of(arm.target) if arm.target else (),
+            "notes": plugins().identify_memory(arm.target)[1] if arm.target else (),
             **made_by(),
         }
         super().__init__(run_path(parameters, arm.name), Manifest, RECORD_KINDS, fields, MANIFEST)
@@ -152,15 +152,14 @@ class ArmFolder(RunStore[Manifest]):
 def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
     """What an answer depends on, besides its conversation and question."""
     models = identities(parameters, arm.memory)
-    own_hash = beside("own", "programs").own_memory_hash
     changing = arm.memory in EVOLVING
     values = {
         "arm": arm.model_dump(),
         "parameters": {**settings_of(parameters, _ANSWER_PARAMETERS), "released": sorted(parameters.flags)},
         "models": {role: models[role] for role in ("reader", "memory", "compressor")},
         "prompts": prompt_hashes(parameters, (*_ANSWER_PROMPTS, *(_EVOLVING_PROMPTS if changing else ()))),
-        "code": code_hash((*ANSWER_CODE, *(("beam_evolving",) if changing else ()))),
-        "own": [own_hash(arm.target), parameters.memory_timeout] if arm.target else None,
+        "code": code_hash((*ANSWER_CODE, *(("beam_memories.evolving",) if changing else ()))),
+        "own": [plugins().identify_memory(arm.target)[0], parameters.memory_timeout] if arm.target else None,
     }
     return sha256(to_json(values))
 

@@ -8,7 +8,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from beamlib.beside import beside
 from beamlib.files import inside
 from beamlib.llm.client import ROUTES, EndpointModel, ForwardingModel
 from beamlib.llm.endpoints import Endpoint, ModelsFile, load_models
@@ -18,6 +17,7 @@ from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.stored_model import THIS_RUN, CallStore, StoredModel
 from beamlib.params import EVOLVING, OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import from_root
+from beamlib.plugins import plugins
 from beamlib.text import TokenCounter, shell_command, token_counter
 
 _REPLY_IN_RESERVE = 1_024
@@ -217,7 +217,7 @@ def open_models(
     """
     roles = endpoints(parameters)
     if not roles:
-        yield ModelRoles.of(beside("offline").OfflineModel())
+        yield ModelRoles.of(plugins().model())
         return
     prompts = Path(parameters.prompts) if parameters.prompts else None
     path = inside(calls_folder(parameters, suite), f"{conversation}.sqlite")

@@ -5,7 +5,6 @@ A job names its function by reference, so that a worker imports that function's 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -14,13 +13,13 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from pydantic import BaseModel
 from tqdm import tqdm
 
-from beamlib.beside import beside
 from beamlib.evaluate.calling import ResolvedParameters, calls_folder, open_models
 from beamlib.files import make_folder
 from beamlib.llm.model import ModelRoles
 from beamlib.llm.stored_model import THIS_RUN
 from beamlib.params import RunParameters
-from beamlib.processes import CLUSTER, Workers, as_they_end, at_once, process_pool, tell
+from beamlib.plugins import plugins
+from beamlib.processes import Workers, as_they_end, at_once, process_pool, tell
 
 AnyArm: TypeAlias = Any
 """One of BEAM's arms, or the name of a memory or setup of another task."""
@@ -172,7 +171,7 @@ def run_jobs(
     # A worker lets calls in flight arrive when a run is ended.
     calling = parameters.models and parameters.calls != "replay" and parameters.confirm_cost
     with tqdm(total=total, desc=title, unit=" answers", disable=quiet or None) as bar:
-        if not (isolated or calling or CLUSTER in os.environ) and min(parameters.workers, most) <= 1:
+        if not (isolated or calling or plugins().cluster) and min(parameters.workers, most) <= 1:
             for job in (job for jobs in rounds for job in jobs):
                 yield job, perform_job(job)
                 bar.update(job.answers)
@@ -187,7 +186,6 @@ def run_jobs(
 
 def _workers(parameters: RunParameters, jobs: int, suite: str) -> AbstractContextManager[Workers]:
     """Processes of this machine, or the workers of the cluster that the command was given."""
-    if CLUSTER in os.environ:
-        pool: AbstractContextManager[Workers] = beside("cluster", "pool").cluster_pool(parameters, jobs, suite)
-        return pool
+    if (cluster := plugins().cluster) is not None:
+        return cluster.pool(parameters, jobs, suite)
     return process_pool(min(parameters.workers, jobs))

@@ -40,7 +40,10 @@ ANSWER_CODE = (
     "beamlib.retrieval",
     "beamlib.retrieval.embedded",
     *(f"beamlib.evaluate.{name}" for name in ("answering", "ingest_cache")),
-    *("beam_own.own_memory", "beam_own.own_process", "beam_own.programs", "beam_neural", "beam_tuned"),
+    *(
+        f"beam_memories.{name}"
+        for name in ("own_memory", "own_process", "programs", "transformer", "hybrid_beam", "query_intent")
+    ),
     "beamlib.text",
 )
 

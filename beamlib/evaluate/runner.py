@@ -6,7 +6,6 @@ edited, or rests on other data, settings, prompts or code, is computed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,8 @@ from beamlib.evaluate.task import RUN, STAND_IN, Task, TaskPlan, Unit, arm_name
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import ModelRoles
 from beamlib.params import RunParameters
-from beamlib.processes import CLUSTER, one_cluster
+from beamlib.plugins import plugins
+from beamlib.processes import one_cluster
 
 
 def plan_task(
@@ -137,7 +137,7 @@ def run_task(plan: TaskPlan, *, command: str = "", quiet: bool = False) -> None:
         load_models(Path(parameters.models)).save(Path(parameters.run) / task.name)
     if not plan.pending:
         return
-    together = task.batch if parameters.models and CLUSTER not in os.environ else 1
+    together = task.batch if parameters.models and plugins().cluster is None else 1
     rounds = task.answer_jobs(task.merge_shared(plan.answering), parameters, command, together=together)
     shared: dict[str, Any] = {"suite": task.name, "isolated": task.isolated, "quiet": quiet}
     label = task.label(parameters)

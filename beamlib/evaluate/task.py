@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, Field
 
-from beamlib.beside import beside
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm
@@ -36,6 +35,7 @@ from beamlib.evaluate.run_store import (
 from beamlib.files import code_hash, inside, sha256, to_json
 from beamlib.llm.prompts import prompt_ids
 from beamlib.params import EVOLVING, RunParameters
+from beamlib.plugins import plugins
 
 if TYPE_CHECKING:
     from beamlib.report.table import Table
@@ -215,7 +215,8 @@ class Task(ABC):
             settings["released"] = sorted(parameters.flags)
         if memory == "own":
             name = Arm(memory="own", target=parameters.own_memory).name
-            settings |= beside("own", "programs").own_settings(name, parameters.own_memory)
+            memory_hash, notes = plugins().identify_memory(parameters.own_memory)
+            settings |= {"own_memory": name, "file": memory_hash, **({"notes": notes} if notes else {})}
         return settings
 
     def prompts_of(self, arm: AnyArm) -> tuple[str, ...]:

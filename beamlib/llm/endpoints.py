@@ -176,7 +176,7 @@ class Endpoint(BaseModel):
 
 
 class Embedding(Endpoint):
-    """Turns texts into vectors of `dimensions` numbers, for memories that request them (`beam_own.loopback`)."""
+    """Turns texts into vectors of `dimensions` numbers, for memories that request them (`beam_memories.loopback`)."""
 
     context_window: int = Field(default=8_192, ge=1)
     max_reply_bytes: int | None = Field(default=MOST_REPLY_BYTES, ge=1_000, le=MOST_REPLY_BYTES)

@@ -108,7 +108,7 @@ _WHOLE = Policy(str, str)  # scoring and generation repair what they can of JSON
 MEMORYCODE = tuple(f"memorycode_{name}" for name in ("instruction", "session", "history", "chain", "recalled", "alone"))
 """Prompts whose replies are code that is scored by rules. The published answers were limited too, and count as is."""
 MEMORIES = ("file_memory_ingest", "file_memory_recall", "wiki_compile", "wiki_choose", "dependency_notes")
-"""Prompts of the memories in `beam_evolving`, whose replies are JSON: half of one would note half a fact."""
+"""Prompts of the memories in `beam_memories.evolving`, whose replies are JSON: half of one would note half a fact."""
 MEME_JUDGES = tuple(
     f"meme_judge_{task}" for task in ("aggregation", "tracking", "cascade", "absence", "deletion", "before")
 )

@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 
-from beamlib.beside import beside
 from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import ContextLosses
@@ -19,6 +18,7 @@ from beamlib.evaluate.arms import searches
 from beamlib.evaluate.configuration import stated, windows_stated
 from beamlib.evaluate.imported import Imported
 from beamlib.llm.model import OFFLINE_NAME
+from beamlib.plugins import plugins
 from beamlib.report.markdown import counted
 
 OFFLINE = "offline stand-in, not a language model"
@@ -113,7 +113,7 @@ class Footer:
             f"Data: {self.data_revision}; {counted(self.n_conversations, 'conversation')}, "
             f"{counted(self.n_questions, 'question')}, {counted(self.unscored, 'unscored', plural='unscored')}"
             f"{self._why()}.{fitness(self.data_revision)}",
-            *([beside("offline", "judge_error").stated()] if any(map(is_offline, self.judge.split(" | "))) else []),
+            *([plugins().judge_error()] if any(map(is_offline, self.judge.split(" | "))) else []),
             *([f"Configuration: {self.configuration}."] if self.configuration else []),
             *([f"Context windows in tokens: {self.windows}."] if self.windows else []),
             f"Treatment: {self.treatment}. Tokens counted by: {self.token_counter}. Interval: {self.interval}.",

@@ -15,14 +15,13 @@ import pandas as pd
 from IPython.display import Image, Markdown, display
 from matplotlib.figure import Figure
 
-from beamlib.beside import Generation, beside
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.conversations import Conversation
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import light_settings
 from beamlib.evaluate.arm_folder import configuration_of_run
-from beamlib.evaluate.arms import Arm, arms_of
+from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import PUBLISHED, open_models, resolved, run_subdir
 from beamlib.evaluate.configuration import stated, writing_configuration
 from beamlib.evaluate.ingest_cache import read_light
@@ -150,17 +149,8 @@ class Workspace:
         """Who writes the conversations, for captions."""
         return Path(self.parameters.authors).name if self.parameters.authors else OFFLINE_NAME
 
-    def announce_calls(self, *experiments_shown: str) -> None:
-        """Print what the named experiments would call and pay, before the first cell that calls."""
-        if not self.parameters.models:
-            print(f"reader, memory and judge: {OFFLINE_NAME}; nothing is called and nothing is paid")
-            return
-        arms = arms_of(self.parameters, experiments_shown)
-        print(beside("costs", "estimate").estimate(self.parameters, arms, quiet=True).render())
-        self.say_unconfirmed()
-
     def say_unconfirmed(self) -> None:
-        """What follows an estimate that nobody has said yes to."""
+        """Print below an estimate how to confirm it."""
         if self.parameters.calls != "replay" and not self.parameters.confirm_cost:
             print("Nothing is called before the parameter confirm_cost is true.")
 
@@ -230,10 +220,9 @@ def _constant_note(data: pd.DataFrame) -> str:
     return "All values are equal: what was asked here tells none of them apart." if constant else ""
 
 
-def begin(values: Mapping[str, Any], *experiments: str) -> Workspace:
-    """Validate a notebook's parameters: pass `globals()`, and the experiments of the run that the notebook shows.
+def open_workspace(values: Mapping[str, Any]) -> Workspace:
+    """Validate a notebook's parameters, its `globals()`, and print those that differ from params/base.yaml.
 
-    One that shows any has conversations: those in `data`, else those of the run folder, else some that are written now.
     Relative paths count from the repository's top folder, wherever the notebook was opened.
     """
     parameters = _rooted(_parameters(values))
@@ -241,11 +230,7 @@ def begin(values: Mapping[str, Any], *experiments: str) -> Workspace:
     base = _base()
     changed = {name: value for name, value in parameters if value != getattr(base, name)}
     print("parameters as in params/base.yaml, but:", ", ".join(f"{key}={value!r}" for key, value in changed.items()))
-    work = Workspace(parameters)
-    if experiments:
-        work.parameters = _with_data(parameters)
-        work.announce_calls(*experiments)
-    return work
+    return Workspace(parameters)
 
 
 def _base() -> RunParameters:
@@ -282,28 +267,13 @@ def of_run(parameters: RunParameters) -> RunParameters:
     """With as many conversations as the run has, where it generated them and no number is given."""
     if parameters.data or parameters.conversations:
         return parameters
-    kept, there = Path(parameters.run) / run_subdir(parameters) / PARAMETERS, _finished(parameters)
+    kept, there = Path(parameters.run) / run_subdir(parameters) / PARAMETERS, finished_conversations(parameters)
     if kept.exists() and not there:
         raise UserError(f"{kept.parent}: it was made on conversations from elsewhere; name their folder in 'data'.")
     number = read_json(kept)["conversations"] if kept.exists() else there
     return parameters.model_copy(update={"conversations": number or 1})
 
 
-def _finished(parameters: RunParameters) -> int:
-    """How many conversations of the size the run folder has."""
+def finished_conversations(parameters: RunParameters) -> int:
+    """Count the generated conversations of the size in the run folder."""
     return len(list(parameters.generated.glob(f"{parameters.size}/*/probing_questions/probing_questions.json")))
-
-
-def _with_data(parameters: RunParameters) -> RunParameters:
-    """With the conversations of the run folder where no data is given; those that are missing are written."""
-    if parameters.data:
-        return parameters
-    parameters = of_run(parameters)
-    if _finished(parameters) < parameters.conversations:
-        generation: Generation = beside("generate", "of_run").GenerationOfRun(
-            [parameters], {parameters.size: parameters.conversations}
-        )
-        if costs := generation.estimate():
-            print(costs.render())
-        generation.make()
-    return parameters.model_copy(update={"data": parameters.generated.as_posix()})

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from beamlib.beside import beside
 from beamlib.errors import UserError
+from beamlib.plugins import plugins
 from beamlib.retrieval.base import Document, Hit, Index
 from beamlib.retrieval.encoder import EMBEDDED_NAME, Encoder, embedded_encoder
 
@@ -46,9 +45,9 @@ class Encoders:
     def used(self, retriever: str) -> str | None:
         """Name, with a hash of its weights, of the encoder that `retriever` uses; None for `bm25`."""
         if retriever == "splade":
-            return str(_neural().encoder_name(self.splade, "splade"))
+            return plugins().neural().encoder_name(self.splade, "splade")
         if retriever == "dense" and self.dense != "embedded":
-            return str(_neural().encoder_name(self.dense, "encoder"))
+            return plugins().neural().encoder_name(self.dense, "encoder")
         return EMBEDDED_NAME if retriever in ("dense", "hybrid", "hybrid-beam") else None
 
 
@@ -65,8 +64,7 @@ def build_index(documents: Sequence[Document], retriever: str = "hybrid", encode
 
         return HybridIndex(documents, embedded_encoder())
     if retriever == "hybrid-beam":
-        tuned: Index = beside("tuned", "hybrid_beam").TunedIndex(documents, embedded_encoder())
-        return tuned
+        return plugins().tuned_index(documents, embedded_encoder())
     keys = [document.keys for document in documents]
     if retriever == "bm25":
         from beamlib.retrieval.sparse import SparseIndex
@@ -77,18 +75,12 @@ def build_index(documents: Sequence[Document], retriever: str = "hybrid", encode
 
         return DenseIndex(keys, dense_encoder(encoders.dense))
     if retriever == "splade":
-        learned: Index = _neural().sparse_vector_index(keys, encoders.splade)
-        return learned
+        return plugins().neural().sparse_vector_index(keys, encoders.splade)
     raise UserError(f"retriever is {retriever!r}, which does not exist; choose one of {', '.join(RETRIEVERS)}.")
 
 
 def dense_encoder(name: str) -> Encoder:
-    """The encoder called `name`: `embedded` for the shipped table, else a model (`beam_neural`), once per process."""
+    """The encoder called `name`: `embedded` for the shipped table, else a model (`beam_memories`), once per process."""
     if name == "embedded":
         return embedded_encoder()
-    found: Encoder = _neural().dense_encoder(name)
-    return found
-
-
-def _neural() -> Any:
-    return beside("neural", "transformer")
+    return plugins().neural().dense_encoder(name)

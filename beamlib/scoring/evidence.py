@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from beamlib.beside import beside
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.conversations import Conversation, Size, Treatment
 from beamlib.data.gold import ABILITIES, Gold
@@ -24,6 +23,7 @@ from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
 from beamlib.memory.light import LightSettings
 from beamlib.memory.protocol import RetrievedContext, partly_shown, passage
 from beamlib.memory.rag import Rag
+from beamlib.plugins import plugins
 from beamlib.processes import process_pool
 from beamlib.retrieval import RETRIEVERS
 from beamlib.scoring.intervals import conversation_values, mean_interval
@@ -138,7 +138,7 @@ def _findings(task: _RecallTask) -> list[_Finding]:
 
 def _indexes(memory: str, retrievers: Sequence[str], conversation: Conversation) -> Mapping[str, EpisodicIndex | Rag]:
     if memory == "light":
-        replies = extract(beside("offline").OfflineModel(), extraction_prompts("episodic_keys", conversation))
+        replies = extract(plugins().model(), extraction_prompts("episodic_keys", conversation))
         keys = episodic_keys(conversation, replies)
         return {name: EpisodicIndex(conversation, keys, name) for name in retrievers}
     indexes = {name: Rag(retriever=name) for name in retrievers}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from beamlib.cli.arguments import Json
+from beam_run.arguments import Json
 from beamlib.files import to_json
 
 

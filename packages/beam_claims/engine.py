@@ -108,14 +108,14 @@ def status_counts(results: Sequence[ClaimResult]) -> dict[Status, int]:
     return {status: sum(result.status == status for result in results) for status in STATUSES}
 
 
-def _compact(value: Any) -> str:
+def compact(value: Any) -> str:
     """Write a recomputed value on one line."""
     if value is None:
         return "–"
     if isinstance(value, dict):
-        return "; ".join(f"{key}: {_compact(item)}" for key, item in value.items())
+        return "; ".join(f"{key}: {compact(item)}" for key, item in value.items())
     if isinstance(value, list):
-        return f"[{', '.join(map(_compact, value))}]"
+        return f"[{', '.join(map(compact, value))}]"
     return str(value)
 
 
@@ -135,7 +135,7 @@ _COLOURS: Mapping[Status, str] = {
 
 def _cells(result: ClaimResult) -> list[str]:
     values = (result.id, result.section, result.claim, result.printed, result.recomputed, result.status, result.note)
-    return [_compact(value) for value in values]
+    return [compact(value) for value in values]
 
 
 def render(results: Sequence[ClaimResult], width: int = 120) -> str:

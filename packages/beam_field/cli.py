@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from beamlib.cli.arguments import (
+from beam_run.arguments import (
     BaseUrl,
     ClusterName,
     Endpoints,
@@ -99,10 +99,10 @@ def judge(
     The new verdicts get a part of their own, such as 1m-gpt-5-imported-by-offline.
     """
     from beam_field.judging_again import JudgeOptions, judge_again
+    from beam_run.cluster import use_cluster
     from beamlib.data.sources import refuse_data
     from beamlib.errors import UserError
     from beamlib.llm.spending import set_spending_limit
-    from beamlib.processes import use_cluster
 
     set_spending_limit(max_cost)
     use_cluster(cluster)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from beam_field.results import folder_name
-from beamlib.beside import Priced, beside
-from beamlib.cli.spending import agreed
+from beam_run.dry_run import CallTally
+from beam_run.estimate import rehearsed_roster, stored_means, summary
+from beamlib.confirmation import Priced, confirm_calls
 from beamlib.data.gold import Gold
 from beamlib.data.loading import load_questions
 from beamlib.data.sources import find_conversations
@@ -132,15 +133,13 @@ class _Part:
 
     def estimate(self) -> Priced:
         """Estimate the calls by running the judging code with models that call nobody."""
-        costs = beside("costs", "estimate")
-        expected, tally = costs.stored_means(self.parameters), beside("costs", "dry_run").CallTally()
+        expected, tally = stored_means(self.parameters), CallTally()
         for key, answers in self.pending.items():
-            with costs.rehearsed_roster(self.parameters, key, expected) as (roster, calls):
+            with rehearsed_roster(self.parameters, key, expected) as (roster, calls):
                 judge_arms(answers, self.parameters, roster)
             tally.add(calls)
         arms = tuple(arm.source_manifest.arm for arm in self.arms)
-        estimate: Priced = costs.summary(self.parameters, arms, tally, expected, conversations=len(self.pending))
-        return estimate
+        return summary(self.parameters, arms, tally, expected, conversations=len(self.pending))
 
     def judge(self, confirmed: bool) -> list[str]:
         """Judge the pending answers, write verdicts as they come, and return a line per arm."""
@@ -175,7 +174,7 @@ def judge_again(options: JudgeOptions) -> list[str]:
         parts = [_part(own, options, locked) for own in groups.values()]
         confirmed = options.yes
         if options.models and options.calls != "replay":
-            confirmed = agreed(
+            confirmed = confirm_calls(
                 {part.name: part.estimate() for part in parts},
                 lambda: ensure_keys(parts[0].parameters, ("judge", "aligner")),
                 options.yes,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from beamlib.cli.arguments import MaxCost, Models, Prompts, Settings, listed, named_settings
+from beam_run.arguments import MaxCost, Models, Prompts, Settings, listed, named_settings
 
 
 def generate(

@@ -32,7 +32,7 @@ from beam_generate.questions import make_questions
 from beam_generate.seeds import parse_domain
 from beam_generate.shapes import Repairs
 from beam_generate.titles import read_titles
-from beamlib.cli.spending import Quote, agreed
+from beamlib.confirmation import Quote, confirm_calls
 from beamlib.data.conversations import SIZES, Seed, Size
 from beamlib.data.sources import parse_size, refuse_data
 from beamlib.errors import UserError
@@ -150,7 +150,7 @@ def run_generate(options: GenerationOptions) -> None:
     pending = unfinished(specs, options.out, config)  # mistakes in the options show before anything is written
     if config.models and config.calls != "replay":
         estimate = {"": estimate_generation(pending, config)}
-        config = replace(config, confirmed=agreed(estimate, config.check_keys, config.confirmed))
+        config = replace(config, confirmed=confirm_calls(estimate, config.check_keys, config.confirmed))
     started = time.monotonic()
     print(f"author: {config.names}")
     with guard_run(options.out, config.models):

@@ -17,7 +17,7 @@ from beam_generate.folder import Text, validate, write_ordered
 from beam_generate.replies import read_objects, read_seed
 from beam_generate.seeds import parse_domain, titles
 from beam_generate.shapes import Repairs
-from beamlib.cli.spending import Quote, agreed
+from beamlib.confirmation import Quote, confirm_calls
 from beamlib.data.conversations import Seed
 from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
@@ -103,7 +103,7 @@ def ask_titles(path: Path, domain: str, count: int, config: GenerationConfig) ->
             f"in and {written:,d} out, {dollars:,.2f} US dollars"
         )
         ready = EndpointModel("titler", endpoint).check_key
-        config = replace(config, confirmed=agreed({"": Quote(1, dollars, text)}, ready, config.confirmed))
+        config = replace(config, confirmed=confirm_calls({"": Quote(1, dollars, text)}, ready, config.confirmed))
     repairs = Repairs()
     options = {"titles": path, "--domain": category, "--count": count, "--models": config.models}
     config = replace(config, command=shell_command("beamlib", options, end=["--yes"]))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from beam_run.arguments import Json, MaxCost, Models, Prompts, listed
 from beam_run.task_commands import Calls, Variant, Yes, task_group
-from beamlib.cli.arguments import Json, MaxCost, Models, Prompts, listed
 from beamlib.files import to_json
 
 if TYPE_CHECKING:

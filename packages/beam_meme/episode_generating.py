@@ -36,7 +36,7 @@ from beam_meme.fillers import (
     verdict_prompts,
 )
 from beam_meme.telling import ASSISTANT, USER, ToldSession, prompts_of, tell
-from beamlib.cli.spending import Quote, agreed
+from beamlib.confirmation import Quote, confirm_calls
 from beamlib.data.generation_record import GenerationRecord
 from beamlib.data.sources import refuse_data
 from beamlib.errors import UserError
@@ -102,7 +102,7 @@ def generate_episodes(order: EpisodeOptions) -> Path:
     pools = {domain: pool_of(domain, order.seed, order.fillers) if needed else Checked((), ()) for domain in DOMAINS}
     if endpoints and order.calls != "replay":
         quote = estimate(order, endpoints, drawn, pools)
-        order = replace(order, yes=agreed({"": quote}, lambda: _ready(endpoints), order.yes))
+        order = replace(order, yes=confirm_calls({"": quote}, lambda: _ready(endpoints), order.yes))
     writer = _Writer(order, endpoints)
     print(f"author: {writer.name}")
     record.write()

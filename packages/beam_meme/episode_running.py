@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from beam_evolving.evolving_memory import EvolvingMemory, SessionRead, sessions_of
 from beam_meme.episode_results import CONTEXTS, Meter, contexts_record, writable_answer
 from beam_meme.episodes import Episode, Phase, Round, conversation_of
 from beam_meme.meme_memories import (
@@ -22,6 +21,7 @@ from beam_meme.meme_memories import (
     evolving_memory,
     session_search,
 )
+from beam_memories.evolving.evolving_memory import EvolvingMemory, SessionRead, sessions_of
 from beamlib.data.conversations import Probe
 from beamlib.evaluate.answering import Asked, Oracle, answers_to, ask_probes, ingested
 from beamlib.evaluate.calling import ResolvedParameters

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from beam_evolving.by_name import make
-from beam_evolving.evolving_memory import EvolvingMemory
+from beam_memories.evolving.by_name import make
+from beam_memories.evolving.evolving_memory import EvolvingMemory
 from beamlib.data.conversations import Batch, Conversation, Message
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm

@@ -51,7 +51,7 @@ class Meme(Task):
     prompts = (PROMPT,)
     judge_prompts = tuple(name for name in prompt_ids() if name.startswith("meme_judge_"))
     code = (
-        "beam_evolving",
+        "beam_memories.evolving",
         *(f"beam_meme.{name}" for name in ("episode_results", "episode_running", "episodes", "meme_memories")),
     )
     judge_code = ("beam_meme.meme_judge", "beam_offline")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from beam_run.arguments import Json, MaxCost, Models, Prompts, listed_numbers
 from beam_run.task_commands import Calls, Yes, task_group
-from beamlib.cli.arguments import Json, MaxCost, Models, Prompts, listed_numbers
 from beamlib.files import to_json
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from beam_memorycode.dialogue_files import DATASET, LoadedDialogue, write_dialog
 from beam_memorycode.dialogues import SESSION_COUNTS, Dialogue
 from beam_memorycode.offline_writer import PROMPT, WORDS, OfflineWriter
 from beam_memorycode.templates import MOST_SESSIONS, RECIPES, draw_template, with_texts
-from beamlib.cli.spending import Quote, agreed
+from beamlib.confirmation import Quote, confirm_calls
 from beamlib.data.generation_record import GenerationRecord
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
@@ -101,7 +101,7 @@ def generate_dialogues(order: GenerateOptions) -> Generated:
     pending = [one for one in wanted if not record.holds(one.id, _path(order.out, one))]
     if endpoint is not None and order.calls != "replay" and pending:
         quote = estimate([_template(order, one).dialogue for one in pending], endpoint, order.prompts)
-        order = replace(order, yes=agreed({"": quote}, EndpointModel("speaker", endpoint).check_key, order.yes))
+        order = replace(order, yes=confirm_calls({"": quote}, EndpointModel("speaker", endpoint).check_key, order.yes))
     started, run_id = time.monotonic(), uuid.uuid4().hex
     print(f"author: {endpoint.model if endpoint else OFFLINE_NAME}")
     record.write()

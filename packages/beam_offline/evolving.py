@@ -94,4 +94,4 @@ EVOLVING_REPLIES: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "wiki_choose": wiki_choose,
     "dependency_notes": dependency_notes,
 }
-"""The prompts of `beam_evolving` and the function of the variables that replies to each."""
+"""The prompts of `beam_memories.evolving` and the function of the variables that replies to each."""

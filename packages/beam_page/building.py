@@ -1,4 +1,4 @@
-"""The page of a run, written: `index.html` and the data files that it loads from the folder `page`."""
+"""Write the page of a run: `index.html` and the data files that it loads from the folder `page`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from beam_claims.engine import audit, compact, status_counts
+from beam_offline.judge_error import stated
 from beam_page.chart import chart
 from beam_page.data_files import FOLDER
 from beam_page.headlines import RECALL, cell_text
@@ -19,7 +21,6 @@ from beam_page.memorycode import PART, SIZE, memorycode_data, write_files
 from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder, in_order
 from beam_page.sections import INDEX, field_section, sections_of, shown_section
-from beamlib.beside import beside
 from beamlib.data.gold import ABILITIES
 from beamlib.files import read_text, write_json, write_text
 from beamlib.places import from_root
@@ -37,21 +38,21 @@ _TEMPLATES = jinja2.Environment(
 
 @dataclass(frozen=True)
 class Allowed:
-    """A script or style as it stands in the page, and the hash by which the page's policy takes it."""
+    """A script or style of the page, and the hash by which the page's content policy allows it."""
 
     text: Markup
     hash: str
 
     @classmethod
     def of(cls, text: str) -> Allowed:
-        """With its hash."""
+        """Hash a script or style."""
         if any(end in text.lower() for end in ("</script", "</style", "<!--")):
             raise ValueError("a script or style of the page would end before its end")
         return cls(Markup(text), f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}")
 
 
 def scripts() -> tuple[Allowed, ...]:
-    """MiniSearch as its package ships it, and the viewer: all that may run in a page."""
+    """Return all scripts of a page: MiniSearch as published, and the viewer."""
     viewer = "\n".join(read_text(_HERE / "viewer" / f"{name}.js") for name in _VIEWER)
     return (Allowed.of(read_text(_VENDORED)), Allowed.of(f'"use strict";\n(() => {{\n{viewer}}})();\n'))
 
@@ -66,8 +67,15 @@ def write_page(
 ) -> Path:
     """Write the page of `run` into its folder and return the path of index.html, which opens without a server.
 
-    `protocol` is the one that it opens with, empty for the first by which all memories have an average. `notes` are
-    sentences about parts of the run. The claims audit is made here and stored beside the page.
+    The claims audit runs here; its result is stored in the run folder.
+
+    Args:
+        run: The run.
+        protocol: The scoring protocol that the page opens with, empty for the first by which all memories have an
+            average.
+        workers: Processes to use.
+        notes: Sentences about parts of the run.
+        claims: Whether to audit the paper's claims.
     """
     data = write_page_data(run, protocol=protocol, workers=workers, commands=replay_commands(run))
     write_memorycode(run.folder)
@@ -77,7 +85,7 @@ def write_page(
 
 
 def render(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> str:
-    """The text of index.html."""
+    """Render index.html."""
     usual: dict[str, Any] = {"claims": [], "totals": {}, "sections": [], "field": None, "pairs": [], "lead": ""}
     return _TEMPLATES.get_template("page.html.j2").render(
         name=name,
@@ -92,7 +100,7 @@ def render(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> st
 
 
 def write_memorycode(run: Path) -> None:
-    """Write the page of a run's MemoryCode answers into its part of the run, where both they and the dialogues are."""
+    """Write the page of a run's MemoryCode answers into its part, where answers and dialogues exist."""
     folder = run / PART
     index = memorycode_data(folder) if folder.is_dir() else None
     if index is None:
@@ -106,18 +114,18 @@ def write_memorycode(run: Path) -> None:
 
 
 def replay_commands(run: RunFolder) -> dict[str, str]:
-    """The command that replays a question, by part: the page fills in ARM and QUESTION."""
+    """Return the command that replays a question, by part; the page fills in ARM and QUESTION."""
     generated = run.data is not None and run.data.parent == run.folder
     rest = "ARM QUESTION" if generated else "ARM QUESTION --data FOLDER"
     return {
-        one.part: f"beamlib replay {from_root(one.run)} {one.folder.parent.name}/{rest}"
-        for one in run.arms
-        if one.manifest
+        arm.part: f"beamlib replay {from_root(arm.run)} {arm.folder.parent.name}/{rest}"
+        for arm in run.arms
+        if arm.manifest
     }
 
 
 def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
-    """The tables that open the page: memories by size, and for each size abilities by memories."""
+    """Build the tables at the top of the page: memories by size, and per size abilities by memories."""
     index, numbers = data.index, data.headlines.numbers
     protocol = index["protocol"]
     scores, recalls = numbers[protocol]["full"], numbers[RECALL]["full"]
@@ -146,7 +154,7 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "called": called,
         "offline": any(one.offline for one in run.arms),
         "judged_offline": sorted({one.series for one in run.arms if one.judged_offline and not one.offline}),
-        "judge_error": beside("offline", "judge_error").stated(),
+        "judge_error": stated(),
         "drop": bool(data.spoilt),
         "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],
         "chart": chart(sizes, [one["id"] for one in index["series"] if one["main"]], scores),
@@ -160,12 +168,12 @@ def _cell(kind: str, series: str, size: str, ability: str, numbers: Mapping[str,
 
 
 def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) -> dict[str, str]:
-    """Mean tokens of context; of what models were asked, the reader's cost and time per answer."""
+    """Return mean tokens of context, and the reader's cost and time per answer where models were called."""
     tokens = [
         answer.context_tokens
-        for one in run.arms
-        if one.series == series and not (one.manifest and one.manifest.imported)  # theirs are not known
-        for answer in one.answers.values()
+        for arm in run.arms
+        if arm.series == series and not (arm.manifest and arm.manifest.imported)  # theirs are not known
+        for answer in arm.answers.values()
         if answer.text is not None
     ]
     shown = {"tokens": f"{sum(tokens) / len(tokens):,.0f}" if tokens else "–", "cost": "–", "seconds": "–"}
@@ -177,7 +185,7 @@ def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) 
 
 
 def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Table 1's memories, then the others: a row per ability, a column per series."""
+    """Yield tables with a row per ability and a column per series: Table 1's memories, then the others."""
     for title, main in (("memories", True), ("variants", False)):
         names = [one["id"] for one in series if one["main"] == main and size in scores.get(one["id"], {})]
         if names:
@@ -199,8 +207,7 @@ def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[
 def _claims(folder: Path, wanted: bool) -> dict[str, Any]:
     if not wanted:
         return {}
-    engine = beside("claims", "engine")
-    claims = engine.audit()
+    claims = audit()
     write_json(folder / "claims.json", [claim.model_dump(mode="json") for claim in claims])
-    rows = [{**claim.model_dump(), "shown": engine.compact(claim.recomputed)} for claim in claims]
-    return {"claims": rows, "totals": engine.totals(claims)}
+    rows = [{**claim.model_dump(), "shown": compact(claim.recomputed)} for claim in claims]
+    return {"claims": rows, "totals": status_counts(claims)}

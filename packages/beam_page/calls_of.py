@@ -1,4 +1,4 @@
-"""The stored calls of a conversation, as far as they belong to a question: who was asked, how it ended."""
+"""Read the stored calls that belong to a conversation's questions."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ COLUMNS = (
 
 
 class ConversationCalls:
-    """Calls by probe id, each a list in the order of `COLUMNS`; `series` are the arms whose reply it is, by its text.
+    """Calls by probe id, each a list in the order of `COLUMNS`; `series` are the arms with this reply.
 
-    The store holds no prompts and no arms: equal requests of several arms are one call. `spent` sums the reader's calls
-    of each series: calls, input and output tokens, seconds, dollars (None where a price is not known).
+    The store has no prompts and no arms: equal requests of several arms are one call. `spent` sums the reader's calls
+    of each series: calls, input and output tokens, seconds, dollars (None without a price).
     """
 
     def __init__(self, conversation: str, arms: Sequence[StoredArm], questions: Mapping[str, str]) -> None:
@@ -78,8 +78,8 @@ class ConversationCalls:
 
 
 def _prices(parts: set[Path]) -> dict[tuple[str, str], Endpoint]:
-    """What each role's models cost, by the models files that the parts of a run keep."""
-    found: dict[tuple[str, str], Endpoint] = {}
+    """Read the prices of each role's models from the models files of a run's parts."""
+    prices: dict[tuple[str, str], Endpoint] = {}
     for part in sorted(parts):
         try:
             models = load_models(part / MODELS)
@@ -87,18 +87,18 @@ def _prices(parts: set[Path]) -> dict[tuple[str, str], Endpoint]:
             continue
         for role in ("memory", "compressor", "judge", "aligner"):
             endpoint = getattr(models, role)
-            found[role, endpoint.model] = endpoint
+            prices[role, endpoint.model] = endpoint
         for backbone in models.readers.values():
-            found["reader", backbone.model] = backbone
-            found |= {(f"reader:{method}", one.model): one for method, one in backbone.methods.items()}
-    return found
+            prices["reader", backbone.model] = backbone
+            prices |= {(f"reader:{method}", reader.model): reader for method, reader in backbone.methods.items()}
+    return prices
 
 
 def _replies(arms: Sequence[StoredArm]) -> dict[tuple[str, str], list[str]]:
-    """Which series have an answer of this text, or failed for this reason."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for one in arms:
-        for probe, answer in one.answers.items():
+    """Map (probe, text or failure) to the series with that answer."""
+    series: dict[tuple[str, str], list[str]] = {}
+    for arm in arms:
+        for probe, answer in arm.answers.items():
             text = answer.text if answer.text is not None else (answer.unscored or "").partition(": ")[2]
-            found.setdefault((probe, text), []).append(one.series)
-    return found
+            series.setdefault((probe, text), []).append(arm.series)
+    return series

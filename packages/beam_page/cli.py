@@ -29,19 +29,12 @@ def page(
     zipped: Annotated[
         bool, typer.Option("--zip", help="Put the page and all it links to into RUN.zip as well.")
     ] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Write nothing: have a browser recompute each number of the page.")
-    ] = False,
 ) -> None:
-    """Write the page of RUN, RUN/index.html, from what lies in it; no call is made.
+    """Write the page of RUN, RUN/index.html; no call is made.
 
-    It opens without a server. Where the conversations are not at hand, verdicts and answers are shown without them.
+    It opens without a server. Without the conversations, it shows verdicts and answers alone. A conversation whose
+    answers and verdicts have not changed keeps its data files.
     """
-    if verify:
-        from beam_page.verifying import verify_page
-
-        print(verify_page(run))
-        return
     from beam_page.building import write_page
     from beam_page.run_folder import read_run
     from beamlib.data.sources import refuse_data
@@ -71,7 +64,7 @@ def compare(
     ] = "",
     zipped: Annotated[bool, typer.Option("--zip", help="Put the page into OUT.zip as well.")] = False,
 ) -> None:
-    """Put two runs side by side: paired differences with intervals, and every question, flips first."""
+    """Compare two runs: paired differences with intervals, and every question, those with other verdicts first."""
     from beam_page.comparing import write_comparison
     from beamlib.data.sources import refuse_data
 
@@ -90,7 +83,7 @@ def replay(
     question: Annotated[str, typer.Argument(help="A question's id, for example 100K-1-q00.")],
     data: DataOf = None,
 ) -> None:
-    """Recall, answer and judge one question again from what is on file, and hold it against the record."""
+    """Recall, answer and judge one question again from the run's files, and compare with the record."""
     from beam_page.replaying import replay_question
     from beam_page.run_folder import find_arm, read_run
 
@@ -100,7 +93,7 @@ def replay(
 
 
 def data_of(run: Path, data: Path | None) -> Path | None:
-    """The data that was named; one that the environment names gives way to what the run generated."""
+    """Return the data folder of `run`: `--data` if given, but its generated conversations before BEAM_DATA."""
     from beamlib.params import GENERATED
 
     from_environment = data is not None and os.environ.get("BEAM_DATA") == str(data)

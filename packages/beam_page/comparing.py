@@ -1,4 +1,4 @@
-"""Two runs as one page: the arms of both, paired differences, each question with both answers."""
+"""Compare two runs on one page: the arms of both, paired differences, each question with both answers."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ MARKS = ("A", "B")
 
 @dataclass(frozen=True, eq=False)
 class MarkedArm(StoredArm):
-    """An arm of one of the runs, its series marked with the run's letter."""
+    """An arm of one of the two runs, its series prefixed with the run's letter."""
 
     mark: str = ""
 
     @property
     def series(self) -> str:
-        """As in its run, behind the mark."""
+        """The series with the run's letter."""
         return f"{self.mark}/{super().series}"
 
 
 def write_comparison(
     first: Path, second: Path, out: Path, data: Path | None = None, *, protocol: str = "", workers: int = 1
 ) -> Path:
-    """Write the page of `first` minus `second` into the folder `out` and return the path of its index.html.
+    """Write the page of `first` minus `second` into the folder `out`; return the path of its index.html.
 
-    `UserError` where the two have no arm, or no question, in common, and where `out` holds a run.
+    Raises:
+        UserError: The two share no arm or no question, or `out` contains a run.
     """
     if out.resolve() in (first.resolve(), second.resolve()) or any(out.glob("*/*/manifest.json")):
         raise UserError(f"--out: {out} is a run of its own, whose page would be lost; name another folder.")
@@ -52,7 +53,7 @@ def write_comparison(
     for run in runs:
         if not run.arms:
             raise UserError(f"{run.folder}: it holds no finished arm; name a run folder that run_all.sh wrote.")
-    arms = [_marked(one, mark) for mark, run in zip(MARKS, runs, strict=True) for one in run.arms]
+    arms = [_marked(arm, mark) for mark, run in zip(MARKS, runs, strict=True) for arm in run.arms]
     _same_questions(arms)
     pairs = list(_pairs(arms))
     if not pairs:
@@ -74,28 +75,28 @@ def _marked(one: StoredArm, mark: str) -> MarkedArm:
 
 
 def _same_questions(arms: Sequence[MarkedArm]) -> None:
-    """A `UserError` where the runs asked different questions under the same ids."""
+    """Raise `UserError` where the runs asked different questions under the same ids."""
     seen: dict[str, str] = {}
-    for one in arms:
-        for key, record in one.manifest.conversations.items() if one.manifest else ():
+    for arm in arms:
+        for key, record in arm.manifest.conversations.items() if arm.manifest else ():
             if seen.setdefault(key, record.questions_sha256) != record.questions_sha256:
                 raise UserError(
-                    f"{one.run}: it asked other questions about {key} than the other run; compare runs on equal data."
+                    f"{arm.run}: it asked other questions about {key} than the other run; compare runs on equal data."
                 )
 
 
 def _pairs(arms: Sequence[MarkedArm]) -> Iterator[tuple[str, MarkedArm, MarkedArm]]:
-    """What is compared with what, with a name: equal series of one tier, or arms of one name where readers differ."""
-    for one in arms:
-        if one.mark != MARKS[0]:
+    """Yield the pairs to compare with a name: the same series of a tier, or the same arm of different readers."""
+    for arm in arms:
+        if arm.mark != MARKS[0]:
             continue
-        others = [other for other in arms if other.mark == MARKS[1] and set(other.sizes) & set(one.sizes)]
-        named = [other for other in others if other.name == one.name]
-        same = [other for other in named if other.series[1:] == one.series[1:]]
-        asked = {judgement.probe_id for judgement in one.judgements}
+        others = [other for other in arms if other.mark == MARKS[1] and set(other.sizes) & set(arm.sizes)]
+        named = [other for other in others if other.name == arm.name]
+        same = [other for other in named if other.series[1:] == arm.series[1:]]
+        asked = {judgement.probe_id for judgement in arm.judgements}
         for other in same or named:
             if asked & {judgement.probe_id for judgement in other.judgements}:
-                yield (one.series[2:] if same else f"{one.series[2:]} – {other.series[2:]}", one, other)
+                yield (arm.series[2:] if same else f"{arm.series[2:]} – {other.series[2:]}", arm, other)
 
 
 def _rows(pairs: Sequence[tuple[str, MarkedArm, MarkedArm]], protocol: str) -> Iterator[dict[str, Any]]:
@@ -116,7 +117,7 @@ def _of_size(
 
 
 def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """A table per size: a row per ability, a column per pair."""
+    """Yield a table per size: a row per ability, a column per pair."""
     for size in dict.fromkeys(row["size"] for row in rows):
         own = [row for row in rows if row["size"] == size]
         columns = list(dict.fromkeys((row["name"], row["first"], row["second"]) for row in own))

@@ -1,4 +1,4 @@
-"""Contexts as references: each message of a conversation is stored once, and so is each line that is in no message."""
+"""Store contexts as references: each message once, and each line that is in no message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHORTEST = 24
 
 
 def _start(placed: tuple[int, int]) -> tuple[bool, int]:
-    """Equal for references that follow each other: upwards those of messages, downwards those of lines."""
+    """Return a key that is equal for consecutive references: rising ones of messages, falling ones of lines."""
     place, number = placed
     return number >= 0, number - place if number >= 0 else number + place
 
@@ -22,10 +22,10 @@ def _pair(numbers: list[int]) -> int | list[int]:
 
 
 class ContextTable:
-    """The contexts of one conversation, equal ones once.
+    """The contexts of a conversation, without duplicates.
 
-    A context is a list of whole numbers: `m` from 0 on is the text of message `m`, and `-1 - i` the line `lines[i]`,
-    which holds what is not verbatim of a message (headings, marks of origin, notes). Joined they are the context.
+    A context is a list of integers: `m` >= 0 is the text of message `m`, and `-1 - i` is `lines[i]`, for what is not
+    verbatim in a message (headings, notes). Joined they are the context.
     """
 
     def __init__(self, messages: Mapping[int, str]) -> None:
@@ -35,10 +35,10 @@ class ContextTable:
         self.contexts: list[list[int]] = []
 
     def lines(self, kept: Collection[int]) -> list[str | list[int]]:
-        """The lines that contexts refer to; one that is a line of a message of `kept` as that message and its place.
+        """Return the lines that contexts refer to; a line of a message of `kept` becomes a reference.
 
-        [m, k] is line k of message m and a line break, [m, k, 0] the same without one. Notes and messages that were
-        shortened hold many such lines.
+        [m, k] is line k of message m with a line break, [m, k, 0] without one. Notes and shortened messages contain
+        many such lines.
         """
         places: dict[str, list[int]] = {}
         for number in kept:
@@ -49,11 +49,11 @@ class ContextTable:
         return [places.get(line, line) for line in self._lines]
 
     def coded(self) -> list[list[int | list[int]]]:
-        """The contexts with references that follow each other as a pair: the first, and how many they are."""
+        """Return the contexts with consecutive references as a pair: the first and their number."""
         return [[_pair([n for _, n in run]) for _, run in groupby(enumerate(one), _start)] for one in self.contexts]
 
     def add(self, context: str, shown: Iterable[int]) -> int:
-        """The place of `context`, which may hold the messages `shown`, among `contexts`."""
+        """Return the index of `context`, which may contain the messages `shown`."""
         if context not in self._places:
             self._places[context] = len(self.contexts)
             self.contexts.append(list(self._references(context, shown)))

@@ -1,7 +1,7 @@
-"""What the page holds of one conversation: two data files, and its rows of the run's own.
+"""Collect the page's data on one conversation: two data files, and its rows of the run's file.
 
-`a` has what was said about its questions: gold, answers, the judge's replies, calls. `m` has the messages, each once,
-and the contexts as references to them.
+File `a` has gold, answers, the judge's replies and calls. File `m` has the messages, each once, and the contexts as
+references to them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from beam_page.calls_of import ConversationCalls
 from beam_page.context_refs import ContextTable
 from beam_page.headlines import evidence_held
-from beam_page.replaying import Remade, remade_contexts
+from beam_page.replaying import OTHERWISE, OWN, Remade, remade_contexts
 from beam_page.run_folder import RunFolder, StoredArm
 from beam_page.verdict_rows import verdict_rows
 from beamlib.data.conversations import Conversation, Treatment
@@ -22,27 +22,41 @@ from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded, load
 from beamlib.errors import UserError
 from beamlib.evaluate.imported import ImportedQuestion
+from beamlib.evaluate.run_store import ANSWER_CODE
+from beamlib.files import code_hash, sha256, to_json
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.scoring.records import Judgement
 
 WHOLE = 700_000
-"""Characters of a conversation up to which its page has all of it; of a longer one, what questions need."""
+"""Characters of a conversation up to which the page shows all of it; of a longer one, what questions need."""
 AROUND = 3
 """Messages before and after a cited one that are shown with it."""
 _WHOLE_CONVERSATION = "full-context"
+_CODE = ("beam_page", *ANSWER_CODE, "beam_memories.evolving")
 
 
 @dataclass(frozen=True)
 class ConversationData:
-    """`answers` and `messages` are the two data files; `rows` go into the run's: questions, and cells by series.
+    """The data of one conversation.
 
-    `gold` and `spoilt` are what headlines need; `spent` what the reader's calls of each series came to; `about` says
-    what it is about, or why its text is missing.
+    Attributes:
+        key: Hash of everything that the two data files depend on.
+        answers: Data file `a`; None where the file on disk has the same key.
+        messages: Data file `m`, likewise; empty without the conversation.
+        has_messages: Whether there is a file `m`.
+        questions: Rows of the run's file.
+        cells: Rows of the run's file, by series and question.
+        gold: For the headlines.
+        spoilt: Questions whose score a known defect can spoil.
+        spent: Sums over the reader's calls, by series.
+        about: The title, or why the text is missing.
     """
 
     id: str
-    answers: dict[str, Any]
+    key: str
+    answers: dict[str, Any] | None
     messages: dict[str, Any]
+    has_messages: bool
     questions: list[dict[str, Any]]
     cells: dict[str, dict[str, Any]]
     gold: Mapping[str, Gold]
@@ -51,56 +65,71 @@ class ConversationData:
     about: dict[str, Any]
 
 
-def conversation_data(run: RunFolder, conversation: str) -> ConversationData:
-    """Everything that the arms of `run` have on a conversation, with its text and gold where these are at hand."""
-    arms = [one for one in run.arms if any(j.conversation_id == conversation for j in one.judgements)]
+def conversation_data(run: RunFolder, conversation: str, written: str = "") -> ConversationData:
+    """Collect what the arms of `run` have on a conversation, with its text and gold where available.
+
+    `written` is the key of its data files on disk. With the same key they are kept: recalling all contexts again takes
+    most of the time.
+    """
+    arms = [arm for arm in run.arms if any(j.conversation_id == conversation for j in arm.judgements)]
     loaded, note = _loaded(run, conversation, arms)
-    judged = {one.series: {j.probe_id: j for j in one.judgements if j.conversation_id == conversation} for one in arms}
+    judged = {arm.series: {j.probe_id: j for j in arm.judgements if j.conversation_id == conversation} for arm in arms}
     gold = dict(loaded.gold) if loaded else {}
-    told = {
-        probe: said for one in arms for probe, said in one.told.items() if said.probe_id.startswith(f"{conversation}-")
+    stated = {
+        probe: question
+        for arm in arms
+        for probe, question in arm.told.items()
+        if question.probe_id.startswith(f"{conversation}-")
     }
-    questions = {probe: said.question for probe, said in told.items()}
+    questions = {probe: question.question for probe, question in stated.items()}
     questions = {probe.id: probe.question for probe in loaded.probes} if loaded else questions
-    ids = list(dict.fromkeys([*questions, *sorted({probe for own in judged.values() for probe in own})]))
-    ids = [probe for probe in ids if any(probe in own for own in judged.values())]
-    errata = {one.question_id: one for one in known_defects(loaded.probes)} if loaded else {}
+    ids = list(dict.fromkeys([*questions, *sorted({probe for verdicts in judged.values() for probe in verdicts})]))
+    ids = [probe for probe in ids if any(probe in verdicts for verdicts in judged.values())]
+    errata = {arm.question_id: arm for arm in known_defects(loaded.probes)} if loaded else {}
     calls = ConversationCalls(conversation, arms, questions)
-    remade = remade_contexts(run, arms, loaded) if loaded else {}
-    table = ContextTable({message.id: message.content for message in loaded.conversation} if loaded else {})
-    answers = {one.series: _answers(one, judged[one.series], remade, table) for one in arms}
+    facts = {
+        "gold": {probe: _gold(gold.get(probe) or stated.get(probe), errata.get(probe), judged, probe) for probe in ids},
+        "calls": calls.of,
+        "calls_problem": calls.problem,
+    }
+    answers = {arm.series: _answers(arm, judged[arm.series]) for arm in arms}
+    keys = {arm.series: arm.manifest.answers_key if arm.manifest else "" for arm in arms}
+    text = loaded.conversation.sha256 if loaded else note
+    key = sha256(to_json([code_hash(_CODE), text, keys, facts, answers]).encode("utf-8", "surrogatepass"))
+    messages: dict[str, Any] = {}
+    if loaded and key != written:
+        table = ContextTable({message.id: message.content for message in loaded.conversation})
+        _add_contexts(answers, remade_contexts(run, arms, loaded), table)
+        messages = _messages(loaded.conversation, gold, table, answers)
+    # A context that is missing for want of an encoder or a call may be there the next time.
+    final = all(row.get("no", OWN) in (OWN, OTHERWISE) for rows in answers.values() for row in rows.values())
     return ConversationData(
         id=conversation,
-        answers={
-            "gold": {
-                probe: _gold(gold.get(probe) or told.get(probe), errata.get(probe), judged, probe) for probe in ids
-            },
-            "answers": answers,
-            "calls": calls.of,
-            "calls_problem": calls.problem,
-        },
-        messages=_messages(loaded.conversation, gold, table, answers) if loaded else {},
+        key=key if final else "",
+        answers=None if key == written else {**facts, "answers": answers},
+        messages=messages,
+        has_messages=loaded is not None,
         questions=[_question(probe, questions, gold, errata, judged) for probe in ids],
-        cells={one.series: {p: _cell(one, j, gold) for p, j in judged[one.series].items()} for one in arms},
+        cells={arm.series: {p: _cell(arm, j, gold) for p, j in judged[arm.series].items()} for arm in arms},
         gold=gold,
-        spoilt=frozenset(key for key, one in errata.items() if one.spoils_score),
+        spoilt=frozenset(key for key, arm in errata.items() if arm.spoils_score),
         spent=calls.spent,
         about=_about(loaded, note),
     )
 
 
 def _loaded(run: RunFolder, conversation: str, arms: Sequence[StoredArm]) -> tuple[Loaded | None, str]:
-    """The conversation as most of its arms read it, and what keeps it from being shown."""
+    """Load the conversation as most of its arms read it, or return why its text cannot be shown."""
     source = run.sources.get(conversation)
     if source is None:
         return None, "the conversation is not at hand: name the folder of the data with --data"
-    treatment = next((one.treatment for one in arms if one.manifest), Treatment())
+    treatment = next((arm.treatment for arm in arms if arm.manifest), Treatment())
     try:
         loaded = load(source, Treatment(treatment.chat_variant, treatment.strip_markers, "flag"))
     except UserError as error:
         return None, str(error).replace(f"{source.path}", "its folder")
-    for one in arms:
-        record = one.manifest.conversations.get(conversation) if one.manifest else None
+    for arm in arms:
+        record = arm.manifest.conversations.get(conversation) if arm.manifest else None
         if record is not None and record.sha256 != loaded.conversation.sha256:
             return None, "the conversation at hand is not the one that this run read, so its text is not shown"
     return loaded, ""
@@ -125,44 +154,46 @@ def _question(
     errata: Mapping[str, Erratum],
     judged: Mapping[str, Mapping[str, Judgement]],
 ) -> dict[str, Any]:
-    """A question's row: id, ability, text, cited messages, cited ones that the chat lacks, 1 for a known defect (2: it
-    can spoil the score)."""
-    first = next(own[probe] for own in judged.values() if probe in own)
+    """Build a question's row: id, ability, text, cited messages, missing ones, and defects (2: may spoil the score)."""
+    first = next(verdicts[probe] for verdicts in judged.values() if probe in verdicts)
     row: dict[str, Any] = {"id": probe, "a": first.ability, "q": questions.get(probe, "")}
-    if found := gold.get(probe):
-        row |= {"e": list(found.evidence)} | ({"em": list(found.evidence_missing)} if found.evidence_missing else {})
+    if probe_gold := gold.get(probe):
+        row |= {"e": list(probe_gold.evidence)} | (
+            {"em": list(probe_gold.evidence_missing)} if probe_gold.evidence_missing else {}
+        )
     if erratum := errata.get(probe):
         row["d"] = 2 if erratum.spoils_score else 1
     return row
 
 
-def _cell(one: StoredArm, judgement: Judgement, gold: Mapping[str, Gold]) -> dict[str, Any]:
-    """What an arm has on a question, without texts: rounds of verdicts, cited messages, tokens.
+def _cell(arm: StoredArm, judgement: Judgement, gold: Mapping[str, Gold]) -> dict[str, Any]:
+    """Build an arm's row on a question, without texts: verdicts, cited messages, tokens.
 
     Cited messages are shown whole (`s`), shown in part (`p`) or only noted (`n`).
     """
     cell: dict[str, Any] = {"j": verdict_rows(judgement)}
-    answer, found = one.answers.get(judgement.probe_id), gold.get(judgement.probe_id)
+    answer, probe_gold = arm.answers.get(judgement.probe_id), gold.get(judgement.probe_id)
     if answer is None:
         return cell
     if answer.unscored is not None:
         cell["u"] = answer.unscored[:500]
-    if found is not None and found.evidence:
-        shown, partly, noted = evidence_held(answer, found)
+    if probe_gold is not None and probe_gold.evidence:
+        shown, partly, noted = evidence_held(answer, probe_gold)
         cell |= {"s": shown} | ({"p": partly} if partly else {}) | ({"n": noted} if noted else {})
     return cell | {"t": answer.context_tokens} | ({"g": answer.gaps} if answer.gaps else {})
 
 
 def _gold(
-    found: Gold | ImportedQuestion | None,
+    source: Gold | ImportedQuestion | None,
     erratum: Erratum | None,
     judged: Mapping[str, Mapping[str, Judgement]],
     probe: str,
 ) -> dict[str, Any]:
-    nuggets = next(([v.nugget for v in own[probe].verdicts] for own in judged.values() if probe in own), [])
-    row: dict[str, Any] = {"rubric": list(found.rubric) if found and found.rubric else nuggets}
-    row |= {"reference": found.reference} if found else {}
-    row |= {"difficulty": found.difficulty} if isinstance(found, Gold) else {}
+    judgements = [verdicts[probe] for verdicts in judged.values() if probe in verdicts]
+    nuggets = [verdict.nugget for verdict in judgements[0].verdicts] if judgements else []
+    row: dict[str, Any] = {"rubric": list(source.rubric) if source and source.rubric else nuggets}
+    row |= {"reference": source.reference} if source else {}
+    row |= {"difficulty": source.difficulty} if isinstance(source, Gold) else {}
     if erratum is not None:
         row["erratum"] = {
             "kind": erratum.kind,
@@ -173,41 +204,46 @@ def _gold(
     return row
 
 
-def _answers(
-    one: StoredArm, judged: Mapping[str, Judgement], remade: Remade, table: ContextTable
-) -> dict[str, dict[str, Any]]:
-    """An arm's texts by question: the answer, the place of its context or why it has none, and the judge's replies.
-
-    `k` is how many chat turns the context was sent as; without it, it was one text.
-    """
-    found: dict[str, dict[str, Any]] = {}
+def _answers(arm: StoredArm, judged: Mapping[str, Judgement]) -> dict[str, dict[str, Any]]:
+    """Return an arm's texts by question: the answer and the judge's replies."""
+    rows: dict[str, dict[str, Any]] = {}
     for probe, judgement in judged.items():
-        answer = one.answers.get(probe)
+        answer = arm.answers.get(probe)
         row: dict[str, Any] = {"j": [_replies(one_round) for one_round in judgement.rounds]}
         if answer is not None:
             row |= {"t": answer.text, "p": {part: list(ids) for part, ids in answer.parts.items()}}
             row |= {} if answer.parts else {"ids": list(answer.message_ids)}
-        context = remade.get(one.series, {}).get(probe)
-        if isinstance(context, RetrievedContext):
-            row["c"] = table.add(context.context, context.message_ids)
-            row |= {"k": len(context.turns)} if context.turns else {}
-        elif context:
-            row["no"] = context
-        found[probe] = row
-    return found
+        rows[probe] = row
+    return rows
+
+
+def _add_contexts(answers: Mapping[str, dict[str, dict[str, Any]]], remade: Remade, table: ContextTable) -> None:
+    """Add to each answer the place of its context in `table`, or why there is none.
+
+    `k` is how many chat turns the context was sent as; without it, it was one text.
+    """
+    for series, rows in answers.items():
+        for probe, row in rows.items():
+            context = remade.get(series, {}).get(probe)
+            if isinstance(context, RetrievedContext):
+                row["c"] = table.add(context.context, context.message_ids)
+                row |= {"k": len(context.turns)} if context.turns else {}
+            elif context:
+                row["no"] = context
 
 
 def _replies(judgement: Judgement) -> dict[str, Any]:
-    """The texts of one round: replies, or why there is none, by nugget; items, lines, and the nuggets of the lines.
+    """Return the texts of one round: replies or failures by nugget; items, lines, and the nuggets of lines.
 
-    `x` is what a published source has instead of verdicts, or beside them.
+    `x` is what a published source has instead of verdicts, or in addition.
     """
-    found: dict[str, Any] = {"r": [verdict.reply or verdict.reason for verdict in judgement.verdicts]}
+    texts: dict[str, Any] = {"r": [verdict.reply or verdict.reason for verdict in judgement.verdicts]}
     if judgement.reported is not None:
-        found["x"] = judgement.reported.model_dump(mode="json")
-    for one in judgement.alignments:
-        found |= {"i": one.items} if one.parser == "items" else {"l": one.items, "m": one.matches}
-    return found
+        texts["x"] = judgement.reported.model_dump(mode="json")
+    for alignment in judgement.alignments:
+        items = alignment.items
+        texts |= {"i": items} if alignment.parser == "items" else {"l": items, "m": alignment.matches}
+    return texts
 
 
 def _messages(
@@ -216,11 +252,12 @@ def _messages(
     table: ContextTable,
     answers: Mapping[str, Mapping[str, Mapping[str, Any]]],
 ) -> dict[str, Any]:
-    """The messages that are shown: all of a short conversation, else those that a question cites, those around them,
-    and those in a context that is not the whole conversation."""
+    """Select the messages to show: all of a short conversation, else cited ones, neighbours and those in contexts."""
     everything = conversation.messages
     whole = sum(len(message.content) for message in everything) <= WHOLE
-    wanted = {i + step for one in gold.values() for i in one.evidence for step in range(-AROUND, AROUND + 1)}
+    wanted = {
+        i + step for probe_gold in gold.values() for i in probe_gold.evidence for step in range(-AROUND, AROUND + 1)
+    }
     for series, of_series in answers.items():
         if not series.endswith(_WHOLE_CONVERSATION):
             wanted |= {m for row in of_series.values() if "c" in row for m in table.contexts[row["c"]] if m >= 0}

@@ -1,4 +1,4 @@
-"""The numbers that a page prints, as Python computes them; the viewer recomputes each of them."""
+"""Compute the numbers that a page prints; the viewer recomputes each of them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Numbers = list[Any]
 
 @dataclass(frozen=True)
 class Headlines:
-    """`numbers`: protocol, treatment, series, size, ability or "average". `best`: protocol, treatment, size.
+    """`numbers` by protocol, treatment, series, size, ability or "average"; `best` by protocol, treatment, size.
 
-    An entry of `best` names the series with the highest average and the comparisons with every other main one:
-    difference, low, high, p and n; `supported` says whether each is above zero by interval and by test.
+    An entry of `best` has the series with the highest average and its comparisons with every other main series:
+    difference, low, high, p and n. `supported` tells whether each is above zero by interval and by test.
     """
 
     numbers: dict[str, Any]
@@ -45,32 +45,30 @@ class Headlines:
 
 
 def printed(value: float, decimals: int) -> str | None:
-    """A number as the page shows it, None for none."""
+    """Format a number as the page shows it, None for NaN."""
     return None if math.isnan(value) else f"{value:.{decimals}f}"
 
 
 def numbers_of(scores: pd.DataFrame) -> dict[str, dict[str, Numbers]]:
-    """What is printed of the scores of one series, by size and ability."""
-    found: dict[str, dict[str, Numbers]] = {}
+    """Return the printed numbers of one series' scores, by size and ability."""
+    numbers: dict[str, dict[str, Numbers]] = {}
     for row in summarise(scores).to_dict("records"):
         ends = [printed(row["mean"], 3), printed(row["low"], 2), printed(row["high"], 2)]
         counts = [int(row[name]) for name in ("n_questions", "n_conversations", "unscored")]
-        found.setdefault(row["size"], {})[row["ability"]] = [*ends, *counts]
-    return found
+        numbers.setdefault(row["size"], {})[row["ability"]] = [*ends, *counts]
+    return numbers
 
 
 def protocols_of(arms: Iterable[StoredArm]) -> Mapping[str, Protocol]:
-    """Those that the page counts by: with what others published, also theirs."""
+    """Return the page's protocols, including those of published verdicts where there are any."""
     published = any(judgement.reported for one in arms for judgement in one.judgements)
     return PROTOCOLS | REPORTED if published else PROTOCOLS
 
 
 def opening(numbers: Mapping[str, Any], main: Collection[str]) -> str:
-    """The protocol that a page opens with: the first that is computable for every main memory, so the paper's for all
-    that was run here.
+    """Choose the protocol that a page opens with: the first that is computable for every main memory.
 
-    Sources of published verdicts may lack what a protocol needs. An average that is missing since calls failed is no
-    reason for another protocol.
+    Published verdicts may lack what a protocol needs. An average that is missing because calls failed does not count.
     """
     for name, treatments in numbers.items():
         own = [size[AVERAGE] for key, sizes in treatments["full"].items() if key in main for size in sizes.values()]
@@ -82,8 +80,10 @@ def opening(numbers: Mapping[str, Any], main: Collection[str]) -> str:
 def headlines(
     arms: Sequence[StoredArm], main: Collection[str], gold: Mapping[str, Gold], spoilt: Collection[str]
 ) -> Headlines:
-    """All numbers of a run. `gold` may lack questions, which then have no evidence recall; `spoilt` are those that a
-    defect can spoil."""
+    """Compute all numbers of a run.
+
+    Questions without `gold` have no evidence recall. `spoilt` are questions whose score a defect can spoil.
+    """
     numbers: dict[str, Any] = {}
     best: dict[str, Any] = {}
     treatments = TREATMENTS if spoilt else TREATMENTS[:1]
@@ -98,19 +98,19 @@ def headlines(
             if name != RECALL:
                 ranked = {key: frame for key, frame in kept.items() if key in main and key.split("/")[-1] != "oracle"}
                 best.setdefault(name, {})[treatment] = dict(_best(ranked))
-    most = len({one.conversation_id for arm in arms for one in arm.judgements})
+    most = len({judgement.conversation_id for arm in arms for judgement in arm.judgements})
     return Headlines(numbers, best, quantiles(most))
 
 
 def _frames(arms: Sequence[StoredArm], gold: Mapping[str, Gold], name: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The scores of each series by one protocol, or its evidence recall; over all sizes."""
-    for series in dict.fromkeys(one.series for one in arms):
-        own = [one for one in arms if one.series == series]
+    """Yield the scores of each series by a protocol, or its evidence recall, over all sizes."""
+    for series in dict.fromkeys(arm.series for arm in arms):
+        arms_of_series = [arm for arm in arms if arm.series == series]
         if name == RECALL:
-            known = [answer for one in own for answer in one.answers.values() if answer.probe_id in gold]
-            frame = recall_rows(known, gold)
+            answers = [answer for arm in arms_of_series for answer in arm.answers.values() if answer.probe_id in gold]
+            frame = recall_rows(answers, gold)
         else:
-            frame = pd.concat([score_run(one.judgements, name) for one in own], ignore_index=True)
+            frame = pd.concat([score_run(arm.judgements, name) for arm in arms_of_series], ignore_index=True)
         if len(frame):
             yield series, frame
 
@@ -128,16 +128,16 @@ def evidence_held(answer: Answer, gold: Gold) -> tuple[list[int], list[int], lis
 def _best(frames: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, dict[str, Any]]]:
     sizes = dict.fromkeys(size for frame in frames.values() for size in frame["size"])
     for size in sizes:
-        own = {name: frame[frame["size"] == size] for name, frame in frames.items()}
-        means = {name: _average(frame) for name, frame in own.items() if len(frame)}
+        frames_of_size = {name: frame[frame["size"] == size] for name, frame in frames.items()}
+        means = {name: _average(frame) for name, frame in frames_of_size.items() if len(frame)}
         means = {name: mean for name, mean in means.items() if not math.isnan(mean)}
         if len(means) < 2:
             continue
         first = max(means, key=lambda name: means[name])
-        others = {name: paired(own[first], own[name]) for name in means if name != first}
-        held = all(one is not None and supported(one) for one in others.values())
-        rows = [[name, *shown(one)] for name, one in others.items() if one is not None]
-        yield size, {"series": first, "supported": held, "against": rows}
+        others = {name: paired(frames_of_size[first], frames_of_size[name]) for name in means if name != first}
+        all_supported = all(comparison is not None and supported(comparison) for comparison in others.values())
+        rows = [[name, *shown(comparison)] for name, comparison in others.items() if comparison is not None]
+        yield size, {"series": first, "supported": all_supported, "against": rows}
 
 
 def _average(frame: pd.DataFrame) -> float:
@@ -146,43 +146,43 @@ def _average(frame: pd.DataFrame) -> float:
 
 
 def paired(first: pd.DataFrame, second: pd.DataFrame) -> Comparison | None:
-    """`first` minus `second` over the questions that both were asked; None where there is none."""
+    """Compare `first` with `second` on their common questions; None without any."""
     shared = set(first["probe_id"]) & set(second["probe_id"])
     if not shared:
         return None
-    own, other = (frame[frame["probe_id"].isin(shared)] for frame in (first, second))
-    return compare(own, other)
+    first_scores, second_scores = (frame[frame["probe_id"].isin(shared)] for frame in (first, second))
+    return compare(first_scores, second_scores)
 
 
-def supported(found: Comparison) -> bool:
-    """Whether a difference is above zero by its interval and by the sign-flip test."""
-    return bool(found.low > 0 and found.p_value <= SIGNIFICANT)
+def supported(comparison: Comparison) -> bool:
+    """Tell whether a difference is above zero by its interval and by the sign-flip test."""
+    return bool(comparison.low > 0 and comparison.p_value <= SIGNIFICANT)
 
 
-def shown(found: Comparison) -> Numbers:
-    """A comparison as it is printed: difference, low, high, p, conversations, questions left out."""
-    ends = [printed(found.difference, 3), printed(found.low, 3), printed(found.high, 3), printed(found.p_value, 3)]
-    return [*ends, found.n, found.unscored]
+def shown(comparison: Comparison) -> Numbers:
+    """Return a comparison as printed: difference, low, high, p, conversations, questions left out."""
+    values = (comparison.difference, comparison.low, comparison.high, comparison.p_value)
+    return [*(printed(value, 3) for value in values), comparison.n, comparison.unscored]
 
 
 def quantiles(most: int) -> dict[str, Any]:
-    """What the viewer needs to recompute intervals and tests.
+    """Return what the viewer needs for intervals and tests.
 
-    Student's t by the number of conversations, up to `most`, and the generator from which `sign_flip_test` draws.
+    These are Student's t by the number of conversations up to `most`, and the random generator of `sign_flip_test`.
     """
-    found = {str(n): float(stdtrit(n - 1, (1 + LEVEL) / 2)) for n in range(2, most + 1)}
+    values = {str(n): float(stdtrit(n - 1, (1 + LEVEL) / 2)) for n in range(2, most + 1)}
     drawn = cast(Any, np.random.default_rng(SEED).bit_generator).state["state"]
     generator = {"state": str(drawn["state"]), "increment": str(drawn["inc"]), "resamples": RESAMPLES}
-    return {**found, **generator, "level": LEVEL, "exact": EXACT_UP_TO, "significant": SIGNIFICANT}
+    return {**values, **generator, "level": LEVEL, "exact": EXACT_UP_TO, "significant": SIGNIFICANT}
 
 
-def cell_text(found: Numbers | None) -> str:
-    """A cell as it is shown: "0.412 [0.38, 0.45]", "0.412 (n = 1)" of one conversation, a dash where there is none.
+def cell_text(numbers: Numbers | None) -> str:
+    """Format a cell: "0.412 [0.38, 0.45]", "0.412 (n = 1)" for one conversation, a dash for none.
 
-    Nothing is unscored, and yet there is no score: its source lacks what the protocol needs.
+    "not computable" where nothing is unscored: the source lacks what the protocol needs.
     """
-    if found is None or found[0] is None:
-        return NOTHING if found is None or found[5] else "not computable"
-    if found[4] == 1:
-        return f"{found[0]} (n = 1)"
-    return str(found[0]) if found[1] is None else f"{found[0]} [{found[1]}, {found[2]}]"
+    if numbers is None or numbers[0] is None:
+        return NOTHING if numbers is None or numbers[5] else "not computable"
+    if numbers[4] == 1:
+        return f"{numbers[0]} (n = 1)"
+    return str(numbers[0]) if numbers[1] is None else f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"

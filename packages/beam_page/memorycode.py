@@ -1,6 +1,6 @@
-"""MemoryCode in the view of the page: each answer, the rules it is checked by, and the session that stated them.
+"""Show MemoryCode in the page's viewer: each answer, the rules that check it, and the session that states them.
 
-Its tables stand on the page of the run. This one has no averages of its own: MemoryCode averages over sessions first.
+Its tables are on the page of the run. This page has no averages: MemoryCode averages over sessions first.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from beam_memorycode.dialogue_files import load_dialogues
+from beam_memorycode.outputs import find_outputs
+from beam_memorycode.scored import score_model
 from beam_page.data_files import clear_others, write_data
-from beamlib.beside import beside
 from beamlib.errors import UserError
 
 PART = "memorycode"
@@ -28,15 +30,14 @@ _MARKS = {"pass": 2, "fail": 0}
 
 
 def memorycode_data(folder: Path) -> dict[str, Any] | None:
-    """The run's data file of the outputs in `folder`, its part of a run, and, as "files", those of the dialogues.
+    """Build the run's data file from the outputs in `folder`, with the dialogues' files under "files".
 
-    None where there are no outputs, or not the dialogues that they answer (a run on dialogues from elsewhere).
+    None where there are no outputs, or not the dialogues that they answer.
     """
-    scored = beside("memorycode", "scored")
     try:
-        items = beside("memorycode", "dialogue_files").load_dialogues(folder / "data")
-        found = beside("memorycode", "outputs").find_outputs(folder / "outputs")
-        models = [scored.score_model(name, path, items, own=True) for name, path in found.items()]
+        items = load_dialogues(folder / "data")
+        found = find_outputs(folder / "outputs")
+        models = [score_model(name, path, items, own=True) for name, path in found.items()]
     except UserError:
         return None
     answered = {model.name: {_id(answer): answer for answer in model.answers} for model in models}
@@ -86,7 +87,7 @@ def _id(answer: Any) -> str:
 
 
 def _questions(dialogue: Any, answered: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The questions of a dialogue that somebody answered: the query, and the sessions that state its conventions."""
+    """Yield the answered questions of a dialogue: the query, and the sessions that state its conventions."""
     for own in answered.values():
         for key, one in own.items():
             if one.dialogue_id == dialogue.id:
@@ -100,7 +101,7 @@ def _questions(dialogue: Any, answered: Mapping[str, Mapping[str, Any]]) -> Iter
 
 
 def _cell(one: Any) -> dict[str, Any]:
-    """Verdicts of the rules that apply; those whose object is absent are no part of a score."""
+    """Return the verdicts of the applicable rules."""
     if one.unscored:
         return {"j": [{"v": [], "u": "there is no answer"}], "u": "there is no answer"}
     marks = [_MARKS[str(verdict)] for verdict in one.verdicts if str(verdict) in _MARKS]
@@ -136,7 +137,7 @@ def _rule(rule: Any) -> str:
 
 
 def _said(one: Any) -> dict[str, list[str]]:
-    """The rules that apply to an answer, and what was found; an unscored one has none."""
+    """Return the applicable rules of an answer and their verdicts; none for an unscored one."""
     found = zip(one.rules, map(str, one.verdicts), strict=False)
     rules = [(_rule(rule), one.failure or said) for rule, said in found if said in _MARKS]
     return {"n": [rule for rule, _ in rules], "r": [said for _, said in rules]}

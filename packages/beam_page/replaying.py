@@ -1,4 +1,4 @@
-"""Recalling again what a memory recalled, and replaying one question: nothing is called, all is on file or by rules."""
+"""Recall contexts again, and replay one question, without any call."""
 
 from __future__ import annotations
 
@@ -27,69 +27,69 @@ Remade = dict[str, dict[str, RetrievedContext | str]]
 """By series and probe id: the context, or the sentence why there is none."""
 
 
-def parameters_of(run: RunFolder, one: StoredArm) -> ResolvedParameters:
-    """The parameters that replay an arm: as it was run, but for all that is a place, and nothing is called."""
-    origin = one.folder.parent / PARAMETERS
-    kept = kept_values(origin)
-    if one.manifest is None or kept is None:
+def parameters_of(run: RunFolder, arm: StoredArm) -> ResolvedParameters:
+    """Return the parameters that replay an arm: the recorded ones except paths, in replay mode."""
+    origin = arm.folder.parent / PARAMETERS
+    recorded = kept_values(origin)
+    if arm.manifest is None or recorded is None:
         raise UserError(f"{origin}: no parameters that this arm could be replayed by; run it again.")
     values = {
-        **kept,
+        **recorded,
         **ELSEWHERE,
         **NOBODY_ELSES,
-        **recorded_parameters(one.manifest),
+        **recorded_parameters(arm.manifest),
         "data": str(run.data),
-        "run": str(one.run),
-        "models": str(origin.parent / MODELS) if kept.get("models") else "",
-        "prompts": str(origin.parent / "prompts") if kept.get("prompts") else "",
-        "own_memory": kept.get("own_memory", ""),
+        "run": str(arm.run),
+        "models": str(origin.parent / MODELS) if recorded.get("models") else "",
+        "prompts": str(origin.parent / "prompts") if recorded.get("prompts") else "",
+        "own_memory": recorded.get("own_memory", ""),
         "calls": "replay",
     }
     return resolved(parse_parameters(values, str(origin)))
 
 
 def remade_contexts(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Remade:
-    """The contexts of `arms` for the questions of a conversation, as far as recalling again gives those on record."""
-    found: Remade = {}
+    """Recall the contexts of `arms` for a conversation's questions, where they equal the recorded ones."""
+    contexts: Remade = {}
     groups: dict[str, list[StoredArm]] = {}
-    for one in arms:
-        if one.arm is None or one.arm.memory == "own":
-            found[one.series] = {probe.id: OWN for probe in loaded.probes} if one.arm else {}
-        elif one.manifest:
-            groups.setdefault(to_json([one.part, recorded_parameters(one.manifest)]), []).append(one)
+    for arm in arms:
+        if arm.arm is None or arm.arm.memory == "own":
+            contexts[arm.series] = {probe.id: OWN for probe in loaded.probes} if arm.arm else {}
+        elif arm.manifest:
+            groups.setdefault(to_json([arm.part, recorded_parameters(arm.manifest)]), []).append(arm)
     for group in groups.values():
         try:
-            found |= _recalled(run, group, loaded)
+            contexts |= _recalled(run, group, loaded)
         except UserError as error:  # a call that is not on file, an encoder that is not installed
             reason = str(error).replace(f"{group[0].run}/", "")
-            found |= {one.series: {probe.id: reason for probe in loaded.probes} for one in group}
-    return found
+            contexts |= {arm.series: {probe.id: reason for probe in loaded.probes} for arm in group}
+    return contexts
 
 
 def _recalled(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Remade:
     parameters = parameters_of(run, arms[0])
-    series = {one.arm: one for one in arms if one.arm}
-    found: Remade = {}
+    series = {arm_record.arm: arm_record for arm_record in arms if arm_record.arm}
+    remade: Remade = {}
     with open_models(parameters, loaded.conversation.id) as roster:
         evidence = evidence_of(loaded)
         turns = sends_chat_turns(parameters)
         memories = ingested(tuple(series), loaded.conversation, parameters, roster, evidence, as_turns=turns)
         for arm, memory in memories:
-            one = series[arm]
+            arm_record = series[arm]
             if isinstance(memory, ModelError):
-                found[one.series] = {probe.id: memory.reason for probe in loaded.probes}
+                remade[arm_record.series] = {probe.id: memory.reason for probe in loaded.probes}
                 continue
             contexts = recollections(loaded.probes, memory)
             pairs = zip(loaded.probes, contexts, strict=True)
             counted = _Counted(parameters)
-            found[one.series] = {
-                probe.id: counted.checked(context, one.answers.get(probe.id)) for probe, context in pairs
+            remade[arm_record.series] = {
+                probe.id: counted.checked(context, arm_record.answers.get(probe.id)) for probe, context in pairs
             }
-    return found
+    return remade
 
 
 class _Counted:
-    """Contexts held against the record of their answers; equal ones are counted once."""
+    """Compare contexts with the record of their answers; equal contexts are counted once."""
 
     def __init__(self, parameters: ResolvedParameters) -> None:
         self._counter = parameters.counter
@@ -106,26 +106,27 @@ class _Counted:
         return context if same else OTHERWISE
 
 
-def replay_question(run: RunFolder, one: StoredArm, probe_id: str) -> Iterator[str]:
-    """Answer and judge one question of an arm again from what is on file, as lines that hold it against the record.
+def replay_question(run: RunFolder, arm: StoredArm, probe_id: str) -> Iterator[str]:
+    """Answer and judge one question of an arm again; yield lines that compare it with the record.
 
-    `UserError` where a call is missing, and for a memory of one's own.
+    Raises:
+        UserError: A call is missing, or the memory is the user's own.
     """
-    if one.arm is None or one.arm.memory == "own":
-        raise UserError(f"{one.folder}: {OWN if one.arm else 'an imported run is not replayed'}.")
+    if arm.arm is None or arm.arm.memory == "own":
+        raise UserError(f"{arm.folder}: {OWN if arm.arm else 'an imported run is not replayed'}.")
     source = run.sources.get(probe_id.rpartition("-")[0])
     if source is None:
         raise UserError(f"{probe_id}: its conversation is not at hand; name the folder of the data with --data.")
-    loaded = load(source, one.treatment)
+    loaded = load(source, arm.treatment)
     probes = tuple(probe for probe in loaded.probes if probe.id == probe_id)
     if not probes:
         raise UserError(f"{probe_id}: {source.id} has no such question; name one such as {loaded.probes[0].id}.")
-    parameters = parameters_of(run, one)
-    context = remade_contexts(run, [one], replace(loaded, probes=probes))[one.series][probe_id]
+    parameters = parameters_of(run, arm)
+    context = remade_contexts(run, [arm], replace(loaded, probes=probes))[arm.series][probe_id]
     with open_models(parameters, loaded.conversation.id) as roster:
-        made = work(replace(loaded, probes=probes), [one.arm], parameters, roster)[one.arm.name]
-    answer, judgement = made[0][0], made[1][0]
-    recorded: Mapping[str, object] = {judged.probe_id: judged for judged in one.judgements}
+        computed = work(replace(loaded, probes=probes), [arm.arm], parameters, roster)[arm.arm.name]
+    answer, judgement = computed[0][0], computed[1][0]
+    recorded: Mapping[str, object] = {judged.probe_id: judged for judged in arm.judgements}
     yield f"question   {probes[0].question}"
     yield f"context    {context if isinstance(context, str) else context.context}"
     if isinstance(context, RetrievedContext) and context.turns:
@@ -133,5 +134,5 @@ def replay_question(run: RunFolder, one: StoredArm, probe_id: str) -> Iterator[s
     yield f"answer     {answer.text if answer.text is not None else f'unscored: {answer.unscored}'}"
     for verdict in judgement.verdicts:
         yield f"verdict    {verdict.score}  {verdict.nugget}  {verdict.reply or verdict.reason}"
-    same = answer == one.answers.get(probe_id) and judgement == recorded.get(probe_id)
-    yield "record     " + ("the same answer and verdicts" if same else "DIFFERS from the answer or verdicts on file")
+    equal = answer == arm.answers.get(probe_id) and judgement == recorded.get(probe_id)
+    yield "record     " + ("the same answer and verdicts" if equal else "DIFFERS from the answer or verdicts on file")

@@ -1,29 +1,31 @@
-"""The data files of a run's page: one of the run itself, two of each conversation."""
+"""Write the data files of a run's page: one for the run, two for each conversation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from beam_page.conversation_data import ConversationData, conversation_data
-from beam_page.data_files import clear_others, write_data
+from beam_page.data_files import FOLDER, clear_others, write_data
 from beam_page.headlines import Headlines, headlines, opening, protocols_of
 from beam_page.run_folder import RunFolder, main_arms
 from beamlib.data.gold import ABILITIES, Gold
 from beamlib.errors import UserError
+from beamlib.files import read_json, write_json
 from beamlib.processes import as_they_end, process_pool
 from beamlib.report.long_frame import ability_label
 
 FORMAT = 1
+_KEYS = "keys.json"  # of the data files, by number
 
 
 @dataclass(frozen=True)
 class PageData:
-    """What was written: `index` is the run's own data file, `headlines` its numbers, `files` all that were written."""
+    """The data of a page: `index` is the run's data file, `headlines` its numbers, `files` all data files."""
 
     index: dict[str, Any]
     headlines: Headlines
@@ -35,10 +37,16 @@ class PageData:
 def write_page_data(
     run: RunFolder, *, protocol: str = "", workers: int = 1, commands: Mapping[str, str] | None = None
 ) -> PageData:
-    """Write the data files of `run` into its folder `page`, and remove those of an earlier page.
+    """Write the data files of `run` into its folder `page` and remove outdated ones.
 
-    `protocol` is the one that the page opens with, empty for `opening`; `commands` are the shell commands that replay a
-    part. `UserError` for a protocol that is none of the run's.
+    Args:
+        run: The run.
+        protocol: The scoring protocol that the page opens with, empty for `opening`.
+        workers: Processes to use.
+        commands: The shell command that replays a question, by part.
+
+    Raises:
+        UserError: The run's verdicts cannot be scored by `protocol`.
     """
     if protocol not in ("", *protocols_of(run.arms)):
         known = ", ".join(protocols_of(run.arms))
@@ -47,14 +55,16 @@ def write_page_data(
         )
     files: list[Path] = []
     parts: list[ConversationData] = []
-    for number, one in enumerate(_conversations(run, workers)):
-        files.append(write_data(run.folder, f"a{number}", one.answers))
-        if one.messages:
-            files.append(write_data(run.folder, f"m{number}", one.messages))
-        parts.append(ConversationData(**{**vars(one), "answers": {}, "messages": dict.fromkeys(one.messages)}))
+    for number, part in enumerate(_conversations(run, workers)):
+        values = {f"a{number}": part.answers} | ({f"m{number}": part.messages} if part.has_messages else {})
+        for name, value in values.items():
+            kept = run.folder / FOLDER / f"{name}.js"
+            files.append(kept if part.answers is None else write_data(run.folder, name, value))
+        parts.append(replace(part, answers=None, messages={}))
+    write_json(run.folder / FOLDER / _KEYS, [part.key for part in parts])
     main = main_arms(run.arms)
-    gold = {key: value for one in parts for key, value in one.gold.items()}
-    spoilt = frozenset(key for one in parts for key in one.spoilt)
+    gold = {key: value for part in parts for key, value in part.gold.items()}
+    spoilt = frozenset(key for part in parts for key in part.spoilt)
     numbers = headlines(run.arms, main, gold, spoilt)
     index = _index(run, parts, numbers, protocol or opening(numbers.numbers, main), commands or {})
     files.append(write_data(run.folder, "run", index))
@@ -62,18 +72,34 @@ def write_page_data(
     return PageData(index, numbers, files, gold, spoilt)
 
 
+def _written_keys(run: RunFolder, ids: Sequence[str]) -> list[str]:
+    """Read the keys of the data files on disk, by number; empty where a file is missing."""
+    folder = run.folder / FOLDER
+    try:
+        keys = read_json(folder / _KEYS)
+    except UserError:
+        keys = []
+    known = {number: str(key) for number, key in enumerate(keys if isinstance(keys, list) else [])}
+    for number, conversation in enumerate(ids):
+        names = ("a", "m") if conversation in run.sources else ("a",)
+        if not all((folder / f"{name}{number}.js").exists() for name in names):
+            known.pop(number, None)
+    return [known.get(number, "") for number in range(len(ids))]
+
+
 def _conversations(run: RunFolder, workers: int) -> Sequence[ConversationData]:
     ids = run.conversations
+    todo = list(zip(ids, _written_keys(run, ids), strict=True))
     title: dict[str, Any] = {"desc": "page: conversations", "disable": None, "leave": False, "delay": 2}
     if min(workers, len(ids)) < 2:
-        return [conversation_data(run, one) for one in tqdm(ids, **title)]
-    found: dict[str, ConversationData] = {}
+        return [conversation_data(run, conversation, key) for conversation, key in tqdm(todo, **title)]
+    data: dict[str, ConversationData] = {}
     with process_pool(min(workers, len(ids))) as pool, tqdm(total=len(ids), **title) as bar:
-        futures = {pool.submit(conversation_data, run, one): one for one in ids}
+        futures = {pool.submit(conversation_data, run, conversation, key): conversation for conversation, key in todo}
         for future in as_they_end(futures, pool, bar, None):
-            found[futures[future]] = future.result()
+            data[futures[future]] = future.result()
             bar.update()
-    return [found[one] for one in ids]
+    return [data[conversation] for conversation in ids]
 
 
 def _index(
@@ -85,26 +111,26 @@ def _index(
 ) -> dict[str, Any]:
     main = main_arms(run.arms)
     series: dict[str, dict[str, Any]] = {}
-    for one in run.arms:
-        own = series.setdefault(one.series, {"id": one.series, "main": one.series in main, "parts": {}})
-        own["memory"] = one.arm.memory if one.arm else ""
-        own["offline"] = own.get("offline", False) or (one.offline and one.judged_offline)
-        reader, judge = (one.manifest.reader, one.manifest.judge) if one.manifest else ("", "")
-        facts = {"part": one.part, "reader": reader, "judge": judge, "vouched": one.manifest is not None}
-        own["parts"] |= dict.fromkeys(one.sizes, facts)
+    for arm in run.arms:
+        own = series.setdefault(arm.series, {"id": arm.series, "main": arm.series in main, "parts": {}})
+        own["memory"] = arm.arm.memory if arm.arm else ""
+        own["offline"] = own.get("offline", False) or (arm.offline and arm.judged_offline)
+        reader, judge = (arm.manifest.reader, arm.manifest.judge) if arm.manifest else ("", "")
+        facts = {"part": arm.part, "reader": reader, "judge": judge, "vouched": arm.manifest is not None}
+        own["parts"] |= dict.fromkeys(arm.sizes, facts)
     for name, own in series.items():
-        own["spent"] = _sum([one.spent[name] for one in parts if name in one.spent])
+        own["spent"] = _sum([part.spent[name] for part in parts if name in part.spent])
     return {
         "format": FORMAT,
         "name": run.folder.name,
         "protocol": protocol,
-        "protocols": [[name, one.caption] for name, one in protocols_of(run.arms).items()],
+        "protocols": [[name, scoring.caption] for name, scoring in protocols_of(run.arms).items()],
         "abilities": {ability: ability_label(ability) for ability in ABILITIES},
         "series": list(series.values()),
         "conversations": [
-            {"id": one.id, "m": bool(one.messages), **one.about, "questions": one.questions} for one in parts
+            {"id": part.id, "m": part.has_messages, **part.about, "questions": part.questions} for part in parts
         ],
-        "cells": {name: {k: v for one in parts for k, v in one.cells.get(name, {}).items()} for name in series},
+        "cells": {name: {k: v for part in parts for k, v in part.cells.get(name, {}).items()} for name in series},
         "headlines": numbers.numbers,
         "best": numbers.best,
         "quantiles": numbers.quantiles,

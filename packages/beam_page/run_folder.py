@@ -1,4 +1,4 @@
-"""What a run folder holds for its page: arms with their answers and verdicts, and the conversations they are about."""
+"""Read a run folder for its page: arms with their answers and verdicts, and their conversations."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ NO_ARMS = frozenset({"calls", "figures", GENERATED, "meme", "memorycode", "noteb
 
 @dataclass(frozen=True, eq=False)
 class StoredArm:
-    """One arm of one part of a run. `manifest` is None where nothing vouches for it: an imported run.
+    """One arm of one part of a run.
 
-    `answers` are by probe id, and may be fewer than `judgements`, or none. `told` is what the source of an imported arm
-    says of its questions.
+    Attributes:
+        manifest: None for an imported run without one.
+        answers: By probe id; may be fewer than `judgements`.
+        told: An imported arm's questions as its source states them.
     """
 
     part: str
@@ -53,19 +55,19 @@ class StoredArm:
 
     @property
     def run(self) -> Path:
-        """The run folder that it lies in: of an arm with a manifest, above its part."""
+        """The run folder."""
         return self.folder.parent.parent
 
     @property
     def arm(self) -> Arm | None:
-        """What its manifest says that it is."""
+        """The arm in its manifest."""
         return Arm.model_validate(self.manifest.settings["arm"]) if self.manifest else None
 
     @property
     def backbone(self) -> str:
-        """What its part is called behind the size: the reader's name in the models file, empty for the stand-in.
+        """The reader's name in the models file, empty for the stand-in.
 
-        An imported run is told apart by the name of its part, a second judge by its own.
+        An imported run has the name of its part, a second judge its own.
         """
         if self.manifest is None:
             return self.part
@@ -75,7 +77,7 @@ class StoredArm:
 
     @property
     def judged_again(self) -> bool:
-        """Whether its verdicts are a second judge's, given to the answers of another part."""
+        """Whether a second judge gave the verdicts to another part's answers."""
         return JUDGED_BY in self.folder.parent.name
 
     @property
@@ -90,7 +92,7 @@ class StoredArm:
 
     @property
     def series(self) -> str:
-        """What it is called over all sizes of a run."""
+        """Name over all sizes of a run."""
         return f"{self.backbone}/{self.name}" if self.backbone else self.name
 
     @cached_property
@@ -110,8 +112,10 @@ class StoredArm:
 class RunFolder:
     """A run as its page shows it.
 
-    `left_out` says which arms cannot be shown, and why. `sources` are the conversations in `data`, which is None where
-    there are none.
+    Attributes:
+        left_out: Reasons by arm that cannot be shown.
+        sources: The conversations in `data`.
+        data: None without conversations.
     """
 
     folder: Path
@@ -122,13 +126,13 @@ class RunFolder:
 
     @property
     def conversations(self) -> list[str]:
-        """The ids of all conversations that were asked about, tier by tier, by number."""
-        found = {one.conversation_id for arm in self.arms for one in arm.judgements}
-        return sorted(found, key=_place)
+        """Ids of all conversations with answers, by tier and number."""
+        ids = {judgement.conversation_id for arm in self.arms for judgement in arm.judgements}
+        return sorted(ids, key=_place)
 
 
 def in_order(sizes: set[str]) -> tuple[str, ...]:
-    """Tiers from short to long, then others by name."""
+    """Sort tiers from short to long, then others by name."""
     return (*(size for size in SIZES if size in sizes), *sorted(sizes - set(SIZES)))
 
 
@@ -139,23 +143,25 @@ def _place(conversation: str) -> tuple[int, str, int, str]:
 
 
 def read_run(run: Path, data: Path | None = None) -> RunFolder:
-    """The arms in the folder `run`, and the conversations of `data`, or else those that the run generated.
+    """Read the arms in the folder `run`, and the conversations of `data` or else those that the run generated.
 
-    An arm that is damaged, of another version or unfinished is left out with its reason. `UserError` for a folder that
-    is not there, and for `data` without conversations.
+    An arm that is damaged, of another version or unfinished is left out with its reason.
+
+    Raises:
+        UserError: The folder is missing, or `data` has no conversations.
     """
     if not run.is_dir():
         raise UserError(f"{run}: not a folder; name a run folder that run_all.sh wrote.")
     arms: list[StoredArm] = []
-    left_out: dict[str, str] = {}
+    omitted: dict[str, str] = {}
     for folder in _folders(run):
         try:
             arms.append(_stored(run, folder))
         except UserError as error:
-            left_out[folder.relative_to(run).as_posix()] = str(error).replace(f"{run}/", "")
+            omitted[folder.relative_to(run).as_posix()] = str(error).replace(f"{run}/", "")
     place = data or generated_in(run)
     sources = {source.id: source for source in scan(place)[0]} if place and (arms or data) else {}
-    return RunFolder(run, sorted(arms, key=_order), left_out, sources, place)
+    return RunFolder(run, sorted(arms, key=_order), omitted, sources, place)
 
 
 def _folders(run: Path) -> Iterator[Path]:
@@ -168,55 +174,55 @@ def _stored(run: Path, folder: Path) -> StoredArm:
     part = folder.relative_to(run).parts[0]
     manifest = read_manifest(folder) if (folder / MANIFEST).exists() else None
     judgements = stored_judgements(folder) if manifest else read_judgements(folder)
-    asked = {one.probe_id for one in judgements}
+    asked = {judgement.probe_id for judgement in judgements}
     if len(asked) < len(judgements):
         raise UserError(f"{folder}: a question was judged twice; keep one judgement per question.")
     answers = read_answers(folder) if (folder / "answers.jsonl").exists() else []
     if not judgements:
         raise UserError(f"{folder}: it holds no judgement; run it to its end.")
-    own = {one.probe_id: one for one in answers if one.probe_id in asked}
-    told = read_details(folder, manifest.imported) if manifest and manifest.imported else {}
-    return StoredArm(part, folder, manifest, own, judgements, told)
+    answers_by_probe = {judgement.probe_id: judgement for judgement in answers if judgement.probe_id in asked}
+    stated = read_details(folder, manifest.imported) if manifest and manifest.imported else {}
+    return StoredArm(part, folder, manifest, answers_by_probe, judgements, stated)
 
 
 _MEMORIES = ("none", "full-context", "rag", "light", "oracle")
 
 
-def _order(one: StoredArm) -> tuple[object, ...]:
-    """By backbone; the floor first and the ceiling last, LIGHT's variants together."""
-    arm = one.arm
+def _order(stored: StoredArm) -> tuple[object, ...]:
+    """Sort key: backbone; the floor first and the ceiling last, LIGHT's variants together."""
+    arm = stored.arm
     if arm is None:
-        return (1, one.backbone, 0, 0, "", "", "", one.name, one.part)
+        return (1, stored.backbone, 0, 0, "", "", "", stored.name, stored.part)
     place = _MEMORIES.index(arm.memory) if arm.memory in _MEMORIES else 3.5
     rest = (arm.without or "", arm.retriever or "")
-    return (0, one.backbone, place, arm.k or 0, *rest, one.name, one.part)
+    return (0, stored.backbone, place, arm.k or 0, *rest, stored.name, stored.part)
 
 
 def main_arms(arms: Sequence[StoredArm]) -> frozenset[str]:
-    """The series of Table 1: every memory once, LIGHT with RAG's index and K; of an imported run, all.
+    """Return the series of Table 1: every memory once, LIGHT with RAG's index and K; all of an imported run.
 
-    What a second judge said is left to the tables below, unless the run holds nothing else.
+    A second judge's series count only where there are no others.
     """
-    found = set()
-    first = [one for one in arms if not one.judged_again]
-    for one in first or arms:
-        arm = one.arm
+    series = set()
+    own_arms = [stored for stored in arms if not stored.judged_again]
+    for stored in own_arms or arms:
+        arm = stored.arm
         if arm is None or arm.memory != "light":
-            found.add(one.series)
+            series.add(stored.series)
             continue
-        own = [other.arm for other in arms if other.part == one.part and other.arm]
-        beside = [(other.retriever, other.k) for other in own if other.memory == "rag"]
+        arms_of_part = [other.arm for other in arms if other.part == stored.part and other.arm]
+        pairs = [(other.retriever, other.k) for other in arms_of_part if other.memory == "rag"]
         plain = arm.without is None and arm.other_budget is None  # of runs by versions before 2026-11-26
-        if plain and (not beside or (arm.retriever, arm.k) in beside):
-            found.add(one.series)
-    return frozenset(found)
+        if plain and (not pairs or (arm.retriever, arm.k) in pairs):
+            series.add(stored.series)
+    return frozenset(series)
 
 
 def find_arm(run: RunFolder, name: str) -> StoredArm:
-    """The arm of `part/arm`; `UserError` with what there is otherwise."""
-    for one in run.arms:
-        if f"{one.part}/{one.name}" == name:
-            return one
-    known = ", ".join(f"{one.part}/{one.name}" for one in run.arms[:5])
+    """Return the arm named `part/arm`; `UserError` lists the others."""
+    for arm in run.arms:
+        if f"{arm.part}/{arm.name}" == name:
+            return arm
+    known = ", ".join(f"{arm.part}/{arm.name}" for arm in run.arms[:5])
     why = run.left_out.get(name)
     raise UserError(f"{run.folder}: no arm {name!r} ({why or f'it has {known or None}'}); name one as part/arm.")

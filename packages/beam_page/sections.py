@@ -1,6 +1,6 @@
-"""The parts of a run's page that are files of the run: tables, figures, notebooks, costs, manifests.
+"""Build the page's sections from files of the run: tables, figures, notebooks, costs, manifests.
 
-Whatever a file holds is shown as text, or as what a table may hold. Links are relative.
+File contents are shown as text, or as what a table may contain. Links are relative.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import bleach
 from markupsafe import Markup
 
 from beam_page.run_folder import NO_ARMS, RunFolder, StoredArm
-from beamlib.beside import beside
+from beam_run.cost_table import read_costs
 from beamlib.data.checked_json import left_out_line
 from beamlib.data.conversations import SIZES
 from beamlib.evaluate.calling import PUBLISHED
@@ -41,10 +41,12 @@ _OF_DATA = re.compile(r"messages_length|questions_length|table3_|table7_")
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: a tier with its backbone, all sizes, another benchmark, `published`; `notebooks` are pages.
+    """A section: a tier with its backbone, all sizes, another benchmark, or `published`.
 
-    `note` says what could not be made, or which conversations were left out. `configuration` is the preset that it was
-    run by, with what was otherwise; empty for published values.
+    Attributes:
+        notebooks: HTML pages.
+        note: What is missing or left out.
+        configuration: Preset and differences, empty for published values.
     """
 
     part: str
@@ -55,30 +57,30 @@ class Section:
 
 
 def sections_of(run: RunFolder, notes: Mapping[str, str]) -> list[Section]:
-    """The parts that the folder of a run has: all sizes, tiers, other benchmarks, published values; `notes` by part."""
+    """List the sections of a run: all sizes, tiers, other benchmarks, published values; `notes` by part."""
     folder = run.folder
     there = {path.name for kind in ("tables", "figures", "notebooks") for path in folder.glob(f"{kind}/*")}
-    tiers = sorted({one.part for one in run.arms} | (there - {ALL, PUBLISHED, FIELD, *_OTHERS}), key=_tier)
+    tiers = sorted({arm.part for arm in run.arms} | (there - {ALL, PUBLISHED, FIELD, *_OTHERS}), key=_tier)
     names = [ALL, *tiers, *(name for name in _OTHERS if name in there), PUBLISHED]
-    found = []
+    sections = []
     for part in names:
-        own = [one for one in run.arms if one.part == part and one.manifest]
-        missed = {key: why for one in own if one.manifest for key, why in one.manifest.left_out.items()}
-        note = " ".join(filter(None, [notes.get(part, ""), left_out_line(missed) if missed else "", *_origins(own)]))
-        configuration = stated(one.manifest.configuration for one in own if one.manifest)
+        arms = [arm for arm in run.arms if arm.part == part and arm.manifest]
+        missed = {key: why for arm in arms if arm.manifest for key, why in arm.manifest.left_out.items()}
+        note = " ".join(filter(None, [notes.get(part, ""), left_out_line(missed) if missed else "", *_origins(arms)]))
+        configuration = stated(arm.manifest.configuration for arm in arms if arm.manifest)
         title = {ALL: "All sizes", PUBLISHED: "Published values", **_OTHERS}.get(part) or _titled(part)
         pages = sorted(folder.glob(f"notebooks/{part}/*.html"))
-        if own or part in there or notes.get(part):
-            found.append(Section(part, pages, title, note, configuration))
-    return found
+        if arms or part in there or notes.get(part):
+            sections.append(Section(part, pages, title, note, configuration))
+    return sections
 
 
 def _origins(arms: Sequence[StoredArm]) -> Iterator[str]:
-    """Who made what was imported, who read and judged, and what was lacking."""
-    for one in arms:
-        if one.manifest and one.manifest.imported:
-            made = " ".join(one.manifest.imported.lines())
-            yield f"{one.name}: {made} Reader: {one.manifest.reader}; judge: {one.manifest.judge}."
+    """Yield the origin of imported results: source, reader, judge, gaps."""
+    for arm in arms:
+        if arm.manifest and arm.manifest.imported:
+            origin = " ".join(arm.manifest.imported.lines())
+            yield f"{arm.name}: {origin} Reader: {arm.manifest.reader}; judge: {arm.manifest.judge}."
 
 
 def _tier(part: str) -> tuple[int, str]:
@@ -92,7 +94,7 @@ def _titled(part: str) -> str:
 
 
 def shown_section(folder: Path, section: Section) -> dict[str, Any]:
-    """A section for the template. `late` are its figures and tables about the data itself, which come last."""
+    """Return a section for the template. `late` are figures and tables about the data, shown last."""
     part = section.part
     costs = folder / part / "costs.json"
     figures = [(path, _figure(folder, path)) for path in _once(folder, "figures", part, ".json")]
@@ -103,7 +105,7 @@ def shown_section(folder: Path, section: Section) -> dict[str, Any]:
         "note": section.note,
         "configuration": section.configuration,
         "look": link(folder, folder / part / INDEX) if part in _OTHERS and (folder / part / INDEX).is_file() else "",
-        "costs": Markup(beside("costs", "cost_table").read_costs(read_json(costs)).to_html()) if costs.exists() else "",
+        "costs": Markup(read_costs(read_json(costs)).to_html()) if costs.exists() else "",
         "notebooks": [(link(folder, page), page.stem) for page in section.notebooks],
         "tables": [one for path, one in tables if not _OF_DATA.match(path.stem)],
         "figures": [one for path, one in figures if not _OF_DATA.match(path.stem)],
@@ -120,16 +122,15 @@ def shown_section(folder: Path, section: Section) -> dict[str, Any]:
 
 
 def _put_together(folder: Path) -> set[str]:
-    """The parts that the tables and figures over all sizes are of, as their figures' records name them."""
+    """Return the parts that the joined tables and figures cover, by their records."""
     records = [read_json(path) for path in sorted((folder / "figures" / ALL).glob("*.json"))]
     return {arm.partition("/")[0] for one in records for arm in one["inputs"].get("judgements", {})}
 
 
 def _once(folder: Path, kind: str, part: str, ending: str) -> list[Path]:
-    """A part's tables or figures that no other part shows.
+    """List a part's tables or figures that no other part shows.
 
-    What is put together over all sizes holds a tier's rows and bars, where it was not left out; and tiers save the
-    published values of their size, which all stand in one part.
+    Joined ones contain a tier's rows and bars, unless it was left out. Published values of all sizes are in one part.
     """
     together = part != ALL and part in _put_together(folder)
     shared = {path.stem for path in (folder / kind / ALL).glob(f"*{ending}")} if together else set()
@@ -141,22 +142,22 @@ def _once(folder: Path, kind: str, part: str, ending: str) -> list[Path]:
 
 
 def field_section(folder: Path) -> dict[str, Any] | None:
-    """What others published about BEAM, where the run has it."""
+    """Build the section on published results about BEAM, if the run has it."""
     pages = sorted(folder.glob(f"notebooks/{FIELD}/*.html"))
     shown = shown_section(folder, Section(FIELD, pages, "What others published about BEAM"))
     answer = folder / "tables" / FIELD / _ANSWER
-    told = read_json(answer) if answer.exists() else {}
-    shown["answer"] = {tier: told[tier] for tier in sorted(told, key=_tier)}
+    answers = read_json(answer) if answer.exists() else {}
+    shown["answer"] = {tier: answers[tier] for tier in sorted(answers, key=_tier)}
     return shown if pages or shown["tables"] or shown["figures"] else None
 
 
 def _number(path: Path) -> tuple[int, bool, str]:
-    """Tables and figures by their number in the paper; of the same number, this run's before the published one."""
+    """Sort key: number in the paper; this run's before the published one."""
     return int("".join(re.findall(r"\d+", path.stem)[:1]) or 0), "published" in path.stem, path.stem
 
 
 def link(folder: Path, path: Path) -> str:
-    """A link to a file of the run: its name may hold any of # ? % :"""
+    """Return a relative link to a file of the run; its name may contain any of # ? % :"""
     return quote(os.fsencode(path.relative_to(folder).as_posix()))
 
 
@@ -190,6 +191,6 @@ def _figure(folder: Path, path: Path) -> dict[str, Any]:
 
 
 def _pixels(image: Path) -> tuple[int, int]:
-    """Width and height of a PNG: its header holds both numbers."""
+    """Read the width and height of a PNG."""
     width, height = struct.unpack(">II", image.read_bytes()[16:24])
     return int(width), int(height)

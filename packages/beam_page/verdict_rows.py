@@ -1,7 +1,7 @@
-"""Judgements as the page holds them: every fact that a protocol counts, and no text.
+"""Convert judgements to rows for the page: every fact that a protocol counts, and no text.
 
-The viewer recomputes all scores from these rows (`viewer/scoring.js`), so what a protocol reads of a text stands here
-as what was read: the integer that the released code finds in a reply, which lines of an answer are equal.
+The viewer recomputes all scores from these rows (`viewer/scoring.js`). So they contain what protocols read from texts:
+the integer that the released code finds in a reply, and which lines of an answer are equal.
 """
 
 from __future__ import annotations
@@ -18,20 +18,25 @@ _STOPS = (TypeError, ValueError, KeyError, IndexError, OverflowError, RecursionE
 
 
 def verdict_rows(judgement: Judgement) -> list[dict[str, Any]]:
-    """A row per repeat of the judgement.
+    """Return a row per repeat of the judgement.
 
-    `v`: the verdicts in halves (0, 1, 2, None). `r`, where it is not the whole part of these: what the released code
-    reads, None where it stops; of event ordering 1 where it can read the reply. `w`: why the first nugget without a
-    verdict has none. `u`: why the answer, or its order, was not judged. `o`: nuggets that ask for the order. `i`: the
-    nugget of each item. `l`: the texts of rubric and lines as numbers, equal ones alike. `x`: by protocol the score,
-    why there is none, and whether the scorer stops there, where these verdicts alone do not give it: a published
-    judgement may hold less, or more, than a verdict for each nugget.
+    Keys:
+        v: Verdicts in halves (0, 1, 2, None).
+        r: What the released code reads, where it differs from the integer part of `v`; None where it stops; for
+            event ordering, 1 where it can read the reply.
+        w: Why the first nugget without a verdict has none.
+        u: Why the answer, or its order, was not judged.
+        o: Nuggets that ask for the order.
+        i: The nugget of each item.
+        l: Texts of rubric and lines as numbers; equal texts have equal numbers.
+        x: Per protocol the score, why there is none, and whether the scorer stops, where verdicts alone do not give
+            it.
     """
     return [_row(one) | _told_otherwise(one) for one in judgement.rounds]
 
 
 def _told_otherwise(judgement: Judgement) -> dict[str, Any]:
-    """`x` of a published judgement: the protocols that score it otherwise than its verdicts by themselves."""
+    """Return `x` of a published judgement: protocols whose score differs from that of its verdicts alone."""
     if judgement.reported is None:
         return {}
     bare, known = judgement.model_copy(update={"reported": None}), (PROTOCOLS | REPORTED).items()

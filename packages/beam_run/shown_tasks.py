@@ -12,8 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from beam_costs.estimate import estimate_plan
-from beamlib.beside import Priced
+from beam_run.estimate import estimate_plan
+from beamlib.confirmation import Priced
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.runner import run_task

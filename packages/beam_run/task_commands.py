@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beamlib.cli.arguments import (
+from beam_run.arguments import (
     BaseUrl,
     Json,
     KeyVariable,
@@ -73,8 +73,8 @@ def task_group(
         max_cost: MaxCost = None,
         yes: Yes = False,
     ) -> None:
+        from beam_run.arguments import Endpoints, check_run_name
         from beam_run.task_options import TaskOptions, run_command
-        from beamlib.cli.arguments import Endpoints, check_run_name
         from beamlib.llm.spending import set_spending_limit
         from beamlib.places import ROOT
 
@@ -115,8 +115,8 @@ def task_group(
         as_json: bool,
         judge: bool,
     ) -> None:
+        from beam_run.arguments import Endpoints, check_run_name
         from beam_run.task_options import TaskOptions, score_command
-        from beamlib.cli.arguments import Endpoints, check_run_name
         from beamlib.places import ROOT
 
         check_run_name(name)

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from beam_costs.estimate import estimate_plan
-from beam_own.own_memory import check_own_memory
-from beam_own.programs import memory_place
-from beamlib.beside import Priced
-from beamlib.cli.spending import agreed
+from beam_memories.own_memory import check_own_memory
+from beam_memories.programs import memory_place
+from beam_run.estimate import estimate_plan
+from beamlib.confirmation import Priced, confirm_calls
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import ensure_keys, resolved
 from beamlib.evaluate.jobs import AnyArm
@@ -174,7 +173,7 @@ def _with_confirmation(options: Options, parameters: RunParameters, plan: TaskPl
         estimated = estimate_plan(plan, quiet=options.quiet)
         roles = {row.role for row in estimated.rows if row.calls}
         priced: dict[str, Priced] = {"": estimated}
-        yes = agreed(priced, lambda: ensure_keys(parameters, roles), parameters.confirm_cost)
+        yes = confirm_calls(priced, lambda: ensure_keys(parameters, roles), parameters.confirm_cost)
         parameters = parameters.model_copy(update={"confirm_cost": yes})
     if options.keep_models:
         options = replace(options, models=str(write_text(options.folder / MODELS, read_text(Path(options.models)))))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_job.executing import EVALUATION, FIELD, GENERATION, PAPER, SUITES, execute_all
+from beam_run.executing import EVALUATION, FIELD, GENERATION, PAPER, SUITES, execute_all
 from beamlib.files import sha256_of_file
 from beamlib.params import usual_parameters
 from commands import Call, beamlib

@@ -15,11 +15,11 @@ import pytest
 
 from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec, unfinished
-from beam_job.executing import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITES
-from beam_job.job import Job, confirm, plan
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
-from beamlib.cli.arguments import Endpoints
+from beam_run.arguments import Endpoints
+from beam_run.executing import EVALUATION, GENERATION, NOTEBOOKS, ROOT, SUITES
+from beam_run.job import Job, confirm, plan
 from beamlib.errors import UserError
 from beamlib.files import read_json
 from beamlib.params import load_parameters, usual_parameters
@@ -112,16 +112,12 @@ def test_no_request_is_sent_without_a_yes_and_nothing_is_left_behind(
     assert not (ROOT / "runs" / NAME).exists()
 
 
-def test_an_estimate_sends_nothing_unless_it_is_told_to_count(
-    server: ScriptedServer, place: Path, called: Call
-) -> None:
-    asked = ["estimate", ROOT / "params/100k.yaml", "--data", EXAMPLE, "--models", place / "models.json"]
-    assert "counted by the endpoint" not in called(*asked).stdout
+def test_an_estimate_sends_nothing(server: ScriptedServer, place: Path, called: Call) -> None:
+    models = place / "models.json"
+    assert (
+        "calls to make" in called("estimate", ROOT / "params/100k.yaml", "--data", EXAMPLE, "--models", models).stdout
+    )
     assert server.connections == 0
-    with ScriptedServer(tokenize=True) as counting:
-        models = models_file(place / "counting.json", counting.base_url)
-        assert "counted by the endpoint itself" in called(*asked[:-1], models, "--count-at-endpoint").stdout
-        assert counting.connections > 0 and not counting.requests
 
 
 @pytest.mark.parametrize("name", [*GENERATION, *EVALUATION, *SUITES])
@@ -189,7 +185,7 @@ def at_a_terminal(answer: str, *arguments: str | Path) -> subprocess.CompletedPr
     """`beamlib` with a terminal at which `answer` is typed."""
     ours, theirs = pty.openpty()
     os.write(ours, f"{answer}\n".encode())
-    command = [sys.executable, "-m", "beamlib.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "beam_run", *map(str, arguments)]
     try:
         return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, stdin=theirs, timeout=120)
     finally:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-BEAMLIB = f"{sys.executable} -m beamlib.cli"
+BEAMLIB = f"{sys.executable} -m beam_run"
 
 
 def shell(command: str) -> subprocess.CompletedProcess[str]:
@@ -39,7 +39,7 @@ def test_streams_that_cannot_be_written_to(command: str, code: int, sentence: st
 SCRIPT = """
 import os, subprocess, sys
 from pathlib import Path
-from beamlib.cli.ending import conclude
+from beam_run.ending import conclude
 
 def command():
     with open({place!r}, "w") as handle:

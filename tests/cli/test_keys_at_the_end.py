@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from beam_job.executing import ROOT
 from beam_memorycode.generating import GenerateOptions
 from beam_memorycode.generating import generate_dialogues as generate_dialogues
+from beam_run.executing import ROOT
 from commands import Call
 from scripted_server import ScriptedServer
 

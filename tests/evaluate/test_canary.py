@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_memories.own_memory import OwnMemory
 from beam_offline import OfflineModel
-from beam_own.own_memory import OwnMemory
 from beamlib.data.conversations import Conversation
 from beamlib.data.gold import Gold
 from beamlib.data.loading import Loaded, load

@@ -68,7 +68,9 @@ def test_a_killed_run_goes_on(parameters: RunParameters, tmp_path: Path) -> None
         "from beamlib.params import RunParameters\n"
         "from beamlib.evaluate.arms import Arm\n"
         "from beamlib.evaluate.run import evaluate\n"
+        "from beam_run.plugins import register_packages\n"
         "if __name__ == '__main__':\n"
+        "    register_packages()\n"
         "    p = RunParameters.model_validate_json(sys.argv[1])\n"
         "    evaluate(p, [Arm.model_validate_json(a) for a in sys.argv[2:]], quiet=True)\n"
     )

@@ -207,11 +207,13 @@ import openai
 from beamlib.params import parse_parameters
 from beamlib.data.loading import load
 from beamlib.data.sources import find_conversations
-from beamlib.cli.ending import ended_by_signals
+from beam_run.ending import ended_by_signals
 from beamlib.files import read_json, write_jsonl
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import open_models, resolved
 from beamlib.evaluate.judging import work
+from beam_run.plugins import register_packages
+register_packages()
 
 def drive(file):
     values = read_json(Path(file))
@@ -327,7 +329,7 @@ def test_twenty_kills_cost_nothing_twice(repo_root: Path, tmp_path: Path) -> Non
 WHOLE = """
 import sys
 from pathlib import Path
-from beamlib.cli.ending import conclude
+from beam_run.ending import conclude
 from beamlib.files import read_json
 from beamlib.llm import model as base
 
@@ -446,7 +448,7 @@ def test_a_signal_waits_no_longer_than_it_says_and_a_second_one_not_at_all(repo_
 
 def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
     script = (
-        "import os, signal\nfrom beamlib.cli.ending import conclude\n"
+        "import os, signal\nfrom beam_run.ending import conclude\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         "conclude(lambda: (os.kill(os.getpid(), signal.SIGHUP), print('went on')))"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 from importlib.util import find_spec
@@ -12,12 +13,11 @@ import pytest
 import yaml
 
 import beamlib
-from beam_costs.cli import estimate_lines
-from beam_costs.estimate import estimate
 from beam_generate.of_run import config_of
-from beam_job.job import Job
-from beam_job.steps import run
-from beamlib.cli.arguments import Endpoints
+from beam_run.arguments import Endpoints
+from beam_run.estimate import estimate
+from beam_run.job import Job
+from beam_run.steps import run
 from beamlib.errors import UserError
 from beamlib.evaluate.arm_folder import configuration_of, configuration_of_run, read_manifest
 from beamlib.evaluate.arms import Arm, arms_of, experiments
@@ -27,6 +27,7 @@ from beamlib.evaluate.run import evaluate
 from beamlib.llm.stored_model import CallStore
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.footer import footer
+from commands import Call
 from scripted_server import ScriptedServer, body_text
 from steady_replies import steady_reply
 
@@ -229,15 +230,12 @@ def test_without_the_extra_the_papers_configuration_says_what_to_install(
     assert "\n" not in str(caught.value) and not (repo_root / "runs" / name).exists()
 
 
-def test_an_estimate_takes_the_preset(repo_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_estimate_takes_the_preset(repo_root: Path, monkeypatch: pytest.MonkeyPatch, called: Call) -> None:
     monkeypatch.chdir(repo_root)
-    small = {"encoder": "embedded", "retrievers": ["dense"], "conversations": 1}
-    found = estimate_lines(
-        repo_root / "params/100k.yaml", EXAMPLE, "test-estimate", Endpoints(), "", None, small, preset="paper"
-    )
-    assert found.backbone == "qwen2.5-32b-awq" and "rag-dense-k5" in found.arms
-    assert {one.role: one.context_window for one in found.roles}["reader:full-context"] == 131_072
-    with pytest.raises(UserError, match="--set preset: this parameter has an option of its own; give --preset"):
-        estimate_lines(
-            repo_root / "params/100k.yaml", EXAMPLE, "test-estimate", Endpoints(), "", None, {"preset": "paper"}
-        )
+    command = ("estimate", "params/100k.yaml", "--data", EXAMPLE, "--name", "test-estimate", "--json")
+    small = ("--set", "encoder=embedded", "--set", "retrievers=[dense]", "--conversations", "1")
+    costs = json.loads(called(*command, *small, "--preset", "paper").stdout)
+    assert costs["backbone"] == "qwen2.5-32b-awq" and "rag-dense-k5" in costs["arms"]
+    assert {row["role"]: row["context_window"] for row in costs["roles"]}["reader:full-context"] == 131_072
+    refused = called(*command, "--set", "preset=paper")
+    assert "--set preset: this parameter has an option of its own; give --preset" in refused.stderr

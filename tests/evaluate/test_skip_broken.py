@@ -10,8 +10,8 @@ import pytest
 
 from beam_page.building import write_page
 from beam_page.run_folder import read_run
-from beam_publish.publish import publish, verify
-from beamlib.cli.__main__ import main
+from beam_run.cli import main
+from beam_run.publish import publish, verify
 from beamlib.data.checked_json import Unreadable
 from beamlib.evaluate.arm_folder import read_manifest
 from beamlib.evaluate.arms import Arm

@@ -48,7 +48,7 @@ FAULTS = Faults(drop=0.004, throttle=0.001, error=0.004, truncate=0.03, garbage=
 
 
 def command(models: Path, out: Path) -> list[str]:
-    words = [sys.executable, "-m", "beamlib.cli", "generate", "--domain", "coding", "--seed", "7", "--workers", "1"]
+    words = [sys.executable, "-m", "beam_run", "generate", "--domain", "coding", "--seed", "7", "--workers", "1"]
     return [*words, "--models", str(models), "--out", str(out), "--yes"]
 
 

@@ -142,7 +142,7 @@ def test_nothing_of_another_conversation_is_overwritten(whole: Path) -> None:
 
 
 def test_a_generation_that_is_killed_again_and_again_ends_in_the_same_bytes(whole: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "beamlib.cli", "generate", "--out", str(tmp_path), "--seed", "5"]
+    command = [sys.executable, "-m", "beam_run", "generate", "--out", str(tmp_path), "--seed", "5"]
     command += ["--domain", "Trip Planning", "--workers", "1"]
     folder = tmp_path / "100K" / "1"
     for wanted in ("generation.json", "user_messages.json", "chat.json"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import itertools
 import json
@@ -14,7 +13,6 @@ from functools import cache
 import pytest
 from pydantic import ValidationError
 
-from beam_costs.endpoint_counter import EndpointCounter
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import MOST_REPLY_BYTES, Completion, ModelError, Outcome, Prompt, attempt_all
@@ -178,14 +176,3 @@ def test_a_reply_that_drips_ends_at_the_timeout(raw: Raw) -> None:
     with serving(raw, drip=0.02) as server:
         error = ask(server, timeout=0.4)
     assert isinstance(error, ModelError) and "no answer within 0.4 seconds" in error.reason
-
-
-def test_the_endpoints_counter_reads_no_more_than_a_count() -> None:
-    async def count(server: ScriptedServer) -> int | None:
-        async with EndpointCounter(endpoint(server)) as counter:
-            return await counter.count("two words")
-
-    plain, packed = b'{"count": 2, "tokens": [' + b"1," * 10**6 + b"1]}", bomb(100)
-    for raw in (lambda: whole(plain), lambda: whole(packed, Content_Encoding="gzip"), TOO_LONG["no end"]):
-        with ScriptedServer(tokenize=Answer(raw=raw)) as server:
-            assert asyncio.run(count(server)) is None

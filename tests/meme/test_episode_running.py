@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from beam_evolving.evolving_memory import SessionRead
 from beam_meme import episode_running
 from beam_meme.episode_gold import evidence_of
 from beam_meme.episode_results import EpisodeContexts, Meter
@@ -19,6 +18,7 @@ from beam_meme.episode_running import PROMPT, run_episode
 from beam_meme.episodes import Line, conversation_of
 from beam_meme.meme_memories import EVOLVING, MEMORIES, SessionSearch, arm_of
 from beam_meme.task import Meme
+from beam_memories.evolving.evolving_memory import SessionRead
 from beam_offline import OfflineModel
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
@@ -218,7 +218,7 @@ def test_evidence_is_what_was_told_by_then() -> None:
 def test_running_cannot_reach_gold_or_scoring() -> None:
     program = (
         "import sys\n"
-        "import beam_evolving, beam_meme.episode_running, beamlib.evaluate.jobs\n"
+        "import beam_memories.evolving, beam_meme.episode_running, beamlib.evaluate.jobs\n"
         "bad = ['episode_gold', 'gold_evidence', 'meme_judge', 'meme_scoring', 'failure_stages', 'episode_files']\n"
         "print([name for name in bad if f'beam_meme.{name}' in sys.modules])"
     )

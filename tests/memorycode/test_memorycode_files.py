@@ -164,7 +164,7 @@ def test_a_bundles_outputs_may_lie_apart_from_its_dialogues(memorycode_data, clo
 
 
 def test_the_command_prints_what_a_program_can_read(clone):
-    command = [sys.executable, "-m", "beamlib.cli", "memorycode", "score", "--dialogues", str(clone / "dataset")]
+    command = [sys.executable, "-m", "beam_run", "memorycode", "score", "--dialogues", str(clone / "dataset")]
     done = subprocess.run(
         [*command, "--outputs", str(clone / "outputs" / MODEL), "--json"], capture_output=True, text=True, timeout=120
     )

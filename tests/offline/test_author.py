@@ -163,7 +163,7 @@ def test_the_cited_messages_say_what_the_rubric_wants(domain: str) -> None:
 @pytest.mark.parametrize("domain", ["Trip Planning", "Coding", "Math"])
 def test_the_same_seed_gives_the_same_bytes(domain: str, tmp_path: Path) -> None:
     """By two workers, whose sets and mappings are in another order."""
-    command = [sys.executable, "-m", "beamlib.cli", "generate", "--out", str(tmp_path), "--seed", str(SEED)]
+    command = [sys.executable, "-m", "beam_run", "generate", "--out", str(tmp_path), "--seed", str(SEED)]
     command += ["--domain", domain, "--workers", "2"]
     subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "2"}, check=True, timeout=240)
     assert digest(tmp_path / "100K" / "1") == digest(generated(domain) / "100K" / "1")

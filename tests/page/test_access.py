@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from beam_page.browser import Browser
+from browser_driver import Browser
 from page_views import Look, each, go
 
 VIEWS = ("#/", "#/list?arm=all&show=protocols", "#/q/100K-1-q04?gold=1&m=0", "#/verify")

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from beam_page import conversation_data
+from beam_page.building import write_page
 from beam_page.headlines import opening
-from beam_page.run_folder import RunFolder
+from beam_page.replaying import Remade
+from beam_page.run_folder import RunFolder, StoredArm, read_run
 from beam_page.sections import sections_of, shown_section
+from beamlib.data.loading import Loaded
 
 
 def titles(run: Path, part: str) -> list[str]:
@@ -47,3 +54,32 @@ def test_a_page_opens_with_the_first_protocol_that_is_computable(average: list[o
 
     known = {"paper": numbers(average), "nugget-mean": numbers(["0.5", None, None, 10, 1, 0])}
     assert opening(known, {"one"}) == opened
+
+
+def test_a_page_is_rebuilt_where_something_changed(
+    page_run: Path, release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / page_run.name
+    shutil.copytree(page_run, run)
+    before = {path.name: path.read_bytes() for path in (run / "page").iterdir() if path.name != "run.js"}
+    recalled: list[str] = []
+    recall = conversation_data.remade_contexts
+
+    def note(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -> Remade:
+        recalled.append(loaded.conversation.id)
+        return recall(run, arms, loaded)
+
+    monkeypatch.setattr(conversation_data, "remade_contexts", note)
+    write_page(read_run(run, release))
+    assert recalled == []
+    assert {path.name: path.read_bytes() for path in (run / "page").iterdir() if path.name != "run.js"} == before
+    (run / "page" / "m1.js").unlink()
+    found = read_run(run, release)
+    write_page(found)
+    assert recalled == found.conversations[1:]
+    assert {path.name: path.read_bytes() for path in (run / "page").iterdir() if path.name != "run.js"} == before
+    key = conversation_data.conversation_data(found, found.conversations[0]).key
+    arm = found.arms[0]
+    other = replace(arm, answers={one: answer.model_copy(update={"text": "x"}) for one, answer in arm.answers.items()})
+    changed = replace(found, arms=[other, *found.arms[1:]])
+    assert conversation_data.conversation_data(changed, found.conversations[0]).key != key

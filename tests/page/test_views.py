@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from beam_page.browser import Browser
 from beam_page.building import write_page
 from beam_page.context_refs import ContextTable
 from beam_page.conversation_data import conversation_data
@@ -18,6 +17,7 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answering import recollections
 from beamlib.memory.rag import Rag
 from beamlib.scoring.scores import score_run
+from browser_driver import Browser
 from page_views import Look, each, go, press, text_of
 
 RAG = "rag-bm25-k3"

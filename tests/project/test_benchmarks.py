@@ -54,7 +54,7 @@ def test_every_stage_has_a_time_and_a_peak_of_its_own_and_ratios_follow(report: 
 
 def test_evidence_recall_is_that_of_the_command_line(report: dict[str, Any], repo_root: Path) -> None:
     example = repo_root / "beamlib/data/example"
-    command = [sys.executable, "-m", "beamlib.cli", "evidence", "--data", str(example), "--k", "5", "--json"]
+    command = [sys.executable, "-m", "beam_run", "evidence", "--data", str(example), "--k", "5", "--json"]
     command += ["--retriever", "bm25,dense,hybrid,hybrid-beam"]
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=240)
     expected = [row for row in json.loads(done.stdout) if row["ability"] == "all"]

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from beam_job.executing import EVALUATION, FIELD, GENERATION, PAPER, SUITES, execute_all
 from beam_meme.episode_generating import EpisodeOptions, generate_episodes
 from beam_memorycode.generating import GenerateOptions, generate_dialogues
-from beam_publish.publish import publish
-from beamlib.cli.__main__ import app
+from beam_run.cli import app
+from beam_run.executing import EVALUATION, FIELD, GENERATION, PAPER, SUITES, execute_all
+from beam_run.publish import publish
 from beamlib.data.sources import RECORD, refuse_data
 from beamlib.errors import UserError
 from beamlib.evaluate.arms import Arm

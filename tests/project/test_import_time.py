@@ -37,7 +37,7 @@ def imported(statement: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["beamlib", "beamlib.cli.__main__", "beamlib.params", "beamlib.llm.model", "beamlib.llm.endpoints"]
+    "module", ["beamlib", "beam_run.cli", "beamlib.params", "beamlib.llm.model", "beamlib.llm.endpoints"]
 )
 def test_nothing_heavy_is_imported(module: str) -> None:
     assert imported(f"import {module}") == set()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.cli import __main__ as cli
+from beam_run import cli
 from beamlib.errors import UserError
 from beamlib.files import parse_json, parse_yaml, read_json, read_jsonl
 from beamlib.llm import prompts
@@ -130,7 +130,7 @@ def test_how_a_command_ends(
 def test_a_file_name_that_is_no_text_can_be_printed(tmp_path: Path, repo_root: Path) -> None:
     shutil.copytree(repo_root / "beamlib/data/example/100K/1", tmp_path / "100K/1")
     (tmp_path / "100K/1" / b"\xff.pickle".decode(errors="surrogateescape")).write_bytes(b"x")
-    command = [sys.executable, "-m", "beamlib.cli", "data", "check", str(tmp_path), "--json"]
+    command = [sys.executable, "-m", "beam_run", "data", "check", str(tmp_path), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "udcff.pickle" in done.stdout

@@ -19,12 +19,12 @@ from nbconvert.filters import markdown2html
 from rich.console import Console
 
 from beam_claims.engine import ClaimResult
-from beam_costs.costs import Estimate, RealisedRow
 from beam_generate.notebooks import review_widget
 from beam_generate.probes.drafts import Draft, Spoken, View
-from beam_job.executing import EVALUATION, NOTEBOOKS, execute, to_html
 from beam_page.building import scripts, write_page
 from beam_page.run_folder import read_run
+from beam_run.costs import Estimate, RealisedRow
+from beam_run.executing import EVALUATION, NOTEBOOKS, execute, to_html
 from beamlib.files import write_json, write_text
 from beamlib.params import usual_parameters
 from beamlib.report.markdown import markdown_text, print_rows
@@ -70,7 +70,7 @@ def _notebook(run: Path) -> Path:
     source = nbformat.read(NOTEBOOKS / f"{EVALUATION[0]}.ipynb", as_version=4)
     cells = [cell for cell in source.cells if cell.metadata.get("tags")]
     code = [
-        "from beamlib.report.workspace import begin\nwork = begin(globals())\nprint(work.author)",
+        "from beam_run.notebooks import begin\nwork = begin(globals())\nprint(work.author)",
         f"import sys\nsys.path[:0] = [{str(HERE)!r}]\nfrom poisoned import EVIL, shown\n"
         "from beamlib.params import usual_parameters\nprint(EVIL)\nprint(EVIL, file=sys.stderr)\n"
         "for one in shown(usual_parameters('100K')):\n    display(one)",
@@ -86,7 +86,7 @@ def _notebook(run: Path) -> Path:
     folder.mkdir()
     nbformat.write(source, folder / f"{name}.ipynb")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("beam_job.executing.NOTEBOOKS", folder)
+        patch.setattr("beam_run.executing.NOTEBOOKS", folder)
         return to_html(execute(name, poisoned_parameters(str(run), usual_parameters("100K")), run / "notebooks/100k"))
 
 
@@ -211,7 +211,7 @@ def test_no_name_is_a_colour_or_a_command_to_the_terminal(capsys: pytest.Capture
     costs = cost_text(name)
     for text in (capsys.readouterr().out, costs):
         assert name in text
-    from beamlib.cli.spending import console
+    from beamlib.confirmation import console
 
     assert isinstance(console, Console)
     console.print(f"  1. {name}")
@@ -222,7 +222,7 @@ def cost_text(name: str) -> str:
     row = poisoned(RealisedRow).model_copy(update={"model": name, "role": "r", "step": "s"})
     estimate = poisoned(Estimate)
     row_ahead = estimate.rows[0].model_copy(update={"model": name, "role": "r", "step": "s"})
-    from beam_costs.cost_table import cost_table
+    from beam_run.cost_table import cost_table
 
     text = estimate.model_copy(update={"rows": (row_ahead,), "backbone": name}).render()
     assert name in text
@@ -230,7 +230,7 @@ def cost_text(name: str) -> str:
 
 
 def test_what_a_terminal_would_obey_is_shown_as_text() -> None:
-    from beamlib.cli.ending import _shown
+    from beam_run.ending import _shown
 
     written: list[str] = []
     write = _shown(lambda text: written.append(text) or len(text))

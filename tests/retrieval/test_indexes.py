@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_tuned.hybrid_beam import Coverage
+from beam_memories.hybrid_beam import Coverage
 from beamlib.errors import UserError
 from beamlib.retrieval import SHIPPED, Document, Index, build_index, embedded_encoder
 from beamlib.retrieval.base import best, standardised

@@ -70,7 +70,7 @@ def test_no_source_of_the_default_path_has_a_known_frame(repo_root: Path) -> Non
         for text in texts_of(repo_root / "beamlib" / place):
             said = " ".join(words_of(text))
             assert not [frame for frame in FRAMES if frame in said], place
-    tuned = " ".join(words_of(" ".join(texts_of(repo_root / "packages/beam_tuned/query_intent.py"))))
+    tuned = " ".join(words_of(" ".join(texts_of(repo_root / "packages/beam_memories/query_intent.py"))))
     assert "only and only" in tuned and "in order" in tuned, "the test can fail"
 
 

@@ -13,7 +13,10 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-INSIDE = ("beamlib.memory", "beamlib.llm", "beamlib.retrieval", "beam_generate", "beam_offline", "beam_tuned")
+INSIDE = (
+    *("beamlib.memory", "beamlib.llm", "beamlib.retrieval", "beam_generate", "beam_offline"),
+    *(f"beam_memories.{name}" for name in ("evolving", "hybrid_beam", "query_intent", "transformer", "own_process")),
+)
 OUTSIDE = (
     *("beamlib.data.gold", "beamlib.data.loading", "beamlib.scoring", "beamlib.evaluate", "beamlib.report"),
     *("beam_claims", "beam_memorycode"),

@@ -1,4 +1,4 @@
-"""The client, the store and the token counter against a real vLLM server (`./run_tests.sh --vllm`).
+"""The client and the store against a real vLLM server (`./run_tests.sh --vllm`).
 
 The model served is random: its words are noise, and only what surrounds them is checked.
 """
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from beam_costs.endpoint_counter import EndpointCounter
 from beamlib.errors import UserError
 from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
@@ -120,17 +119,6 @@ def test_many_calls_at_once_are_all_answered(vllm: VllmServer) -> None:
     assert [type(reply) for reply in replies] == [Completion] * 32
     assert sum(reply.usage.output_tokens for reply in replies if isinstance(reply, Completion)) == 32 * 32
     assert vllm.requests() - before == 32
-
-
-def test_the_tokenize_route_counts_what_the_usage_reports(vllm: VllmServer) -> None:
-    model = EndpointModel("reader", endpoint(vllm))
-    prompts = [question(number, context="Drones are male — 蜂, naïve. " * (1 + number * 40)) for number in range(3)]
-
-    async def counts() -> list[int | None]:
-        async with EndpointCounter(model.endpoint) as counter:
-            return [await counter.count(model.request(prompt)["messages"]) for prompt in prompts]
-
-    assert run(counts()) == [reply.usage.input_tokens for reply in complete_all(model, prompts)]
 
 
 def test_what_the_store_holds_is_not_asked_again(vllm: VllmServer, tmp_path: Path) -> None:

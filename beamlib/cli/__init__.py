@@ -1,1 +1,0 @@
-"""The command line: a module for what every command reads, one for how commands end, and the commands."""

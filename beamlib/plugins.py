@@ -1,0 +1,91 @@
+"""Hold the factories that packages above the core register with it.
+
+The core imports none of these packages. `beam_run.plugins` registers those of this project. Whoever uses the core alone
+registers what they have: `register(Plugins(model=MyModel))`. Worker processes get the plugins of their parent, so
+factories have to be picklable: functions and classes of a module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from beamlib.errors import UserError
+
+if TYPE_CHECKING:
+    from beamlib.llm.model import Model, ModelRoles
+    from beamlib.memory.protocol import Memory
+    from beamlib.params import RunParameters
+    from beamlib.processes import Workers
+    from beamlib.retrieval.base import Document, Index, Keys
+    from beamlib.retrieval.encoder import Encoder
+
+
+class NeuralModels(Protocol):
+    """Encoders that are neural models (`beam_memories.transformer`)."""
+
+    def encoder_name(self, name: str, parameter: str) -> str:
+        """Return the name with a hash of its weights."""
+
+    def dense_encoder(self, name: str) -> Encoder:
+        """Load a dense encoder."""
+
+    def sparse_vector_index(self, keys: Keys, name: str) -> Index:
+        """Index keys by learned sparse vectors."""
+
+
+class Cluster(Protocol):
+    """Workers on other machines (`beam_run.cluster`)."""
+
+    def pool(self, parameters: RunParameters, parts: int, suite: str = "") -> AbstractContextManager[Workers]:
+        """Open a pool for `parts` jobs; `suite` is the name of a task other than BEAM."""
+
+    def kept(self) -> AbstractContextManager[None]:
+        """Keep the workers of all pools opened within the block until it ends."""
+
+
+def _missing(*_: Any) -> Any:
+    raise UserError(
+        "this needs a package of packages/: call beam_run.plugins.register_packages(), or register your own "
+        "(beamlib/plugins.py)."
+    )
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """Factories for what the core does not have.
+
+    Attributes:
+        model: The model that replies where no models file is named.
+        judge_error: A sentence on how far scores by that model's verdicts may be off.
+        open_memory: Opens a memory that is not in `beamlib.memory`, for an `Arm`, `ResolvedParameters` and the models.
+            (The two are not imported here: retrieval imports this module, and must not reach `beamlib.evaluate`.)
+        identify_memory: For an arm's `target`, a hash of the memory's code and the notes that tables print.
+        tuned_index: The retriever `hybrid-beam`.
+        neural: The encoders that are neural models.
+        cluster: Workers on other machines, None to use processes of this one.
+    """
+
+    model: Callable[[], Model] = _missing
+    judge_error: Callable[[], str] = _missing
+    open_memory: Callable[[Any, Any, ModelRoles], AbstractContextManager[Memory]] = _missing
+    identify_memory: Callable[[str], tuple[str, tuple[str, ...]]] = _missing
+    tuned_index: Callable[[Sequence[Document], Encoder], Index] = _missing
+    neural: Callable[[], NeuralModels] = _missing
+    cluster: Cluster | None = None
+
+
+_registered = Plugins()
+
+
+def plugins() -> Plugins:
+    """Return what is registered in this process."""
+    return _registered
+
+
+def register(new: Plugins) -> None:
+    """Replace what is registered in this process."""
+    global _registered
+    _registered = new

@@ -1,1 +1,0 @@
-"""Memory systems of others, taken in by their names: mem0, graphiti, langmem."""

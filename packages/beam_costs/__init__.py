@@ -1,1 +1,0 @@
-"""What a run's model calls come to: the estimate before, the costs after."""

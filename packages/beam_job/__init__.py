@@ -1,1 +1,0 @@
-"""The main job: conversations, evaluation, notebooks, the page over all of it."""

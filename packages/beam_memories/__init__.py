@@ -1,0 +1,1 @@
+"""Memories beyond the core: the user's own, adapters of other systems, memories for evolving facts, neural encoders."""

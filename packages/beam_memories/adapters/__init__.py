@@ -1,0 +1,1 @@
+"""Adapters of other memory systems: mem0, graphiti, langmem."""

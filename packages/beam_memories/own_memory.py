@@ -1,0 +1,380 @@
+"""Run a memory from outside this package in its own process: a class in a file, an adapter, or any command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
+
+from beam_memories.loopback import Loopback
+from beam_memories.own_process import CONVERSATION, GRACE, PROTOCOL
+from beam_memories.programs import Program, batches, program
+from beamlib.data.conversations import Conversation
+from beamlib.errors import UserError
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import ResolvedParameters, models_file
+from beamlib.files import make_folder, temporary_folder, to_json
+from beamlib.llm.model import ModelError, ModelRoles, Outcome, run
+from beamlib.memory import Memory, RetrievedContext
+from beamlib.params import EVOLVING
+from beamlib.text import WORDS, TokenCounter
+
+LARGEST_REPLY = 16 * 2**20
+"""Bytes of one recollection: four million tokens, more than any reader accepts."""
+_ELSEWHERE = ("OPENAI_", "OPENROUTER_")
+_START = 60.0
+_PARTS = 100
+_SHOWN = 300  # characters of what a memory says, in a reason
+_TAIL = 2_000  # characters of what it prints that are kept, its last
+
+
+def check_own_memory(target: str, seconds: float, models: str = "") -> None:
+    """Raise `UserError` unless the memory `target` starts within `seconds` and implements the protocol.
+
+    A class's file and a command are executed, in their own process. An adapter is only looked up; it needs a models
+    file.
+    """
+    resolved = program(target)
+    if resolved.adapter:
+        if not models:
+            raise _no_models(target)
+        return
+    try:
+        with OwnMemory(target, seconds, window=0) as memory:
+            memory.begin()
+    except ModelError as error:
+        raise UserError(f"own memory: {target} could not be made: {error}.") from None
+
+
+def _no_models(target: str) -> UserError:
+    return UserError(
+        f"--memory {target}: it has a language model find what it keeps, and the offline stand-in is none; name "
+        "models with --models or --base-url."
+    )
+
+
+@contextmanager
+def open_memory(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iterator[Memory]:
+    """Open the memory of `arm`: one for facts that change (`beam_memories.evolving`), or one of the user's own."""
+    if arm.memory in EVOLVING:
+        from beam_memories.evolving.by_name import make
+
+        yield make(
+            arm.memory, roster.memory, parameters.reader_window, parameters.counter,
+            k=arm.k or parameters.k, retriever=arm.retriever or parameters.retriever,
+        )  # fmt: skip
+        return
+    with opened(arm, parameters, roster) as own:
+        yield own
+
+
+@contextmanager
+def opened(arm: Arm, parameters: ResolvedParameters, roster: ModelRoles) -> Iterator[OwnMemory]:
+    """Open the memory of `arm`, with an empty folder for its files and an endpoint for its calls."""
+    target, place = arm.target or "", Path(parameters.run)
+    with ExitStack() as stack:
+        loopback, hidden = None, frozenset[str]()
+        if roster.outside:
+            models = models_file(parameters)
+            vectors = models.embedding.dimensions if models and models.embedding else 0
+            loopback = stack.enter_context(Loopback(roster.outside, arm.name, vectors))
+            hidden = models.key_variables if models else hidden
+        elif program(target).adapter:
+            raise _no_models(target)
+        make_folder(place)
+        folder = stack.enter_context(temporary_folder(".memory-", place))
+        seconds, window = parameters.memory_timeout, parameters.full_context_window
+        yield stack.enter_context(
+            OwnMemory(target, seconds, window, parameters.counter, loopback=loopback, folder=folder, hidden=hidden)
+        )
+
+
+# An error for each of four million wrong ids, or of a million wrong parts, would take gigabytes.
+_Ids = Annotated[list[int], FailFast()]
+
+
+def _few(parts: object) -> object:
+    if isinstance(parts, dict) and len(parts) > _PARTS:
+        raise ValueError(f"more than {_PARTS} of them")
+    return parts
+
+
+class _Reply(BaseModel):
+    """A reply of the memory's process, validated strictly: it may be anything."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    error: str | None = None
+    context: str | None = None
+    message_ids: _Ids = []
+    parts: Annotated[dict[str, _Ids], BeforeValidator(_few)] = {}
+    gaps: int = Field(default=0, ge=0, le=1_000_000)
+    protocol: int = 0
+
+
+class OwnMemory:
+    """A memory in its own process; whatever goes wrong becomes a `ModelError` with a reason.
+
+    The process starts with the first request and ends with the `with` block, including processes that it started. After
+    it has ended, every request fails. A request may take `seconds`, excluding pending calls of its own; creating the
+    class may take a minute if that is longer. A recalled context may have `window` tokens by `counter`.
+
+    With a `loopback`, OPENAI_BASE_URL and OPENAI_API_KEY in its process refer to it, and the variables `hidden`, which
+    hold the endpoints' keys, are removed: every call is seen. A transient failure of such a call raises a transient
+    `ModelError`; a permanent one is counted in `gaps`.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        seconds: float,
+        window: int,
+        counter: TokenCounter = WORDS,
+        *,
+        loopback: Loopback | None = None,
+        folder: Path | None = None,
+        hidden: frozenset[str] = frozenset(),
+    ) -> None:
+        self._program = program(target)
+        self._seconds, self._window, self._counter = seconds, window, counter
+        self._loopback, self._folder, self._hidden = loopback, folder, hidden
+        self._process: _Process | None = None
+        self._ids: frozenset[int] = frozenset()
+        self._gaps = 0  # of the reading
+
+    @property
+    def name(self) -> str:
+        """Name of the class, the adapter or the command."""
+        return self._program.name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._process is not None:
+            run(self._process.end())
+            if lines := self._process.printed.splitlines():
+                said = "\n".join(f"  {_shown(line, _TAIL)}" for line in lines)
+                print(f"What {self.name} printed last:\n{said}", file=sys.stderr)
+
+    def begin(self) -> None:
+        """Start the process and create the memory."""
+        self._process = _Process(self._program, self._environment(), self._loopback)
+        hello = {"method": "hello", "protocol": PROTOCOL, "folder": str(self._folder or ""), "api": self._api()}
+        reply = self._ask(hello, max(self._seconds, _START))
+        if reply.protocol != PROTOCOL:
+            raise ModelError(f"{self.name}: it speaks protocol {reply.protocol}, and this version speaks {PROTOCOL}")
+
+    def _api(self) -> dict[str, Any] | None:
+        if (served := self._loopback) is None:
+            return None
+        return {
+            "base_url": served.base_url, "api_key": served.token, "model": served.model,
+            "embedding_model": served.embedding, "dimensions": served.dimensions,
+        }  # fmt: skip
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name not in self._hidden}
+        if self._loopback:
+            # Whatever else would lead a client past the endpoint, a proxy too, is taken out.
+            kept = {name: value for name, value in kept.items() if not name.startswith(_ELSEWHERE)}
+            kept |= {"OPENAI_BASE_URL": self._loopback.base_url, "OPENAI_API_KEY": self._loopback.token}
+            kept |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
+        # The order of a set can reach a prompt, and with it the key that a call is stored under.
+        return kept | {"PYTHONHASHSEED": "0"}
+
+    def ingest(self, conversation: Conversation) -> None:
+        """Send a copy of the conversation: whole to a class, in batches of messages to a program."""
+        self._ids = frozenset(message.id for message in conversation)
+        until = time.monotonic() + self._seconds - self._waited()
+        if self._program.whole:
+            self._ask({"method": "ingest", "conversation": CONVERSATION.dump_python(conversation, mode="json")})
+        else:
+            for messages in batches(conversation):
+                left = until + self._waited() - time.monotonic()
+                self._ask({"method": "ingest", "messages": messages}, max(0.0, left))
+        self._gaps = self._failed()
+
+    def recall(self, question: str) -> RetrievedContext:
+        """Return what the memory recalls, validated against this conversation."""
+        before = self._failed()
+        reply = self._ask({"method": "recall", "question": question})
+        if reply.context is None:
+            raise ModelError(f"{self.name}: recall gave no context")
+        if (tokens := self._counter.count(reply.context)) > self._window:
+            raise ModelError(
+                f"{self.name}: recall's context has {tokens:,} tokens, and the reader accepts {self._window:,}",
+                Outcome.CONTEXT_LENGTH,
+            )
+        parts = {part: tuple(dict.fromkeys(ids)) for part, ids in reply.parts.items()}
+        if not all(part.isprintable() and len(part) <= 60 for part in parts):
+            raise ModelError(f"{self.name}: recall names a part that is no short text of one line")
+        unknown = set(reply.message_ids).union(*parts.values()) - self._ids
+        if unknown:
+            which = _shown(str(min(unknown)), 20)
+            raise ModelError(f"{self.name}: recall names message {which}, which the conversation does not have")
+        gaps = reply.gaps + self._gaps + self._failed() - before
+        return RetrievedContext(reply.context, tuple(dict.fromkeys(reply.message_ids)), parts, gaps)
+
+    def _waited(self) -> float:
+        return self._loopback.waited if self._loopback else 0.0
+
+    def _failed(self) -> int:
+        return self._loopback.failed if self._loopback else 0
+
+    def _ask(self, request: dict[str, Any], seconds: float | None = None) -> _Reply:
+        if self._process is None:
+            self.begin()
+        assert self._process is not None
+        limit = self._seconds if seconds is None else seconds
+        try:
+            line = run(self._process.exchange(to_json(request).encode() + b"\n", limit, self._seconds))
+            self._raise_failure()
+            reply = _Reply.model_validate_json(line)
+        except _Ended as error:
+            self._raise_failure()
+            raise ModelError(f"{self.name}: {request['method']}: {error}") from None
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ModelError(_shown(f"{self.name}: {request['method']} returned {where}: {first['msg']}")) from None
+        if reply.error is not None:
+            raise ModelError(_shown(f"{self.name}: {reply.error or 'an error without a reason'}"))
+        return reply
+
+    def _raise_failure(self) -> None:
+        """Raise the failure of a call of the memory's own, which precedes the memory's reply."""
+        if self._loopback is None:
+            return
+        if self._loopback.fatal is not None:
+            raise self._loopback.fatal
+        passing, self._loopback.passing = self._loopback.passing, None
+        if passing is not None:
+            raise ModelError(f"{self.name}: {passing}", passing.outcome)
+
+
+def _shown(text: str, most: int = _SHOWN) -> str:
+    """Escape what moves a cursor or changes the direction of writing, and shorten the text."""
+    shortened = text if len(text) <= most else f"{text[:most]}..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shortened)
+
+
+class _Ended(Exception):
+    """The reason why the process gives no more replies."""
+
+
+class _Process:
+    """The process and the exchange of lines with it."""
+
+    def __init__(self, program: Program, environment: Mapping[str, str], loopback: Loopback | None) -> None:
+        self._program, self._environment, self._loopback = program, environment, loopback
+        self._broken = loopback.ended if loopback else asyncio.Event()
+        self._process: Process | None = None
+        self._printing: asyncio.Task[None] | None = None
+        self._ended = ""
+        self._tail = b""
+
+    @property
+    def printed(self) -> str:
+        """The end of what the memory printed."""
+        return self._tail.decode(errors="replace").strip()
+
+    async def exchange(self, line: bytes, seconds: float, allowed: float) -> bytes:
+        """Send a line and return the reply line; `_Ended` if there is none, now and on every later call.
+
+        `seconds` remain of those `allowed` for the whole operation.
+        """
+        if self._ended:
+            raise _Ended(self._ended)
+        reply = b""
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                process = self._process or await self._begin()
+                assert process.stdin is not None and process.stdout is not None
+                process.stdin.write(line)
+                with suppress(ConnectionError):  # it ended without listening; why is seen below
+                    await process.stdin.drain()
+                reply = await self._line(process.stdout, limit)
+        except TimeoutError:
+            self._ended = f"it took more than {allowed:g} seconds (--memory-timeout) and was ended"
+        except ValueError:
+            self._ended = f"its reply has more than {LARGEST_REPLY:,} bytes, and it was ended"
+        except OSError as error:
+            self._ended = f"its process could not begin ({error.strerror})"
+        if not reply.endswith(b"\n") and not self._ended:
+            self._ended = await self._end_of_it()
+        if self._ended:
+            await self.end(grace=0)
+            raise _Ended(self._ended)
+        return reply
+
+    async def _begin(self) -> Process:
+        # A new session: Ctrl-C is not for it, and what it starts can be ended with it.
+        self._process = process = await asyncio.create_subprocess_exec(
+            *self._program.command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LARGEST_REPLY,
+            start_new_session=True, env=self._environment,
+        )  # fmt: skip
+        self._printing = asyncio.create_task(self._keep_tail(process))
+        return process
+
+    async def _line(self, stdout: asyncio.StreamReader, limit: asyncio.Timeout) -> bytes:
+        assert self._process is not None
+        until, waited = limit.when() or 0.0, self._loopback.waited if self._loopback else 0.0
+        reading = asyncio.ensure_future(stdout.readline())
+        broken = asyncio.ensure_future(self._broken.wait())
+        try:
+            ended = False
+            while not reading.done() and not ended:  # what an ended process forked may keep the pipe open
+                ended = self._process.returncode is not None or broken.done()
+                await asyncio.wait([reading, broken], timeout=1, return_when=asyncio.FIRST_COMPLETED)
+                if self._loopback:  # a call of its own takes the model's time, not the memory's
+                    limit.reschedule(until + self._loopback.waited - waited)
+            return reading.result() if reading.done() else b""
+        finally:
+            reading.cancel()
+            broken.cancel()
+
+    async def _keep_tail(self, process: Process) -> None:
+        assert process.stderr is not None
+        while piece := await process.stderr.read(65_536):
+            self._tail = (self._tail + piece)[-_TAIL:]
+
+    async def _end_of_it(self) -> str:
+        assert self._process is not None
+        if self._broken.is_set():
+            return "a call of its own ended the run"
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), GRACE)
+        code = self._process.returncode
+        if code is None:
+            return "its process closed the exchange"
+        return f"its process ended ({signal.strsignal(-code) if code < 0 else f'exit code {code}'})"
+
+    async def end(self, grace: float = GRACE) -> None:
+        """End the process and its group, after `grace` seconds to exit by itself."""
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        process.stdin.close()
+        if grace:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), grace)
+        if process.returncode is None and self._program.kept:  # which ends what has left the group
+            with suppress(ProcessLookupError, TimeoutError):
+                process.terminate()
+                await asyncio.wait_for(process.wait(), GRACE)
+        with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group of the dead
+            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(TimeoutError):  # a process that left the group may hold the pipes open
+            await asyncio.wait_for(process.wait(), GRACE)
+        if self._printing is not None:
+            self._printing.cancel()

@@ -1,1 +1,0 @@
-"""Dense and sparse encoders that are neural models; `beamlib.retrieval` finds them by name."""

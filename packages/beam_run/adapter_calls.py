@@ -1,0 +1,79 @@
+"""Estimate the calls of the adapters (`beam_memories.adapters`) by one rule per system; their code is not run.
+
+The rules are counts of the versions in pyproject.toml against a scripted server that finds two facts in a pair. Where
+twenty replies of a step are stored, their mean length takes the place of the rule's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from beam_run.dry_run import CallTally, Step
+from beamlib.data.conversations import Conversation
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import EMBEDDING, ResolvedParameters, calls_folder, endpoints
+from beamlib.llm.call_store import CallStore
+from beamlib.llm.client import forwarded_step
+from beamlib.params import ADAPTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Calls per pair, the tokens that each has beside the pair's text, and those of its reply; requests for vectors."""
+
+    calls: int
+    tokens: int
+    output: int
+    vectors: int
+
+
+RULES: Mapping[str, Rule] = {
+    "mem0": Rule(calls=1, tokens=5_400, output=200, vectors=2),
+    "langmem": Rule(calls=1, tokens=400, output=200, vectors=2),
+    "graphiti": Rule(calls=5, tokens=900, output=120, vectors=4),
+}
+WHY = "a rule for this system, see packages/beam_run/adapter_calls.py"
+
+
+def count_adapters(
+    tally: CallTally,
+    arms: tuple[Arm, ...],
+    conversation: Conversation,
+    questions: int,
+    parameters: ResolvedParameters,
+    expected: Mapping[Step, float],
+) -> None:
+    """Add to `tally` what those of `arms` that are adapters have still to call for a conversation and its questions."""
+    pairs, counter = len(conversation.pairs), parameters.counter
+    for arm in arms:
+        if arm.target not in ADAPTERS:
+            continue
+        rule = RULES[arm.target]
+        text = sum(counter.count(message.content) for message in conversation)
+        # By step: calls, their input tokens, the output tokens of each.
+        wanted: dict[Step, tuple[int, int, float]] = {
+            ("memory", forwarded_step(arm.name, "chat/completions")): (
+                rule.calls * pairs, rule.calls * (pairs * rule.tokens + text), rule.output,
+            )
+        }  # fmt: skip
+        if EMBEDDING in endpoints(parameters):
+            requests = rule.vectors * pairs + questions
+            wanted[EMBEDDING, forwarded_step(arm.name, "embeddings")] = (requests, rule.vectors * text, 0)
+        held = _held(conversation.id, parameters)
+        for step, (calls, tokens, output) in wanted.items():
+            counts, there = tally.of(step), min(calls, held.get(step, 0))
+            counts.held += there
+            counts.pending += calls - there
+            counts.input += tokens * (calls - there) // max(1, calls)
+            counts.output += (calls - there) * (expected.get(step, output) if output else 0)
+
+
+def _held(conversation: str, parameters: ResolvedParameters) -> dict[Step, int]:
+    if parameters.calls == "refresh":
+        return {}
+    with CallStore(calls_folder(parameters) / f"{conversation}.sqlite", read_only=True) as store:
+        found: dict[Step, int] = {}
+        for one in store.totals():
+            found[one.role, one.step] = found.get((one.role, one.step), 0) + one.calls
+        return found

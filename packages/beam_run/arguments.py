@@ -1,0 +1,130 @@
+"""Define the options that several commands share, and parse their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from beamlib.errors import UserError
+
+MemoryTimeout = Annotated[
+    int | None,
+    typer.Option(min=1, max=1_000_000, help="Seconds your memory may take to read, and for a question; usually 3600."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+SkipBroken = Annotated[
+    bool, typer.Option("--skip-broken", help="Leave out conversations that cannot be read; they are named and counted.")
+]
+Data = Annotated[Path, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")]
+Models = Annotated[Path | None, typer.Option("--models", help="Models file, for example params/models.yaml.")]
+BaseUrl = Annotated[str, typer.Option("--base-url", help="One endpoint for every role, instead of a models file.")]
+Model = Annotated[str, typer.Option("--model", help="With --base-url: the model's name there.")]
+KeyVariable = Annotated[str, typer.Option("--key-variable", help="With --base-url: environment variable of the key.")]
+Window = Annotated[int, typer.Option("--context-window", min=1000, help="With --base-url: tokens the model accepts.")]
+Prompts = Annotated[Path | None, typer.Option("--prompts", help="Folder whose prompt files override ours.")]
+PresetName = Annotated[
+    str, typer.Option("--preset", help="paper: the paper's configuration (params/paper.yaml), by --models offline too.")
+]
+ClusterName = Annotated[
+    str, typer.Option("--cluster", help="local:N, tcp://HOST:PORT or a file: workers of dask (docs/scaling.md).")
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option("--max-cost", min=0, help="US dollars that the run may spend in all; reached, it ends with code 3."),
+]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, as name=value; may be repeated.")]
+
+
+def listed(value: str) -> list[str]:
+    """Split a list separated by commas; empty parts are dropped."""
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def listed_numbers(value: str, option: str) -> list[int]:
+    """Parse a list of positive integers; anything else raises a `UserError` that names `option`."""
+    try:
+        numbers = [int(part) for part in listed(value)]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise UserError(f"{option}: {value!r:.80} is not a list of positive integers such as 5,10,15,20.")
+    return numbers
+
+
+def named_settings(items: Sequence[str] | None) -> dict[str, object]:
+    """Parse `--set name=value` options, each value as YAML."""
+    from beamlib.files import parse_yaml
+
+    found: dict[str, object] = {}
+    for item in items or []:
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            raise UserError(f"--set: {item!r} is not of the form name=value, for example variant=released.")
+        found[name.strip()] = parse_yaml(value, Path(f"--set {name.strip()}"))
+    return found
+
+
+OFFLINE = "offline"
+"""What `--models` says where no model is to be called."""
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where models are served: a models file, or one endpoint (`base_url`, `model`) for every role, or neither.
+
+    `offline` instead of a file selects the stand-in where a preset names a models file.
+    """
+
+    file: Path | None = None
+    base_url: str = ""
+    model: str = ""
+    key_variable: str = ""
+    context_window: int = 131_072
+
+    def path(self, folder: Path, usual: str = "") -> str:
+        """Return the models file, empty for the offline stand-in; a single endpoint is written to
+        `<folder>/models.yaml`.
+
+        Without any option it is the `usual` one.
+        """
+        from yaml import safe_dump
+
+        from beamlib.files import write_text
+        from beamlib.llm.endpoints import MODELS, load_models, parse_models
+
+        if self.file is not None and self.base_url:
+            raise UserError("--models and --base-url exclude one another; give one.")
+        if self.key_variable and not self.base_url:
+            raise UserError("--key-variable: it goes with --base-url; a models file names the variables of its roles.")
+        if self.file is not None and self.model:
+            raise UserError("--model: it goes with --base-url; a models file names the models of its readers.")
+        if self.file == Path(OFFLINE):
+            return ""
+        if self.file is not None:
+            load_models(self.file)
+            return str(self.file.absolute())
+        if not self.base_url:
+            if self.model:
+                raise UserError("--model: name the endpoint that serves it with --base-url.")
+            return usual
+        if not self.model:
+            raise UserError("--base-url: name the model that is served there with --model.")
+        endpoint = {"model": self.model, "base_url": self.base_url, "context_window": self.context_window}
+        endpoint |= {"key_variable": self.key_variable} if self.key_variable else {}
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.model.rpartition("/")[2]).strip("-._") or "model"
+        roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
+        values: dict[str, Any] = {"readers": {name: endpoint}, **roles, "authors": {"planner": endpoint}}
+        parse_models(values, "--base-url")
+        text = "# Written by --base-url: one endpoint in every role.\n" + safe_dump(values, sort_keys=False)
+        return str(write_text(folder / MODELS, text).absolute())
+
+
+def check_run_name(name: str) -> None:
+    """Raise `UserError` unless `name` can be a folder under runs/."""
+    if not name or Path(name).name != name or name.startswith(".") or not name.isprintable():
+        raise UserError(f"--name: {name!r} must be a plain folder name such as 'default'.")

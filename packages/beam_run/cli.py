@@ -1,0 +1,319 @@
+"""The command line: `beamlib --help`. Wrong input prints one sentence and exits with code 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from beam_claims import cli as claims_cli
+from beam_field import cli as field_cli
+from beam_generate import cli as generate_cli
+from beam_meme import cli as meme_cli
+from beam_memorycode import cli as memorycode_cli
+from beam_page import cli as page_cli
+from beam_run.arguments import (
+    BaseUrl,
+    ClusterName,
+    Data,
+    Endpoints,
+    Json,
+    KeyVariable,
+    MaxCost,
+    MemoryTimeout,
+    Model,
+    Models,
+    PresetName,
+    Prompts,
+    Settings,
+    SkipBroken,
+    Window,
+    check_run_name,
+    listed,
+    listed_numbers,
+    named_settings,
+)
+from beam_run.ending import conclude
+from beam_run.plugins import register_packages
+from beamlib.errors import UserError
+from beamlib.files import temporary_folder, to_json
+
+register_packages()
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+data_app = typer.Typer(no_args_is_help=True, help="Look at BEAM conversations, or fetch them.")
+calls_app = typer.Typer(no_args_is_help=True, help="Publish the stored model calls of a run, or check them.")
+for _group in (claims_cli, field_cli, generate_cli, meme_cli, memorycode_cli, page_cli):
+    _group.add_to(app, data_app)
+app.add_typer(data_app, name="data")
+app.add_typer(calls_app, name="calls")
+
+
+@app.command("run-all")
+def run_all(
+    data: Annotated[Path | None, typer.Option(envvar="BEAM_DATA", help="Folder of BEAM conversations.")] = None,
+    sizes: Annotated[str, typer.Option(help="Tiers to run; by default all that are found.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the run folder under runs/.")] = "default",
+    conversations: Annotated[int, typer.Option(min=0, help="At most this many per tier; 0 for all.")] = 0,
+    protocol: Annotated[str, typer.Option(help="Scoring protocol of the tables.")] = "paper",
+    authors: Annotated[Path | None, typer.Option(help="Models file whose authors write conversations.")] = None,
+    memory: Annotated[str, typer.Option(help="One more, by name or file.py:Class (docs/memories.md).")] = "",
+    memory_timeout: MemoryTimeout = None,
+    memorycode: Annotated[
+        Path | None, typer.Option(envvar="MEMORYCODE_DATA", help="Folder of MemoryCode dialogues (notebook 10).")
+    ] = None,
+    meme: Annotated[
+        Path | None, typer.Option(envvar="MEME_DATA", help="File or folder of MEME episodes (notebook 11).")
+    ] = None,
+    download: Annotated[bool, typer.Option("--download", help="Fetch the released data first.")] = False,
+    models: Models = None,
+    backbones: Annotated[str, typer.Option(help="Readers of the models file; by default its first.")] = "",
+    base_url: BaseUrl = "",
+    model: Model = "",
+    key_variable: KeyVariable = "",
+    context_window: Window = 131_072,
+    calls: Annotated[str, typer.Option(help="replay, record or refresh.")] = "record",
+    prompts: Prompts = None,
+    preset: PresetName = "",
+    settings: Settings = None,
+    skip_broken: SkipBroken = False,
+    max_cost: MaxCost = None,
+    cluster: ClusterName = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm the estimated cost.")] = False,
+    step: Annotated[
+        str, typer.Option(help="Only one: check (print the cost), conversations, evaluate, notebooks, page.")
+    ] = "",
+    announced: Annotated[bool, typer.Option("--announced", help="An earlier step printed and confirmed it.")] = False,
+    figures: Annotated[
+        str, typer.Option(help="Of the paper's Figures 3, 4 and 5, draw these and do nothing else.")
+    ] = "",
+) -> None:
+    """Run the main job of run_all.sh, all steps or one."""
+    if figures:
+        from beam_run.together import draw_figures
+
+        return draw_figures(name, listed(figures), protocol)
+    from beam_run.cluster import use_cluster
+    from beam_run.job import Job
+    from beam_run.steps import run
+    from beamlib.llm.spending import set_spending_limit
+
+    set_spending_limit(max_cost)
+    use_cluster(cluster)
+    run(
+        Job(
+            data=data,
+            sizes=listed(sizes),
+            name=name,
+            conversations=conversations,
+            protocol=protocol,
+            memory=memory,
+            suites={name: given for name, given in (("memorycode", memorycode), ("meme", meme)) if given},
+            download=download,
+            endpoints=Endpoints(models, base_url, model, key_variable, context_window),
+            authors=authors,
+            backbones=listed(backbones),
+            calls=calls,
+            prompts=prompts,
+            settings={
+                **named_settings(settings),
+                **({"skip_broken": True} if skip_broken else {}),
+                **({"memory_timeout": memory_timeout} if memory_timeout else {}),
+            },
+            preset=preset or "default",
+            yes=yes or announced,
+        ),
+        step,
+        announced=announced,
+    )
+
+
+@app.command()
+def tables(
+    run: Annotated[Path, typer.Argument(help="A run folder, for example runs/default.")],
+    protocol: Annotated[str, typer.Option(help="Scoring protocol.")] = "paper",
+    parts: Annotated[str, typer.Option(help="Parts of RUN to use, such as 100k,500k-nano; by default all.")] = "",
+    base: Annotated[str, typer.Option(help="The arm that is LIGHT in Table 1; by default that with RAG's K.")] = "",
+    mixed: Annotated[bool, typer.Option("--mixed", help="Join parts whose judges or data differ.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the paired tests.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Join all sizes and backbones of RUN: Tables 1, 8, 9, 10, Figures 3, 4, 5; no call is made.
+
+    They are written to RUN/tables/all and RUN/figures/all. Cells without results are empty; captions name what is
+    left out.
+    """
+    from beam_run.assembly import ALL, AssemblyOptions, assemble
+    from beamlib.data.sources import refuse_data
+
+    refuse_data(run)
+    joined = assemble(run, AssemblyOptions(protocol, seed, parts=listed(parts), base=base, allow_mixed=mixed))
+    if as_json:
+        print(to_json({name: table.records() for name, table in joined.items()}, indent=2))
+    else:
+        print("\n".join([*(table.to_markdown() for table in joined.values()), f"wrote {run}/tables/{ALL}"]))
+
+
+@app.command("preflight")
+def compare_parameters(
+    params: Annotated[Path, typer.Argument(help="Folder of parameter files.")] = Path("params"),
+) -> None:
+    """Compare the parameter files with what the notebooks accept."""
+    from beam_run.executing import preflight
+
+    for line in preflight(params):
+        print(line)
+
+
+@app.command("estimate")
+def estimate_cost(
+    params: Annotated[Path, typer.Argument(help="Parameter file, for example params/100k.yaml.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", envvar="BEAM_DATA", help="Folder of BEAM conversations.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of the run folder under runs/.")] = "default",
+    models: Models = None,
+    backbone: Annotated[str, typer.Option(help="Which reader of the models file; by default its first.")] = "",
+    base_url: BaseUrl = "",
+    model: Model = "",
+    key_variable: KeyVariable = "",
+    context_window: Window = 131_072,
+    prompts: Prompts = None,
+    conversations: Annotated[int | None, typer.Option(min=0, help="At most this many; 0 for all.")] = None,
+    preset: PresetName = "",
+    settings: Settings = None,
+    skip_broken: SkipBroken = False,
+    as_json: Json = False,
+) -> None:
+    """Estimate what a run would call and cost; no request is sent.
+
+    Where PARAMS names no models file, models.yaml in its folder is used.
+    """
+    from beam_run.estimate import estimate
+    from beamlib.evaluate.arms import arms_of, experiments
+    from beamlib.llm.endpoints import MODELS
+    from beamlib.params import load_parameters
+    from beamlib.places import RUNS, in_root
+
+    check_run_name(name)
+    values = {**named_settings(settings), **({} if conversations is None else {"conversations": conversations})}
+    for option, parameter in (("--name", "run"), ("--preset", "preset")):
+        if parameter in values:
+            raise UserError(f"--set {parameter}: this parameter has an option of its own; give {option}.")
+    values |= {"skip_broken": True} if skip_broken else {}
+    values |= {"preset": preset} if preset else {}
+    parameters = load_parameters(params, **values)
+    default = params.parent / MODELS
+    with temporary_folder("beamlib-estimate-") as folder:  # not over the models file of the run
+        usual = parameters.models or (str(default.absolute()) if default.exists() else "")
+        endpoints = Endpoints(models, base_url, model, key_variable, context_window)
+        values |= {"run": str(RUNS / name), "backbone": backbone or parameters.backbone}
+        values |= {"models": in_root(endpoints.path(folder, usual))}
+        values |= {"data": str(data.absolute())} if data else {}
+        values |= {"prompts": str(prompts.absolute())} if prompts else {}
+        parameters = load_parameters(params, **values)
+        if not parameters.data:
+            raise UserError(f"{params}: it names no data; give a folder of conversations with --data.")
+        costs = estimate(parameters, arms_of(parameters, experiments(parameters)))
+    print(to_json(costs.model_dump(mode="json"), indent=2) if as_json else costs.render())
+
+
+@app.command()
+def evidence(
+    data: Data,
+    size: Annotated[str, typer.Option(help="Tiers, separated by commas.")] = "100k",
+    memory: Annotated[str, typer.Option(help="light, rag or both.")] = "light,rag",
+    retriever: Annotated[str, typer.Option(help="bm25, dense, hybrid, hybrid-beam.")] = "bm25,hybrid",
+    k: Annotated[str, typer.Option("--k", help="Retrieval budgets.")] = "5,10,15,20",
+    skip_broken: SkipBroken = False,
+    as_json: Json = False,
+) -> None:
+    """Measure retrieval without any model: the share of cited messages that K recalled pairs cover."""
+    from beamlib.data.sources import parse_size
+    from beamlib.report.markdown import print_rows
+    from beamlib.scoring.evidence import evidence_table
+    from beamlib.scoring.intervals import interval_note
+
+    sizes = [parse_size(name) for name in listed(size)]
+    rows = evidence_table(
+        data, sizes, listed(memory), listed(retriever), listed_numbers(k, "--k"), skip_broken=skip_broken
+    )
+    print_rows(rows, as_json=as_json)
+    if not as_json:
+        numbers = {row["size"]: row["conversations"] for row in rows if row["ability"] == "all"}
+        print(*(f"Interval, {tier}: {interval_note(n)}." for tier, n in numbers.items()), sep="\n")
+
+
+@app.command()
+def score(
+    run: Annotated[Path, typer.Argument(help="A run folder, or one arm's folder in it.")],
+    protocol: Annotated[str, typer.Option(help="Scoring protocol.")] = "paper",
+    as_is: Annotated[bool, typer.Option("--as-is", help="Score judgements that no manifest vouches for.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Score the stored judgements of RUN by a protocol, with intervals; no call is made."""
+    from beamlib.report.markdown import print_rows
+    from beamlib.report.results import score_folders
+    from beamlib.scoring.intervals import interval_note
+
+    rows = score_folders(run, protocol, as_is=as_is)
+    print_rows(rows, as_json=as_json)
+    if not as_json:
+        numbers = {row["size"]: row["n_conversations"] for row in rows}  # a size's last row is its average
+        print(*(f"Interval, {size}: {interval_note(n)}." for size, n in numbers.items()), sep="\n")
+
+
+@data_app.command("download")
+def data_download(
+    folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path("data"),
+    sizes: Annotated[str, typer.Option(help="Tiers to fetch.")] = "100k,500k,1m,10m",
+) -> None:
+    """Fetch the released data sets at the pinned revision and verify their checksums."""
+    from beamlib.data.hub import download
+    from beamlib.data.sources import parse_size
+
+    print(download(folder, [parse_size(size) for size in listed(sizes)]))
+
+
+@calls_app.command("export")
+def calls_export(
+    run: Annotated[Path, typer.Argument(help="A run folder, for example runs/nano.")],
+    archive: Annotated[Path, typer.Argument(help="The file to write, for example nano.tar.zst.")],
+) -> None:
+    """Write the stored calls, answers and judgements of RUN into ARCHIVE (.tar.zst) with a list of hashes."""
+    from beam_run.publish import publish
+    from beamlib.data.sources import refuse_data
+
+    refuse_data(archive.parent)
+    print(publish(run, archive))
+
+
+@calls_app.command("import")
+def calls_import(
+    archive: Annotated[Path, typer.Argument(help="An archive of `calls export`.")],
+    run: Annotated[Path, typer.Argument(help="The run folder that its calls go into.")],
+) -> None:
+    """Check ARCHIVE and merge its calls into the run folder RUN, so that it can be replayed."""
+    from beam_run.archive import import_calls
+    from beam_run.publish import described
+    from beamlib.data.sources import refuse_data
+
+    refuse_data(run)
+    print(f"{run}: every hash agrees; {described(import_calls(archive, run))}")
+
+
+@calls_app.command("verify")
+def calls_verify(
+    archive: Annotated[Path, typer.Argument(help="An archive of `calls export`.")],
+    data: Annotated[Path | None, typer.Option("--data", envvar="BEAM_DATA", help="Also replay it on these.")] = None,
+) -> None:
+    """Check every hash in ARCHIVE; with --data, replay it without calls and compare answers and judgements."""
+    from beam_run.publish import verify
+
+    print(verify(archive, data))
+
+
+def main() -> None:
+    """Run a command. Errors that the user can correct become one line and an exit code."""
+    conclude(app)

@@ -1,0 +1,270 @@
+"""Rehearse a run to count its calls: the code of the real run, with models that call nobody.
+
+A call in the call store gets its stored reply. A pending call is counted, and the offline stand-in replies. Where later
+prompts contain the reply, it is padded to the expected length, so that these prompts have about the right size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from beamlib.llm.chat_turns import MESSAGE_TOKENS, dialogue_text, dialogue_tokens
+from beamlib.llm.client import EndpointModel
+from beamlib.llm.model import Completion, Model, Prompt
+from beamlib.llm.prompts import prompt_file, render
+from beamlib.llm.retrying import MEME_JUDGES
+from beamlib.llm.stored_model import CallStore, StoredCall, call_key
+from beamlib.plugins import plugins
+from beamlib.text import WORDS, TokenCounter
+
+SHARED_TOKENS = 1_024
+"""The shortest shared prefix that counts as cached, as at OpenAI. vLLM caches shorter ones, which cost little."""
+
+BLOCK = 512
+"""Characters by which shared prefixes are compared: about 128 tokens, OpenAI's step."""
+
+REQUEST_TOKENS = 3
+"""Tokens that the chat format adds per request, besides `MESSAGE_TOKENS` per message, by OpenAI's count."""
+
+EXPECTED: Mapping[str, tuple[int, str]] = {
+    "answer": (200, "the mean of forty answers of a language model on BEAM"),
+    "answer_full": (200, "the mean of forty answers of a language model on BEAM"),
+    "answer_full_released": (200, "the mean of forty answers of a language model on BEAM"),
+    "answer_turns": (200, "the mean of forty answers of a language model on BEAM"),
+    "episodic_keys": (250, "about ten lines of key and value, and a summary"),
+    "scratchpad_notes": (200, "a handful of notes"),
+    "scratchpad_filter": (2, "yes or no"),
+    "judge_nugget": (60, "a score with its reason"),
+    "align_events": (2, "yes or no"),
+    "align_batch": (60, "a list of numbers"),
+    **dict.fromkeys(
+        ("memorycode_instruction", "memorycode_session", "memorycode_alone"),
+        (300, "between the published answers of two models, 150 and 440 words and marks"),
+    ),
+    **dict.fromkeys(
+        ("memorycode_history", "memorycode_chain", "memorycode_recalled"),
+        (350, "between the published answers of two models, 190 and 520 words and marks"),
+    ),
+    "meme_answer": (40, "a sentence or a short list"),
+    **dict.fromkeys(MEME_JUDGES, (60, "a verdict with its reason")),
+    "dependency_notes": (250, "a dozen notes of a session, as JSON"),
+    "file_memory_ingest": (250, "a dozen calls of tools, as JSON"),
+    "wiki_compile": (400, "pages, as calls of tools"),
+    "file_memory_recall": (60, "the call that reads the file, then nothing more"),
+    "wiki_choose": (30, "a few names of pages"),
+}
+"""Expected output tokens of a step before twenty of its replies are stored, and where the number comes from."""
+
+ELSE_EXPECTED = (200, "no expectation for this prompt")
+
+_PADDED: Mapping[str, tuple[str, str]] = {
+    "answer": ("context", " "),
+    "answer_full": ("context", " "),
+    "answer_full_released": ("context", " "),
+    "answer_turns": ("context", " "),
+    "scratchpad_notes": ("pair", "\n- "),
+}
+"""Steps whose replies are part of later prompts: the variable whose text pads them, and the separator."""
+
+_CHARACTERS = 4
+"""Characters of a token, on average."""
+
+Step = tuple[str, str]
+"""Role and prompt id."""
+
+
+@dataclass
+class Counts:
+    """Calls of one step. Tokens are those of pending calls."""
+
+    pending: int = 0
+    held: int = 0
+    input: int = 0
+    cached: int = 0
+    output: float = 0.0
+
+    def add(self, other: Counts) -> None:
+        """Add the counts of another conversation."""
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The longest pending request of a role: its input tokens and its subject."""
+
+    tokens: int = 0
+    about: str = ""
+
+
+@dataclass
+class CallTally:
+    """Counts of one or several rehearsals, by step, and the longest request of each role."""
+
+    steps: dict[Step, Counts] = field(default_factory=dict)
+    largest: dict[str, Largest] = field(default_factory=dict)
+
+    def of(self, step: Step) -> Counts:
+        """Return the counts of a step."""
+        return self.steps.setdefault(step, Counts())
+
+    def seen(self, role: str, request: Largest) -> None:
+        """Record `request` if it is the longest of its role so far."""
+        known = self.largest.get(role, Largest())
+        if (request.tokens, request.about) > (known.tokens, known.about):
+            self.largest[role] = request
+
+    def add(self, other: CallTally) -> None:
+        """Add the counts of another rehearsal."""
+        for step, counts in other.steps.items():
+            self.of(step).add(counts)
+        for role, request in other.largest.items():
+            self.seen(role, request)
+
+
+class Prefixes:
+    """Find the prefixes that an endpoint has read before, by chained hashes of blocks of text."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, set[bytes]] = {}
+
+    def shared(self, endpoint: str, text: str) -> float:
+        """Return the fraction of `text` that is a prefix of an earlier text of `endpoint`, and remember `text`."""
+        known = self._known.setdefault(endpoint, set())
+        chain, shared, new = hashlib.blake2b(digest_size=12), 0, False
+        data = text.encode("utf-8", "surrogatepass")
+        for start in range(0, len(data) - BLOCK + 1, BLOCK):
+            chain.update(data[start : start + BLOCK])
+            block = chain.digest()
+            new = new or block not in known
+            shared += 0 if new else BLOCK
+            known.add(block)
+        return shared / max(1, len(data))
+
+
+@dataclass
+class DryRun:
+    """State that the models of one conversation share.
+
+    Attributes:
+        expected: Mean output tokens of a step's stored replies.
+        refresh: Treat the store as empty, as a run with `--calls refresh` does.
+        counter: Counts the tokens of requests.
+    """
+
+    conversation: str
+    store: CallStore
+    expected: Mapping[Step, float] = field(default_factory=dict)
+    refresh: bool = False
+    counter: TokenCounter = WORDS
+    tally: CallTally = field(default_factory=CallTally)
+    prefixes: Prefixes = field(default_factory=Prefixes)
+    keys: set[str] = field(default_factory=set)
+
+    def held(self, key: str) -> StoredCall | None:
+        """Return the stored call that a run would use; a transient failure is called again."""
+        found = None if self.refresh else self.store.get(key)
+        return None if found is None or found.transient else found
+
+
+class EstimatingModel:
+    """A `Model` that counts the calls of an endpoint and makes none."""
+
+    def __init__(self, role: str, endpoint: EndpointModel, rehearsal: DryRun) -> None:
+        self._role = role
+        self._endpoint = endpoint
+        self._rehearsal = rehearsal
+        self._offline: Model = plugins().model()
+        self._known: dict[tuple[object, ...], StoredCall | Completion] = {}
+
+    @property
+    def name(self) -> str:
+        """The endpoint's model id."""
+        return self._endpoint.name
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """Return the stored reply or raise the stored failure; else count the call once and let the stand-in reply."""
+        asked = (prompt.id, prompt.repeat, prompt.complaint, *prompt.variables.values())
+        if asked not in self._known:  # every variant of LIGHT puts the same questions to the noise filter
+            self._known[asked] = await self._ask(prompt)
+        found = self._known[asked]
+        return found.completion() if isinstance(found, StoredCall) else found
+
+    async def _ask(self, prompt: Prompt) -> StoredCall | Completion:
+        request = self._endpoint.request(prompt)
+        key = call_key(request, self._endpoint.endpoint.base_url, prompt.repeat)
+        first = key not in self._rehearsal.keys
+        self._rehearsal.keys.add(key)
+        stored = self._rehearsal.held(key)
+        if stored is not None:
+            self._rehearsal.tally.of((self._role, prompt.id)).held += first
+            return stored
+        expected = self._expected(prompt)
+        if first:
+            self._count(prompt, request["messages"], expected)
+        reply = await self._offline.complete(prompt)
+        return Completion(pad_to_length(prompt, reply.text, expected, self._rehearsal.counter))
+
+    def _expected(self, prompt: Prompt) -> float:
+        """Return the mean output tokens of the step's stored replies, or else the expected ones."""
+        known = self._rehearsal.expected.get((self._role, prompt.id))
+        expected, limit = expected_output(prompt) if known is None else known, self._endpoint.endpoint.max_output_tokens
+        return expected if limit is None else min(expected, limit)
+
+    def _count(self, prompt: Prompt, messages: list[dict[str, str]], expected: float) -> None:
+        endpoint, rehearsal = self._endpoint.endpoint, self._rehearsal
+        share = rehearsal.prefixes.shared(
+            f"{endpoint.base_url} {endpoint.model}", "\n".join(message["content"] for message in messages)
+        )
+        own = input_tokens(prompt, self._endpoint.prompts, rehearsal.counter)
+        counts = rehearsal.tally.of((self._role, prompt.id))
+        counts.pending += 1
+        counts.input += own
+        counts.cached += _cached(own, share)
+        counts.output += expected
+        about = f"{rehearsal.conversation}, {prompt.id}{f', {prompt.about}' if prompt.about else ''}"
+        rehearsal.tally.seen(self._role, Largest(own, about))
+
+
+def _cached(tokens: int, share: float) -> int:
+    shared = int(tokens * share)
+    return shared if shared >= SHARED_TOKENS else 0
+
+
+def expected_output(prompt: Prompt) -> float:
+    """Return the expected output tokens of a call whose step has too few stored replies for a mean."""
+    if prompt.id == "scratchpad_compress":
+        return float(prompt.variables["target_tokens"])
+    return EXPECTED.get(prompt.id, ELSE_EXPECTED)[0]
+
+
+def pad_to_length(prompt: Prompt, reply: str, tokens: float, counter: TokenCounter = WORDS) -> str:
+    """Pad the stand-in's `reply` to about `tokens` tokens with text of its prompt; it is never empty."""
+    text = reply.strip() or "Nothing."  # an empty reply would be retried
+    missing = int(tokens - counter.count(text))
+    if prompt.id not in _PADDED or missing <= 0:
+        return text
+    source, separator = _PADDED[prompt.id]
+    lender = dialogue_text(prompt.turns) if prompt.turns else prompt.variables[source]
+    return text + separator + lender[: _CHARACTERS * missing]
+
+
+def input_tokens(prompt: Prompt, folder: Path | None, counter: TokenCounter) -> int:
+    """Count the tokens of a request. Frame and variables are counted apart: counters cache texts."""
+    return (
+        _frame_tokens(prompt.id, folder, counter)
+        + sum(counter.count(value) for value in prompt.variables.values())
+        + dialogue_tokens(prompt.turns, counter)
+        + MESSAGE_TOKENS * len(prompt.turns)
+        + counter.count(prompt.complaint)
+    )
+
+
+@lru_cache(maxsize=64)
+def _frame_tokens(prompt_id: str, folder: Path | None, counter: TokenCounter) -> int:
+    empty = render(prompt_id, dict.fromkeys(prompt_file(prompt_id, folder).variables, ""), folder)
+    return REQUEST_TOKENS + sum(MESSAGE_TOKENS + counter.count(message["content"]) for message in empty)

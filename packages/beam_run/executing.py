@@ -1,0 +1,166 @@
+"""Validate and execute the notebooks."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+from beamlib.errors import UserError
+from beamlib.files import make_folder, read_json, temporary_folder, write_text
+from beamlib.llm.endpoints import MODELS, load_models
+from beamlib.params import BASE, SETTINGS, Preset, RunParameters, check_names, load_parameters, usual_parameters
+from beamlib.places import NOTEBOOKS, PARAMS, ROOT
+
+PAPER = ("00_paper",)
+"""The notebook that is opened first: what was published, beside the run over all of its sizes."""
+
+GENERATION = ("01_plans", "02_user_turns", "03_assistant_turns", "04_probing_questions")
+MAIN = "06_main_results"
+EVALUATION = ("05_memory", MAIN, "07_retrieval_budget", "08_dense_vs_sparse", "09_ablation")
+SUITES = ("10_memorycode", "11_meme")
+"""Notebooks on other benchmarks, once per run."""
+
+FIELD = ("12_field", "13_judges")
+"""Notebooks on published results of others, once per run, from shipped numbers."""
+
+FIELD_PART = "field"
+"""The part of a run folder that these write to."""
+
+Work = tuple[str, RunParameters, Path]
+"""A notebook, its parameters, and the folder that it is executed into."""
+
+_KERNEL = ("--HistoryManager.enabled=False", "--IPKernelApp.log_level=CRITICAL")
+"""No cell enters the user's history. The kernel warns on every start that its socket is not encrypted (it is on the
+loopback interface), and calls it an error when it is told to end before it is done ending."""
+
+_PAGE = """{% extends 'lab/index.html.j2' %}
+{% block html_head_js %}{% if nb.metadata.widgets %}{{ super() }}{% else %}
+<meta http-equiv="Content-Security-Policy" content="{{ "script-src 'none'; object-src 'none'; frame-src 'none'" }}">
+{% endif %}{% endblock %}
+{% block html_head_js_mathjax %}{% endblock %}{% block html_head_js_mermaidjs %}{% endblock %}"""
+
+
+def preflight(folder: Path) -> list[str]:
+    """Compare every parameter file in `folder` with every notebook; return a line per file or raise `UserError`.
+
+    An unknown or mistyped parameter fails here, before a cell runs.
+    """
+    presets = [name for name in get_args(Preset) if (folder / f"{name}.yaml").exists()]
+    files = sorted(path for path in folder.glob("*.yaml") if path.name not in (MODELS, BASE))
+    files = [path for path in files if path.stem not in presets]
+    if (folder / MODELS).exists():
+        load_models(folder / MODELS)
+    if not files:
+        raise UserError(
+            f"{folder}: no parameter files (*.yaml) in it; expected 100k.yaml, 500k.yaml, 1m.yaml, 10m.yaml."
+        )
+    notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in (*PAPER, *GENERATION, *EVALUATION, *SUITES, *FIELD)]
+    base = load_parameters(PARAMS / BASE).model_dump() | {SETTINGS: {}}
+    for notebook in notebooks:
+        for name, value in _cell(notebook).items():
+            if name != SETTINGS:
+                check_names([name], notebook.name)
+            if value != base[name]:
+                raise UserError(f"{notebook.name}: '{name}' is {value!r}, and {base[name]!r} in {BASE}; correct one.")
+    for file in files:
+        for preset in ("default", *presets):
+            load_parameters(file, preset=preset)
+    lines = [f"{file.name}: agrees with {len(notebooks)} notebooks" for file in files]
+    return lines + [f"{preset}.yaml: agrees with each of them" for preset in presets]
+
+
+def _cell(notebook: Path) -> dict[str, Any]:
+    """Read the parameters of a notebook: the names and values of its cell tagged `parameters`."""
+    tagged = [cell for cell in read_json(notebook)["cells"] if "parameters" in cell["metadata"].get("tags", ())]
+    lines = ast.parse("".join(tagged[0]["source"])).body if tagged else []
+    return {ast.unparse(one.targets[0]): ast.literal_eval(one.value) for one in lines if isinstance(one, ast.Assign)}
+
+
+def _injected(notebook: Path, parameters: RunParameters) -> dict[str, Any]:
+    """Return the values to inject into `notebook`: its cell's names, and other changed parameters under `settings`.
+
+    A cell's value equal to base.yaml's counts as not set: where a preset has another value, it goes to `settings` too.
+    """
+    cell = _cell(notebook)
+    values, base = parameters.model_dump(), load_parameters(PARAMS / BASE).model_dump()
+    usual = usual_parameters(parameters.size, preset=parameters.preset).model_dump() | {"preset": "default"}
+    settings = {
+        name: value
+        for name, value in values.items()
+        if value != usual[name] and (name not in cell or value == base[name])
+    }
+    return {name: (values | {SETTINGS: settings})[name] for name in cell}
+
+
+def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
+    """Execute notebook `name` with `parameters` into `folder`; return the executed notebook's path."""
+    # jsonschema imports it, if it can, to check IRIs, which no notebook has: a grammar that compiles for a second.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
+    make_folder(folder)
+    target = folder / f"{name}.ipynb"
+    source = NOTEBOOKS / f"{name}.ipynb"
+    try:
+        with temporary_folder("beamlib-kernel-") as own:  # for what IPython else keeps in the user's home
+            papermill.execute_notebook(
+                str(source),
+                str(target),
+                parameters=_injected(source, parameters),
+                kernel_name="python3",
+                cwd=str(ROOT),
+                request_save_on_cell_execute=False,  # it is when all of them ran, or one failed
+                progress_bar=False,  # several notebooks run at a time, and the main job shows how many are done
+                extra_arguments=[f"--ipython-dir={own}", *_KERNEL],
+            )
+    except PapermillExecutionError as error:
+        raise UserError(
+            f"{source.name} stopped in cell {error.exec_count}: {error.ename}: {error.evalue}; "
+            f"the part that ran is in {target}."
+        ) from None
+    return target
+
+
+def execute_all(work: Sequence[Work], max_concurrency: int) -> Iterator[Path]:
+    """Execute notebooks concurrently; yield their HTML pages as they finish. An error ends all."""
+    from beam_run.kernels import end_kernels, fork_kernels  # with Jupyter's client, which other steps do without
+
+    fork_kernels(sorted({NOTEBOOKS / f"{name}.ipynb" for name, _, _ in work}))
+    with ThreadPoolExecutor(max_concurrency) as pool:
+        futures = [pool.submit(execute, *one) for one in work]
+        try:
+            for done in as_completed(futures):
+                yield to_html(done.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            while any(future.running() for future in futures):  # one may have been about to start another
+                end_kernels()
+                time.sleep(0.1)
+            raise
+
+
+def to_html(notebook: Path) -> Path:
+    """Render an executed notebook as HTML in the same folder.
+
+    The page runs no script and fetches nothing, unless the notebook shows widgets, which need Jupyter's scripts.
+    """
+    page, _ = _exporter().from_filename(str(notebook))
+    return write_text(notebook.with_suffix(".html"), page)
+
+
+@cache  # its templates take longer to be compiled than to be filled
+def _exporter() -> Any:
+    from nbconvert import HTMLExporter
+
+    exporter_type: Any = HTMLExporter  # has no types
+    exporter = exporter_type(raw_template=_PAGE, exclude_input_prompt=True, exclude_output_prompt=True)
+    # The state of widgets is written into a script's place: nothing in it may end that or begin another.
+    exporter.register_filter("escape_html_script", lambda text: text.replace("<", "\\u003c"))
+    return exporter

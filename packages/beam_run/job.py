@@ -1,0 +1,252 @@
+"""Plan the main job: validated options, parameters of each part, and one estimate of all calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from beam_generate.of_run import GenerationOfRun
+from beam_memories.own_memory import check_own_memory
+from beam_memories.programs import memory_place
+from beam_run.arguments import Endpoints, check_run_name
+from beam_run.cost_table import keep_agreed
+from beam_run.costs import Estimate
+from beam_run.estimate import estimate
+from beam_run.shown_tasks import SUITES, Suite, find_data, suite_of_run
+from beamlib.confirmation import Priced, confirm_calls
+from beamlib.data.conversations import SIZES, Size
+from beamlib.data.sources import find_conversations, parse_size, refuse_data
+from beamlib.errors import UserError
+from beamlib.evaluate.arms import arms_of, experiments
+from beamlib.evaluate.calling import ensure_keys, models_file
+from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.prompts import check_overrides
+from beamlib.params import EVOLVING, GENERATED, RunParameters, load_parameters, preset_values
+from beamlib.places import PARAMS, ROOT, RUNS, in_root
+from beamlib.retrieval import Encoders
+from beamlib.text import count
+
+_OPTIONS = {
+    "size": "--sizes", "data": "--data", "run": "--name", "conversations": "--conversations", "protocol": "--protocol",
+    "own_memory": "--memory", "models": "--models", "backbone": "--backbones", "calls": "--calls",
+    "confirm_cost": "--yes", "prompts": "--prompts", "memorycode": "--memorycode", "meme": "--meme",
+    "preset": "--preset",
+}  # fmt: skip
+"""Parameters that options of their own set: `--set` would be overruled by these without a word."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The options of `run_all.sh`.
+
+    Attributes:
+        sizes: Names of tiers, empty for all that are found.
+        suites: Data of other benchmarks, by name.
+        backbones: Readers of the models file to run, empty for its first.
+        settings: Values of single parameters.
+    """
+
+    data: Path | None
+    sizes: Sequence[str]
+    name: str
+    conversations: int
+    protocol: str
+    memory: str
+    suites: Mapping[str, Path]
+    download: bool
+    endpoints: Endpoints = field(default_factory=Endpoints)
+    backbones: Sequence[str] = ()
+    calls: str = "record"
+    prompts: Path | None = None
+    yes: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    preset: str = "default"
+    authors: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return RUNS / self.name
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """Parameters per tier and backbone, conversations per tier, and the other benchmarks.
+
+    `generated`: this run writes the conversations into its own folder.
+    """
+
+    runs: Sequence[RunParameters]
+    found: Mapping[Size, int]
+    suites: Sequence[Suite]
+    generated: bool
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return Path(self.runs[0].run)
+
+    @property
+    def generation(self) -> GenerationOfRun | None:
+        """The conversations that this run writes; None if they exist elsewhere."""
+        return GenerationOfRun(self.runs, self.found) if self.generated else None
+
+    def agreed(self, changes: Mapping[str, Any]) -> RunPlan:
+        """Apply changes to the parameters that follow from the user's confirmation."""
+        runs = [one.model_copy(update=changes) for one in self.runs]
+        return replace(self, runs=runs, suites=[one.agreed(changes) for one in self.suites])
+
+
+def plan(job: Job, place: Path) -> RunPlan:
+    """Validate `job` and build its run plan. `place` holds files until the user confirms."""
+    check_run_name(job.name)
+    options = _OPTIONS | ({"authors": "--authors"} if job.authors else {})
+    for name in job.settings:
+        if name in options:
+            raise UserError(f"--set {name}: this parameter has an option of its own; give {options[name]}.")
+    refuse_data(job.folder)
+    wanted = [parse_size(size) for size in job.sizes]
+    places = _places(job, place)
+    folders = {name: find_data(name, job.suites.get(name)) for name in SUITES}
+    data = _data(job, wanted)
+    found = _found(data, wanted) if data else dict.fromkeys(wanted or SIZES, job.conversations or 1)
+    runs = [one for size in found for one in _parameters(job, size, data or job.folder / GENERATED, places)]
+    if places["own_memory"] not in ("", *EVOLVING):  # a mistake in it shows before anything runs
+        check_own_memory(places["own_memory"], runs[0].memory_timeout, runs[0].models)
+    if data is None:  # others may lie there from an earlier run with more of them
+        runs = [one.model_copy(update={"conversations": found[one.size]}) for one in runs]
+    shared = {"run": str(job.folder), "conversations": job.conversations, "calls": job.calls}
+    suites = [
+        suite_of_run(
+            name,
+            folder,
+            ask=name in job.suites,
+            backbones=job.backbones,
+            places=places | ({"own_memory": ""} if job.memory in EVOLVING else {}),  # of BEAM's tables alone
+            settings=job.settings,
+            shared=shared,
+        )
+        for name, folder in folders.items()
+    ]
+    for parameters in runs:  # an encoder that cannot be had should show before anything is done
+        for arm in arms_of(parameters, experiments(parameters)):
+            if arm.retriever:
+                Encoders(parameters.encoder, parameters.splade).used(arm.retriever)
+    return RunPlan(runs, found, suites, generated=data is None)
+
+
+def _places(job: Job, place: Path) -> dict[str, str]:
+    """Return the paths among the parameters as absolute ones; relative ones start at the caller's folder."""
+    preset = preset_values(job.preset, PARAMS)
+    authors = job.authors or job.settings.get("authors")
+    models = job.endpoints.path(place, preset.get("models", ""))
+    if job.prompts:
+        check_overrides(job.prompts)
+    if job.backbones and not models:
+        raise UserError("--backbones: name the models file that holds them with --models.")
+    usual = models if "authors" in preset else ""  # who else serves the models serves the authors
+    return {
+        "own_memory": memory_place(job.memory),
+        "prompts": str(job.prompts.absolute()) if job.prompts else "",
+        "preset": job.preset,
+        "models": in_root(models),
+        "authors": str(Path(str(authors)).absolute()) if authors else in_root(usual),
+    }
+
+
+def _parameters(job: Job, size: Size, data: Path, places: Mapping[str, str]) -> list[RunParameters]:
+    """Return the parameters of a tier, once per backbone."""
+    values = {
+        **job.settings, **places, "data": str(data), "run": str(job.folder), "protocol": job.protocol,
+        "conversations": job.conversations, "calls": job.calls, **({"confirm_cost": True} if job.yes else {}),
+    }  # fmt: skip
+    file = PARAMS / f"{size.lower()}.yaml"
+    return [load_parameters(file, **values, backbone=backbone) for backbone in job.backbones or [""]]
+
+
+def _data(job: Job, wanted: Sequence[Size]) -> Path | None:
+    if job.download:
+        from beamlib.data.hub import download
+
+        return download((job.data or ROOT / "data").absolute(), wanted or SIZES)
+    if job.data is not None:
+        if not str(job.data).isprintable():  # the path goes into notebooks, which are text
+            raise UserError(f"--data: {str(job.data)!r} holds characters that no text can carry; rename the folder.")
+        return job.data.absolute()
+    return None
+
+
+def _found(data: Path, wanted: Sequence[Size]) -> dict[Size, int]:
+    """Count the conversations of each tier; a requested tier without any is an error."""
+    sources = find_conversations(data, list(wanted) or None)
+    counts = {size: sum(source.size == size for source in sources) for size in SIZES}
+    for size in wanted:
+        if not counts[size]:
+            raise UserError(f"--sizes: {data} holds no conversation of size {size}; leave it out.")
+    return {size: count for size, count in counts.items() if count}
+
+
+def label(parameters: RunParameters) -> str:
+    """Name a tier, with its backbone if models are called."""
+    models = models_file(parameters)
+    return f"{parameters.size} · {parameters.backbone or next(iter(models.readers))}" if models else parameters.size
+
+
+def confirm(planned: RunPlan, place: Path) -> bool:
+    """Print the calls and cost of the whole run and ask for confirmation.
+
+    No request is sent. `place` is an empty folder for temporary files. On confirmation the estimates are stored, to be
+    compared with the real costs.
+    """
+    first = planned.runs[0]
+    asked = first.models or any(one.shown.models for one in planned.suites)
+    models = bool(asked or (planned.generated and first.authors))
+    if not models or first.calls == "replay":
+        return first.confirm_cost
+    written = planned.generation.estimate() if planned.generation else None
+    rehearsed = _rehearsed(planned, place) if first.models else []
+    shown: dict[str, Priced] = {
+        **({"conversations": written} if written else {}),
+        **{label(parameters): found for parameters, found in rehearsed},
+        **{title: found for suite in planned.suites for title, found in suite.estimates().items()},
+    }
+
+    def ready() -> None:
+        if written and planned.generation:
+            planned.generation.ready()
+        for parameters in planned.runs:
+            ensure_keys(parameters)
+
+    confirmed = confirm_calls(shown, ready, first.confirm_cost)
+    for parameters, found in rehearsed:
+        keep_agreed(found, parameters)
+    return confirmed
+
+
+def _rehearsed(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Estimate]]:
+    """Estimate the calls of each tier and backbone."""
+    data: Path | str = planned.runs[0].data
+    missing: Mapping[Size, int] = {}
+    if planned.generation:
+        missing, data = planned.generation.stood_in(place)
+    estimates: list[tuple[RunParameters, Estimate]] = []
+    counted: set[Size] = set()
+    for parameters in planned.runs:
+        here = parameters.model_copy(update={"data": str(data)})
+        estimated = estimate(here, arms_of(here, experiments(here)))
+        # What the memory reads does not depend on the backbone and is called once, unless each is to renew it.
+        if parameters.size in counted and parameters.calls != "refresh":
+            estimated = estimated.without_memory()
+        counted.add(parameters.size)
+        unwritten = missing.get(parameters.size, 0)
+        if unwritten and parameters.authors:
+            note = (
+                f"{count(unwritten, 'conversation')} not written yet: counted on those that the {OFFLINE_NAME}, writes "
+                "from the same seed (on another domain where it lacks theirs); what models write will be longer or "
+                "shorter."
+            )
+            estimated = estimated.model_copy(update={"warnings": (*estimated.warnings, note)})
+        estimates.append((parameters, estimated))
+    return estimates

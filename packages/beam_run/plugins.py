@@ -1,0 +1,71 @@
+"""Register this project's packages with the core.
+
+Imports are within the functions: a command or a worker process imports what it uses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from beamlib.plugins import NeuralModels, Plugins, register
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from beamlib.evaluate.arms import Arm
+    from beamlib.evaluate.calling import ResolvedParameters
+    from beamlib.llm.model import Model, ModelRoles
+    from beamlib.memory.protocol import Memory
+    from beamlib.retrieval.base import Document, Index
+    from beamlib.retrieval.encoder import Encoder
+
+
+def _model() -> Model:
+    from beam_offline import OfflineModel
+
+    return OfflineModel()
+
+
+def _judge_error() -> str:
+    from beam_offline.judge_error import stated
+
+    return stated()
+
+
+def _open_memory(arm: Arm, parameters: ResolvedParameters, roles: ModelRoles) -> AbstractContextManager[Memory]:
+    from beam_memories.own_memory import open_memory
+
+    return open_memory(arm, parameters, roles)
+
+
+def _identify_memory(target: str) -> tuple[str, tuple[str, ...]]:
+    from beam_memories.programs import identify_memory
+
+    return identify_memory(target)
+
+
+def _tuned_index(documents: Sequence[Document], encoder: Encoder) -> Index:
+    from beam_memories.hybrid_beam import TunedIndex
+
+    return TunedIndex(documents, encoder)
+
+
+def _neural() -> NeuralModels:
+    from beam_memories import transformer
+
+    return transformer
+
+
+def register_packages() -> None:
+    """Register all packages of this project; the cluster is registered by `--cluster`."""
+    register(
+        Plugins(
+            model=_model,
+            judge_error=_judge_error,
+            open_memory=_open_memory,
+            identify_memory=_identify_memory,
+            tuned_index=_tuned_index,
+            neural=_neural,
+        )
+    )

@@ -1,0 +1,223 @@
+"""Publish a run as one archive, and verify somebody else's by replaying it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from beam_memories.transformer import HUB_NAME, OFFLINE
+from beam_run.archive import ArchiveSummary, export_calls, import_calls, verify_archive
+from beamlib.data.sources import find_conversations
+from beamlib.errors import UserError
+from beamlib.evaluate.arm_folder import RECORDS, Manifest, ensure_finished, read_manifest, recorded_parameters
+from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.calling import run_path, run_subdir
+from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
+from beamlib.evaluate.run import evaluate
+from beamlib.files import make_folder, sha256_of_file, temporary_folder, to_json
+from beamlib.llm.endpoints import MODELS, key_variables
+from beamlib.llm.keys import refuse_keys
+from beamlib.llm.model import OFFLINE_NAME
+from beamlib.params import ADAPTERS, RunParameters, parse_parameters
+
+
+def publish(run: Path, archive: Path) -> str:
+    """Write the calls and records of the run folder `run` to `archive`; return a line to print.
+
+    The offline stand-in's replies are not stored: `verify` computes them again.
+    """
+    used = key_variables(*run.rglob(MODELS))
+    searched = refuse_keys(run.rglob("*"), used)
+    extra: dict[str, Path] = {}
+    offline = False
+    for settings in sorted(run.glob(f"*/{PARAMETERS}")):
+        part = settings.parent
+        files = [settings, *sorted(part.glob(MODELS)), *sorted(part.glob("prompts/*.md"))]
+        arms = [path.parent for path in sorted(part.glob("*/manifest.json"))]
+        for arm in arms:
+            manifest = read_manifest(arm)
+            ensure_finished(manifest, str(arm))
+            offline |= manifest.reader == OFFLINE_NAME
+        files += [arm / name for arm in arms for name in RECORDS]
+        extra |= {path.relative_to(run).as_posix(): path for path in files}
+    if not extra and not (run / "calls").is_dir():
+        if any(read_manifest(path.parent).imported for path in run.glob("*/*/manifest.json")):
+            raise UserError(
+                f"{run}: its results were imported and no model was called here, so there are no calls to export; "
+                "`beamlib export` writes answers and verdicts as a file."
+            )
+        raise UserError(
+            f"{run}: it holds no stored calls, and no {PARAMETERS} in a part of it; name a folder that run_all.sh has "
+            "finished."
+        )
+    notes = [f"no file holds the key in {', '.join(searched)}"] if searched else []
+    if unsearched := sorted(used - set(searched)):
+        notes.append(
+            f"not searched for the key in {', '.join(unsearched)}, which is not set here or holds a placeholder"
+        )
+    notes += [f"holds answers of the {OFFLINE_NAME}"] if offline else []
+    return "; ".join([f"wrote {archive}: {described(export_calls(run / 'calls', archive, extra))}", *notes])
+
+
+def verify(archive: Path, data: Path | None) -> str:
+    """Check every hash of `archive`; with `data`, replay it and compare all answers and judgements.
+
+    Everything is unpacked into a temporary folder, every path through `beamlib.files.inside`.
+
+    Returns:
+        Lines to print.
+
+    Raises:
+        UserError: The archive is damaged, or a record differs from its replay; the message names the first.
+    """
+    if data is None:
+        return f"{archive}: every hash agrees; {described(verify_archive(archive))}"
+    with temporary_folder("beamlib-replay-") as folder:
+        published, replay = folder / "published", folder / "replay"
+        summary = import_calls(archive, published)
+        make_folder(replay)
+        if (published / "calls").exists():
+            (published / "calls").rename(replay / "calls")
+        try:
+            with _nothing_fetched():
+                lines = [
+                    _replayed(part.parent, replay, data.absolute())
+                    for part in sorted(published.glob(f"*/{PARAMETERS}"))
+                ]
+        except UserError as error:  # its user has no such folder, but has the archive, and is not to pay for it
+            message, record, _ = str(error).partition("; to record it, run: ")
+            message = message.replace(f"{published}/", f"{archive}: ").replace(f"{replay}/", f"{archive}: ")
+            raise UserError(
+                f"{message}, so the answers do not follow from the archive." if record else message
+            ) from None
+    if not lines:
+        raise UserError(
+            f"{archive}: it holds calls but no run to replay; export a folder that run_all.sh has finished."
+        )
+    return "\n".join([f"{archive}: every hash agrees; {described(summary)}", *lines])
+
+
+@contextmanager
+def _nothing_fetched() -> Iterator[None]:
+    """Keep encoders from being downloaded, in worker processes too."""
+    before = os.environ.get(OFFLINE)
+    os.environ[OFFLINE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[OFFLINE]
+        else:
+            os.environ[OFFLINE] = before
+
+
+def described(summary: ArchiveSummary) -> str:
+    """Describe an archive in a phrase."""
+    calls = (
+        f"{summary.calls:,} calls ({summary.failures:,} without a usable reply) to {', '.join(summary.models)}, "
+        f"{summary.input_tokens:,} input and {summary.output_tokens:,} output tokens"
+    )
+    return f"{calls if summary.calls else 'no calls'}; sha256 {summary.sha256}"
+
+
+def _replayed(part: Path, replay: Path, data: Path) -> str:
+    """Replay one tier of one backbone, unpacked at `part`, into the run folder `replay`."""
+    published = {path.parent: read_manifest(path.parent) for path in sorted(part.glob("*/manifest.json"))}
+    for folder, manifest in published.items():
+        ensure_finished(manifest, str(folder))
+        if manifest.arm != folder.name:
+            raise UserError(f"{folder}/manifest.json: field 'arm' is {manifest.arm!r}, not the folder's name.")
+    # The user's own memory is not in the archive.
+    replayable = {
+        folder: manifest
+        for folder, manifest in published.items()
+        if manifest.settings["arm"]["target"] in (None, *ADAPTERS)
+    }
+    if not replayable:
+        raise UserError(f"{part}/: it holds no method that can be replayed.")
+    # An arm that the last run did not include has an earlier run's parameters.
+    groups: dict[str, dict[Path, Manifest]] = {}
+    for folder, manifest in replayable.items():
+        key = to_json([recorded_parameters(manifest), sorted(manifest.conversations), manifest.left_out])
+        groups.setdefault(key, {})[folder] = manifest
+    judged = 0
+    for group in groups.values():
+        first = next(iter(group.values()))
+        parameters = _parameters(part, replay, data, first)
+        _same_conversations(parameters, first, f"{part}/{first.arm}")
+        replayed_run = evaluate(
+            parameters, [Arm.model_validate(manifest.settings["arm"]) for manifest in group.values()]
+        )
+        for folder, manifest in group.items():
+            _compare(
+                manifest, replayed_run.manifests[manifest.arm], folder, run_path(replayed_run.parameters, manifest.arm)
+            )
+        judged += sum(len(judgements) for judgements in replayed_run.judgements.values())
+    readers = " | ".join(dict.fromkeys(manifest.reader for manifest in replayable.values()))
+    line = f"{part.name}: {len(replayable)} methods replayed, {judged:,} answers and judgements, all as published"
+    line = f"{line}; {readers}"
+    others = len(published) - len(replayable)
+    return line + (
+        f"; {others} with the user's own memory, whose code is in no archive, not replayed" if others else ""
+    )
+
+
+def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> RunParameters:
+    """Return the parameters that replay an arm: the published ones except paths, in replay mode."""
+    origin = f"{part}/{PARAMETERS}"
+    recorded = kept_values(part / PARAMETERS)
+    if recorded is None:
+        raise UserError(f"{origin}: a JSON object is expected; export the run again.")
+    values = {
+        **recorded,
+        **ELSEWHERE,
+        **NOBODY_ELSES,
+        **recorded_parameters(published),
+        "data": str(data),
+        "run": str(replay),
+        "models": str(part / MODELS) if recorded.get("models") else "",
+        "prompts": str(part / "prompts") if recorded.get("prompts") else "",
+        "calls": "replay",
+        "conversations": len(published.conversations),
+        "skip_broken": bool(published.left_out),
+        "workers": os.cpu_count() or 1,
+    }
+    parameters = parse_parameters(values, origin)
+    for name in ("encoder", "splade"):
+        if not HUB_NAME.fullmatch(getattr(parameters, name)):
+            raise UserError(
+                f"{origin}: parameter '{name}' is {getattr(parameters, name)!r}, a folder of some machine; only a run "
+                "that names its models as the hub does can be replayed."
+            )
+    if run_subdir(parameters) != part.name:
+        raise UserError(f"{origin}: its parameters are those of {run_subdir(parameters)}, not of {part.name}.")
+    return parameters
+
+
+def _same_conversations(parameters: RunParameters, published: Manifest, where: str) -> None:
+    expected = published.conversations.keys() | published.left_out.keys()
+    sources = find_conversations(Path(parameters.data), [parameters.size])[: len(expected)]
+    if {source.id for source in sources} != expected:
+        raise UserError(
+            f"{where}: it rests on {', '.join(sorted(expected))}, where {parameters.data} begins with "
+            f"{', '.join(source.id for source in sources)}; name a folder that begins with the same conversations."
+        )
+
+
+def _compare(published: Manifest, again: Manifest, folder: Path, replayed: Path) -> None:
+    """Raise `UserError` at the first claim of `folder` that its replay in `replayed` does not reproduce."""
+    for role in ("reader", "judge"):
+        if getattr(published, role) != getattr(again, role):
+            raise UserError(f"{folder}: its {role} is said to be {getattr(published, role)!r}, and was not.")
+    for kind, first, second in (
+        ("answers", published.answers_sha256, again.answers_sha256),
+        ("judgements", published.judgements_sha256, again.judgements_sha256),
+    ):
+        for conversation, value in first.items():
+            if second.get(conversation) != value:
+                raise UserError(f"{folder}: the {kind} of {conversation} came out otherwise than published.")
+        records = folder / f"{kind}.jsonl"
+        if not records.exists() or sha256_of_file(records) != sha256_of_file(replayed / records.name):
+            raise UserError(f"{records}: it is missing, or not what its manifest vouches for.")

@@ -1,0 +1,187 @@
+"""Run the steps of the main job: conversations, evaluation, notebooks, page.
+
+Each step can run alone with the same options: it plans the whole job and does its own pending part.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from rich.text import Text
+from tqdm import tqdm
+
+from beam_run.cost_table import begin_on_estimate, spent
+from beam_run.executing import (
+    EVALUATION,
+    FIELD,
+    FIELD_PART,
+    GENERATION,
+    MAIN,
+    PAPER,
+    SUITES,
+    Work,
+    execute_all,
+    preflight,
+)
+from beam_run.job import Job, RunPlan, confirm, label, plan
+from beamlib.confirmation import console
+from beamlib.errors import UserError
+from beamlib.evaluate.arm_folder import configuration_of_run
+from beamlib.evaluate.arms import arms_of, experiments
+from beamlib.evaluate.calling import PUBLISHED, endpoints, resolved, run_subdir
+from beamlib.evaluate.kept_settings import keep_settings
+from beamlib.evaluate.run import evaluate
+from beamlib.files import temporary_folder
+from beamlib.llm.endpoints import load_models
+from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.spending import guard_run
+from beamlib.params import ADAPTERS, EVOLVING, RunParameters, load_parameters
+from beamlib.places import PARAMS, from_root
+from beamlib.processes import one_cluster
+from beamlib.text import count
+
+CHECK = "check"
+
+
+def run(job: Job, step: str = "", *, announced: bool = False) -> None:
+    """Run one step of the job, or all of them.
+
+    First the plan and its cost are printed and confirmed, unless they were `announced`. Nothing is sent, or written
+    into the run folder, until then. The step `check` ends after that.
+    """
+    if step not in ("", CHECK, *STEPS):
+        raise UserError(f"--step: {step!r:.80} does not exist; choose one of {', '.join((CHECK, *STEPS))}.")
+    if announced:
+        planned = plan(job, job.folder)
+    else:
+        with temporary_folder("beamlib-run-all-") as place:
+            planned = plan(job, place)
+            _announce(job, planned)
+            changes: dict[str, object] = {"confirm_cost": confirm(planned, place)}
+            if job.endpoints.base_url:
+                changes["models"] = job.endpoints.path(planned.folder)
+                if planned.runs[0].authors == planned.runs[0].models:
+                    changes["authors"] = changes["models"]
+        planned = planned.agreed(changes)
+    first, suites = planned.runs[0], [suite.shown.models for suite in planned.suites]
+    with guard_run(planned.folder, first.models, first.authors, *suites):
+        for name, work in STEPS.items():
+            if step in ("", name):
+                work(job, planned)
+
+
+def _announce(job: Job, planned: RunPlan) -> None:
+    """Print the steps of the plan and who is called in each."""
+    configurations = dict.fromkeys(configuration_of_run(parameters) for parameters in planned.runs)
+    console.print(
+        Text("Main job", "bold"), f"into {from_root(planned.folder)}/, configuration: {' | '.join(configurations)}"
+    )
+    for number, step in enumerate(_to_do(job, planned), start=1):
+        console.print(f"  {number}. {step}")
+    if planned.runs[0].authors and not planned.generated:
+        where = planned.runs[0].data
+        console.print(f"     conversations are those of {where}: none is written, and authors are not asked")
+    if planned.runs[0].own_memory not in ("", *EVOLVING, *ADAPTERS):
+        console.print("     the estimate does not include calls of your own memory; --max-cost bounds them")
+    for line in preflight(PARAMS):
+        console.print(f"     parameters {line}", style="dim")
+
+
+def _to_do(job: Job, planned: RunPlan) -> Iterator[str]:
+    if planned.generation:
+        what = ", ".join(f"{number} of {size}" for size, number in planned.found.items())
+        yield f"generate conversations, written by {planned.generation.names}: {what}"
+    for parameters in planned.runs:
+        available = planned.found[parameters.size]
+        counted = count(min(available, job.conversations or available), "conversation")
+        roles = endpoints(parameters)
+        by = f"reader {roles['reader'].model}, judge {roles['judge'].model}" if roles else OFFLINE_NAME
+        yield f"{label(parameters)}: {counted}, all memories answer and are judged ({by})"
+    yield from (suite.announcement for suite in planned.suites)
+    others = ", ".join(suite.title for suite in planned.suites)
+    yield f"{len(_notebooks_of(planned))} notebooks: published values, each tier, {others}; figures and page"
+
+
+def conversations(job: Job, planned: RunPlan) -> None:
+    """Generate the missing conversations."""
+    if planned.generation is None:
+        console.print(f"  conversations of {planned.runs[0].data}: none is written")
+        return
+    if authors := planned.runs[0].authors:
+        load_models(Path(authors)).save(planned.folder / "authors")
+    started = time.monotonic()
+    new, all_of_them = planned.generation.make()
+    took = f"{time.monotonic() - started:.0f} s"
+    there = "" if new == all_of_them else ", the others were there"
+    console.print(f"  generated {new} of {all_of_them} conversations in {took}{there}")
+
+
+def evaluation(job: Job, planned: RunPlan) -> None:
+    """Answer and judge each tier with all memories, then evaluate the other benchmarks."""
+    with one_cluster():
+        for parameters in planned.runs:
+            _evaluated(parameters)
+    for suite in planned.suites:
+        suite.ask()
+
+
+def _evaluated(parameters: RunParameters) -> None:
+    console.print(f"\n{label(parameters)}", style="bold")
+    started = time.monotonic()
+    begin_on_estimate(parameters)
+    evaluate(parameters, arms_of(parameters, experiments(parameters)))
+    keep_settings(resolved(parameters))
+    if parameters.models and (realised_costs := spent(parameters)):
+        print(realised_costs)
+    console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
+
+
+def _notebooks_of(planned: RunPlan) -> list[Work]:
+    """List all notebooks of the run: on published values, on each tier, on the other benchmarks."""
+    folder = planned.folder / "notebooks"
+    published = load_parameters(PARAMS / "100k.yaml", run=str(planned.folder), protocol=planned.runs[0].protocol)
+    names = (*GENERATION, *EVALUATION) if planned.generated else EVALUATION
+    work: list[Work] = [(name, _shown(published), folder / PUBLISHED) for name in PAPER]
+    work += [(name, _shown(published), folder / FIELD_PART) for name in FIELD]
+    work += [
+        (name, _shown(parameters), folder / run_subdir(parameters)) for parameters in planned.runs for name in names
+    ]
+    return [*work, *((suite.notebook, _shown(suite.shown), folder / suite.name) for suite in planned.suites)]
+
+
+def _shown(parameters: RunParameters) -> RunParameters:
+    """Return parameters for the notebooks, which replay only; paths are as typed in the repository."""
+    changes: dict[str, object] = {"calls": "replay"} if parameters.models or parameters.authors else {}
+    places = {name: from_root(found) for name in ("data", "run") if (found := getattr(parameters, name))}
+    return parameters.model_copy(update={**changes, **places, "confirm_cost": False})
+
+
+def notebooks(job: Job, planned: RunPlan) -> None:
+    """Execute the notebooks concurrently; they do not depend on one another."""
+    first = (*SUITES, *PAPER, MAIN)  # the longest
+    work = sorted(_notebooks_of(planned), key=lambda item: first.index(item[0]) if item[0] in first else len(first))
+    started = time.monotonic()
+    max_concurrency = min(max(item.workers for _, item, _ in work), len(work))
+    with tqdm(total=len(work), desc="notebooks", unit="notebook", disable=None) as bar:
+        for page in execute_all(work, max_concurrency):
+            bar.set_postfix_str(f"{page.parent.name}/{page.stem}")
+            bar.update()
+    console.print(f"  {len(work)} notebooks in {time.monotonic() - started:.0f} s")
+
+
+def page(job: Job, planned: RunPlan) -> None:
+    """Join the tiers' tables and figures and write the page."""
+    from beam_run.together import put_together  # with pandas and matplotlib, which no other step needs
+
+    put_together(job.name, planned)
+
+
+STEPS: Mapping[str, Callable[[Job, RunPlan], None]] = {
+    "conversations": conversations,
+    "evaluate": evaluation,
+    "notebooks": notebooks,
+    "page": page,
+}
+"""The steps by the names that `--step` takes, in order."""
