@@ -24,8 +24,7 @@ SUITE = "beam_memorycode"
 ASKING = tuple(f"{SUITE}.{name}" for name in ("dialogues", "running"))
 ANSWERING = (*ASKING, f"{SUITE}.outputs")
 RULES = tuple(
-    f"{SUITE}.{name}"
-    for name in ("rules", "rule_scoring", "scored", "dialogue_files", "templates", "generating")
+    f"{SUITE}.{name}" for name in ("rules", "rule_scoring", "scored", "dialogue_files", "templates", "generating")
 )
 CHECKING = (*RULES, f"{SUITE}.outputs", f"{SUITE}.task", "beamlib.data.gold", "beamlib.scoring", "beamlib.report")
 
