@@ -170,9 +170,11 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     "meme download": [(lambda p: ["--out", p.episodes], 2, REFUSED), (lambda p: ["--out", p.data], 2, REFUSED)],
     "meme run": [(lambda p: ["--data", p.episodes, "--name", p.run.name, "--memories", "bm25"], 0, "answers of 2")],
     "meme score": [(lambda p: ["--data", p.episodes, "--name", p.run.name], 0, "MEME: results")],
+    "meme report": [(lambda p: ["--data", p.episodes, "--name", p.run.name], 0, "MEME: results")],
     "memorycode run": [
         (lambda p: ["--data", p.dialogues, "--name", p.run.name, "--setups", "chain,light"], 0, "score them with"),
     ],
+    "memorycode report": [(lambda p: ["--data", p.dialogues, "--name", p.run.name], 0, "MemoryCode: this run")],
 }
 """Per command: arguments, the exit code, and a part of what is said. The whole of `run-all` comes first, below."""
 
