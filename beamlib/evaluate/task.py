@@ -47,7 +47,7 @@ STAND_IN = "offline"
 
 _RAG = ("retriever", "encoder", "splade", "k", "reader_window", "token_counter")
 _LIGHT = (
-    *_RAG, "working_pairs", "context_budget", "episodic_share", "working_share", "scratchpad_threshold",
+    *_RAG, "working_pairs", "episodic_share", "working_share", "scratchpad_threshold",
     "scratchpad_target", "chunk_percentile", "chunk_buffer",
 )  # fmt: skip
 _WHOLE = ("full_context_window", "token_counter")

@@ -201,12 +201,14 @@ def count_figure(frame: pd.DataFrame, answered_by: str = "") -> Figure:
         axes = figure.subplots()
         lines(axes, frame, "sessions", "model")
         axes.set(ylim=(0, 1.02), xlabel="number of sessions", ylabel=_axis(answered_by))
-        legend(figure, axes, 2 if max(map(len, frame["model"])) > 24 else 4)
+        legend(figure, axes, 2 if max(map(len, frame["model"]), default=0) > 24 else 4)
     return figure
 
 
 def rank_figure(frame: pd.DataFrame, answered_by: str = "") -> Figure:
-    """Figure 6: the score against the update rank, a panel per number of sessions."""
+    """Figure 6: the score against the update rank, a panel per number of sessions; empty axes without any score."""
+    if frame.empty:
+        return count_figure(frame.assign(model=""), answered_by)
     ranks = pd.Categorical(frame["rank"], range(int(frame["rank"].max()) + 1))
     counts = frame.assign(rank=ranks).groupby("sessions")
     rows, columns = -(-len(counts) // _PANELS), min(_PANELS, len(counts))

@@ -92,12 +92,16 @@ def answer(prompt: Prompt) -> str:
     """Answer `prompt` with the best sentences of its context, in order of mention, or say that there is no answer.
 
     Where the question asks for an order, the answer is a numbered list with one sentence of the user from each passage.
-    The prompts of MemoryCode want Python: there the sentences are comments.
+    The prompts of MemoryCode want Python: there the sentences are comments over an empty function, which the rules on
+    names and the like can be held against.
     """
     code = prompt.id.startswith("memorycode_")
     best = best_sentences(context_of(prompt), prompt.variables["query" if code else "question"])
     lines = [textwrap.shorten(sentence, _MOST_CHARACTERS, placeholder=" ...") for sentence in best] or [MISSING]
-    return "\n".join(["```python", *(f"# {line}" for line in lines), "```"] if code else lines)
+    if not code:
+        return "\n".join(lines)
+    name = "_".join(re.findall(r"[a-z]+", prompt.variables["query"].lower())[:5]) or "function"
+    return "\n".join(["```python", *(f"# {line}" for line in lines), f"def {name}():", "    pass", "```"])
 
 
 def best_sentences(context: str, question: str) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOMS = ("data", "llm", "retrieval", "memory", "evaluate", "scoring", "report")
-PACKAGES = ("claims", "field", "generate", "meme", "memories", "memorycode", "offline", "page", "run", "suite")
+PACKAGES = ("claims", "field", "generate", "meme", "memories", "memorycode", "offline", "page", "run")
 LOWER = ("data", "llm", "retrieval", "memory")
 """Rooms that import none of the others."""
 
