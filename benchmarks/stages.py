@@ -179,7 +179,7 @@ def _answering(make: Callable[[], Memory], prompt_id: str, sources: Sequence[Sou
 
 
 def _judging(sources: Sequence[Source]) -> Work:
-    from beamlib.scoring.judge import judge_answer
+    from beamlib.scoring.judge import ToJudge, judge_answers
 
     asked = _prompts(_rag("hybrid"), "answer", sources)
     model = OfflineModel()
@@ -187,7 +187,7 @@ def _judging(sources: Sequence[Source]) -> Work:
 
     def work() -> None:
         for (loaded, probe, _), text in zip(asked, texts, strict=True):
-            judge_answer(probe.question, text, None, loaded.gold[probe.id], model)
+            judge_answers([ToJudge(probe.question, text, None, loaded.gold[probe.id])], model, model)
 
     return len(asked), work
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from beamlib.data.checksums import REVISION, DataFile, State
+from beamlib.data.checked_json import REVISION, DataFile, State
 from beamlib.data.loading import Loaded
 from beamlib.data.sources import RECORD, Source
 from beamlib.files import read_json, sha256, to_json

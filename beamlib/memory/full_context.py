@@ -1,8 +1,8 @@
-"""The long-context baseline (paper section 4.1): the whole conversation, or its newest part where it does not fit.
+"""The long-context baseline (paper section 4.1): the whole conversation, or the newest part that fits.
 
-The released pruning returns nothing when a conversation ends up just below its limit (M8 of the reference: between
-10,000 and 2,000 tokens under it), and it appends every earlier question to the next prompt (M9). Here the newest pair
-is always there, and recalling leaves no trace.
+The released pruning returns nothing if a conversation ends up just below its limit (M8 of the reference: between 10,000
+and 2,000 tokens under it), and it appends every earlier question to the next prompt (M9). Here the newest pair is
+always present, and recalling changes nothing.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from beamlib.text import WORDS, TokenCounter
 
 
 class NoMemory:
-    """Recalls an empty context, so that what the reader knows or guesses by itself can be told apart."""
+    """Recall an empty context: the floor, which measures what the reader knows or guesses by itself."""
 
     name = "none"
 
     def ingest(self, conversation: Conversation) -> None:
-        """Read nothing."""
+        """Ignore the conversation."""
 
     def recall(self, question: str) -> RetrievedContext:
-        """An empty recollection."""
+        """Return an empty context."""
         return RetrievedContext("")
 
 
@@ -37,10 +37,12 @@ _LEAST_OF_TURNS = 2 * (LEAST_TOKENS + MESSAGE_TOKENS)
 
 
 class FullContext:
-    """The newest pairs that fit into `window_tokens - reserve_tokens`, oldest first, each of them whole.
+    """Recall the newest pairs that fit into `window_tokens - reserve_tokens`, oldest first, each whole.
 
-    They come as one text or, with `as_turns`, as chat turns as well; each turn is charged for its message. A newest
-    pair that does not fit alone is shown with its middle left out and a mark in its place, as turns in each of the two.
+    A newest pair that does not fit alone loses its middle.
+
+    Args:
+        as_turns: Recall the pairs as chat turns too; each turn is charged for its message.
     """
 
     name = "full-context"
@@ -65,7 +67,7 @@ class FullContext:
         self._recollection: RetrievedContext | None = None
 
     def ingest(self, conversation: Conversation) -> None:
-        """Choose the part that fits; it is the same for every question."""
+        """Choose the part that fits, the same for every question."""
         choose = self._newest_turns if self._as_turns else self._newest_passages
         self._recollection = choose(conversation.pairs)
 
@@ -97,7 +99,7 @@ class FullContext:
         return replace(RetrievedContext.of(passages, cuts), turns=turns)
 
     def _shorten_turns(self, turns: tuple[ChatTurn, ChatTurn]) -> tuple[ChatTurn, ChatTurn]:
-        """Shorten the two turns of a pair to the window; a turn of less than half of it stays whole."""
+        """Shorten the two turns of a pair to the window; a turn that is below half of it stays whole."""
         room = self._tokens - 2 * MESSAGE_TOKENS
         shorter = min(self._counter.count(turn.text) for turn in turns)
         most = max(room - shorter, room // 2, LEAST_TOKENS)
@@ -105,7 +107,7 @@ class FullContext:
         return user, assistant
 
     def recall(self, question: str) -> RetrievedContext:
-        """The part chosen at ingestion, whatever the question."""
+        """Return the part chosen at ingestion."""
         if self._recollection is None:
             raise RuntimeError("FullContext.recall was called before ingest")
         return self._recollection

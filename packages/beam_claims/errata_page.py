@@ -13,7 +13,7 @@ from beam_claims.defects import ABOUT
 from beamlib.data.conversations import SIZES
 from beamlib.data.errata import Erratum, load_errata
 from beamlib.errors import UserError
-from beamlib.report.markdown import markdown_text
+from beamlib.report.table import markdown_text
 
 PAGE = "errata.md.j2"
 

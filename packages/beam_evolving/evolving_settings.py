@@ -13,7 +13,7 @@ from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt
 from beamlib.memory.budget import RESERVE_TOKENS, most_pairs
-from beamlib.memory.group_calls import MOST_GAPS
+from beamlib.memory.extraction import MOST_GAPS
 from beamlib.memory.protocol import RetrievedContext
 from beamlib.text import WORDS, TokenCounter
 

@@ -11,9 +11,9 @@ from beam_field.judge_card import ALL, JudgeCard
 from beamlib.errors import UserError
 from beamlib.report.footer import OFFLINE, model_shown
 from beamlib.report.long_frame import ability_label
-from beamlib.report.markdown import counted
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
+from beamlib.text import count
 
 JUDGED_MADE = Path(__file__).with_name("judged_made.csv")
 """The offline judge on answers made to deceive it; `benchmarks/judge.py --out` writes it."""
@@ -189,7 +189,7 @@ def card_sentences(card: JudgeCard) -> list[str]:
     for bias in card.bias.to_dict("records"):
         lines.append(
             f"{bias['system']}: the second judge moves the average by {bias['difference']:+.3f} "
-            f"{_ends(bias['low'], bias['high'])} over {counted(bias['conversations'], 'conversation')}."
+            f"{_ends(bias['low'], bias['high'])} over {count(bias['conversations'], 'conversation')}."
         )
     if np.isnan(card.error):
         lines.append(
@@ -203,7 +203,7 @@ def card_sentences(card: JudgeCard) -> list[str]:
         )
         lines.append(
             "That is the error of the judge alone, as these systems show it: that of few conversations comes on top, "
-            f"and {counted(len(card.order), 'pair')} of systems say{'s' * (len(card.order) == 1)} little of others."
+            f"and {count(len(card.order), 'pair')} of systems say{'s' * (len(card.order) == 1)} little of others."
         )
     return lines
 

@@ -22,10 +22,10 @@ from beam_field.comparing import (
 from beamlib.data.conversations import SIZES
 from beamlib.data.gold import ABILITIES
 from beamlib.report.long_frame import ability_label
-from beamlib.report.markdown import counted
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING, with_interval
 from beamlib.scoring.scores import AVERAGE
+from beamlib.text import count
 
 INTERVAL = "Interval: 95 %, t over conversations on the logit scale; one conversation has none."
 RESTS_ON = (
@@ -216,7 +216,7 @@ def _group_sentence(ranked: Sequence[FieldSystem]) -> str:
     ]
     readers = " or ".join(dict.fromkeys(one.source.reader or "nobody says whom" for one in ranked))
     gold = "" if source.gold_in_prompt == "no" else f"; gold in the answer prompt: {source.gold_in_prompt}"
-    basis = f"{protocol}, {counted(max(counts), 'conversation')}; answered by {readers}{gold}"
+    basis = f"{protocol}, {count(max(counts), 'conversation')}; answered by {readers}{gold}"
     doubt = f" Not compared: {ranked[0].doubt}." if ranked[0].doubt else ""
     return f"Judged by {source.judged_by} ({basis}): {', '.join(shown)}.{doubt}"
 

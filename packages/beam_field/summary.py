@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from beam_field.importing import ImportedArm
-from beamlib.report.markdown import counted
-from beamlib.scoring.protocols import PROTOCOLS, REPORTED
-from beamlib.scoring.question_score import NOT_COMPUTABLE
+from beamlib.scoring.protocols import NOT_COMPUTABLE, PROTOCOLS, REPORTED
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
+from beamlib.text import count
 
 _SHOWN = 10
 
@@ -61,8 +60,8 @@ def summary(one: ImportedArm) -> str:
     """What was found in one run, as lines."""
     found, size = one.imported, one.manifest.size
     kinds = ", ".join(f"{kind} of {count}" for kind, count in sorted(found.kinds.items()))
-    head = f"{one.part}/{one.arm.name}: {counted(len(one.judgements), 'question')} of "
-    head += f"{counted(len(one.manifest.conversations), 'conversation')} at {size}; verdicts: {kinds}"
+    head = f"{one.part}/{one.arm.name}: {count(len(one.judgements), 'question')} of "
+    head += f"{count(len(one.manifest.conversations), 'conversation')} at {size}; verdicts: {kinds}"
     lines = [head, *(f"  {line}" for line in found.lines())]
     lines.append(f"  reader: {one.manifest.reader}; judge: {one.manifest.judge}")
     unsaid = [role for role in ("reader", "judge") if not getattr(found, role)]

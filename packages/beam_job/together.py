@@ -19,7 +19,7 @@ from beamlib.cli.spending import console
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import PUBLISHED, run_subdir
 from beamlib.places import ROOT, RUNS, from_root
-from beamlib.report.markdown import print_rows
+from beamlib.report.table import print_rows
 
 
 def put_together(name: str, planned: RunPlan) -> None:

@@ -16,9 +16,8 @@ from scipy.stats import kendalltau
 
 from beamlib.data.gold import ABILITIES
 from beamlib.scoring.event_ordering import order_scores, released_order
-from beamlib.scoring.protocols import PROTOCOLS
+from beamlib.scoring.protocols import PROTOCOLS, released_score
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict
-from beamlib.scoring.released_code import released_score
 from beamlib.scoring.scores import score_run
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.data import Treatment, find_conversations
+from beamlib.data.conversations import Treatment
 from beamlib.data.gold import ABILITIES
 from beamlib.data.loading import Loaded, load
-from beamlib.data.sources import Source
+from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
 from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
 

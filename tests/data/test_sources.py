@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.data import find_conversations, parse_size
+from beamlib.data.sources import find_conversations, parse_size
 from beamlib.errors import UserError
 from fixtures_release import write_conversation
 
@@ -88,6 +88,6 @@ def test_a_symlink_loop_is_no_trap(tmp_path: Path) -> None:
 
 
 def test_importing_the_benchmark_reaches_neither_gold_nor_parquet() -> None:
-    code = "import sys, beamlib.data; print([m for m in sys.modules if m.endswith('.gold') or m == 'pyarrow'])"
+    code = "import sys, beamlib.data.sources; print([m for m in sys.modules if m.endswith('.gold') or m == 'pyarrow'])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

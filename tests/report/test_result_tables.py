@@ -13,7 +13,7 @@ from beamlib.data import published
 from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.report.footer import OFFLINE, Footer, ensure_comparable, footer
-from beamlib.report.long_frame import AVERAGE, COLUMNS, ROWS, checked, published_long
+from beamlib.report.long_frame import AVERAGE, COLUMNS, ROWS, check_frame, published_long
 from beamlib.report.table import save_table
 from beamlib.report.tables import ORDERING, published_footer, published_table, result_table, side_by_side
 
@@ -66,7 +66,7 @@ def manifest(**changes: Any) -> dict[str, Any]:
     [("table1", 528, 12), ("table8", 220, 5), ("table9", 176, 4), ("table10", 88, 2)],
 )
 def test_published_tables_in_long_form(table: str, rows: int, series: int) -> None:
-    frame = checked(published_long(table))
+    frame = check_frame(published_long(table))
     assert (len(frame), frame["series"].nunique()) == (rows, series)
     assert set(frame["ability"]) == set(ROWS) == {*ABILITIES, AVERAGE}
     assert list(dict.fromkeys(frame["size"])) == list(published.LENGTHS)
@@ -123,7 +123,7 @@ def test_unknown_published_names_are_refused() -> None:
 )
 def test_other_frames_are_refused(frame: pd.DataFrame, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        checked(frame)
+        check_frame(frame)
 
 
 def test_cells_and_order() -> None:

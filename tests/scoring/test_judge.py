@@ -10,7 +10,7 @@ import pytest
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt
-from beamlib.scoring.judge import ToJudge, judge_answer, judge_answers
+from beamlib.scoring.judge import ToJudge, judge_answers
 from beamlib.scoring.protocols import PROTOCOLS
 
 
@@ -40,6 +40,11 @@ class Scripted:
 
 def gold(rubric, ability="summarization"):
     return Gold("100K-1-q00", "100K-1", ability, tuple(rubric), "reference", (), "easy")
+
+
+def judge_answer(question, answer, unscored, gold, model, *, aligner=None, **options):
+    (judgement,) = judge_answers([ToJudge(question, answer, unscored, gold)], model, aligner or model, **options)
+    return judgement
 
 
 def test_one_call_per_nugget_with_question_nugget_and_answer():

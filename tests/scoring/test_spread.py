@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from beamlib.errors import UserError
 from beamlib.scoring.records import Judgement, NuggetVerdict, RepeatJudgement
-from beamlib.scoring.scores import score_run, summarise
-from beamlib.scoring.spread import judge_spread
+from beamlib.scoring.scores import judge_spread, score_run, summarise
 
 
 def verdicts(scores):
