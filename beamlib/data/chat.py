@@ -35,6 +35,7 @@ class ChatParser:
 
     Attributes:
         ids: The message ids read so far, global in the conversation.
+        next_id: The id that the next message should have.
         removed: Markers removed so far, by spelling.
     """
 
@@ -42,7 +43,7 @@ class ChatParser:
         self.strip_markers = strip_markers
         self.ids: set[int] = set()
         self.removed: Counter[str] = Counter()
-        self._next_id = 0
+        self.next_id = 0
         self._offset = 0
         self._first_with: dict[str, int] = {}
 
@@ -54,7 +55,7 @@ class ChatParser:
                 read so far, as the released code does (last id of the previous plan + 1).
         """
         expect(value, list, "a list of batches", log.at(where))
-        self._offset = self._next_id if restart else 0
+        self._offset = self.next_id if restart else 0
         batches = enumerate(value, start=1)
         return tuple(self._batch(raw, number, plan, log.at(f"{where}batch {number}")) for number, raw in batches)
 
@@ -126,13 +127,13 @@ class ChatParser:
 
     def _id(self, stated: int, log: Log) -> int:
         """Make an id global. Questions cite ids, so each must name one message; a gap does no harm."""
-        expected = self._next_id - self._offset
+        expected = self.next_id - self._offset
         if stated < expected:
             log.fail(f"`id` is {stated} where {expected} was expected (ids rise, none occurs twice)")
         if stated > expected:
             log.note("id_gap", f"`id` is {stated} where {expected} was expected")
         message_id = stated + self._offset
-        self._next_id = message_id + 1
+        self.next_id = message_id + 1
         self.ids.add(message_id)
         return message_id
 

@@ -87,7 +87,7 @@ def evidence_table(
     _check_names("retriever", retrievers, RETRIEVERS)
     if not ks or min(ks) < 1:
         raise UserError(f"--k is {', '.join(map(str, ks)) or 'empty'}; every retrieval budget is 1 pair or more.")
-    memories, retrievers, ks = (tuple(dict.fromkeys(names)) for names in (memories, retrievers, ks))
+    names = tuple(dict.fromkeys(memories)), tuple(dict.fromkeys(retrievers)), tuple(dict.fromkeys(ks))
     rows = []
     for size in dict.fromkeys(sizes):
         sources = find_conversations(folder, [size])
@@ -96,9 +96,9 @@ def evidence_table(
             sources = [loaded.source for loaded in readable(sources, treatment, skip_broken=True, left_out=left_out)]
             if left_out:
                 print(left_out_line(left_out), file=sys.stderr)
-        tasks = [_RecallTask(source, memories, retrievers, ks, treatment) for source in sources]
+        tasks = [_RecallTask(source, *names, treatment) for source in sources]
         by_conversation = _run(tasks, workers, f"{size}: evidence", quiet)
-        for memory, retriever, k in product(memories, retrievers, ks):
+        for memory, retriever, k in product(*names):
             chosen = [
                 (conversation, recall)
                 for conversation, recalls in enumerate(by_conversation)

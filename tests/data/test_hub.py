@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_claims.data_check import check_folder
-from beam_claims.defects import audit_folder
 from beamlib.data import hub as hub_module
 from beamlib.data.checked_json import Log
 from beamlib.data.conversations import Treatment
@@ -320,10 +319,3 @@ def test_pins_cover_every_size_by_full_hashes() -> None:
     assert sum(len(numbers) for numbers in hub_module.CUT.values()) == 36
     with pytest.raises(UserError, match="no file of size 1M"):
         download(Path("nowhere"), ["1M"], PIN)
-
-
-def test_the_audit_reads_parquet_too(tiny_release: Path) -> None:
-    beam_parquet(tiny_release.parent)
-    report = audit_folder(tiny_release.parent / "hub")
-    assert report.findings == audit_folder(tiny_release).findings and report.conversations == 2
-    assert report.without_chat == report.errors == []
