@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,12 +42,16 @@ class Hit:
     score: float
 
 
-class Index(Protocol):
-    """An index over owners."""
+class Index:
+    """An index over owners: `scores` or `search` is its own."""
+
+    def scores(self, query: str) -> Scores:
+        """Score every owner."""
+        raise NotImplementedError
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the `k` best owners, best first."""
-        ...
+        return best(self.scores(query), k)
 
 
 def best(scores: Scores, k: int) -> list[Hit]:

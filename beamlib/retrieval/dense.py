@@ -5,11 +5,11 @@ from __future__ import annotations
 import faiss
 import numpy as np
 
-from beamlib.retrieval.base import Hit, Keys, Scores, best
+from beamlib.retrieval.base import Index, Keys, Scores
 from beamlib.retrieval.encoder import Encoder
 
 
-class DenseIndex:
+class DenseIndex(Index):
     """A flat inner-product index with a vector per key; an owner's score is that of its nearest key."""
 
     def __init__(self, keys: Keys, encoder: Encoder) -> None:
@@ -27,7 +27,3 @@ class DenseIndex:
             similarities, keys = self._index.search(self._encoder.encode([query]), self._index.ntotal)
             np.maximum.at(result, self._owner_of[keys[0]], similarities[0])
         return result
-
-    def search(self, query: str, k: int) -> list[Hit]:
-        """Return the `k` best owners, best first."""
-        return best(self.scores(query), k)

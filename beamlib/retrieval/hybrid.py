@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from beamlib.retrieval.base import Document, Hit, Scores, best, standardised
+from beamlib.retrieval.base import Document, Index, Scores, standardised
 from beamlib.retrieval.encoder import Encoder
 from beamlib.retrieval.sparse import tokenize
 from beamlib.text import split_sentences
@@ -98,7 +98,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _FIGURES = re.compile(r"\d+")
 
 
-class HybridIndex:
+class HybridIndex(Index):
     """Fuse words and vectors of a document's lines, of each line and of its body."""
 
     def __init__(self, documents: Sequence[Document], encoder: Encoder) -> None:
@@ -184,10 +184,6 @@ class HybridIndex:
         for name, signal in self.signals(query).items():
             total += WEIGHTS[name] * signal
         return with_session(total, self._sessions, SESSION)
-
-    def search(self, query: str, k: int) -> list[Hit]:
-        """Return the `k` best documents, best first."""
-        return best(self.scores(query), k)
 
     def _covered(self, words: Sequence[str]) -> Scores:
         """Compute for every line the share, between 0 and 1, of the information in `words` that it has."""

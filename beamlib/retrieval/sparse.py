@@ -10,7 +10,7 @@ import bm25s
 import numpy as np
 import Stemmer
 
-from beamlib.retrieval.base import Hit, Keys, Scores, best
+from beamlib.retrieval.base import Index, Keys, Scores
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)+|\w+")
 """Numbers keep their inner points (0.6.2, 1,500, 19:30). `$` and `%` are dropped; `a_b` is split below."""
@@ -63,7 +63,7 @@ class WordIndex:
         return np.asarray(self._index.get_scores(known), dtype=np.float32)
 
 
-class SparseIndex:
+class SparseIndex(Index):
     """BM25 with k1 = 1.5 and b = 0.75; all keys of an owner are one document."""
 
     def __init__(self, keys: Keys) -> None:
@@ -72,7 +72,3 @@ class SparseIndex:
     def scores(self, query: str) -> Scores:
         """Return the BM25 of every owner."""
         return self._index.scores(tokenize([query])[0])
-
-    def search(self, query: str, k: int) -> list[Hit]:
-        """Return the `k` best owners, best first."""
-        return best(self.scores(query), k)

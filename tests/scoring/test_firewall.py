@@ -29,24 +29,10 @@ CHECKING = (
     *("beamlib.data.gold", "beamlib.scoring", "beamlib.report"),
 )
 
-ANSWERING = (
-    *ASKING,
-    *(f"{SUITE}.{name}" for name in ("outputs", "bounded_files", "output_store", "evaluating")),
-)
-RULES = tuple(
-    f"{SUITE}.{name}"
-    for name in (
-        "rule_gold",
-        "rules",
-        "rule_scoring",
-        "averages",
-        "objects",
-        "parsing",
-        "tally",
-        "dialogue_files",
-        "templates",
-        "generating",
-    )
+ANSWERING = (*ASKING, *(f"{SUITE}.{name}" for name in ("outputs", "bounded_files", "output_store", "evaluating")))
+RULES = (
+    *(f"{SUITE}.{name}" for name in ("rule_gold", "rules", "rule_scoring", "averages", "objects", "parsing")),
+    *(f"{SUITE}.{name}" for name in ("tally", "dialogue_files", "templates", "generating")),
 )
 
 
