@@ -108,11 +108,14 @@ class Seed:
 
 @dataclass(frozen=True)
 class Conversation:
-    """A whole conversation under one data treatment.
+    """A conversation under a data treatment.
 
-    `id` is `<size>-<directory>`, for example `100K-7`, and `size` a tier; a conversation of another benchmark has that
-    one's name for its `size`. `sha256` hashes the treated content, so that results can say
-    what they rest on. `variant` is the chat that was read: `truncated` falls back to `full` where no cut exists.
+    Attributes:
+        id: `<size>-<directory>`, for example `100K-7`.
+        size: A tier, or the name of another benchmark.
+        variant: The chat that was read: `truncated` falls back to `full` if there is no cut.
+        sha256: Hash of the treated content.
+        removed: Counts of removed markers by spelling; empty if `strip_markers` is off.
     """
 
     id: str
@@ -123,7 +126,6 @@ class Conversation:
     strip_markers: bool = True
     sha256: str = ""
     removed: dict[str, int] = field(default_factory=dict)
-    """How many markers were taken out of the text, by spelling; empty when `strip_markers` is off."""
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:

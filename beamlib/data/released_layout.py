@@ -69,7 +69,7 @@ def read_released(source: Source, variant: ChatVariant) -> Parts:
         log.fail("not a folder, although it is named like a conversation")
     chat_logs: list[Log] = []
     read_chat = _ten_plans if source.size == "10M" else _single_plan
-    found, plans = read_chat(source, variant, log, chat_logs)
+    variant, plans = read_chat(source, variant, log, chat_logs)
     seed_log = _log(source, "topic.json")
     try:
         seed = read_json_file(source.path / "topic.json", seed_log)
@@ -77,7 +77,7 @@ def read_released(source: Source, variant: ChatVariant) -> Parts:
         seed_log.note("file_unreadable", f"{error.reason}; nothing rests on it")
         seed = None
     questions, questions_log = read_questions(source)
-    return Parts(seed, seed_log, plans, questions, questions_log, found, log, chat_logs)
+    return Parts(seed, seed_log, plans, questions, questions_log, variant, log, chat_logs)
 
 
 def read_questions(source: Source) -> tuple[Any, Log]:
@@ -153,12 +153,12 @@ def _ten_plans(
 
 def _leading_plans(folder: Path, log: Log) -> int:
     """Count the plan folders before the first gap; message ids after it cannot be made global."""
-    found = plan_folders(folder)
-    leading = next((k for k in range(PLANS) if k not in found), PLANS)
+    folders = plan_folders(folder)
+    leading = next((k for k in range(PLANS) if k not in folders), PLANS)
     if not leading:
         log.fail(f"neither {CHAT}, {CUT_CHAT} nor plan-0/{CHAT} is there, so message ids cannot be made global")
     if leading < PLANS:
-        later = [k for k in found if k > leading]
+        later = [k for k in folders if k > leading]
         note = f"; plan(s) {', '.join(map(str, later))} left out, for their ids would be unknown" if later else ""
         log.note("plans_missing", f"plan-{leading} has no {CHAT}: {leading} of {PLANS} plans are read{note}")
     return leading

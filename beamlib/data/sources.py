@@ -83,13 +83,13 @@ def find_conversations(folder: Path, sizes: Sequence[Size] | None = None) -> lis
     Raises:
         UserError: If there is none, or if one of these sizes has a conversation twice or without a number.
     """
-    found, problems = scan(folder)
+    sources, problems = scan(folder)
     for problem in problems:
-        if (not found) if problem.size is None else (sizes is None or problem.size in sizes):
+        if (not sources) if problem.size is None else (sizes is None or problem.size in sizes):
             raise UserError(problem.sentence)
-    chosen = [source for source in found if sizes is None or source.size in sizes]
+    chosen = [source for source in sources if sizes is None or source.size in sizes]
     if not chosen:
-        there = ", ".join(size for size in SIZES if any(source.size == size for source in found))
+        there = ", ".join(size for size in SIZES if any(source.size == size for source in sources))
         raise UserError(f"{folder}: no conversation of size {', '.join(sizes or ())}; there are {there}.")
     return chosen
 
@@ -102,11 +102,11 @@ def scan(folder: Path) -> _Scan:
     """
     if not _is_folder(folder):
         raise UserError(f"{folder}: not a folder; {EXPECTED}.")
-    found, problems = _scan_released(folder.absolute())
-    in_parquet, more_problems = _scan_parquet(folder.absolute())  # a folder may hold both
+    released, problems = _scan_released(folder.absolute())
+    in_parquet, more_problems = _scan_parquet(folder.absolute())  # a folder may have both
     problems += more_problems
     unique: dict[str, Source] = {}
-    for source in found + in_parquet:
+    for source in released + in_parquet:
         other = unique.setdefault(source.id, source)
         if other is not source:
             sentence = f"{source.path}: conversation {source.id} is also at {other.path}; remove one of them."
@@ -118,12 +118,12 @@ def scan(folder: Path) -> _Scan:
 
 def plan_folders(folder: Path) -> dict[int, Path]:
     """Find the `plan-k` folders of a 10M conversation that hold a chat, by k."""
-    found = {
+    plans = {
         int(match[1]): path
         for path in _entries(folder)
         if (match := _PLAN.fullmatch(path.name)) and present(path / CHAT)
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(plans.items()))
 
 
 def present(path: Path) -> bool:
@@ -162,20 +162,20 @@ def _scan_released(folder: Path) -> _Scan:
     below = [path for base in (folder, folder / "chats") if _is_folder(base) for path in _entries(base)]
     candidates = [folder, *filter(_is_folder, below)]
     tiers = [(path, size) for path in candidates if (size := _find_size(path.name)) is not None]
-    found: list[Source] = []
+    sources: list[Source] = []
     problems: list[SourceProblem] = []
     for tier, size in tiers:
         for path in _entries(tier):
             if NUMBER.fullmatch(path.name):  # a file too: it is named like a conversation, and reading it says so
-                found.append(Source(f"{size}-{path.name}", size, path, "released"))
+                sources.append(Source(f"{size}-{path.name}", size, path, "released"))
             elif _is_folder(path) and _find_size(path.name) is None and _is_conversation(path):
                 sentence = "holds a conversation, but its name is no number from 1 up; rename it or move it away"
                 problems.append(SourceProblem(size, f"{path}: {sentence}."))
-    return found, problems
+    return sources, problems
 
 
 def _scan_parquet(folder: Path) -> _Scan:
-    found: list[Source] = []
+    sources: list[Source] = []
     problems: list[SourceProblem] = []
     for path in sorted(folder.rglob("*.parquet")):
         name = _PARQUET.fullmatch(path.name)
@@ -187,10 +187,12 @@ def _scan_parquet(folder: Path) -> _Scan:
         from beamlib.data.hub import conversation_numbers  # here, because pyarrow takes 0.2 s to import
 
         try:
-            found += [Source(f"{size}-{n}", size, path, "hub", row) for row, n in enumerate(conversation_numbers(path))]
+            numbers = conversation_numbers(path)
         except UserError as error:
             problems.append(SourceProblem(size, str(error)))
-    return found, problems
+        else:
+            sources += [Source(f"{size}-{number}", size, path, "hub", row) for row, number in enumerate(numbers)]
+    return sources, problems
 
 
 def refuse_data(folder: Path, *, parquet: bool = False) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,8 +96,8 @@ def evidence_table(
             sources = [loaded.source for loaded in readable(sources, treatment, skip_broken=True, left_out=left_out)]
             if left_out:
                 print(left_out_line(left_out), file=sys.stderr)
-        tasks = [_RecallTask(source, *names, treatment) for source in sources]
-        by_conversation = _run(tasks, workers, f"{size}: evidence", quiet)
+        measure = partial(_recalls, *names, treatment)
+        by_conversation = _run(measure, sources, workers, f"{size}: evidence", quiet)
         for memory, retriever, k in product(*names):
             chosen = [
                 (conversation, recall)
@@ -110,38 +110,34 @@ def evidence_table(
     return rows
 
 
-@dataclass(frozen=True)
-class _RecallTask:
-    source: Source
-    memories: tuple[str, ...]
-    retrievers: tuple[str, ...]
-    ks: tuple[int, ...]
-    treatment: Treatment
+def _run(
+    measure: Callable[[Source], list[_Recall]], sources: Sequence[Source], workers: int, label: str, quiet: bool
+) -> list[list[_Recall]]:
+    bar = partial(tqdm, total=len(sources), desc=label, unit="conv", disable=quiet or None)
+    if min(workers, len(sources)) < 2:
+        return list(bar(map(measure, sources)))
+    with process_pool(min(workers, len(sources))) as pool:
+        return list(bar(pool.map(measure, sources)))
 
 
-def _run(tasks: Sequence[_RecallTask], workers: int, label: str, quiet: bool) -> list[list[_Recall]]:
-    if min(workers, len(tasks)) < 2:
-        return [_recalls(task) for task in tqdm(tasks, desc=label, unit="conv", disable=quiet or None)]
-    with process_pool(min(workers, len(tasks))) as pool:
-        return list(tqdm(pool.map(_recalls, tasks), total=len(tasks), desc=label, unit="conv", disable=quiet or None))
-
-
-def _recalls(task: _RecallTask) -> list[_Recall]:
-    """Measure one conversation: every question with every memory, retriever and budget."""
-    loaded = load(task.source, task.treatment)
+def _recalls(
+    memories: Sequence[str], retrievers: Sequence[str], ks: Sequence[int], treatment: Treatment, source: Source
+) -> list[_Recall]:
+    """Measure a conversation: every question with every memory, retriever and budget."""
+    loaded = load(source, treatment)
     texts = {message.id: message.content for message in loaded.conversation.messages}
     cited = [(probe, gold) for probe in loaded.probes if (gold := loaded.gold[probe.id]).evidence]
     recalls = []
-    for memory in task.memories:
-        for retriever, index in _indexes(memory, task.retrievers, loaded.conversation).items():
+    for memory in memories:
+        for retriever, index in _indexes(memory, retrievers, loaded.conversation).items():
             for probe, gold in cited:
-                pairs = index.search(probe.question, max(task.ks))
-                for k in task.ks:  # a search for fewer pairs returns the first of these
+                pairs = index.search(probe.question, max(ks))
+                for k in ks:  # a search for fewer pairs returns the first of these
                     passages, _ = fit_pairs([passage(pair) for pair in pairs[:k]], _ROOMS[memory])
                     context = RetrievedContext.of(passages)
                     whole = set(context.message_ids).difference(partly_shown(context, texts))
-                    recall, partial = (evidence_recall(gold, ids) or 0.0 for ids in (whole, context.message_ids))
-                    recalls.append(_Recall(memory, retriever, k, gold.ability, recall, partial))
+                    recall, in_part = (evidence_recall(gold, ids) or 0.0 for ids in (whole, context.message_ids))
+                    recalls.append(_Recall(memory, retriever, k, gold.ability, recall, in_part))
     return recalls
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -22,17 +21,6 @@ from fixtures_release import write_conversation
 @pytest.fixture
 def source(tmp_path: Path) -> Source:
     return Source("100K-1", "100K", write_conversation(tmp_path / "100K" / "1"), "released")
-
-
-@pytest.mark.parametrize("file", ["chat.json", "topic.json", "probing_questions/probing_questions.json"])
-def test_a_pipe_is_refused_and_not_waited_for(source: Source, file: str) -> None:
-    (source.path / file).unlink()
-    os.mkfifo(source.path / file)
-    if file == "topic.json":  # which nothing rests on
-        assert "topic.json: not a regular file" in load(source).anomalies[0].detail
-        return
-    with pytest.raises(UserError, match="not a regular file"):
-        load(source)
 
 
 @pytest.mark.parametrize("kind", ["folder", "dangling", "loop"])
@@ -76,11 +64,6 @@ def test_a_conversation_that_is_no_folder_is_told(source: Source, tmp_path: Path
     with pytest.raises(UserError, match="named like a conversation"):
         load(found[1])
     assert "named like a conversation" in check_folder(tmp_path).errors[0]
-
-
-def test_a_path_too_long_is_one_sentence() -> None:
-    with pytest.raises(UserError, match="cannot be looked at"):
-        find_conversations(Path("a" * 300))
 
 
 def test_numbers_beyond_a_float_and_deep_nesting_are_refused() -> None:
