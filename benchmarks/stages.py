@@ -23,7 +23,7 @@ from beamlib.evaluate.calling import resolved
 from beamlib.llm.model import Prompt, complete_all
 from beamlib.memory import Memory
 from beamlib.memory.episodic import EpisodicIndex
-from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
+from beamlib.memory.extraction import extract, extraction_prompts, keys_of_pairs
 from beamlib.memory.full_context import FullContext
 from beamlib.memory.light import Light
 from beamlib.memory.protocol import RetrievedContext
@@ -140,7 +140,7 @@ def _indexing_keys(sources: Sequence[Source]) -> Work:
     def work() -> None:
         for one in loaded:
             replies = extract(OfflineModel(), extraction_prompts("episodic_keys", one.conversation))
-            EpisodicIndex(one.conversation, episodic_keys(one.conversation, replies))
+            EpisodicIndex(one.conversation, keys_of_pairs(one.conversation, replies))
 
     return _characters(loaded), work
 

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from typing import Any, get_args
 
-from beamlib.data.checked_json import Log, check_text, expect, is_a, need, show
+from beamlib.data.checked_json import Log, check_data_text, expect, is_a, need, show
 from beamlib.data.conversations import Batch, Marker, Message, MessageKind, Role, Turn
 from beamlib.data.markers import ARROW, STRAY, VARIANTS, index_marker, split_marker, strip_stray
 
@@ -117,7 +117,7 @@ class ChatParser:
         if (stated := need(raw, "role", str, log)) != role:
             log.fail(f"`role` is {show(stated)} where {role!r} must speak")
         message_id = self._id(need(raw, "id", int, log), log)
-        content = check_text(need(raw, "content", str, log), "content", log)
+        content = check_data_text(need(raw, "content", str, log), "content", log)
         kind = self._kind(raw, role, position, log)
         self._note_oddities(raw, content, message_id, role, position, log)
         if kind == "main_question" or (kind is None and not position):

@@ -182,10 +182,10 @@ def need_text(value: Mapping[str, Any], key: str, log: Log) -> str:
     text = need(value, key, str, log)
     if not text.strip():
         log.fail(f"`{key}` is empty")
-    return check_text(text, key, log)
+    return check_data_text(text, key, log)
 
 
-def check_text(text: str, key: str, log: Log) -> str:
+def check_data_text(text: str, key: str, log: Log) -> str:
     """Refuse lone surrogates, which no file or model call can carry; note null characters."""
     try:
         text.encode("utf-8")
@@ -196,7 +196,7 @@ def check_text(text: str, key: str, log: Log) -> str:
     return text
 
 
-def parse_json(text: str, log: Log) -> Any:
+def parse_data_json(text: str, log: Log) -> Any:
     """Parse a JSON text by `beamlib.files.parse_json`; raise `Unreadable` if that refuses it."""
     if text.startswith("\ufeff"):
         log.note("byte_order_mark", "the file begins with a byte order mark; skipped")
@@ -211,10 +211,10 @@ def parse_json(text: str, log: Log) -> Any:
 
 def read_json_file(path: Path, log: Log) -> Any:
     """Parse a JSON file; raise `Unreadable` if it is missing, no UTF-8 text or no JSON."""
-    return parse_json(read_text(path, log), log)
+    return parse_data_json(read_data_text(path, log), log)
 
 
-def read_text(path: Path, log: Log) -> str:
+def read_data_text(path: Path, log: Log) -> str:
     """Read a text file of the data; raise `Unreadable` if that fails."""
     try:
         return files.read_text(path)

@@ -15,7 +15,7 @@ from beamlib.data.conversations import Batch, Conversation, Message, Probe, Seed
 from beamlib.data.errata import flagged_probes, spoilt_probes
 from beamlib.data.gold import Gold
 from beamlib.data.probes import parse_questions
-from beamlib.data.released_layout import Parts, read_questions, read_released
+from beamlib.data.released_layout import Parts, read_question_file, read_released
 from beamlib.data.sources import Source
 from beamlib.files import sha256, to_json
 
@@ -86,7 +86,7 @@ def load(source: Source, treatment: Treatment = PAPER) -> Loaded:
 
 def load_questions(source: Source) -> tuple[tuple[Probe, ...], dict[str, Gold], tuple[Anomaly, ...]]:
     """Load the questions of a released folder without a chat; every id that they cite counts as present."""
-    value, log = read_questions(source)
+    value, log = read_question_file(source)
     probes, gold = parse_questions(value, source.id, range(sys.maxsize), log)
     return probes, gold, tuple(log.anomalies)
 

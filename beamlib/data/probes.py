@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from beamlib.data.checked_json import Log, check_text, expect, is_a, is_writable, need, need_text, show
+from beamlib.data.checked_json import Log, check_data_text, expect, is_a, is_writable, need, need_text, show
 from beamlib.data.conversations import Probe
 from beamlib.data.gold import ABILITIES, Ability, Gold
 
@@ -138,7 +138,7 @@ def _gold(raw: dict[str, Any], ability: Ability, probe: Probe, ids: Container[in
     for number, item in enumerate(rubric):
         if not is_a(item, str) or not item.strip():
             log.fail(f"rubric item {number} must be text, not {show(item)}")
-        check_text(item, f"rubric item {number}", log)
+        check_data_text(item, f"rubric item {number}", log)
     if len(set(rubric)) != len(rubric):
         log.note("duplicate_rubric_item", "the rubric repeats an item")
     cited = _cited_ids(raw, shape, log)

@@ -14,8 +14,8 @@ from beamlib.data.checked_json import (
     Log,
     Unreadable,
     expect,
+    read_data_text,
     read_json_file,
-    read_text,
     released_hashes,
     show,
 )
@@ -76,11 +76,11 @@ def read_released(source: Source, variant: ChatVariant) -> Parts:
     except Unreadable as error:
         seed_log.note("file_unreadable", f"{error.reason}; nothing rests on it")
         seed = None
-    questions, questions_log = read_questions(source)
+    questions, questions_log = read_question_file(source)
     return Parts(seed, seed_log, plans, questions, questions_log, variant, log, chat_logs)
 
 
-def read_questions(source: Source) -> tuple[Any, Log]:
+def read_question_file(source: Source) -> tuple[Any, Log]:
     """Return the JSON value of a conversation's questions, and the log of its file."""
     log = _log(source, QUESTIONS)
     return read_json_file(log.data_file.path, log), log
@@ -169,7 +169,7 @@ def _cutoff(source: Source, chat_logs: list[Log]) -> int | None:
     if not present(log.data_file.path):
         return None
     chat_logs.append(log)
-    text = read_text(log.data_file.path, log).strip()
+    text = read_data_text(log.data_file.path, log).strip()
     if not re.fullmatch("[1-9]|10", text):
         log.fail(f"expected a whole number from 1 to {PLANS}, not {show(text)}")
     return int(text)

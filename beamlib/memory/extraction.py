@@ -40,10 +40,10 @@ _BOLD = re.compile(r"\A\*\*(.+?)\*\*")
 
 def header(pair: Pair) -> str:
     """Return the first line of `passage(pair)`: notes name their source by it."""
-    return f"[{about(pair)}]"
+    return f"[{pair_range(pair)}]"
 
 
-def about(pair: Pair) -> str:
+def pair_range(pair: Pair) -> str:
     """Name a pair in messages to the user."""
     first, last = pair.message_ids
     return f"messages {first}-{last}"
@@ -61,7 +61,7 @@ def extraction_prompts(prompt_id: str, conversation: Conversation, counter: Toke
         history = "\n\n".join(texts[earlier.user.id] for earlier in before)
         if sum(sizes[earlier.user.id] for earlier in before) > INPUT_TOKENS - size:
             history = shorten(history, INPUT_TOKENS - size, counter)
-        prompts.append(Prompt(prompt_id, {"history": history, "pair": text}, about=about(pair)))
+        prompts.append(Prompt(prompt_id, {"history": history, "pair": text}, about=pair_range(pair)))
     return prompts
 
 
@@ -133,7 +133,7 @@ def read_pairs(
     return texts[::2], texts[1::2], gaps
 
 
-def episodic_keys(conversation: Conversation, replies: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+def keys_of_pairs(conversation: Conversation, replies: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """Read each pair's keys from the reply to its `episodic_keys` prompt.
 
     A pair without a key could never be found: its user's words take their place.

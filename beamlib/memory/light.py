@@ -17,7 +17,7 @@ from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError
 from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, passage_tokens
 from beamlib.memory.episodic import EpisodicIndex
-from beamlib.memory.extraction import episodic_keys, read_pairs
+from beamlib.memory.extraction import keys_of_pairs, read_pairs
 from beamlib.memory.protocol import Cuts, Passage, RetrievedContext, passage
 from beamlib.memory.released_memory import (
     LIGHT_ESTIMATE,
@@ -213,7 +213,7 @@ class Light:
         """
         self._read = None
         key_replies, notes, gaps = read_pairs(self._model, conversation, self.settings.counter)
-        keys = episodic_keys(conversation, key_replies)
+        keys = keys_of_pairs(conversation, key_replies)
         scratchpad = build_scratchpad(
             self._compressor,
             conversation,

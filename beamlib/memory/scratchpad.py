@@ -280,10 +280,10 @@ def _chunks(
         body = line.removeprefix("- ")
         notes.append(_without_headers(body))
         heads.append(body.removesuffix(notes[-1]).strip())
-    sentences = [(number, sentence) for number, note in enumerate(notes) for sentence in sentences_of(note)]
+    sentences = [(number, sentence) for number, note in enumerate(notes) for sentence in split_for_chunks(note)]
     chunks, start = [], 0
     for chunk in semantic_chunks("\n".join(notes), encoder, percentile, buffer) if notes else []:
-        stop = start + len(sentences_of(chunk))
+        stop = start + len(split_for_chunks(chunk))
         grouped: dict[int, list[str]] = {}
         for number, sentence in sentences[start:stop]:
             grouped.setdefault(number, []).append(sentence)
@@ -294,7 +294,7 @@ def _chunks(
     return chunks
 
 
-def sentences_of(text: str) -> list[str]:
+def split_for_chunks(text: str) -> list[str]:
     """Split at white space after a full stop, question or exclamation mark: LangChain's default rule.
 
     As there, an empty text is one empty sentence, and white space at the end leaves an empty last one.
@@ -309,7 +309,7 @@ def semantic_chunks(text: str, encoder: Encoder, percentile: float, buffer: int)
         percentile: Distances up to this percentile (0 to 100) do not cut: 80 cuts at about one gap in five.
         buffer: Neighbours on either side in a sentence's window.
     """
-    sentences = sentences_of(text)
+    sentences = split_for_chunks(text)
     if len(sentences) == 1:
         return sentences
     windows = [" ".join(sentences[max(0, i - buffer) : i + buffer + 1]) for i in range(len(sentences))]

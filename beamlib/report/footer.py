@@ -36,7 +36,7 @@ _DIFFERENCES = {
 
 
 @cache
-def agreement() -> pd.DataFrame:
+def rank_agreement() -> pd.DataFrame:
     """Load how evidence recall ranks in generated and in released conversations (`agreement.csv`).
 
     Columns: size; `over` (the abilities under one arm, or the arms); part (the arm and K, or K); spearman; n (ranked
@@ -52,7 +52,7 @@ def fitness(origin: str) -> str:
     fit = " Generated conversations are fit for trying the path, for load at any size and for the order of methods"
     if f"{GENERATED}{OFFLINE_NAME}" not in origin:
         return f"{fit}; how far conclusions on single abilities carry over was not measured for these authors."
-    frame = agreement()
+    frame = rank_agreement()
     ranges = {str(over): _range(part.spearman) for over, part in frame.groupby("over")}
     first = frame.iloc[0]
     return (

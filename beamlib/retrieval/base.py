@@ -51,15 +51,15 @@ class Index:
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the `k` best owners, best first."""
-        return best(self.scores(query), k)
+        return best_hits(self.scores(query), k)
 
 
-def best(scores: Scores, k: int) -> list[Hit]:
+def best_hits(scores: Scores, k: int) -> list[Hit]:
     """Return the `k` highest scores as hits, best first; ties keep owner order, so that a search is repeatable."""
-    return top(np.argsort(-scores, kind="stable").tolist(), scores, k)
+    return first_hits(np.argsort(-scores, kind="stable").tolist(), scores, k)
 
 
-def top(order: Sequence[int], scores: Scores, k: int) -> list[Hit]:
+def first_hits(order: Sequence[int], scores: Scores, k: int) -> list[Hit]:
     """Return the first `k` owners of `order` as hits."""
     if k < 1:
         raise UserError(f"k is {k}, but a search returns at least one pair; give a k of 1 or more.")

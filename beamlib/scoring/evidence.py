@@ -21,7 +21,7 @@ from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.memory.budget import fit_pairs
 from beamlib.memory.episodic import EpisodicIndex
-from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
+from beamlib.memory.extraction import extract, extraction_prompts, keys_of_pairs
 from beamlib.memory.light import LightSettings
 from beamlib.memory.protocol import RetrievedContext, partly_shown, passage
 from beamlib.memory.rag import Rag
@@ -144,7 +144,7 @@ def _recalls(
 def _indexes(memory: str, retrievers: Sequence[str], conversation: Conversation) -> Mapping[str, EpisodicIndex | Rag]:
     if memory == "light":
         replies = extract(beside("offline").OfflineModel(), extraction_prompts("episodic_keys", conversation))
-        keys = episodic_keys(conversation, replies)
+        keys = keys_of_pairs(conversation, replies)
         return {name: EpisodicIndex(conversation, keys, name) for name in retrievers}
     indexes = {name: Rag(retriever=name) for name in retrievers}
     for index in indexes.values():

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from beamlib.errors import UserError
-from beamlib.retrieval.base import Hit, Keys, Scores, best
+from beamlib.retrieval.base import Hit, Keys, Scores, best_hits
 from beamlib.retrieval.encoder import Encoder
 
 BATCH = 32
@@ -113,7 +113,7 @@ class SparseVectorIndex:
 
     def search(self, query: str, k: int) -> list[Hit]:
         """The `k` best owners, best first."""
-        return best(self.scores(query), k)
+        return best_hits(self.scores(query), k)
 
 
 def dense_encoder(name: str) -> Encoder:

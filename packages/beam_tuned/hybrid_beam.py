@@ -23,7 +23,7 @@ from beam_tuned.query_intent import (
     is_preference,
     read_question,
 )
-from beamlib.retrieval.base import Document, Hit, Scores, standardised, top
+from beamlib.retrieval.base import Document, Hit, Scores, first_hits, standardised
 from beamlib.retrieval.dense import DenseIndex
 from beamlib.retrieval.encoder import Encoder
 from beamlib.retrieval.sparse import WordIndex, tokenize
@@ -117,7 +117,7 @@ class TunedIndex:
             if order.index(owner) > place:
                 order.remove(owner)
                 order.insert(place, owner)
-        return top(order, scores, k)
+        return first_hits(order, scores, k)
 
     def _needed(self, wish: QueryIntent) -> list[tuple[int, int]]:
         """(place, owner) of the statements that must not be missed."""

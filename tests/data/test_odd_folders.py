@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_claims.data_check import check_folder
-from beamlib.data.checked_json import Log, parse_json, show
+from beamlib.data.checked_json import Log, parse_data_json, show
 from beamlib.data.hub import conversation_numbers, parse_literal
 from beamlib.data.loading import load
 from beamlib.data.sources import Source, find_conversations
@@ -69,7 +69,7 @@ def test_a_conversation_that_is_no_folder_is_told(source: Source, tmp_path: Path
 def test_numbers_beyond_a_float_and_deep_nesting_are_refused() -> None:
     log = Log("x.json", "x.json")
     with pytest.raises(UserError, match="beyond any number"):
-        parse_json('{"a": 1e999}', log)
+        parse_data_json('{"a": 1e999}', log)
     deep: list[object] = []
     for _ in range(5000):
         deep = [deep]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.memory.scratchpad import round_vectors, semantic_chunks, sentences_of
+from beamlib.memory.scratchpad import round_vectors, semantic_chunks, split_for_chunks
 
 WORDS = st.lists(st.sampled_from(["oven", "rye", "rent", "sign", "tax"]), min_size=1, max_size=6).map(" ".join)
 SENTENCES = st.lists(st.tuples(WORDS, st.sampled_from(".?!")).map("".join), min_size=1, max_size=25)
@@ -60,13 +60,13 @@ def test_follows_langchains_rule(
     text = space.join(sentences)
     chunks = semantic_chunks(text, toy_encoder, percentile, buffer)
     assert chunks == plain_chunks(text, toy_encoder, percentile, buffer)
-    assert [sentence for chunk in chunks for sentence in sentences_of(chunk)] == sentences
+    assert [sentence for chunk in chunks for sentence in split_for_chunks(chunk)] == sentences
 
 
 def test_odd_texts_follow_it_too(toy_encoder: Any) -> None:
     for text in ODD_TEXTS:
         assert semantic_chunks(text, toy_encoder, 80, 1) == plain_chunks(text, toy_encoder, 80, 1), text
-        assert re.sub(r"\s", "", "".join(sentences_of(text))) == re.sub(r"\s", "", text)
+        assert re.sub(r"\s", "", "".join(split_for_chunks(text))) == re.sub(r"\s", "", text)
 
 
 def test_langchain_agrees(toy_encoder: Any) -> None:
