@@ -7,14 +7,13 @@ always present, and recalling changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
 from beamlib.llm.chat_turns import MESSAGE_TOKENS, ChatTurn, dialogue_text
 from beamlib.memory.budget import JOINT_TOKENS, LEAST_TOKENS, RESERVE_TOKENS, newest_that_fit, passage_tokens, shorten
-from beamlib.memory.protocol import Cuts, Passage, RetrievedContext, chat_turns, passage
+from beamlib.memory.protocol import Cuts, RetrievedContext, chat_turns, passage
 from beamlib.text import WORDS, TokenCounter
 
 
@@ -68,35 +67,28 @@ class FullContext:
 
     def ingest(self, conversation: Conversation) -> None:
         """Choose the part that fits, the same for every question."""
-        choose = self._newest_turns if self._as_turns else self._newest_passages
-        self._recollection = choose(conversation.pairs)
-
-    def _newest_passages(self, pairs: Sequence[Pair]) -> RetrievedContext:
-        passages = [passage(pair, _PART) for pair in pairs]
-        start = newest_that_fit([passage_tokens(item.text, self._counter) for item in passages], self._tokens)
-        shown = passages[start:]
-        cuts = Cuts(pairs_dropped=start)
-        if passages and not shown:
-            newest = passages[-1]
-            text = shorten(newest.text, self._tokens - JOINT_TOKENS, self._counter)
-            shown = [Passage(text, newest.message_ids, newest.part)]
-            cuts = Cuts(pairs_shortened=1, pairs_dropped=len(passages) - 1)
-        return RetrievedContext.of(shown, cuts)
-
-    def _newest_turns(self, pairs: Sequence[Pair]) -> RetrievedContext:
-        dialogue = [chat_turns(pair) for pair in pairs]
-        sizes = [sum(self._counter.count(turn.text) + MESSAGE_TOKENS for turn in turns) for turns in dialogue]
+        pairs = conversation.pairs
+        sizes = [self._size(pair) for pair in pairs]
         start = min(newest_that_fit(sizes, self._tokens), max(len(pairs) - 1, 0))
-        shown = dialogue[start:]
-        cuts = Cuts(pairs_shortened=int(sum(sizes[start:]) > self._tokens), pairs_dropped=start)
-        if cuts.pairs_shortened:
-            shown = [self._shorten_turns(shown[0])]
-        passages = [
-            Passage(dialogue_text(turns), pair.message_ids, _PART)
-            for pair, turns in zip(pairs[start:], shown, strict=True)
-        ]
-        turns = tuple(turn for pair_turns in shown for turn in pair_turns)
-        return replace(RetrievedContext.of(passages, cuts), turns=turns)
+        too_long = sum(sizes[start:]) > self._tokens
+        passages = [passage(pair, _PART) for pair in pairs[start:]]
+        turns: tuple[ChatTurn, ...] = ()
+        if self._as_turns:
+            dialogue = [chat_turns(pair) for pair in pairs[start:]]
+            dialogue = [self._shorten_turns(dialogue[0])] if too_long else dialogue
+            texts = map(dialogue_text, dialogue)
+            passages = [replace(item, text=text) for item, text in zip(passages, texts, strict=True)]
+            turns = tuple(turn for pair_turns in dialogue for turn in pair_turns)
+        elif too_long:
+            text = shorten(passages[0].text, self._tokens - JOINT_TOKENS, self._counter)
+            passages = [replace(passages[0], text=text)]
+        cuts = Cuts(pairs_shortened=int(too_long), pairs_dropped=start)
+        self._recollection = replace(RetrievedContext.of(passages, cuts), turns=turns)
+
+    def _size(self, pair: Pair) -> int:
+        if self._as_turns:
+            return sum(self._counter.count(turn.text) + MESSAGE_TOKENS for turn in chat_turns(pair))
+        return passage_tokens(passage(pair).text, self._counter)
 
     def _shorten_turns(self, turns: tuple[ChatTurn, ChatTurn]) -> tuple[ChatTurn, ChatTurn]:
         """Shorten the two turns of a pair to the window; a turn that is below half of it stays whole."""
