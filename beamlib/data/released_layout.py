@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from beamlib.data.checked_json import (
@@ -64,12 +63,10 @@ class Parts:
 
 def read_released(source: Source, variant: ChatVariant) -> Parts:
     """Read a released conversation folder; under `truncated` the cut chat, if there is one."""
-    log = _log(source, "")
+    reader = _ChatReader(source, truncated=variant == "truncated")
     if not source.path.is_dir():
-        log.fail("not a folder, although it is named like a conversation")
-    chat_logs: list[Log] = []
-    read_chat = _ten_plans if source.size == "10M" else _single_plan
-    variant, plans = read_chat(source, variant, log, chat_logs)
+        reader.log.fail("not a folder, although it is named like a conversation")
+    variant, plans = reader.ten_plans() if source.size == "10M" else reader.single_plan()
     seed_log = _log(source, "topic.json")
     try:
         seed = read_json_file(source.path / "topic.json", seed_log)
@@ -77,7 +74,7 @@ def read_released(source: Source, variant: ChatVariant) -> Parts:
         seed_log.note("file_unreadable", f"{error.reason}; nothing rests on it")
         seed = None
     questions, questions_log = read_question_file(source)
-    return Parts(seed, seed_log, plans, questions, questions_log, variant, log, chat_logs)
+    return Parts(seed, seed_log, plans, questions, questions_log, variant, reader.log, reader.chat_logs)
 
 
 def read_question_file(source: Source) -> tuple[Any, Log]:
@@ -100,84 +97,89 @@ def _log(source: Source, name: str) -> Log:
     return Log(f"{folder}/{name}", str(source.path / name), data_file(source, name))
 
 
-def _single_plan(
-    source: Source, variant: ChatVariant, log: Log, chat_logs: list[Log]
-) -> tuple[ChatVariant, Iterator[PlanValue]]:
-    """Read the chat of a conversation below 10M."""
-    whole, cut = present(source.path / CHAT), present(source.path / CUT_CHAT)
-    truncated = variant == "truncated" and cut
-    if not whole and not truncated:
+class _ChatReader:
+    """Reads the chat of a released folder; `chat_logs` has the files that were read."""
+
+    def __init__(self, source: Source, *, truncated: bool) -> None:
+        self.source, self.truncated = source, truncated
+        self.log = _log(source, "")
+        self.chat_logs: list[Log] = []
+
+    def single_plan(self) -> tuple[ChatVariant, Iterator[PlanValue]]:
+        """Read the chat of a conversation below 10M."""
+        cut = self._has(CUT_CHAT)
+        use_cut = self.truncated and cut
+        if not use_cut and not self._has(CHAT):
+            if cut:
+                self.log.fail(f"there is only {CUT_CHAT} (use chat_variant truncated), no {CHAT}")
+            self.log.fail(f"neither {CHAT} nor {CUT_CHAT} is there")
+        if self.truncated and not cut:
+            cut_log = _log(self.source, CUT_CHAT)
+            if cut_log.data_file.sha256:
+                self.chat_logs.append(cut_log)  # a missing released file: footers name it
+            if cut_log.data_file.sha256 or self._has("plan_new_trunecated.txt"):
+                reason = f"the plan was cut but {CUT_CHAT} is not there; the full chat is used instead"
+                self.log.note("truncated_chat_missing", reason)
+        value, log = self._read(CUT_CHAT if use_cut else CHAT)
+        return "truncated" if use_cut else "full", iter([PlanValue(value, log)])
+
+    def ten_plans(self) -> tuple[ChatVariant, Iterator[PlanValue]]:
+        """Read the plans of a 10M conversation from a combined file if there is one, else from the plans' folders."""
+        if self.truncated and self._has(CUT_CHAT):
+            return "truncated", combined_plans(*self._read(CUT_CHAT))
+        cutoff = self._cutoff() if self.truncated else None
+        if self.truncated and cutoff is None:
+            self.log.note("truncated_chat_missing", f"neither {CUT_CHAT} nor {CUTOFF} is there; the full chat is used")
+        combined = self._has(CHAT)
+        available = PLANS if combined else self._leading_plans()
+        count = available if cutoff is None else min(cutoff, available)
+        cut = count < available
         if cut:
-            log.fail(f"there is only {CUT_CHAT} (use chat_variant truncated), no {CHAT}")
-        log.fail(f"neither {CHAT} nor {CUT_CHAT} is there")
-    if variant == "truncated" and not cut:
-        cut_log = _log(source, CUT_CHAT)
-        if cut_log.data_file.sha256:
-            chat_logs.append(cut_log)  # a missing released file: footers name it
-        if cut_log.data_file.sha256 or present(source.path / "plan_new_trunecated.txt"):
-            log.note(
-                "truncated_chat_missing", f"the plan was cut but {CUT_CHAT} is not there; the full chat is used instead"
+            self.log.note(
+                "cut_by_plan",
+                f"no {CUT_CHAT}: the first {count} plans are read whole, as {CUTOFF} says; "
+                "the released cut also shortens the last of them",
             )
-    file = _log(source, CUT_CHAT if truncated else CHAT)
-    chat_logs.append(file)
-    plans = iter([PlanValue(read_json_file(Path(file.path), file), file)])
-    return "truncated" if truncated else "full", plans
+        keep = count if cut else None
+        plans = combined_plans(*self._read(CHAT), keep) if combined else self._from_folders(count)
+        return "truncated" if cut else "full", plans
 
+    def _has(self, name: str) -> bool:
+        return present(self.source.path / name)
 
-def _ten_plans(
-    source: Source, variant: ChatVariant, log: Log, chat_logs: list[Log]
-) -> tuple[ChatVariant, Iterator[PlanValue]]:
-    """Read the plans of a 10M conversation from a combined file if there is one, else from the plans' folders."""
-    folder = source.path
-    if variant == "truncated" and present(folder / CUT_CHAT):
-        return "truncated", _combined(_log(source, CUT_CHAT), chat_logs, None)
-    cutoff = _cutoff(source, chat_logs) if variant == "truncated" else None
-    if variant == "truncated" and cutoff is None:
-        log.note("truncated_chat_missing", f"neither {CUT_CHAT} nor {CUTOFF} is there; the full chat is used")
-    combined = present(folder / CHAT)
-    available = PLANS if combined else _leading_plans(folder, log)
-    cut = cutoff is not None and cutoff < available
-    if cut:
-        log.note(
-            "cut_by_plan",
-            f"no {CUT_CHAT}: the first {cutoff} plans are read whole, as {CUTOFF} says; "
-            "the released cut also shortens the last of them",
-        )
-    keep = cutoff if cut else None
-    if combined:
-        plans = _combined(_log(source, CHAT), chat_logs, keep)
-    else:
-        plans = _from_folders(source, available if keep is None else keep, chat_logs)
-    return "truncated" if cut else "full", plans
+    def _read(self, name: str) -> tuple[Any, Log]:
+        log = _log(self.source, name)
+        self.chat_logs.append(log)
+        return read_json_file(log.data_file.path, log), log
 
+    def _leading_plans(self) -> int:
+        """Count the plan folders before the first gap; message ids after it cannot be made global."""
+        folders = plan_folders(self.source.path)
+        leading = next((k for k in range(PLANS) if k not in folders), PLANS)
+        if not leading:
+            problem = f"neither {CHAT}, {CUT_CHAT} nor plan-0/{CHAT} is there"
+            self.log.fail(f"{problem}, so message ids cannot be made global")
+        if leading < PLANS:
+            later = [k for k in folders if k > leading]
+            note = f"; plan(s) {', '.join(map(str, later))} left out, for their ids would be unknown" if later else ""
+            self.log.note("plans_missing", f"plan-{leading} has no {CHAT}: {leading} of {PLANS} plans are read{note}")
+        return leading
 
-def _leading_plans(folder: Path, log: Log) -> int:
-    """Count the plan folders before the first gap; message ids after it cannot be made global."""
-    folders = plan_folders(folder)
-    leading = next((k for k in range(PLANS) if k not in folders), PLANS)
-    if not leading:
-        log.fail(f"neither {CHAT}, {CUT_CHAT} nor plan-0/{CHAT} is there, so message ids cannot be made global")
-    if leading < PLANS:
-        later = [k for k in folders if k > leading]
-        note = f"; plan(s) {', '.join(map(str, later))} left out, for their ids would be unknown" if later else ""
-        log.note("plans_missing", f"plan-{leading} has no {CHAT}: {leading} of {PLANS} plans are read{note}")
-    return leading
+    def _cutoff(self) -> int | None:
+        if not self._has(CUTOFF):
+            return None
+        log = _log(self.source, CUTOFF)
+        self.chat_logs.append(log)
+        text = read_data_text(log.data_file.path, log).strip()
+        if not re.fullmatch("[1-9]|10", text):
+            log.fail(f"expected a whole number from 1 to {PLANS}, not {show(text)}")
+        return int(text)
 
-
-def _cutoff(source: Source, chat_logs: list[Log]) -> int | None:
-    log = _log(source, CUTOFF)
-    if not present(log.data_file.path):
-        return None
-    chat_logs.append(log)
-    text = read_data_text(log.data_file.path, log).strip()
-    if not re.fullmatch("[1-9]|10", text):
-        log.fail(f"expected a whole number from 1 to {PLANS}, not {show(text)}")
-    return int(text)
-
-
-def _combined(file: Log, chat_logs: list[Log], keep: int | None) -> Iterator[PlanValue]:
-    chat_logs.append(file)
-    return combined_plans(read_json_file(Path(file.path), file), file, keep)
+    def _from_folders(self, count: int) -> Iterator[PlanValue]:
+        """Yield the plans of the folders plan-0, plan-1, ...: ids restart at 0 in each."""
+        for plan in range(count):
+            value, log = self._read(f"plan-{plan}/{CHAT}")
+            yield PlanValue(value, log, plan, restart=True)
 
 
 def combined_plans(value: Any, file: Log, keep: int | None = None) -> Iterator[PlanValue]:
@@ -199,11 +201,3 @@ def combined_plans(value: Any, file: Log, keep: int | None = None) -> Iterator[P
                 log.note("unknown_field", f"`{show(key)}` is no plan; ignored")
         if keep is None or number <= keep:
             yield PlanValue(raw[f"plan-{number}"], file, number - 1, f"plan-{number}, ")
-
-
-def _from_folders(source: Source, count: int, chat_logs: list[Log]) -> Iterator[PlanValue]:
-    """Yield the plans of the folders plan-0, plan-1, ...: ids restart at 0 in each."""
-    for plan in range(count):
-        file = _log(source, f"plan-{plan}/{CHAT}")
-        chat_logs.append(file)
-        yield PlanValue(read_json_file(Path(file.path), file), file, plan, restart=True)
