@@ -1,19 +1,18 @@
-"""The one exception a user is meant to read."""
+"""The exception whose message is for the user."""
 
 from __future__ import annotations
 
 import re
 
 WORD, MESSAGE = 300, 3_000
-"""Characters that are shown of one word, and of a whole message."""
+"""Characters of a word and of a message; more are cut."""
 
 
 class UserError(Exception):
-    """Something in the user's input is wrong, and the message says what to do.
+    """An error in the user's input.
 
-    The message is one sentence that names the file, the field, the value and the fix. The command line prints it
-    without a traceback and exits with code 2. Values come from anywhere, so it is made fit to be shown here, for all
-    that raise it: by `shown`.
+    The message is one sentence with the file, the field, the value and the fix. The command line prints it without a
+    traceback and exits with code 2. Values come from anywhere, so `shown` makes the message printable.
     """
 
     exit_code = 2
@@ -23,9 +22,9 @@ class UserError(Exception):
 
 
 def shown(text: str) -> str:
-    """`text` on one line: of what is too long its beginning and end, and control characters spelled out."""
+    """Make a text printable on one line: cut what is too long and escape control characters."""
     short = _cut(re.sub(rf"\S{{{WORD + 1},}}", lambda word: _cut(word[0], WORD), text), MESSAGE)
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in short)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in short)
 
 
 def _cut(text: str, most: int) -> str:

@@ -1,4 +1,4 @@
-"""Reading and writing files so that nothing is ever half-written or silently misread."""
+"""Read and write files: writes are atomic, reads are strict."""
 
 from __future__ import annotations
 
@@ -23,62 +23,58 @@ from beamlib.errors import UserError
 
 _LOCK = ".lock"
 MOST_MENDED = 10_000
-"""Characters of a damaged JSON text that is mended, usually: a list of fifty questions."""
+"""Characters up to which a damaged JSON text is repaired, usually: a list of fifty questions."""
 _UNCLOSED = 32
-_MOST_LEVELS = 50
-_MOST_VALUES = 20_000
-_MOST_YAML = 1 << 18
-_MOST_PLAIN = 3_500  # characters of a value without quotes, which might be a number of as many digits
 
 
 def write_bytes(path: Path, data: bytes) -> Path:
-    """Write `data` to `path` in one step: readers see the old file or the new one, never a part.
-
-    A folder that cannot be written to, or a full disk, is a `UserError`.
-    """
+    """Write a file atomically: readers see the old content or the new, never a part."""
     return write_pieces(path, [data])
 
 
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> Path:
-    """`write_bytes` of something too large to be held in memory twice: `pieces` one after the other, in one step."""
+    """Write a large file atomically, piece by piece."""
     try:
         _replace(make_folder(path.parent) / path.name, pieces)
     except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror}); free the place, then run again.") from None
+        raise UserError(
+            f"{path}: cannot be written ({error.strerror}); free disk space or fix permissions, then run again."
+        ) from None
     return path
 
 
 def make_folder(path: Path) -> Path:
-    """Make the folder `path` where it is not there; a file in its place, or no permission, is a `UserError`."""
+    """Create a folder unless it exists."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"{path}: the folder cannot be made ({error.strerror}); choose another place or make way for it."
+            f"{path}: the folder cannot be created ({error.strerror}); choose another path or remove what blocks it."
         ) from None
     return path
 
 
 def inside(folder: Path, *parts: str) -> Path:
-    """`folder/part/…`, of parts that stand in manifests, archives and parameters: every such place is made here.
+    """Build `folder/part/…` from names in manifests, archives and parameters.
 
-    A `UserError` where a part is no plain name, or the place, links followed, lies outside `folder`.
+    Raises:
+        UserError: If a part is no plain name, or a link leads out of `folder`.
     """
     for part in parts:
         if part in ("", ".", "..") or "/" in part or not part.isprintable() or len(os.fsencode(part)) > 200:
             raise UserError(f"{folder}: {part!r} cannot be the name of a file or folder in it; use a plain name.")
-    place = folder.joinpath(*parts)
+    path = folder.joinpath(*parts)
     try:
-        within = place.resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError):  # Python up to 3.12 says the latter
-        raise UserError(f"{place}: a link in it leads round in a circle; remove the link.") from None
+        within = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # Python up to 3.12 raises the latter
+        raise UserError(f"{path}: a link in it leads round in a circle; remove the link.") from None
     if not within:
-        raise UserError(f"{place}: a link leads out of {folder}; nothing is written there, so remove the link.")
-    return place
+        raise UserError(f"{path}: a link leads out of {folder}; nothing is written there, so remove the link.")
+    return path
 
 
 def _replace(path: Path, pieces: Iterable[bytes]) -> None:
-    descriptor, temporary = _claimed(path.parent, f".{path.name}.")
+    descriptor, temporary = _claim(path.parent, f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb", closefd=False) as handle:
             handle.writelines(pieces)
@@ -95,14 +91,14 @@ def _replace(path: Path, pieces: Iterable[bytes]) -> None:
 
 @contextmanager
 def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """A new, private folder `<prefix>…` in `parent` (by default the system's for temporary files), gone afterwards.
+    """Create a private folder `<prefix>…` in `parent` (by default the system's temporary folder) and remove it after.
 
-    What killed processes left of the same prefix in the same place goes as well. A locked file `<folder>.lock` beside
-    each folder tells the dead from the living: the system frees a lock however its process ends. A folder without such
-    a file, or another user's, stays.
+    Folders of the same prefix that killed processes left there are removed too. Each folder has a locked file
+    `<folder>.lock`: the system frees a lock however its process ends. A folder without such a file, or another user's,
+    stays.
     """
-    place = (parent or Path(tempfile.gettempdir())).absolute()  # a caller may change the working directory
-    descriptor, lock = _claimed(place, prefix)
+    parent = (parent or Path(tempfile.gettempdir())).absolute()  # a caller may change the working directory
+    descriptor, lock = _claim(parent, prefix)
     try:
         folder = lock.with_suffix("")
         folder.mkdir(mode=0o700)
@@ -112,18 +108,18 @@ def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _claimed(place: Path, prefix: str) -> tuple[int, Path]:
-    """A new file `<prefix>….lock` in `place`, open and locked; those of dead processes are cleared away first."""
-    with suppress(OSError):  # a place that cannot be listed
-        for path in place.iterdir():
+def _claim(parent: Path, prefix: str) -> tuple[int, Path]:
+    """Create, open and lock a file `<prefix>….lock` in `parent`, after removing those of dead processes."""
+    with suppress(OSError):  # a folder that cannot be listed
+        for path in parent.iterdir():
             if path.name.startswith(prefix) and path.suffix == _LOCK:
                 with suppress(OSError):  # it is in use, or has just gone
                     _clear_if_dead(path)
     while True:
-        descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=_LOCK, dir=place)
-        with suppress(OSError):  # a file system without locks: nothing is ever cleared there
+        descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=_LOCK, dir=parent)
+        with suppress(OSError):  # a file system without locks: nothing is ever removed there
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:  # else somebody took it for a dead one's before it was locked
+        if os.fstat(descriptor).st_nlink:  # else another process removed it before it was locked
             return descriptor, Path(name)
         os.close(descriptor)
 
@@ -151,7 +147,7 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON with sorted keys, so that equal values give equal bytes. NaN is refused: it is not JSON."""
+    """Write a value as JSON with sorted keys, so that equal values give equal bytes; NaN is refused."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, indent=indent, allow_nan=False)
 
 
@@ -166,10 +162,10 @@ def write_jsonl(path: Path, rows: Iterable[Any]) -> Path:
 
 
 def read_text(path: Path) -> str:
-    """The text of a UTF-8 file; a missing or undecodable one is a `UserError`, and so is what is no file (a pipe)."""
+    """Read a UTF-8 file; raise `UserError` if it is missing, undecodable or no regular file."""
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise UserError(f"{path}: not a regular file; replace it by one.")  # reading a pipe would wait for ever
+            raise UserError(f"{path}: not a regular file; replace it by one.")  # reading a pipe would block
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"{path}: the file does not exist.") from None
@@ -180,10 +176,11 @@ def read_text(path: Path) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text, strictly: `ValueError` says what is wrong, and where if that is known.
+    """Parse JSON strictly.
 
-    Refused are broken JSON, a key that occurs twice in one object (which value was meant?), NaN and Infinity, numbers
-    beyond a float or of thousands of digits, and nesting that Python cannot follow.
+    Raises:
+        ValueError: For invalid JSON, a repeated key, NaN, Infinity, numbers beyond a float or of thousands of digits,
+            nesting beyond Python's limit; says where, if that is known.
     """
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_constant, parse_float=_finite)
@@ -193,16 +190,19 @@ def parse_json(text: str) -> Any:
         problem = "JSON nested too deeply"
     except _Refused as error:
         problem = str(error)
-    except ValueError:  # Python's bound on the digits of a whole number
+    except ValueError:  # Python limits the digits of a whole number
         problem = "holds a number too long"
     raise ValueError(problem)
 
 
 def mend_json(text: str, most: int) -> Any:
-    """What json-repair makes of a damaged JSON text; `ValueError` where it makes nothing of it, or may take for ever.
+    """Repair a damaged JSON text with json-repair.
 
-    Its time grows with the square of a text's length, seconds for 3,000 characters without sense, and with each bracket
-    that is never closed. Texts of more than `most` characters, or with more than 32 such brackets, are not tried.
+    Its time grows with the square of a text's length (seconds for 3,000 characters of nonsense) and with each unclosed
+    bracket. Texts of more than `most` characters, or with more than 32 unclosed brackets, are refused.
+
+    Raises:
+        ValueError: If the text is refused or cannot be repaired.
     """
     import json_repair
 
@@ -216,7 +216,7 @@ def mend_json(text: str, most: int) -> Any:
 
 
 class _Refused(ValueError):
-    """Valid to Python's parser, not to ours."""
+    """JSON that Python accepts and this project refuses."""
 
 
 def _unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def _finite(text: str) -> float:
 
 
 def read_json(path: Path) -> Any:
-    """The value of a JSON file, by `parse_json`; what it refuses is a `UserError`."""
+    """Parse a JSON file by `parse_json`; raise `UserError` if that refuses it."""
     try:
         return parse_json(read_text(path))
     except ValueError as error:
@@ -247,7 +247,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_jsonl(path: Path) -> list[Any]:
-    """The values of a JSON-lines file, each by `parse_json`; a line that it refuses is a `UserError` that names it."""
+    """Parse a JSON-lines file by `parse_json`; raise `UserError` with the number of a line that it refuses."""
     rows = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
@@ -260,37 +260,7 @@ def read_jsonl(path: Path) -> list[Any]:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that occurs twice, where PyYAML takes the last one without a word, and what unpacks or nests.
-
-    A dozen lines of aliases of aliases are a value of gigabytes once it is written out: what an alias stands for counts
-    each time.
-    """
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._depth = self._values = 0
-        self._sizes: dict[str, int] = {}
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        before, alias = self._values, isinstance(event, yaml.AliasEvent)
-        self._depth += 1
-        # An anchor whose value is not complete has no size yet.
-        self._values += self._sizes.get(event.anchor, _MOST_VALUES) if alias else 1
-        problem = (
-            "an unknown alias, or values that hold themselves or too many others" if self._values > _MOST_VALUES
-            else "nested too deeply" if self._depth > _MOST_LEVELS
-            else "a value too long; put it in quotes" if _is_plain(event) and len(event.value) > _MOST_PLAIN
-            else ""
-        )  # fmt: skip
-        if problem:
-            mark: Any = event.start_mark
-            raise yaml.composer.ComposerError(None, None, problem, mark)
-        node: yaml.Node | None = super().compose_node(parent, index)
-        self._depth -= 1
-        if event.anchor and not alias:
-            self._sizes[event.anchor] = self._values - before
-        return node
+    """Refuse a repeated key; PyYAML silently keeps the last value."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
@@ -299,42 +269,33 @@ class _StrictLoader(yaml.SafeLoader):
         return mapping
 
 
-def _is_plain(event: yaml.Event) -> bool:
-    return isinstance(event, yaml.ScalarEvent) and event.style is None
-
-
 def parse_yaml(text: str, path: Path) -> Any:
-    """The value of a YAML text that was read from `path`, strictly; what is wrong with it is a `UserError`."""
-    if len(text) > _MOST_YAML:
-        raise UserError(f"{path}: {len(text):,} characters, more than the {_MOST_YAML:,} that are read; correct it.")
+    """Parse the YAML text of `path` strictly; raise `UserError` if it is invalid or a key repeats."""
     try:
-        return yaml.load(text, Loader=_StrictLoader)  # a SafeLoader: plain values, nothing is ever built or run
+        return yaml.load(text, Loader=_StrictLoader)
     except yaml.YAMLError as error:
-        # The line itself may hold a key, and what stands in long quotes too.
+        # The line, and long quotes in the message, may contain an API key.
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "unreadable"
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        said = re.sub(r"'[^'<>]{9,}'", "'…'", problem)
-        raise UserError(f"{path}: not valid YAML ({place}{said}); correct it.") from None
-    except (ValueError, RecursionError) as error:  # thousands of digits, a date that is none, deep nesting
+        problem = re.sub(r"'[^'<>]{9,}'", "'…'", problem)
+        raise UserError(f"{path}: not valid YAML ({place}{problem}); correct it.") from None
+    except (ValueError, RecursionError) as error:  # thousands of digits, an impossible date, deep nesting
         raise UserError(f"{path}: holds a value that cannot be read ({str(error)[:80]}); correct it.") from None
 
 
 def sha256(data: bytes | str) -> str:
-    """Hex SHA-256 of bytes, or of a text's UTF-8 bytes."""
+    """Return the hex SHA-256 of bytes or of a text's UTF-8 bytes."""
     return hashlib.sha256(data.encode("utf-8") if isinstance(data, str) else data).hexdigest()
 
 
 def sha256_of_file(path: Path) -> str:
-    """Hex SHA-256 of a file's bytes."""
+    """Return the hex SHA-256 of a file."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def code_hash(names: tuple[str, ...]) -> str:
-    """Hash of modules, and of all files that lie in packages: results computed by other code are never taken for ours.
-
-    A package within a package has to be named itself.
-    """
+    """Hash modules and all files of packages, without subpackages: results of other code are never reused."""
     return sha256("".join(f"{name} {file.name} {sha256_of_file(file)}\n" for name in names for file in _files_of(name)))
 
 

@@ -1,4 +1,4 @@
-"""Where things lie in the repository: the one place that knows how deep a file is in it."""
+"""Paths in the repository."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ PARAMS, PROMPTS, NOTEBOOKS, RUNS = (ROOT / name for name in ("params", "prompts"
 
 
 def in_root(path: str) -> str:
-    """A path that counts from the repository's top folder where it is relative, absolute; none stays none."""
+    """Make a path absolute, relative paths from the repository's top folder; empty stays empty."""
     return str(ROOT / path) if path else ""
 
 
 def from_root(path: str | Path) -> str:
-    """A path as it is typed in the repository's top folder: relative where it lies below, else as it is."""
-    found = Path(path)
-    return found.relative_to(ROOT).as_posix() if found.is_relative_to(ROOT) else str(path)
+    """Write a path relative to the repository's top folder if it is below it, else unchanged."""
+    return Path(path).relative_to(ROOT).as_posix() if Path(path).is_relative_to(ROOT) else str(path)

@@ -24,7 +24,7 @@ from beamlib.evaluate.calling import resolved
 from beamlib.llm.model import Prompt, complete_all
 from beamlib.memory import Memory
 from beamlib.memory.episodic import EpisodicIndex
-from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
+from beamlib.memory.extraction import extract, extraction_prompts, keys_of_pairs
 from beamlib.memory.full_context import FullContext
 from beamlib.memory.light import Light
 from beamlib.memory.protocol import RetrievedContext
@@ -125,7 +125,7 @@ def _indexing_keys(sources: Sequence[Source]) -> Work:
     def work() -> None:
         for own in loaded:
             replies = extract(OfflineModel(), extraction_prompts("episodic_keys", own.conversation))
-            EpisodicIndex(own.conversation, episodic_keys(own.conversation, replies))
+            EpisodicIndex(own.conversation, keys_of_pairs(own.conversation, replies))
 
     return _characters(loaded), work
 
@@ -164,7 +164,7 @@ def _answering(make: Callable[[], Memory], prompt_id: str, sources: Sequence[Sou
 
 
 def _judging(sources: Sequence[Source]) -> Work:
-    from beamlib.scoring.judge import judge_answer
+    from beamlib.scoring.judge import ToJudge, judge_answers
 
     asked = _prompts(_rag("hybrid"), "answer", sources)
     model = OfflineModel()
@@ -172,7 +172,7 @@ def _judging(sources: Sequence[Source]) -> Work:
 
     def work() -> None:
         for (loaded, probe, _), text in zip(asked, texts, strict=True):
-            judge_answer(probe.question, text, None, loaded.gold[probe.id], model)
+            judge_answers([ToJudge(probe.question, text, None, loaded.gold[probe.id])], model, model)
 
     return len(asked), work
 

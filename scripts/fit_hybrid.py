@@ -24,7 +24,7 @@ from beamlib.data.conversations import SIZES
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
 from beamlib.memory.episodic import episodic_documents
-from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
+from beamlib.memory.extraction import extract, extraction_prompts, keys_of_pairs
 from beamlib.memory.rag import pair_document
 from beamlib.retrieval import embedded_encoder
 from beamlib.retrieval.hybrid import SESSION, WEIGHTS, HybridIndex, with_session
@@ -67,7 +67,7 @@ def asked_of(loaded: Loaded, memory: str) -> list[Asked]:
     conversation = loaded.conversation
     if memory == "light":
         replies = extract(OfflineModel(), extraction_prompts("episodic_keys", conversation))
-        documents = episodic_documents(conversation, episodic_keys(conversation, replies))
+        documents = episodic_documents(conversation, keys_of_pairs(conversation, replies))
     else:
         documents = [pair_document(pair, conversation) for pair in conversation.pairs]
     index = HybridIndex(documents, embedded_encoder())

@@ -21,8 +21,7 @@ from beamlib.memory.protocol import Cuts
 from beamlib.params import RunParameters
 from beamlib.report.footer import footer
 from beamlib.report.long_frame import published_long
-from beamlib.report.markdown import markdown_text
-from beamlib.report.table import Table
+from beamlib.report.table import Table, markdown_text
 from beamlib.report.tables import result_table, side_by_side
 from beamlib.scoring.records import Judgement
 

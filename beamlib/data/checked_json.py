@@ -1,20 +1,81 @@
-"""Reading published JSON with nothing taken on trust.
+"""Read published files strictly: check every JSON value, note what is odd, compare files with the released ones.
 
-Only what is asked, recalled or scored can make a conversation `Unreadable`; what is odd elsewhere is an `Anomaly`.
+A conversation is `Unreadable` only if something that is asked, recalled or scored is broken. Everything else that is
+odd is noted as an `Anomaly`.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from beamlib import files
-from beamlib.data.checksums import DataFile
 from beamlib.errors import UserError
 
+State = Literal["released", "changed", "missing", "unknown"]
+REVISION = "mohammadtavakoli78/BEAM at b2a3ee8"
+RELEASED_FILE = Path(__file__).with_name("released.csv")
+"""SHA-256 of released JSON and text files: all question files, and the chats of all 100K conversations and some others.
+
+The hashes of the hub's parquet files are in `beamlib.data.hub`.
+"""
+
+_FIXES: Mapping[State, str] = {
+    "released": "the released file itself is like this: report it",
+    "changed": "it is not the released file (the SHA-256 differs): fetch the data again",
+    "missing": "restore it",
+    "unknown": "correct or restore it",
+}
 _NAMES = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
+
+
+@cache
+def released_hashes() -> Mapping[str, str]:
+    """Return the SHA-256 of each released file, by a name like `100K/7/chat.json`."""
+    with RELEASED_FILE.open(encoding="utf-8", newline="") as handle:
+        return {row["file"]: row["sha256"] for row in csv.DictReader(handle)}
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of the data.
+
+    Attributes:
+        path: Where it is.
+        name: Its name in the conversation.
+        sha256: The hash of the released file; None if it is not known.
+        revision: The revision that the hash belongs to.
+    """
+
+    path: Path
+    name: str = ""
+    sha256: str | None = None
+    revision: str = REVISION
+
+    @property
+    def state(self) -> State:
+        """Whether it is the released file, byte for byte."""
+        if self.sha256 is None:
+            return "unknown"
+        if not self.path.is_file():
+            return "missing"
+        stat = self.path.stat()
+        return "released" if _hash(self.path, stat.st_size, stat.st_mtime_ns) == self.sha256 else "changed"
+
+    @property
+    def fix(self) -> str:
+        """What to do if the file cannot be read."""
+        return _FIXES[self.state]
+
+
+@cache
+def _hash(path: Path, size: int, modified: int) -> str:
+    """Hash a file once per process and version: a parquet file holds many conversations."""
+    return files.sha256_of_file(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,43 +89,57 @@ class Anomaly:
 
 
 class Unreadable(UserError):
-    """A conversation that cannot be read. `reason` says why in a few words: the file in its folder, no path."""
+    """A conversation that cannot be read. `reason` is short and names the file without its folder."""
 
-    def __init__(self, message: str, reason: str = "") -> None:  # the default: unpickling gives the message alone
+    def __init__(self, message: str, reason: str = "") -> None:  # the default is for unpickling
         super().__init__(message)
         self.reason = reason
 
 
 def left_out_line(left_out: Mapping[str, str]) -> str:
-    """What footers say of what `loading.readable` left out: "1 conversation left out: 100K-7 (why)."."""
-    named = ", ".join(f"{key} ({left_out[key]})" for key in sorted(left_out, key=lambda key: (len(key), key)))
-    return f"{len(left_out)} conversation{'s' if len(left_out) > 1 else ''} left out: {named}."
+    """Write the footer line for conversations that could not be read: "1 conversation left out: 100K-7 (reason)."."""
+    keys = sorted(left_out, key=lambda key: (len(key), key))
+    reasons = ", ".join(f"{key} ({left_out[key]})" for key in keys)
+    return f"{len(left_out)} conversation{'s' if len(left_out) > 1 else ''} left out: {reasons}."
 
 
 class Log:
-    """Collects the anomalies of one file."""
+    """The anomalies of one file, and the place in it that is being read.
 
-    def __init__(self, file: str, path: str, held: DataFile | None = None) -> None:
-        """`file` names the file in anomalies (the same on every machine), `path` in errors; `held` has the content."""
+    Attributes:
+        file: Names the file in anomalies; the same on every machine.
+        path: Names the file in errors.
+        data_file: The file with its released hash.
+        where: The place in the file, such as "batch 1, turn 2".
+    """
+
+    def __init__(self, file: str, path: str, data_file: DataFile | None = None) -> None:
         self.file, self.path = file, path
-        self.held = held or DataFile(Path(path))
+        self.data_file = data_file or DataFile(Path(path))
+        self.where = ""
         self.anomalies: list[Anomaly] = []
 
-    def note(self, kind: str, where: str, detail: str) -> None:
-        """Record an oddity that has been handled."""
-        self.anomalies.append(Anomaly(kind, self.file, where, detail))
+    def at(self, where: str) -> Log:
+        """Return a log of the same file for another place in it."""
+        log = Log(self.file, self.path, self.data_file)
+        log.where, log.anomalies = where, self.anomalies
+        return log
 
-    def fail(self, where: str, problem: str) -> NoReturn:
-        """Raise the `Unreadable` that says what is wrong at `where`."""
-        said = f"{where}: {problem}" if where else problem
+    def note(self, kind: str, detail: str) -> None:
+        """Record something odd that has been handled."""
+        self.anomalies.append(Anomaly(kind, self.file, self.where, detail))
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raise `Unreadable` for a problem at this place."""
+        sentence = f"{self.where}: {problem}" if self.where else problem
         raise Unreadable(
-            f"{self.path}: {said}; {self.held.fix}, or leave the conversation out with --skip-broken.",
-            f"{self.held.name}: {said}" if self.held.name else said,
+            f"{self.path}: {sentence}; {self.data_file.fix}, or leave the conversation out with --skip-broken.",
+            f"{self.data_file.name}: {sentence}" if self.data_file.name else sentence,
         )
 
 
 def show(value: Any) -> str:
-    """A value short enough for a sentence."""
+    """Represent a value briefly enough for a sentence."""
     try:
         text = repr(value)
     except RecursionError:
@@ -73,12 +148,12 @@ def show(value: Any) -> str:
 
 
 def is_a(value: Any, kind: type) -> bool:
-    """Exact type: `True` is no number here, although Python says it is."""
+    """Tell whether a value has exactly this type: `True` is not a number."""
     return type(value) is kind
 
 
 def is_writable(value: Any) -> bool:
-    """No half character, no Python literal that is no JSON value, no number beyond JSON, no bottomless nesting."""
+    """Tell whether a value can be written as UTF-8 JSON."""
     try:
         files.to_json(value).encode("utf-8")
     except (TypeError, ValueError, RecursionError):
@@ -86,56 +161,62 @@ def is_writable(value: Any) -> bool:
     return True
 
 
-def need(value: Mapping[str, Any], key: str, kind: type, log: Log, where: str) -> Any:
-    """The field `key`, which must be there and of exactly this type."""
+def expect(value: Any, kind: type, what: str, log: Log) -> Any:
+    """Return `value` if it has exactly this type; `what` says what was expected."""
+    if not is_a(value, kind):
+        log.fail(f"expected {what}, not {show(value)}")
+    return value
+
+
+def need(value: Mapping[str, Any], key: str, kind: type, log: Log) -> Any:
+    """Return the field `key`, which must be present and of exactly this type."""
     if key not in value:
-        log.fail(where, f"the field `{key}` is missing")
+        log.fail(f"the field `{key}` is missing")
     if not is_a(value[key], kind):
-        log.fail(where, f"`{key}` must be {_NAMES[kind]}, not {show(value[key])}")
+        log.fail(f"`{key}` must be {_NAMES[kind]}, not {show(value[key])}")
     return value[key]
 
 
-def need_text(value: Mapping[str, Any], key: str, log: Log, where: str) -> str:
-    """The field `key`: text that is not blank and can be written as UTF-8."""
-    text = need(value, key, str, log, where)
+def need_text(value: Mapping[str, Any], key: str, log: Log) -> str:
+    """Return the field `key`: text that is not blank and can be written as UTF-8."""
+    text = need(value, key, str, log)
     if not text.strip():
-        log.fail(where, f"`{key}` is empty")
-    return check_text(text, key, log, where)
+        log.fail(f"`{key}` is empty")
+    return check_data_text(text, key, log)
 
 
-def check_text(text: str, key: str, log: Log, where: str) -> str:
-    """Refuse half characters (lone surrogates), which no file or model call could carry; note null bytes."""
-    if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            log.fail(where, f"`{key}` holds half a character at position {error.start}")
+def check_data_text(text: str, key: str, log: Log) -> str:
+    """Refuse lone surrogates, which no file or model call can carry; note null characters."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        log.fail(f"`{key}` holds half a character at position {error.start}")
     if "\x00" in text:
-        log.note("null_character", where, f"`{key}` holds {text.count(chr(0))} null character(s); kept")
+        log.note("null_character", f"`{key}` holds {text.count(chr(0))} null character(s); kept")
     return text
 
 
-def parse_json(text: str, log: Log) -> Any:
-    """The value of a JSON text, by `beamlib.files.parse_json`: what that refuses is `Unreadable`."""
+def parse_data_json(text: str, log: Log) -> Any:
+    """Parse a JSON text by `beamlib.files.parse_json`; raise `Unreadable` if that refuses it."""
     if text.startswith("\ufeff"):
-        log.note("byte_order_mark", "", "the file begins with a byte order mark; skipped")
+        log.note("byte_order_mark", "the file begins with a byte order mark; skipped")
         text = text[1:]
     if not text.strip():
-        log.fail("", "the file is empty")
+        log.fail("the file is empty")
     try:
         return files.parse_json(text)
     except ValueError as error:
-        log.fail("", str(error))
+        log.fail(str(error))
 
 
 def read_json_file(path: Path, log: Log) -> Any:
-    """`parse_json` of a file's text; a missing or undecodable file is `Unreadable`."""
-    return parse_json(read_text(path, log), log)
+    """Parse a JSON file; raise `Unreadable` if it is missing, no UTF-8 text or no JSON."""
+    return parse_data_json(read_data_text(path, log), log)
 
 
-def read_text(path: Path, log: Log) -> str:
-    """The text of a file of the data."""
+def read_data_text(path: Path, log: Log) -> str:
+    """Read a text file of the data; raise `Unreadable` if that fails."""
     try:
         return files.read_text(path)
     except UserError as error:
-        log.fail("", str(error).removeprefix(f"{path}: ").partition(";")[0].rstrip("."))
+        log.fail(str(error).removeprefix(f"{path}: ").partition(";")[0].rstrip("."))

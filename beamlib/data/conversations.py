@@ -1,9 +1,9 @@
-"""A conversation as typed data, and the questions asked about it.
+"""A conversation as typed data, and the questions about it.
 
-`Conversation -> Batch -> Turn -> Message` (paper section 2.2). A *batch* is a sub-plan, a *turn* is one main user
-question with everything it triggered, a *pair* is one user message and the assistant message after it. What a question
-is worth (rubric, reference answer, evidence) is kept apart, in `beamlib.data.gold`: nothing in this module can
-reach it, so a memory or reader that is handed these objects cannot either.
+`Conversation -> Batch -> Turn -> Message` (paper section 2.2). A *batch* is a sub-plan, a *turn* is a main question
+with everything it triggered, a *pair* is a user message and the assistant message after it. Rubrics, reference answers
+and evidence are in `beamlib.data.gold`: nothing in this module can reach them, so a memory or reader that gets these
+objects cannot either.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ Ability = Literal[
     "temporal_reasoning",
 ]
 ABILITIES: tuple[Ability, ...] = get_args(Ability)
-
-
 Role = Literal["user", "assistant"]
 Size = Literal["100K", "500K", "1M", "10M"]
 ChatVariant = Literal["full", "truncated"]
@@ -42,10 +40,10 @@ SIZES: tuple[Size, ...] = ("100K", "500K", "1M", "10M")
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The plan coordinates a main question carried as ` ->-> batch,bullet` at the end of its text.
+    """The plan coordinates ` ->-> batch,bullet` at the end of a main question.
 
-    `batch` and `bullets` are 1-based; `bullets` is empty where the question belongs to no bullet. `remark` is whatever
-    else stood after the arrow. `variant` names the spelling (see `beamlib.data.markers`).
+    `batch` and `bullets` are 1-based; `bullets` is empty if the question belongs to no bullet. `remark` is other text
+    after the arrow. `variant` names the spelling (see `beamlib.data.markers`).
     """
 
     batch: int
@@ -56,7 +54,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `id` is global in the conversation (0-based); `kind` is None on assistant messages."""
+    """A message. `id` is global in the conversation (0-based); `kind` is None for assistant messages."""
 
     id: int
     role: Role
@@ -67,7 +65,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One user message and the assistant message that answers it: the unit that is indexed and retrieved."""
+    """A user message and the assistant message that answers it: the unit of indexing and retrieval."""
 
     user: Message
     assistant: Message
@@ -90,7 +88,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One sub-plan's turns. `plan` is 0-based and 0 below 10M; `time_anchor` is `Month-DD-YYYY` or None."""
+    """The turns of a sub-plan. `plan` is 0-based and 0 below 10M; `time_anchor` is `Month-DD-YYYY` or None."""
 
     number: int
     turns: tuple[Turn, ...]
@@ -100,7 +98,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """What the conversation is about: domain (`category`), title, theme, subtopics."""
+    """The subject of a conversation: domain (`category`), title, theme, subtopics."""
 
     category: str
     title: str
@@ -110,11 +108,14 @@ class Seed:
 
 @dataclass(frozen=True)
 class Conversation:
-    """A whole conversation under one data treatment.
+    """A conversation under a data treatment.
 
-    `id` is `<size>-<directory>`, for example `100K-7`, and `size` a tier; a conversation of another benchmark has that
-    one's name for its `size`. `sha256` hashes the treated content, so that results can say
-    what they rest on. `variant` is the chat that was read: `truncated` falls back to `full` where no cut exists.
+    Attributes:
+        id: `<size>-<directory>`, for example `100K-7`.
+        size: A tier, or the name of another benchmark.
+        variant: The chat that was read: `truncated` falls back to `full` if there is no cut.
+        sha256: Hash of the treated content.
+        removed: Counts of removed markers by spelling; empty if `strip_markers` is off.
     """
 
     id: str
@@ -125,7 +126,6 @@ class Conversation:
     strip_markers: bool = True
     sha256: str = ""
     removed: dict[str, int] = field(default_factory=dict)
-    """How many markers were taken out of the text, by spelling; empty when `strip_markers` is off."""
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
@@ -137,7 +137,7 @@ class Conversation:
 
     @cached_property
     def sessions(self) -> dict[int, int]:
-        """Which batch, counted from 0 over all plans, every pair stands in, by the id of its user message."""
+        """The number of each pair's batch, from 0 over all plans, by the id of its user message."""
         return {
             pair.user.id: number
             for number, batch in enumerate(self.batches)
@@ -155,7 +155,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A probing question as a reader or memory may see it. `id` is `<conversation>-q<NN>` in file order."""
+    """A probing question without gold. `id` is `<conversation>-q<NN>` in file order."""
 
     id: str
     conversation_id: str
@@ -169,10 +169,12 @@ ErrataMode = Literal["none", "flag", "drop"]
 class Treatment:
     """The data treatment of a run.
 
-    `chat_variant`: `truncated` reads the cut conversation the paper evaluated (36 of 100; the others were never cut),
-    `full` the whole one. `strip_markers`: take ` ->-> batch,bullet` out of the text, keeping it as data; the released
-    evaluation leaves it in. `errata`: `none` ignores `errata.json`, `flag` lists the probes it names, `drop` lists
-    them too and removes those whose defect can spoil a score.
+    Attributes:
+        chat_variant: `truncated` reads the cut chat that the paper evaluated (36 of 100; the others were never cut),
+            `full` the whole one.
+        strip_markers: Remove ` ->-> batch,bullet` from the text and keep it as data; the released evaluation keeps it.
+        errata: `none` ignores `errata.json`, `flag` lists the probes that it names, `drop` also removes those whose
+            defect can spoil a score.
     """
 
     chat_variant: ChatVariant = "truncated"

@@ -17,31 +17,24 @@ from beamlib.files import read_text, sha256
 
 Kind = Literal["answer", "rubric", "evidence"]
 Detector = Literal[
-    "interval",
-    "reference_rubric",
-    "foreign_rubric",
-    "figure_not_cited",
-    "date_not_said",
-    "one_source",
-    "order",
-    "only_n_items",
-    "shared_reference",
-    "twin_rubric",
-    "similar_question",
-]
-"""What `beam_claims.defects` looks for; an erratum names those that show it."""
+    "interval", "reference_rubric", "foreign_rubric", "figure_not_cited", "date_not_said", "one_source", "order",
+    "only_n_items", "shared_reference", "twin_rubric", "similar_question",
+]  # fmt: skip
+"""The checks of `beam_claims.defects`; an erratum names those that show it."""
 ERRATA_FILE = Path(__file__).with_name("errata.json")
 
 
 class Erratum(BaseModel):
-    """One defective question.
+    """A defective question.
 
-    `question_sha256` is the hash of the question's text: the erratum speaks of that question only, so that other data
-    under the same ids is not touched. `kind` says what is wrong: the expected answer (or the question itself), only the
-    rubric, or only the cited messages. `spoils_score`: a right answer can lose points by it, or a wrong one gain some.
-    The judge reads the rubric alone, so a wrong reference beside a right rubric spoils nothing, nor do wrong citations,
-    which mislead evidence recall. `message_ids` are the messages of the evaluated chat that show it, `detectors` what
-    finds it without a reader, `checked` who confirmed it and how, one text per check.
+    Attributes:
+        kind: What is wrong: the expected answer (or the question itself), only the rubric, or only the citations.
+        spoils_score: Whether a right answer can lose points by it, or a wrong one gain some. The judge reads the
+            rubric alone, so a wrong reference with a right rubric spoils nothing, nor do wrong citations.
+        question_sha256: Hash of the question's text, so that other data under the same ids is not touched.
+        message_ids: Messages of the evaluated chat that show the defect.
+        detectors: Checks that find it without a reader.
+        checked: Who confirmed it and how, one text per check.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -65,7 +58,7 @@ class Erratum(BaseModel):
 
 
 class Errata(BaseModel):
-    """The list and its version, which changes whenever the list does."""
+    """The list and its version."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -75,7 +68,7 @@ class Errata(BaseModel):
 
 @cache
 def load_errata(path: Path = ERRATA_FILE) -> Errata:
-    """The errata list; a malformed one is a `UserError`."""
+    """Load the errata list."""
     try:
         return Errata.model_validate_json(read_text(path))
     except ValidationError as error:
@@ -85,17 +78,17 @@ def load_errata(path: Path = ERRATA_FILE) -> Errata:
 
 
 def known_defects(probes: Sequence[Probe]) -> tuple[Erratum, ...]:
-    """The errata that speak of `probes`, in probe order."""
+    """Return the errata about `probes`, in probe order."""
     entries = {entry.question_id: entry for entry in load_errata().entries}
-    found = ((entries.get(probe.id), probe) for probe in probes)
-    return tuple(entry for entry, probe in found if entry and entry.question_sha256 == sha256(probe.question))
+    matches = ((entries.get(probe.id), probe) for probe in probes)
+    return tuple(entry for entry, probe in matches if entry and entry.question_sha256 == sha256(probe.question))
 
 
 def flagged_probes(probes: Sequence[Probe]) -> tuple[str, ...]:
-    """Ids of the probes that an erratum names, in probe order."""
+    """Return the ids of the probes with an erratum, in probe order."""
     return tuple(entry.question_id for entry in known_defects(probes))
 
 
 def spoilt_probes(probes: Sequence[Probe]) -> frozenset[str]:
-    """Ids of the probes whose score a defect can spoil: those that `errata: drop` leaves out."""
+    """Return the ids of the probes whose score a defect can spoil: `errata: drop` leaves them out."""
     return frozenset(entry.question_id for entry in known_defects(probes) if entry.spoils_score)

@@ -1,4 +1,4 @@
-"""What a probing question is worth. Scoring imports this; memories, retrieval, models and generation must not."""
+"""The gold of probing questions. Scoring imports this; memories, retrieval, models and generation must not."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ __all__ = ["ABILITIES", "Ability", "Gold"]
 class Gold:
     """Rubric, reference answer and provenance of one probe (paper section 2.3, appendix D).
 
-    `rubric` holds the nuggets as published, stems included. `evidence` holds the cited message ids that exist in the
-    chat, in citation order without repeats; `evidence_missing` those that do not (a shortened chat, or an error in the
-    data). `reference` and `difficulty` are never scored; they are empty where they are missing or no text. `extras`
-    keeps every other published field under its own name.
+    Attributes:
+        rubric: The nuggets as published, with their stems.
+        reference: Never scored, nor is `difficulty`; empty if missing or no text.
+        evidence: Cited message ids that are in the chat, in citation order, without repeats.
+        evidence_missing: Cited ids that are not (a shortened chat, or an error in the data).
+        extras: Every other published field.
     """
 
     probe_id: str

@@ -1,11 +1,11 @@
-"""The index marker at the end of main questions: ` ->-> batch,bullet`, its ten spellings, and how to take it out.
+"""Parse and remove the index marker at the end of main questions: ` ->-> batch,bullet`, in ten spellings.
 
-The generator asked for the marker so that each question points at the plan bullet it came from; the released data
-keeps it in the text. Spellings (`Marker.variant`), after the arrow:
+The marker names the plan bullet that a question comes from; the released data keeps it in the text. Spellings
+(`Marker.variant`), after the arrow:
 
-| variant        | example                     | what becomes of the rest                          |
+| variant        | example                     | the rest of the text                              |
 |----------------|-----------------------------|---------------------------------------------------|
-| `i,j`          | `3,12`                      | nothing is left                                   |
+| `i,j`          | `3,12`                      | none                                              |
 | `i,N/A`        | `3,N/A`                     | no bullet                                         |
 | `i,`           | `3,`                        | no bullet                                         |
 | `i,(remark)`   | `3,N/A (not in the plan)`   | the model's commentary: kept as `remark` only     |
@@ -26,12 +26,11 @@ from beamlib.data.conversations import Marker
 
 ARROW = "->->"
 STRAY = "stray"
-"""Under this name `Conversation.removed` counts markers taken out of messages that are no main question, and the
-surplus ones of main questions that carry more than one."""
+"""The name under which `Conversation.removed` counts markers outside main questions and surplus ones inside."""
 VARIANTS = ("i,j", "i,N/A", "i,", "i,(remark)", "i,j+text", "i,j,k", "i,label", "i,j)", "i,j) label", "other")
 
 INDEX = "index"
-"""The variant of a marker that was never in the text: generated conversations have it in the field `index` alone."""
+"""The variant of a marker that is in the field `index` alone, as in generated conversations."""
 
 _MARKER = re.compile(r"->->\s*([0-9]{1,4})[ \t]*,")
 _BULLETS = re.compile(r"[ \t]*([0-9]{1,4}(?:[ \t]*,[ \t]*[0-9]{1,4})*)(?![0-9])")
@@ -45,13 +44,13 @@ _STRAY = re.compile(
 def split_marker(text: str) -> tuple[str, Marker | None]:
     """Split a main question into its content and its marker.
 
-    The content keeps everything that may have been said by the user: what stood before the last marker, and what the
-    table above lets stay. No arrow, or none followed by `number,`, gives the text unchanged and None.
+    The content keeps everything that the user may have said: the text before the last marker, and what the table above
+    keeps. Without an arrow and `number,` the text is unchanged and the marker None.
     """
-    found = list(_MARKER.finditer(text)) if ARROW in text else []
-    if not found:
+    markers = list(_MARKER.finditer(text)) if ARROW in text else []
+    if not markers:
         return text, None
-    last = found[-1]
+    last = markers[-1]
     before, number, rest = text[: last.start()].rstrip(), int(last[1]), text[last.end() :]
     bullets = _BULLETS.match(rest)
     if bullets is not None:
@@ -60,7 +59,7 @@ def split_marker(text: str) -> tuple[str, Marker | None]:
 
 
 def index_marker(index: object, batch: int) -> Marker | None:
-    """The marker that a field `index` of a main question in `batch` states: `batch,bullet` or `batch,N/A`, or None."""
+    """Parse the field `index` of a main question in `batch`: `batch,bullet` or `batch,N/A`; else return None."""
     content, marker = split_marker(f"{ARROW} {index}") if isinstance(index, str) else ("", None)
     if content or marker is None or marker.batch != batch or marker.variant not in ("i,j", "i,N/A"):
         return None
@@ -68,7 +67,7 @@ def index_marker(index: object, batch: int) -> Marker | None:
 
 
 def _with_bullets(before: str, batch: int, bullets: tuple[int, ...], rest: str) -> tuple[str, Marker]:
-    """`rest` is what follows the last number: a remark up to the end of the line, then what the user said."""
+    """Parse what follows the last number: a remark up to the end of the line, then the user's text."""
     head, _, tail = rest.partition("\n")
     content, remark = _append(before, "\n", tail), head.strip()
     if remark.startswith(")"):
@@ -81,7 +80,7 @@ def _with_bullets(before: str, batch: int, bullets: tuple[int, ...], rest: str) 
 
 
 def _without_bullet(before: str, batch: int, rest: str) -> tuple[str, Marker]:
-    """`rest` is what follows the comma, and does not begin with a number."""
+    """Parse what follows the comma if that is no number."""
     not_applicable = _NOT_APPLICABLE.match(rest)
     label = rest[not_applicable.end() :] if not_applicable else rest
     head, _, tail = label.partition("\n")
@@ -95,7 +94,7 @@ def _without_bullet(before: str, batch: int, rest: str) -> tuple[str, Marker]:
 
 
 def _append(before: str, gap: str, text: str) -> str:
-    """`before` and what stays of the rest; the indentation of its first line is code's, and kept."""
+    """Join `before` and the kept text; the indentation of its first line may be code's and is kept."""
     text = text.strip("\n").rstrip() if gap == "\n" else text.strip()
     if not text.strip():
         return before
@@ -103,7 +102,7 @@ def _append(before: str, gap: str, text: str) -> str:
 
 
 def _is_bracketed(text: str) -> bool:
-    """Whether `text` is one pair of round brackets with everything inside."""
+    """Tell whether a text is a single pair of round brackets with everything inside."""
     if not text.startswith("("):
         return False
     depth = 0
@@ -115,8 +114,8 @@ def _is_bracketed(text: str) -> bool:
 
 
 def strip_stray(text: str) -> tuple[str, int]:
-    """Take markers with coordinates out of a text that should have none; also gives how many there were.
+    """Remove markers with coordinates from a text that should have none, and count them.
 
-    Only an arrow followed by `number,` is a marker: a lone `->->`, or the `->>` of a diagram, is left alone.
+    Only an arrow followed by `number,` is a marker: a lone `->->`, or the `->>` of a diagram, stays.
     """
     return _STRAY.subn("", text) if ARROW in text else (text, 0)

@@ -48,7 +48,7 @@ RECORDS = (f"{ANSWERS}.jsonl", f"{JUDGEMENTS}.jsonl", MANIFEST)
 _JUDGE_CODE = (
     *MODEL_CODE,
     *("beam_offline.judge", "beamlib.retrieval.encoder", "beamlib.retrieval.embedded"),
-    *(f"beamlib.scoring.{name}" for name in ("alignment", "event_ordering", "judge")),
+    *(f"beamlib.scoring.{name}" for name in ("event_ordering", "judge")),
     *(f"beamlib.scoring.{name}" for name in ("items", "replies", "records")),
     "beamlib.text",
 )

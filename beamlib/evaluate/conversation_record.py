@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from beamlib.data.checksums import REVISION, DataFile, State
+from beamlib.data.checked_json import REVISION, DataFile, State
 from beamlib.data.loading import Loaded
 from beamlib.data.sources import RECORD, Source
 from beamlib.evaluate.run_store import ConversationRecord

@@ -19,7 +19,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import beamlib
-from beamlib.data.checksums import State
+from beamlib.data.checked_json import State
 from beamlib.errors import UserError
 from beamlib.files import make_folder, read_json, read_jsonl, sha256, to_json, write_json, write_text
 from beamlib.llm.prompts import prompt_file

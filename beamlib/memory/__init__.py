@@ -1,8 +1,8 @@
-"""Memories: what reads a conversation once and recalls what bears on a question.
+"""Memories: they read a conversation once and recall what matters for a question.
 
-`full_context` holds the floor and a baseline, `rag` the other, `light` the paper's method. The ceiling needs the
-evidence and therefore stands with the evaluation, in `beamlib.evaluate.answering`. A system of one's own needs five
-lines: see `beamlib.memory.protocol`, whose names are exported here.
+`full_context` has the floor and a baseline, `rag` the other, `light` the paper's method. The ceiling needs the evidence
+and is therefore in `beamlib.evaluate.answering`. A system of your own needs five lines: see `beamlib.memory.protocol`,
+whose names are exported here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Fitting text into a number of tokens: what to keep whole, what to shorten, and how to say so.
+"""Fit text into a number of tokens: keep whole, shorten or drop.
 
-Sizes are counted once per piece and then summed. A counter of
-real tokens does not quite add up over pieces, so every piece of a context is charged `JOINT_TOKENS` more.
+Sizes are counted per piece and summed. Real tokens do not quite add up over pieces, so every piece of a context is
+charged `JOINT_TOKENS` more.
 """
 
 from __future__ import annotations
@@ -13,29 +13,26 @@ from beamlib.memory.protocol import Cuts, Passage
 from beamlib.text import WORDS, TokenCounter
 
 RESERVE_TOKENS = 3_000
-"""Tokens of a reader's window that a memory leaves free for the instructions, the question and the answer. Also covers
-the counter's error: on single messages the default one may be 5 % below a real tokenizer."""
+"""Tokens of a reader's window that a memory leaves for the instructions, the question and the answer. Also covers the
+counter's error: on single messages the default one may be 5 % below a real tokenizer."""
 
 LEAST_TOKENS = 64
-"""No passage is ever shortened below this: room for its header, the mark and some words on either side."""
+"""No passage is shortened below this: room for its header, the mark and some words on either side."""
 
 OVERSIZED_SHARE = 1 / 8
 """What a pair that is longer than all the room gets of it: with the default window, room for twenty others is left."""
 
 JOINT_TOKENS = 2
-"""Charged for the blank line between two passages, and for tokens that are cut differently where they meet."""
+"""Charged for the blank line between two passages, and for tokens that differ where they meet."""
 
 
 def passage_tokens(text: str, counter: TokenCounter = WORDS) -> int:
-    """What `text` takes up in a context: its tokens and its joint."""
+    """Count the tokens of a text in a context, with its joint."""
     return counter.count(text) + JOINT_TOKENS
 
 
 def shorten(text: str, tokens: int, counter: TokenCounter = WORDS) -> str:
-    """`text` if it has at most `tokens` tokens, else its beginning and end around a mark that says what is missing.
-
-    The result never has more than `tokens` tokens. `tokens` must be at least `LEAST_TOKENS`.
-    """
+    """Shorten a text to `tokens` tokens, at least `LEAST_TOKENS`: a mark with a count replaces its middle."""
     if tokens < LEAST_TOKENS:
         raise ValueError(f"cannot shorten a text to {tokens} tokens, fewer than {LEAST_TOKENS}")
     if counter.count(text) <= tokens:
@@ -48,11 +45,11 @@ def shorten(text: str, tokens: int, counter: TokenCounter = WORDS) -> str:
         excess = counter.count(short) - tokens
         if excess <= 0 or room == 2:
             return short
-        room = max(room - excess, 2)  # the pieces on either side of the mark may count more than they did inside
+        room = max(room - excess, 2)  # the pieces beside the mark may count more than before
 
 
 def newest_that_fit(sizes: Sequence[int], tokens: int) -> int:
-    """Where the longest tail of `sizes` begins whose sum is at most `tokens`; `len(sizes)` when not even one fits."""
+    """Return the start of the longest tail of `sizes` whose sum is at most `tokens`; `len(sizes)` if none fits."""
     start, left = len(sizes), tokens
     while start > 0 and sizes[start - 1] <= left:
         start -= 1
@@ -61,11 +58,11 @@ def newest_that_fit(sizes: Sequence[int], tokens: int) -> int:
 
 
 def fit_pairs(passages: Sequence[Passage], tokens: int, counter: TokenCounter = WORDS) -> tuple[list[Passage], Cuts]:
-    """Fit ranked pairs into a room: every pair whole, the lowest-ranked left out where they do not fit.
+    """Fit ranked pairs into a room: every pair whole, the lowest-ranked dropped if they do not fit.
 
-    A pair that is longer than the whole room could never be shown whole. It is shortened to `OVERSIZED_SHARE` of the
-    room, so that one message of 350,000 characters neither empties the context nor vanishes from it. How many pairs
-    there are makes no difference to it: a larger K shows all that a smaller one does, and then more.
+    A pair longer than the whole room can never be shown whole. It is shortened to `OVERSIZED_SHARE` of the room, so
+    that one message of 350,000 characters neither empties the context nor vanishes from it. The number of pairs makes
+    no difference to it: a larger K shows all that a smaller one does.
 
     Args:
         passages: Best first.

@@ -1,9 +1,8 @@
 """LIGHT (paper section 3): episodic memory, working memory and a filtered scratchpad.
 
-Reading a conversation costs two model calls per pair (keys, notes), none of which waits for another, and the
-compressor's, one after the other; recalling costs one call per chunk of the scratchpad and question, all at once. What
-is extracted serves every number of retrieved pairs, every ablation and every retriever: `Light.variant` makes those
-without reading again.
+Reading a conversation costs two concurrent model calls per pair (keys, notes), and the compressor's calls one after the
+other. Recalling costs one call per chunk of the scratchpad and question, all concurrent. The extraction serves every
+number of retrieved pairs, every ablation and every retriever: `Light.variant` builds these without reading again.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError
 from beamlib.memory.budget import LEAST_TOKENS, RESERVE_TOKENS, fit_pairs, pairs_cut, passage_tokens
 from beamlib.memory.episodic import EpisodicIndex
-from beamlib.memory.extraction import episodic_keys, read_pairs
+from beamlib.memory.extraction import keys_of_pairs, read_pairs
 from beamlib.memory.protocol import Cuts, Passage, RetrievedContext, passage
 from beamlib.memory.released_memory import (
     LIGHT_ESTIMATE,
@@ -43,8 +42,8 @@ def newest_pairs(pairs: Sequence[Pair], count: int) -> list[Passage]:
 def working_memory(pairs: Sequence[Pair], count: int, tokens: int, counter: TokenCounter = WORDS) -> list[Passage]:
     """Return the newest `count` of `pairs`, oldest first, in at most `tokens` tokens.
 
-    What was retrieved makes no difference: a pair may stand in both parts, so that each part reads the same whatever
-    the other holds (Table 8). Where not all fit, the oldest are left out.
+    A retrieved pair may be in both parts, so that each part reads the same with and without the other (Table 8). If not
+    all fit, the oldest are dropped.
     """
     fitted, _ = fit_pairs(newest_pairs(pairs, count)[::-1], tokens, counter)
     return fitted[::-1]
@@ -62,29 +61,29 @@ _ENCODERS = Encoders()
 
 @dataclass(frozen=True, slots=True)
 class LightSettings:
-    """Settings of LIGHT: what the paper fixes, and what it leaves open.
+    """Settings of LIGHT.
 
     The paper fixes `scratchpad_threshold` and `scratchpad_target` in tokens (section 3.2). `k` is the base of Table 9
-    (M16 of the reference). The paper leaves open `working_pairs` (z; about four distinct pairs is what the released
-    code's budget lets in), the chunker's percentile and buffer, and how the window is divided (`budget`).
+    (M16 of the reference). The paper leaves open `working_pairs` (z; the released code's budget has room for about four
+    distinct pairs), the chunker's percentile and buffer, and how the window is divided (`budget`).
 
-    Each part has its own room, whatever the others need: a change of `k`, or an ablation of Table 8 (the `use_`
-    switches), changes the part it names and no other. The default `reader_window` of 128K tokens holds the twenty pairs
-    of Table 9, the newest pairs and the whole unfiltered scratchpad of every released conversation at hand. The 32K
-    that section 4.1 states for Qwen cannot: twenty pairs have up to 41,000 tokens, a scratchpad has up to 30,000.
+    Each part has its own room: a change of `k`, or an ablation of Table 8 (the `use_` switches), changes only the part
+    that it names. The default `reader_window` of 128K tokens has room for the twenty pairs of Table 9, the newest pairs
+    and the whole unfiltered scratchpad of every released conversation at hand. The 32K that section 4.1 states for Qwen
+    has not: twenty pairs have up to 41,000 tokens, a scratchpad has up to 30,000.
 
-    `encoder` makes the chunker's vectors and those of the retriever `dense`, `splade` those of `splade` (see
+    `encoder` is the model of the chunker and of the retriever `dense`, `splade` that of the retriever `splade` (see
     `beamlib.retrieval.Encoders`). All tokens are counted by `token_counter`.
 
     `released` switches on behaviours of the released code, by the names in `released_memory.LIGHT_FLAGS`:
 
     - `duplicate_per_message` (M1): working memory counts every pair once per message of its turn and shows the copies.
-    - `oldest_working_memory` (M2): it is filled oldest first from the last 100 entries, whatever `working_pairs` is,
-      and repeats what was retrieved.
+    - `oldest_working_memory` (M2): working memory is filled oldest first from the last 100 entries, ignores
+      `working_pairs` and repeats retrieved pairs.
     - `character_budgets` (M2): retrieved pairs in rank order, then working memory, each pair whole, while their
-      characters // 3.5 stay under 14,000; one that does not fit is skipped. The shares are not used, but `budget`
-      still bounds both together; the scratchpad, which the released code does not bound, gets all that is left.
-    - `plan_blind_ids` (M3): each retrieved pair brings the pairs of its place in every plan, in the conversation's
+      characters // 3.5 stay under 14,000; a pair that does not fit is skipped. `budget` bounds both together instead
+      of each; the scratchpad, which the released code does not bound, gets the rest of the window.
+    - `plan_blind_ids` (M3): each retrieved pair brings the pairs at its place in every plan, in the conversation's
       order (the released order is random) and each group once.
     - `one_vector_per_pair` (M7): all keys of a pair are embedded as one text.
     - `exact_yes` (M14): the filter keeps a chunk only for the bare word yes.
@@ -130,7 +129,7 @@ class LightSettings:
 
     @property
     def context_tokens(self) -> int:
-        """Tokens that all parts may have together."""
+        """Tokens of all parts together."""
         return self.reader_window - self.reserve_tokens
 
     @property
@@ -146,12 +145,12 @@ class LightSettings:
 
     @property
     def of_reading(self) -> dict[str, Any]:
-        """The settings that shape a reading; `Light.variant` may change all others."""
+        """The settings that change the reading; `Light.variant` may change all others."""
         return {name: getattr(self, name) for name in _READING}
 
     @property
     def counter(self) -> TokenCounter:
-        """What all tokens are counted by."""
+        """The token counter."""
         return token_counter(self.token_counter)
 
     @property
@@ -161,7 +160,7 @@ class LightSettings:
 
     @property
     def name(self) -> str:
-        """`light-<retriever>-k<k>`, then the ablations, then every other setting that is not the default."""
+        """`light-<retriever>-k<k>`, then the ablations, then every other setting that differs from the default."""
         parts = ["light", self.retriever, f"k{self.k}"]
         for item in fields(self):
             value = getattr(self, item.name)
@@ -172,14 +171,14 @@ class LightSettings:
         return "-".join([*parts, *flags_name(self.released, LIGHT_FLAGS)])
 
 
-def _require(holds: bool, field: str, value: object, wanted: str) -> None:
-    if not holds:
-        raise UserError(f"LIGHT settings: {field} is {value}; it has to be {wanted}.")
+def _require(valid: bool, field: str, value: object, rule: str) -> None:
+    if not valid:
+        raise UserError(f"LIGHT settings: {field} is {value}; it has to be {rule}.")
 
 
 @dataclass(frozen=True, slots=True)
 class _IngestState:
-    """What one reading of a conversation left. Nothing changes it afterwards, so that variants may share it."""
+    """The result of reading a conversation; immutable, so that variants can share it."""
 
     conversation: Conversation
     keys: tuple[tuple[str, ...], ...]
@@ -189,7 +188,7 @@ class _IngestState:
 
 
 class Light:
-    """The memory of the paper. `model` extracts keys, takes notes and filters them; `compressor` compresses them."""
+    """The memory of the paper. `model` extracts keys and notes and filters these; `compressor` compresses them."""
 
     def __init__(self, model: Model, settings: LightSettings | None = None, *, compressor: Model | None = None) -> None:
         self._model = model
@@ -202,14 +201,17 @@ class Light:
         return self.settings.name
 
     def ingest(self, conversation: Conversation) -> None:
-        """Extract keys and notes from every pair, and build index, scratchpad and chunks from them.
+        """Extract keys and notes from every pair, and build index, scratchpad and chunks.
 
         A pair whose call failed for good is found by its user's words, or has no notes; `RetrievedContext.gaps` counts
-        such calls. Raises `ModelError` naming a pair where calls may yet succeed, or too many failed.
+        such calls.
+
+        Raises:
+            ModelError: If calls may yet succeed, or too many failed.
         """
         self._read = None
         key_replies, notes, gaps = read_pairs(self._model, conversation, self.settings.counter)
-        keys = episodic_keys(conversation, key_replies)
+        keys = keys_of_pairs(conversation, key_replies)
         scratchpad = build_scratchpad(
             self._compressor,
             conversation,
@@ -225,12 +227,12 @@ class Light:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """All that reading the conversation gave, as JSON; `restore` makes the same memory of it."""
+        """The result of reading the conversation, as JSON for `restore`."""
         read = self._reading()
         return {"keys": read.keys, "scratchpad": astuple(read.scratchpad), "gaps": read.gaps}
 
     def restore(self, conversation: Conversation, reading: Mapping[str, Any]) -> None:
-        """Instead of `ingest`: the `reading` of the same conversation, by settings with equal `of_reading`."""
+        """Load the `reading` of the same conversation under settings with equal `of_reading`, instead of `ingest`."""
         keys = tuple(tuple(texts) for texts in reading["keys"])
         text, chunks, compressions, lines_cut = reading["scratchpad"]
         pad = Scratchpad(
@@ -239,9 +241,10 @@ class Light:
         self._read = _IngestState(conversation, keys, pad, _index(conversation, keys, self.settings), reading["gaps"])
 
     def variant(self, settings: LightSettings) -> Light:
-        """The same reading under other settings: other `k`, budgets, switches, or retriever (only the index is new).
+        """Share the reading with a memory of another `k`, budget, switch or retriever (only its index is built).
 
-        Settings that shape the reading itself have to agree; otherwise `ValueError`.
+        Raises:
+            ValueError: If a setting that changes the reading differs.
         """
         read = self._reading()
         for field in _READING:
@@ -255,29 +258,32 @@ class Light:
         return other
 
     def recall(self, question: str) -> RetrievedContext:
-        """Retrieved pairs in rank order, the newest pairs, then the notes that bear on the question.
+        """Return retrieved pairs in rank order, the newest pairs, then the notes that matter for the question.
 
-        The parts are called "episodic", "working" and "scratchpad". Raises `ModelError` if a filter call fails.
+        The parts are called "episodic", "working" and "scratchpad".
+
+        Raises:
+            ModelError: If a filter call fails.
         """
-        found = self.recall_all([question])[0]
-        if isinstance(found, ModelError):
-            raise found
-        return found
+        (context,) = self.recall_all([question])
+        if isinstance(context, ModelError):
+            raise context
+        return context
 
     def recall_all(self, questions: Sequence[str]) -> list[RetrievedContext | ModelError]:
-        """`recall` for every question, in order, with all filter calls out at once; a failed one fails its question."""
+        """Recall for every question, in order, with all filter calls at once; a failed call fails its question."""
         kept: Sequence[tuple[Sequence[Chunk], int] | ModelError] = [(self.chunks, 0)] * len(questions)
         if self.settings.use_scratchpad and self.settings.use_filter:
             exact = "exact_yes" in self.settings.released
             kept = relevant_chunks(self._model, questions, self.chunks, exact=exact)
         return [
-            found if isinstance(found, ModelError) else self._recollection(question, *found)
-            for question, found in zip(questions, kept, strict=True)
+            result if isinstance(result, ModelError) else self._build_context(question, *result)
+            for question, result in zip(questions, kept, strict=True)
         ]
 
-    def _recollection(self, question: str, chunks: Sequence[Chunk], gaps: int) -> RetrievedContext:
+    def _build_context(self, question: str, chunks: Sequence[Chunk], gaps: int) -> RetrievedContext:
         packed = "character_budgets" in self.settings.released
-        passages, cuts = self._packed(question) if packed else self._fitted(question)
+        passages, cuts = self._pack(question) if packed else self._fit(question)
         if self.settings.use_scratchpad:
             room = self.settings.budget["scratchpad"]
             if packed:
@@ -287,7 +293,7 @@ class Light:
             passages, cuts = passages + notes, cuts + Cuts(chunks_dropped=dropped)
         return replace(RetrievedContext.of(passages, cuts), gaps=self._reading().gaps + gaps)
 
-    def _fitted(self, question: str) -> tuple[list[Passage], Cuts]:
+    def _fit(self, question: str) -> tuple[list[Passage], Cuts]:
         """Fit retrieved pairs and working memory, each into its own room."""
         settings, budget = self.settings, self.settings.budget
         retrieved, newest, shown = list[Passage](), list[Passage](), list[Passage]()
@@ -297,7 +303,7 @@ class Light:
         if settings.use_working:
             pairs = entries(self._reading().conversation, settings.released)
             if "oldest_working_memory" in settings.released:
-                # Dropping is what this behaviour of the released code is about: it is not counted.
+                # Dropped pairs are the point of this behaviour of the released code: they are not counted.
                 oldest = newest_pairs(pairs, WORKING_ENTRIES)
                 shown = shown + pack(oldest, budget["working"], counter=settings.counter)
             else:
@@ -305,7 +311,7 @@ class Light:
                 shown = shown + working_memory(pairs, settings.working_pairs, budget["working"], settings.counter)
         return shown, _cuts(retrieved, newest, shown)
 
-    def _packed(self, question: str) -> tuple[list[Passage], Cuts]:
+    def _pack(self, question: str) -> tuple[list[Passage], Cuts]:
         """Fit retrieved pairs and working memory as the released code packs them."""
         settings = self.settings
         retrieved = [passage(pair, "episodic") for pair in self.retrieved(question)] if settings.use_retrieval else []
@@ -319,25 +325,25 @@ class Light:
         return shown, _cuts(retrieved, [], shown)
 
     def retrieved(self, question: str, k: int | None = None) -> list[Pair]:
-        """The `k` pairs (by default the settings') whose keys are nearest to the question, nearest first.
+        """Return the `k` pairs (by default the settings') whose keys match the question best, best first.
 
-        With `plan_blind_ids` each brings its namesakes of other plans, so that there are more than `k`.
+        With `plan_blind_ids` each brings its namesakes in other plans, so that there are more than `k`.
         """
         read = self._reading()
-        found = read.index.search(question, k or self.settings.k)
+        pairs = read.index.search(question, k or self.settings.k)
         if "plan_blind_ids" not in self.settings.released:
-            return found
+            return pairs
         groups = namesakes(read.conversation)
-        return list({pair.user.id: pair for hit in found for pair in groups[hit.user.id]}.values())
+        return list({pair.user.id: pair for hit in pairs for pair in groups[hit.user.id]}.values())
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """The pairs of the conversation that was read."""
+        """The pairs of the conversation."""
         return self._reading().conversation.pairs
 
     @property
     def keys(self) -> tuple[tuple[str, ...], ...]:
-        """What each of `pairs` is found by: the lines that the model extracted from it, without repeats."""
+        """The extracted keys of each of `pairs`."""
         return self._reading().keys
 
     @property

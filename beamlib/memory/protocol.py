@@ -1,11 +1,11 @@
-"""The memory protocol: five lines are enough to plug in a system of one's own.
+"""The memory protocol: five lines plug in a system of your own.
 
     class Newest:
         name = "newest"
         def ingest(self, conversation): self.last = conversation.pairs[-1]
         def recall(self, question): return Recollection.of([passage(self.last)])
 
-Saved as `mine.py`, `./run_all.sh --data FOLDER --memory mine.py:Newest` puts it beside the others in every main table.
+Save this as `mine.py`; `./run_all.sh --data FOLDER --memory mine.py:Newest` adds it to every main table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from beamlib.llm.chat_turns import ChatTurn
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of context and the ids of the messages it shows. `part` says which memory it came from."""
+    """A piece of context, the ids of the messages in it, and the part of the memory that it comes from."""
 
     text: str
     message_ids: tuple[int, ...]
@@ -29,7 +29,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """What did not fit into a context.
+    """Counts of what did not fit into a context.
 
     Attributes:
         pairs_shortened: Retrieved pairs that are longer than their part's whole room and lost their middle.
@@ -57,15 +57,15 @@ NO_CUTS = Cuts()
 
 @dataclass(frozen=True, slots=True)
 class RetrievedContext:
-    """What a memory hands to the reader.
+    """The context that a memory gives to the reader.
 
     Attributes:
         context: The text that the reader sees.
-        message_ids: Messages that the context speaks of, in order of appearance, without repeats.
+        message_ids: Messages that the context is about, in order of appearance, without repeats.
         parts: The same ids by part of the memory.
-        gaps: Calls of the memory that returned nothing usable; what rests on them is missing, and tables say so.
+        gaps: Calls of the memory that returned nothing usable; tables report them.
         cuts: What was recalled and did not fit.
-        turns: The same dialogue as chat turns, where it is sent as such; `context` is then searched and counted.
+        turns: The same dialogue as chat turns, if it is sent as such; `context` is then searched and counted.
     """
 
     context: str
@@ -87,13 +87,11 @@ class RetrievedContext:
 
 
 Recollection = RetrievedContext
-"""Its earlier name, which memories of one's own may still import."""
+"""The earlier name, which users' memories may still import."""
 
 
 def partly_shown(recollection: RetrievedContext, texts: Mapping[int, str]) -> tuple[int, ...]:
-    """Return the `message_ids` whose whole text does not stand in the context.
-
-    It may be shortened there, be told in other words, or only be the source of a note.
+    """Return the `message_ids` whose whole text is not in the context: shortened, paraphrased, or the source of a note.
 
     Args:
         texts: The content of every message by its id.
@@ -102,31 +100,31 @@ def partly_shown(recollection: RetrievedContext, texts: Mapping[int, str]) -> tu
 
 
 class Memory(Protocol):
-    """Reads a conversation once, then recalls what bears on a question. It never sees gold data."""
+    """Reads a conversation once, then recalls what matters for a question. It never sees gold data."""
 
     @property
     def name(self) -> str:
-        """Names the memory and its settings in tables, for example `light-k5`."""
+        """The name of the memory and its settings in tables, for example `light-k5`."""
         ...
 
     def ingest(self, conversation: Conversation) -> None:
-        """Read the conversation, replacing whatever was read before."""
+        """Read the conversation, replacing the one before."""
         ...
 
     def recall(self, question: str) -> RetrievedContext:
-        """The context for answering `question`."""
+        """Return the context for answering `question`."""
         ...
 
 
 def passage(pair: Pair, part: str = "retrieved") -> Passage:
-    """A pair as the reader sees it: ids first, so that the order of mention can be read off the context."""
+    """Write a pair as the reader sees it: ids first, so that the context shows the order of mention."""
     return Passage(
         f"{_header(pair)}\nUSER: {pair.user.content}\nASSISTANT: {pair.assistant.content}", pair.message_ids, part
     )
 
 
 def chat_turns(pair: Pair) -> tuple[ChatTurn, ChatTurn]:
-    """A pair as chat turns; its header begins the user's, so that the order of mention can be read off here too."""
+    """Write a pair as chat turns; its header begins the user's turn."""
     return ChatTurn("user", f"{_header(pair)}\n{pair.user.content}"), ChatTurn("assistant", pair.assistant.content)
 
 

@@ -1,4 +1,4 @@
-"""The RAG baseline: pairs as documents, the best K as context (paper section 4; the released `pair_chunk`)."""
+"""The RAG baseline: pairs are documents, the best K are the context (paper section 4; the released `pair_chunk`)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ _DEFAULT = Encoders()
 
 
 class Rag:
-    """Recalls the `k` pairs whose text suits the question best, best first, in `window_tokens - reserve_tokens`.
+    """Recall the `k` pairs whose text matches the question best, best first, in `window_tokens - reserve_tokens`.
 
-    `encoder` and `splade` name the models of the retrievers `dense` and `splade`. `released` switches on behaviours of
-    the released code (`released_memory.RAG_FLAGS`): `duplicate_per_message` (M1) indexes every pair of a turn
-    once per *message* of that turn (2, 4, 6... copies), so that the top k hold few distinct pairs and show some of them
-    repeatedly; `character_budgets` packs whole pairs in rank order under 29,000 estimated tokens. That only the first
-    512 tokens of a pair are embedded (M7) is a property of the released encoder: `dense` with that model has it.
+    That only the first 512 tokens of a pair are embedded (M7) is a property of the released encoder: `dense` with that
+    model has it.
+
+    Args:
+        encoder: The model of the retriever `dense`; `splade` is that of the retriever `splade`.
+        released: Behaviours of the released code (`released_memory.RAG_FLAGS`). `duplicate_per_message` (M1) indexes
+            every pair of a turn once per *message* of that turn (2, 4, 6... copies), so that the top k repeat pairs.
+            `character_budgets` packs whole pairs in rank order under 29,000 estimated tokens.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class Rag:
 
     @property
     def name(self) -> str:
-        """`rag-<retriever>-k<k>`, then the models and flags that are not the defaults."""
+        """`rag-<retriever>-k<k>`, then models and flags other than the defaults."""
         models = [
             PurePath(name).name
             for name, default in ((self._encoders.dense, _DEFAULT.dense), (self._encoders.splade, _DEFAULT.splade))
@@ -65,17 +68,17 @@ class Rag:
         return "-".join(["rag", self.retriever, f"k{self.k}", *models, *flags_name(self.released, RAG_FLAGS)])
 
     def ingest(self, conversation: Conversation) -> None:
-        """Index the conversation's pairs, replacing what was indexed before."""
+        """Index the conversation's pairs, replacing the index before."""
         self._documents = entries(conversation, self.released)
         documents = [pair_document(pair, conversation) for pair in self._documents]
         self._index = build_index(documents, self.retriever, self._encoders)
 
     def search(self, question: str, k: int) -> list[Pair]:
-        """The `k` best documents as pairs, best first (repeated where the index holds copies)."""
+        """Return the pairs of the `k` best documents, best first (repeated if the index has copies)."""
         return [self._documents[hit.owner] for hit in self._index.search(question, k)]
 
     def recall(self, question: str) -> RetrievedContext:
-        """Return the `k` best pairs in rank order, each whole; the last are dropped where the window is too small."""
+        """Return the `k` best pairs in rank order, each whole; the last are dropped if the window is too small."""
         passages = [passage(pair) for pair in self.search(question, self.k)]
         if "character_budgets" in self.released:
             shown = pack(passages, self._tokens, RAG_ESTIMATE, self._counter)
@@ -84,7 +87,7 @@ class Rag:
 
 
 def pair_document(pair: Pair, conversation: Conversation) -> Document:
-    """A pair as the retrievers see it: the plain ones its whole text, the hybrid ones what the user said, in sentences,
-    and the answer."""
+    """Build the searchable text of a pair: its whole text for the plain retrievers; for the hybrid ones the user's
+    sentences and the answer."""
     user, assistant = pair.user.content, pair.assistant.content
     return Document((f"{user}\n{assistant}",), split_sentences(user), assistant, conversation.sessions[pair.user.id])

@@ -1,10 +1,10 @@
-"""Behaviours of the released code that a memory can take on, one flag each (section 6.2 of the reference).
+"""Behaviours of the released code that a memory can reproduce, one flag each (section 6.2 of the reference).
 
-The names are those of `beamlib.params.RELEASED_FLAGS`, which also has the flags that concern the reader or the data.
+`beamlib.params.RELEASED_FLAGS` has these names and the flags of the reader and the data.
 
-Not reproduced by any flag: the deep indentation inside a pair's text, the absence of message ids (they are shown in
-every variant, see `beamlib.memory.protocol.passage`), scratchpad thresholds by characters (M4), the
-compressor's type error (M5), and kept chunks without a limit (M6): they stay within what the reader's window leaves.
+No flag reproduces the deep indentation inside a pair's text, the absence of message ids (every variant shows them, see
+`beamlib.memory.protocol.passage`), scratchpad thresholds by characters (M4), the compressor's type error (M5), and kept
+chunks without a limit (M6): they stay within the reader's window.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ WORKING_ENTRIES = 100
 
 
 def check_flags(flags: frozenset[str], known: frozenset[str], owner: str) -> None:
-    """Raise `UserError` for a flag that `owner` does not have."""
+    """Raise `UserError` for a flag that is not in `known`."""
     unknown = sorted(flags - known)
     if unknown:
         raise UserError(f"{owner}: released names {unknown[0]!r:.80}; the known ones are {', '.join(sorted(known))}.")
 
 
 def flags_name(flags: frozenset[str], known: frozenset[str]) -> list[str]:
-    """What a memory's name says about its flags: nothing, `released` for all of them, or each one."""
+    """Return the parts of a memory's name for its flags: `released` for all of them, or each one."""
     if not flags:
         return []
     return ["released"] if flags == known else ["released", *(name.replace("_", "-") for name in sorted(flags))]
 
 
 def entries(conversation: Conversation, flags: frozenset[str]) -> list[Pair]:
-    """The pairs in order; with `duplicate_per_message` (M1) all pairs of a turn once per *message* of the turn.
+    """Return the pairs in order; with `duplicate_per_message` (M1) all pairs of a turn once per *message* of the turn.
 
-    A turn of two pairs is entered as a b a b a b a b. On the twenty evaluated 100K conversations this makes the list
-    3.33 times as long.
+    A turn of two pairs becomes a b a b a b a b. On the twenty evaluated 100K conversations the list is 3.33 times as
+    long.
     """
     if "duplicate_per_message" not in flags:
         return list(conversation.pairs)
@@ -63,11 +63,12 @@ def entries(conversation: Conversation, flags: frozenset[str]) -> list[Pair]:
 def pack(
     passages: Sequence[Passage], tokens: int, estimate: int | None = None, counter: TokenCounter = WORDS
 ) -> list[Passage]:
-    """Those of `passages` that fit, each tried in order and whole: a later, shorter one may enter where one did not.
+    """Pack the passages that fit, each tried in order and whole: a later, shorter passage may fit where one did not.
 
-    `estimate` bounds their characters // 3.5 from above, as the released code does; `tokens` is what the reader's
-    window allows by `counter`. With the estimates above, `tokens` binds only for text of few characters per
-    token: the released code would overflow the reader there.
+    Args:
+        tokens: The room in the reader's window. With the estimates above it binds only for text of few characters per
+            token: the released code would overflow the reader there.
+        estimate: Upper bound of their characters // 3.5, as in the released code.
     """
     shown, characters, left = [], 0, tokens
     for item in passages:
@@ -81,11 +82,11 @@ def pack(
 
 
 def namesakes(conversation: Conversation) -> Mapping[int, tuple[Pair, ...]]:
-    """For every pair, by the id of its user message, the pairs that have its place in any plan (M3).
+    """Map every pair, by the id of its user message, to the pairs at its place in any plan (M3).
 
-    A place is the position of the batch in its plan, of the turn in the batch and of the pair in the turn; the
-    released index knows a pair by nothing else. Below 10M there is one plan and every pair is alone. The released
-    order among namesakes is the order in which calls happened to end; here it is that of the conversation.
+    A place is the position of the batch in its plan, of the turn in the batch and of the pair in the turn; the released
+    index knows a pair by nothing else. Below 10M there is one plan and every pair is alone. The released order among
+    namesakes is that in which calls finished; here it is that of the conversation.
     """
     groups: dict[tuple[int, int, int], list[Pair]] = {}
     batches_seen: dict[int, int] = {}

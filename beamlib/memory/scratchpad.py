@@ -1,34 +1,51 @@
 """The scratchpad (paper section 3.2): notes on every pair, merged in order, compressed when long, filtered by question.
 
-Every note is a line `- [messages a-b] text.` that ends with a full stop, question or exclamation mark: one is put there
-where the model left it out, so that a note is a sentence to the chunker. The header survives merging and compression as
-text, and from it come the message ids that a recollection reports. Ids that the conversation does not have are ignored:
-a compressing model may garble a header.
+Every note is a line `- [messages a-b] text.` that ends with a full stop, question or exclamation mark. A missing mark
+is added, so that the chunker sees a note as a sentence. The header survives merging and compression as text, and the
+message ids that a recollection reports come from it. Ids that the conversation does not have are ignored: a compressing
+model may garble a header.
+
+The pad is chunked where neighbouring sentences are least alike (footnote 2), as LangChain's SemanticChunker does, which
+the paper uses: windows of a sentence and its neighbours are embedded, and a cut falls where the cosine distance between
+two neighbouring windows is above a percentile of all such distances in the text. LangChain is used where it is
+installed, and its maker gives that package up; what is installed must not change a number, so `own_chunks` gives the
+same chunks, to the byte.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
+import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from beamlib.data.conversations import Conversation
 from beamlib.llm.model import Model, ModelError, Outcome, Prompt, attempt_all
 from beamlib.memory.budget import JOINT_TOKENS, newest_that_fit, passage_tokens, shorten
-from beamlib.memory.chunking import semantic_chunks, sentences_of
-from beamlib.memory.extraction import header
-from beamlib.memory.group_calls import lines_of, replies_to, with_gaps
+from beamlib.memory.extraction import extract, fill_gaps, header, lines_of
 from beamlib.memory.protocol import Passage
 from beamlib.retrieval.encoder import Encoder
 from beamlib.text import WORDS, TokenCounter
 
 TARGET_SLACK = 1.1
-"""Nobody hits a number of tokens exactly: up to this much above the target is not worth another call."""
+"""A compressor need not hit its target exactly: up to this factor above it is not worth another call."""
 
 COMPRESSION_ROUNDS = 3
-"""How often a compressor that stays above its target is asked again before the oldest lines are cut."""
+"""How often a compressor that stays above its target is retried before the oldest lines are cut."""
+
+_SENTENCE_BREAK = re.compile(r"(?<=[.?!])\s+")
+_GRID = float(2**20)
+"""Vectors are rounded to multiples of 1 / _GRID, so that products add up without rounding in float64: equal distances
+are equal on every machine."""
 
 _RANGE = re.compile(r"(\d+)\s*[-–]\s*(\d+)")
 _HEADER = re.compile(
@@ -44,7 +61,7 @@ _HEADING = "SCRATCHPAD"
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Notes that belong together. `message_ids` are those its headers name, in order; `tokens` the size of `text`."""
+    """Notes that belong together, with the message ids that their headers name and the size of `text` in tokens."""
 
     text: str
     message_ids: tuple[int, ...]
@@ -53,10 +70,13 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Scratchpad:
-    """The finished pad: `text`, one note per line, and its semantic `chunks`.
+    """The finished pad.
 
-    `compressions` counts the compressor's calls, `lines_cut` the oldest lines that were cut because it stayed above
-    its target.
+    Attributes:
+        text: One note per line.
+        chunks: Its semantic chunks.
+        compressions: The compressor's calls.
+        lines_cut: The oldest lines that were cut because the compressor stayed above its target.
     """
 
     text: str
@@ -67,7 +87,7 @@ class Scratchpad:
 
 @dataclass
 class _Pad:
-    """A pad under construction: lines with their sizes, so that nothing is counted twice."""
+    """A pad under construction: lines with their sizes in tokens."""
 
     model: Model
     threshold: int
@@ -80,7 +100,7 @@ class _Pad:
     lines_cut: int = 0
 
     def add(self, lines: Sequence[str], upto: str) -> None:
-        """Put `lines` at the end; `upto` is the range of messages that the pad now covers."""
+        """Append `lines`; `upto` names the messages that the pad now covers."""
         sizes = [self.counter.count(line) for line in lines]
         self.lines += lines
         self.sizes += sizes
@@ -100,8 +120,8 @@ class _Pad:
 
     def _replace_by_reply(self, upto: str) -> None:
         variables = {"notes": "\n".join(self.lines), "target_tokens": str(self.target)}
-        reply = replies_to(self.model, [Prompt("scratchpad_compress", variables, about=upto)])[0]
-        lines = [f"- {closed}" for line in lines_of(reply) if (closed := _closed(line))]
+        (reply,) = extract(self.model, [Prompt("scratchpad_compress", variables, about=upto)])
+        lines = [f"- {note}" for line in lines_of(reply) if (note := _close(line))]
         if not lines:
             raise ModelError(f"scratchpad_compress for {upto}: no note in the reply", Outcome.EMPTY)
         self.lines = lines
@@ -110,7 +130,7 @@ class _Pad:
         self.compressions += 1
 
     def _cut_oldest(self) -> None:
-        """Cut lines until the rest fits, those on the oldest messages first: a compressed pad is grouped by subject."""
+        """Cut the lines about the oldest messages until the rest fits: a compressed pad is grouped by subject."""
         by_age = sorted(range(len(self.lines)), key=lambda place: (_newest_message(self.lines[place]), place))
         start = newest_that_fit([self.sizes[place] for place in by_age], self.target)
         if start == len(self.lines):  # one endless line
@@ -135,15 +155,19 @@ def build_scratchpad(
     buffer: int,
     counter: TokenCounter = WORDS,
 ) -> Scratchpad:
-    """Merge each pair's notes in order, let `compressor` rewrite them whenever they exceed `threshold`, then chunk.
+    """Merge each pair's notes in order, compress them whenever they exceed `threshold`, then chunk.
 
-    `notes` has one reply to `scratchpad_notes` per pair; `threshold` and `target` are tokens by `counter`. Raises
-    `ModelError` if the compressor fails or returns nothing.
+    Args:
+        notes: The reply to `scratchpad_notes` of each pair.
+        threshold: In tokens, as is `target`.
+
+    Raises:
+        ModelError: If the compressor fails or returns nothing.
     """
     pad = _Pad(compressor, threshold, target, counter)
     for pair, reply in zip(conversation.pairs, notes, strict=True):
-        # Whatever header the model gave a line, its pair's own is known.
-        lines = [f"- {header(pair)} {note}" for line in lines_of(reply) if (note := _without_headers(_closed(line)))]
+        # The pair's own header replaces the model's.
+        lines = [f"- {header(pair)} {note}" for line in lines_of(reply) if (note := _without_headers(_close(line)))]
         upto = f"messages {conversation.pairs[0].user.id}-{pair.assistant.id}"
         pad.add(lines, upto)
     ids = sorted(message.id for message in conversation.messages)
@@ -154,26 +178,29 @@ def build_scratchpad(
 def relevant_chunks(
     model: Model, questions: Sequence[str], chunks: Sequence[Chunk], *, exact: bool = False
 ) -> list[tuple[list[Chunk], int] | ModelError]:
-    """For each question the chunks that the model wants kept, in order, or the `ModelError` of a call about it.
+    """Filter the chunks by question; a reply that begins with the word yes keeps a chunk.
 
-    A chunk whose call failed for good is left out and counted beside them.
+    All calls go out at once, chunk by chunk: prompts about the same chunk share their beginning.
 
-    All calls go out at once, chunk by chunk: prompts about the same chunk share their beginning. Any reply that begins
-    with the word yes keeps a chunk. `exact` reproduces the released code, which wants the bare word, so that "Yes."
-    loses the chunk (M14 of the reference).
+    Args:
+        exact: Keep a chunk only for the bare word, as the released code does, so that "Yes." loses it (M14).
+
+    Returns:
+        For each question the chunks to keep, in order, and the number of chunks whose call failed for good, or the
+        `ModelError` of a call about it.
     """
-    asked = list(dict.fromkeys(questions))
-    about = {question: _about(question) for question in asked}
+    distinct = list(dict.fromkeys(questions))
+    about = {question: _about(question) for question in distinct}
     prompts = [
         Prompt("scratchpad_filter", {"question": question, "chunk": chunk.text}, about=about[question])
         for chunk in chunks
-        for question in asked
+        for question in distinct
     ]
     replies = attempt_all(model, prompts)
     kept: dict[str, tuple[list[Chunk], int] | ModelError] = {}
-    for place, question in enumerate(asked):
+    for place, question in enumerate(distinct):
         try:
-            texts, gaps = with_gaps(prompts[place :: len(asked)], replies[place :: len(asked)])
+            texts, gaps = fill_gaps(prompts[place :: len(distinct)], replies[place :: len(distinct)])
         except ModelError as error:
             kept[question] = error
             continue
@@ -184,10 +211,10 @@ def relevant_chunks(
 def scratchpad_passages(
     chunks: Sequence[Chunk], tokens: int, counter: TokenCounter = WORDS
 ) -> tuple[list[Passage], int]:
-    """Fit `chunks` into `tokens` tokens, joints included, as passages of the part "scratchpad" under one heading.
+    """Fit chunks into `tokens` tokens, joints included, as passages of the part "scratchpad" under one heading.
 
-    Where they do not fit, the newest are kept and the heading says how many were left out. The released code sets no
-    limit and may overflow the reader (M6 of the reference).
+    If they do not fit, the newest are kept and the heading says how many were left out. The released code has no limit
+    and may overflow the reader (M6 of the reference).
 
     Returns:
         The passages, and how many of `chunks` they do not hold whole.
@@ -209,7 +236,7 @@ def scratchpad_passages(
 
 
 def _newest_message(line: str) -> int:
-    """The newest message that a line's headers name, -1 without any (a compressor's heading)."""
+    """Return the newest message that a line's headers name, -1 without any (a compressor's heading)."""
     return max((last for _, last in _ranges(line)), default=-1)
 
 
@@ -222,19 +249,20 @@ def _without_headers(line: str) -> str:
 
 
 def _ranges(line: str) -> list[tuple[int, int]]:
-    """The first and last message of every range that a header in `line` names."""
-    return [(int(one[1]), int(one[2])) for head in _HEADER.finditer(line) for one in _RANGE.finditer(head[0])]
+    """Return the first and last message of every range in the headers of a line."""
+    ranges = (match for head in _HEADER.finditer(line) for match in _RANGE.finditer(head[0]))
+    return [(int(match[1]), int(match[2])) for match in ranges]
 
 
 def _ids_of(line: str, known: Sequence[int]) -> tuple[int, ...]:
-    found: list[int] = []
+    ids: list[int] = []
     for first, last in _ranges(line):
-        found += known[bisect_left(known, first) : bisect_right(known, last)]
-    return tuple(dict.fromkeys(found))
+        ids += known[bisect_left(known, first) : bisect_right(known, last)]
+    return tuple(dict.fromkeys(ids))
 
 
-def _closed(line: str) -> str:
-    """`line` with an end mark, so that the chunker's own rule cuts after it; empty if it holds headers alone."""
+def _close(line: str) -> str:
+    """Add a missing end mark to a line, so that the chunker cuts after it; empty if it has headers only."""
     if not _without_headers(line):
         return ""
     return line if line.endswith((".", "?", "!")) else _SEPARATORS.sub("", line) + "."
@@ -251,17 +279,17 @@ def _about(question: str) -> str:
 def _chunks(
     lines: Sequence[str], encoder: Encoder, percentile: float, buffer: int, known: Sequence[int], counter: TokenCounter
 ) -> list[Chunk]:
-    # What is cut is the notes without their headers, which would only make all sentences alike. As every note ends with
-    # an end mark, the sentences of the whole are those of its notes, and each chunk's are a run of them.
+    # The notes are chunked without their headers, which would make all sentences alike. Every note ends with an end
+    # mark, so the sentences of the whole are those of its notes, and each chunk's are a run of them.
     heads, notes = [], []
     for line in lines:
         body = line.removeprefix("- ")
         notes.append(_without_headers(body))
         heads.append(body.removesuffix(notes[-1]).strip())
-    sentences = [(number, sentence) for number, note in enumerate(notes) for sentence in sentences_of(note)]
+    sentences = [(number, sentence) for number, note in enumerate(notes) for sentence in split_for_chunks(note)]
     chunks, start = [], 0
     for chunk in semantic_chunks("\n".join(notes), encoder, percentile, buffer) if notes else []:
-        stop = start + len(sentences_of(chunk))
+        stop = start + len(split_for_chunks(chunk))
         grouped: dict[int, list[str]] = {}
         for number, sentence in sentences[start:stop]:
             grouped.setdefault(number, []).append(sentence)
@@ -270,3 +298,78 @@ def _chunks(
         chunks.append(Chunk(text, ids, counter.count(text)))
         start = stop
     return chunks
+
+
+def split_for_chunks(text: str) -> list[str]:
+    """Split at white space after a full stop, question or exclamation mark: LangChain's default rule.
+
+    As there, an empty text is one empty sentence, and white space at the end leaves an empty last one.
+    """
+    return _SENTENCE_BREAK.split(text)
+
+
+def semantic_chunks(text: str, encoder: Encoder, percentile: float, buffer: int) -> list[str]:
+    """Cut `text` into chunks of whole sentences, joined by a space.
+
+    By LangChain's SemanticChunker where it is installed, else by `own_chunks`: both give the same chunks.
+
+    Args:
+        percentile: Distances up to this percentile (0 to 100) do not cut: 80 cuts at about one gap in five.
+        buffer: Neighbours on either side in a sentence's window.
+    """
+    chunker = langchain_chunker()
+    if chunker is None:
+        return own_chunks(text, encoder, percentile, buffer)
+    splitter = chunker(
+        _Embeddings(encoder),
+        buffer_size=buffer,
+        breakpoint_threshold_type="percentile",
+        breakpoint_threshold_amount=percentile,
+    )
+    chunks: list[str] = splitter.split_text(text)
+    return chunks
+
+
+@cache
+def langchain_chunker() -> Any | None:
+    """Return LangChain's class `SemanticChunker`, None where it is not installed.
+
+    Also None where simsimd is: LangChain would then compute in float32, and other chunks could come out.
+    """
+    if find_spec("simsimd") is not None or find_spec("langchain_experimental") is None:
+        return None
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*being sunset", category=DeprecationWarning)
+        return import_module("langchain_experimental.text_splitter").SemanticChunker
+
+
+@dataclass(frozen=True)
+class _Embeddings:
+    """An encoder as LangChain's `Embeddings`, as far as its chunker uses one."""
+
+    encoder: Encoder
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        vectors: list[list[float]] = round_vectors(self.encoder, texts).tolist()
+        return vectors
+
+
+def own_chunks(text: str, encoder: Encoder, percentile: float, buffer: int) -> list[str]:
+    """Compute `semantic_chunks` without LangChain."""
+    sentences = split_for_chunks(text)
+    if len(sentences) == 1:
+        return sentences
+    windows = [" ".join(sentences[max(0, i - buffer) : i + buffer + 1]) for i in range(len(sentences))]
+    vectors = round_vectors(encoder, windows)
+    lengths = np.linalg.norm(vectors, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        similarities = np.sum(vectors[:-1] * vectors[1:], axis=1) / (lengths[:-1] * lengths[1:])
+    distances = 1 - np.where(np.isfinite(similarities), similarities, 0.0)  # no known word: like no other text
+    threshold = np.percentile(distances, percentile)
+    starts = [0, *(int(gap) + 1 for gap in np.flatnonzero(distances > threshold))]
+    return [" ".join(sentences[a:b]) for a, b in zip(starts, [*starts[1:], len(sentences)], strict=True)]
+
+
+def round_vectors(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float64]:
+    """Encode texts, rounded to multiples of 1 / `_GRID`."""
+    return np.round(encoder.encode(texts).astype(np.float64) * _GRID) / _GRID

@@ -1,8 +1,7 @@
-"""The figures: grouped bars and lines from a frame of `beamlib.report.long_frame`, saved with what they were made of.
+"""The figures: grouped bars and lines from a frame of `beamlib.report.long_frame`, saved with their data.
 
-Every function returns a `matplotlib.figure.Figure` that is not registered with pyplot, and leaves no global state
-behind. Protocol and judge stand in a line below, which goes into the caption too; values have their interval where the
-frame has one.
+Every function returns a `matplotlib.figure.Figure` that is not registered with pyplot, and changes no global state. A
+line below the figure, also in the caption, names protocol and judge. Values have the intervals of the frame.
 """
 
 from __future__ import annotations
@@ -28,35 +27,44 @@ from beamlib.data.checked_json import left_out_line
 from beamlib.errors import UserError
 from beamlib.files import sha256, write_bytes, write_json
 from beamlib.report.footer import Footer, model_shown
-from beamlib.report.long_frame import AVERAGE, COLUMNS, ROWS, ability_label, checked, series_label, series_of, sizes_of
+from beamlib.report.long_frame import (
+    AVERAGE,
+    COLUMNS,
+    ROWS,
+    ability_label,
+    check_frame,
+    series_label,
+    series_of,
+    sizes_of,
+)
 
 COLUMN_WIDTH, PAGE_WIDTH = 3.4, 7.0  # inches: one column and both columns of a two-column page
 _MARKERS = "osD^vPX*"
-# Hatches back up the colours in grey-scale print; the first series stays plain. Of lines: dots and rings are 250 KB of
-# curves in an SVG.
+# Hatches support the colours in grey-scale print; the first series stays plain.
+# Dots and rings would add 250 KB to an SVG.
 _HATCHES = ("", "////", "----", "\\\\\\\\", "xxxx", "||||", "++++", "//")
 _WHISKERS = {"linewidth": 0.7, "color": "0.15"}
-# What seaborn makes of the rows of `_ends`: the mean and its interval as given.
+# With the rows of `_ends`, seaborn draws the mean and its interval unchanged.
 _INTERVAL: Final[dict[str, Any]] = {"estimator": "median", "errorbar": ("pi", 100)}
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The project's matplotlib style on top of matplotlib's defaults, for the duration of a block.
-
-    A user's own settings do not count: figures are the same on every machine.
-    """
+    """Use the project's matplotlib style within a block; a user's own settings are ignored."""
     with as_file(files("beamlib.report") / "style.mplstyle") as path, context(["default", str(path)]):
         yield
 
 
 def score_changes(frame: pd.DataFrame) -> pd.DataFrame:
-    """Change of every series with a component removed against the one that is complete, as a long frame.
+    """Compute the change of every series with a removed component against the complete one, as a long frame.
 
-    It has no intervals: those of two means say nothing about that of their difference. A run passes its own, paired
-    ones to `ablation_figure`. Raises `UserError` unless exactly one series is complete in every cell.
+    It has no intervals: those of two means do not give that of their difference. A run passes paired ones to
+    `ablation_figure`.
+
+    Raises:
+        UserError: Unless exactly one series is complete in every cell.
     """
-    complete = series_of(frame[_field(checked(frame), "removed").isna()])
+    complete = series_of(frame[_field(check_frame(frame), "removed").isna()])
     if len(complete) != 1:
         raise UserError(f"ablation: one series without a removal is needed, found {', '.join(complete) or 'none'}.")
     base = frame[frame["series"] == complete[0]].set_index(["size", "ability"])["mean"]
@@ -70,14 +78,14 @@ def score_changes(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def ablation_figure(changes: pd.DataFrame, footer: Footer) -> Figure:
-    """Figure 3: change of the average per removed component at each length; `changes` as from `score_changes`."""
+    """Draw Figure 3: the change of the average per removed component at each length, from `score_changes`."""
     frame = averages(changes)
     frame = frame.assign(series=_field(frame, "removed").str.replace("-", " "))
     return _by_size(frame, footer, "change of the average score", "removed component")
 
 
 def retriever_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
-    """Figure 5: the average of each retriever per length."""
+    """Draw Figure 5: the average of each retriever per length."""
     return _by_size(averages(frame), footer, "average score")
 
 
@@ -92,9 +100,9 @@ def _by_size(frame: pd.DataFrame, footer: Footer, measure: str, title: str | Non
 
 
 def budget_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
-    """Figure 4: the average against the retrieval budget, the column `k`, with a line per length.
+    """Draw Figure 4: the average over the retrieval budget, the column `k`, with a line per length.
 
-    The axis starts at zero, or below where an interval does.
+    The axis starts at zero, or below if an interval does.
     """
     frame = averages(frame)
     if (unknown := _field(frame, "k").isna()).any():
@@ -111,8 +119,8 @@ def budget_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
 
 
 def main_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
-    """Table 1 as bars: groups are abilities and their average, bars are series, one panel per length."""
-    rows = [ability for ability in ROWS if ability in set(checked(frame)["ability"])]
+    """Draw Table 1 as bars: groups are abilities and their average, bars are series, a panel per length."""
+    rows = [ability for ability in ROWS if ability in set(check_frame(frame)["ability"])]
     frame = _sized(frame).assign(
         ability=pd.Categorical(frame["ability"], rows).rename_categories(ability_label),
         series=pd.Categorical(frame["series"], series_of(frame)),
@@ -131,20 +139,22 @@ def main_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
 
 
 def averages(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the averages: what Figures 3, 4 and 5 plot, and what `save_figure` stores with them."""
-    rows = checked(frame)[frame["ability"] == AVERAGE]
+    """Select the rows of the averages, for Figures 3, 4 and 5."""
+    rows = check_frame(frame)[frame["ability"] == AVERAGE]
     if rows.empty:
         raise UserError(f"figure: the frame has no row for ability '{AVERAGE}'; pass the summary of whole runs.")
     return rows
 
 
 def bars(axes: Axes, frame: pd.DataFrame, x: str, hue: str | None = None, value: str = "y") -> None:
-    """A group of bars per value of `x`, a bar per value of `hue`, with its interval `low` to `high` where it has one.
+    """Draw a group of bars per value of `x` and a bar per value of `hue`, with intervals `low` to `high`.
 
-    Both stand in the order of their categories, other values as they come; a missing cell stays empty. The lengths of
-    the bars are along the axis `value`, "x" or "y".
+    Categories keep their order, other values that of appearance; a missing cell stays empty.
+
+    Args:
+        value: The axis of the bars' lengths, "x" or "y".
     """
-    import seaborn  # here: it takes a second and a half, and most that imports this module draws nothing
+    import seaborn  # here: it takes 1.5 s, and most importers of this module draw nothing
 
     groups = {"x": x, "y": x} | {value: "value"}
     look = {"width": 0.82, "saturation": 1, "edgecolor": "white", "capsize": 0.12, "err_kws": _WHISKERS}
@@ -157,9 +167,9 @@ def bars(axes: Axes, frame: pd.DataFrame, x: str, hue: str | None = None, value:
 
 
 def lines(axes: Axes, frame: pd.DataFrame, x: str, hue: str | None = None) -> None:
-    """A line per value of `hue`, or one, over the values of `x`, with intervals where there are any.
+    """Draw a line per value of `hue` over the values of `x`, with intervals; orders as in `bars`.
 
-    Orders are as in `bars`. Points of one value stand exactly above it, also where their intervals overlap.
+    Points of a value are exactly above it, even if their intervals overlap.
     """
     import seaborn
 
@@ -169,17 +179,17 @@ def lines(axes: Axes, frame: pd.DataFrame, x: str, hue: str | None = None) -> No
 
 
 def legend(figure: Figure, axes: Axes, columns: int, title: str | None = None) -> None:
-    """A legend above the plot instead of those in it, so that it hides no value."""
+    """Put a legend above the plot, so that it hides no value."""
     handles, labels = axes.get_legend_handles_labels()
-    for own in filter(None, (one.get_legend() for one in figure.axes)):
-        own.remove()
+    for inner in filter(None, (each.get_legend() for each in figure.axes)):
+        inner.remove()
     words = [series_label(label).replace("\n", " ") for label in labels]
     figure.legend(handles, words, loc="outside upper center", ncols=min(columns, len(words)), title=title)
 
 
 @contextmanager
 def _drawn(footer: Footer, width: float, height: float) -> Iterator[Figure]:
-    """A figure of that size in inches, in our style, with protocol and judge in a line below: figures travel alone."""
+    """Create a figure of a size in inches in our style; a line below names protocol and judge."""
     with style():
         figure = Figure(figsize=(width, height))
         basis = f"Protocol: {footer.protocol}; judge: {model_shown(footer.judge).partition(' (')[0]}."
@@ -190,17 +200,17 @@ def _drawn(footer: Footer, width: float, height: float) -> Iterator[Figure]:
 
 
 def _sized(frame: pd.DataFrame) -> pd.DataFrame:
-    """`frame` with its sizes as labels, shortest first; that of a single conversation says "(n = 1)" below."""
+    """Replace sizes by labels, shortest first; a size with a single conversation gets "(n = 1)"."""
     alone = set(frame["size"]) - set(frame.loc[frame["conversations"].ne(1).fillna(True), "size"])
     labels = {size: f"{size}\n(n = 1)" if size in alone else size for size in sizes_of(frame)}
     return frame.assign(size=pd.Categorical(frame["size"].map(labels), list(labels.values())))
 
 
 def _ends(frame: pd.DataFrame) -> pd.DataFrame:
-    """Mean and ends of the intervals as rows of their own: seaborn makes intervals of values and takes none.
+    """Split mean and interval ends into rows: seaborn computes intervals from values and accepts none.
 
-    The median of three such rows is the mean and their range the interval; a mean by itself gets none. An end that the
-    mean lies beyond (a percentile interval of few values may miss it) moves to the mean.
+    The median of three such rows is the mean and their range the interval; a single mean gets none. An end on the wrong
+    side of the mean (a percentile interval of few values may miss it) moves to the mean.
     """
     low, high = frame["low"].clip(upper=frame["mean"]), frame["high"].clip(lower=frame["mean"])
     ends = frame.drop(columns=["mean", "low", "high"])
@@ -208,34 +218,34 @@ def _ends(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _field(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
-    """What `frame` says of its series, missing where it says nothing."""
+    """Return a column of `frame`, all missing if it has none."""
     return frame[name] if name in frame else pd.Series(None, index=frame.index, dtype=object)
 
 
 def _drawings(figure: Figure) -> dict[Literal["pdf", "svg", "png"], bytes]:
-    """The figure as the bytes of files, without dates or versions of the programs that drew it.
+    """Render the figure as files without dates or program versions.
 
-    All have the layout of the first: finding it anew would nearly double the time of each.
+    All share the first layout: computing it again would nearly double the time of each.
     """
     metadata: dict[Literal["pdf", "svg", "png"], dict[str, None]] = {
         "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
         "svg": {"Date": None, "Creator": None},
         "png": {"Software": None},
     }
-    layout, found = figure.get_layout_engine(), {}
+    layout, drawings = figure.get_layout_engine(), {}
     with style():
-        for kind, said in metadata.items():
+        for kind, entries in metadata.items():
             buffer = BytesIO()
-            figure.savefig(buffer, format=kind, metadata=said)
+            figure.savefig(buffer, format=kind, metadata=entries)
             drawn = buffer.getvalue()
-            found[kind] = re.sub(rb"\s*\n\s*", b" ", drawn) if kind == "svg" else drawn  # a twelfth of it is indents
+            drawings[kind] = re.sub(rb"\s*\n\s*", b" ", drawn) if kind == "svg" else drawn  # indents are a twelfth
             figure.set_layout_engine("none")
         figure.set_layout_engine(layout)
-    return found
+    return drawings
 
 
 def _in_words(data: pd.DataFrame, *, scores: bool) -> str:
-    """The plotted values for alternative texts: scores with intervals, or each value after its column's name."""
+    """Write the plotted values for an alternative text: scores with intervals, or each value after its column."""
     if not scores:
         return "; ".join(", ".join(f"{name} {value}" for name, value in row.items()) for row in data.to_dict("records"))
     names = zip(data["size"], data["ability"].map(ability_label), data["series"].map(series_label), strict=True)
@@ -244,7 +254,7 @@ def _in_words(data: pd.DataFrame, *, scores: bool) -> str:
 
 
 def _bare(data: pd.DataFrame) -> str:
-    """What a caption has to say about values without an interval."""
+    """Write a caption's sentence about values without an interval."""
     bare = data[data["low"].isna() & data["mean"].notna()]
     if alone := list(dict.fromkeys(bare.loc[bare["conversations"].eq(1).fillna(False), "size"])):
         return f"n = 1 conversation, hence no interval: {', '.join(alone)}."
@@ -267,13 +277,19 @@ def save_figure(
     *,
     scores: bool = True,
 ) -> list[Path]:
-    """Write `name`.pdf, .svg, .png, .csv (the plotted values) and .json into `folder`; returns the five paths.
+    """Write `name`.pdf, .svg, .png, .csv (the plotted values) and .json (the sidecar) into `folder`.
 
-    `data` is the long frame that was plotted, or with `scores` False any table of counts. `inputs` names what it was
-    made from, as JSON values. The sidecar carries the caption (with the line below the plot), alternative text, inputs,
-    parameters, package version and the hash of the plotted values. The same call gives the same bytes.
+    The sidecar has the caption, alternative text, inputs, parameters, package version and the hash of the plotted
+    values. The same call gives the same bytes.
+
+    Args:
+        data: The long frame that was plotted; any table of counts if `scores` is False.
+        inputs: The sources of the data, as JSON values.
+
+    Returns:
+        The five paths.
     """
-    plotted = checked(data)[list(COLUMNS)] if scores else data
+    plotted = check_frame(data)[list(COLUMNS)] if scores else data
     caption = " ".join(filter(None, [caption, str(figure.get_label()), _bare(plotted) if scores else ""]))
     values = plotted.to_csv(index=False, lineterminator="\n", float_format="%.6g").encode()
     sidecar = {

@@ -1,16 +1,16 @@
-"""The one shape that tables and figures take: a long frame with a row per size, ability and series.
+"""The input of tables and figures: a long frame with a row per size, ability and series.
 
 size      tier of the benchmark: "100K", "500K", "1M", "10M"
 ability   the data set's name, or "average" for the mean over abilities
-series    what is compared, as it is shown: an arm, a method, a retriever, a budget ("K=5"), an ablation
-mean      the value on the scale of the measure (scores: 0 to 1); NaN where nothing could be scored
-low, high ends of its interval, both NaN where there is none (published values have none)
-n         number of questions behind the mean, missing where unknown (published values)
-conversations   number of conversations behind the mean, missing where unknown; one by itself has no interval
+series    the displayed name of what is compared: an arm, a method, a retriever, a budget ("K=5"), an ablation
+mean      the value on the scale of the measure (scores: 0 to 1); NaN if nothing could be scored
+low, high ends of its interval, both NaN if there is none (published values)
+n         number of questions, missing if unknown (published values)
+conversations   number of conversations, missing if unknown; a single one has no interval
 
-A column `printed`, where there is one, holds the string of the paper and is shown in place of `mean`. What a series is,
-where that is known, stands in the columns of `SERIES_FIELDS`; nothing is read off its name.
-Rows keep their order: series appear in tables and legends as they come first in the frame.
+An optional column `printed` has the string of the paper, which is displayed instead of `mean`. The columns of
+`SERIES_FIELDS` describe a series; nothing is parsed from its name. Series keep their order of appearance in tables and
+legends.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from beamlib.errors import UserError
 
 COLUMNS = ("size", "ability", "series", "mean", "low", "high", "n", "conversations")
 SERIES_FIELDS = ("backbone", "method", "memory", "retriever", "k", "removed")
-"""What a series is: the reader where several are compared, with the column below it; the arm's memory, its index and
-budget, and the component that it lacks."""
+"""Describe a series: the reader, if several are compared, and the method; the arm's memory, retriever and budget, and
+the component that was removed."""
 AVERAGE = "average"
 ROWS = (*ABILITIES, AVERAGE)
 """Abilities in the order of every table, the average last."""
@@ -39,15 +39,14 @@ _REMOVED = {
     "without_working_memory": "working memory",
     "without_noise_filtering": "noise filtering",
 }
-"""Variants of Table 8 and the components that they lack; `base` lacks none."""
+"""Variants of Table 8 and their removed components; `base` has all."""
 
 
 def published_long(table: str, backbone: str | None = None) -> pd.DataFrame:
-    """A published score table (table1, table8, table9 or table10) as a long frame with the printed strings.
+    """Load a published score table (table1, table8, table9 or table10) as a long frame with the printed strings.
 
-    Series are "backbone / method" in Table 1, or the method alone when `backbone` names one of its four; the printed
-    variants in Table 8; "K=5" and so on in Table 9; the retrievers in Table 10; what they are is a column as well.
-    Raises `UserError` for another table and for an unknown backbone.
+    Series are "backbone / method" in Table 1, or the method alone if `backbone` names one of its four; the printed
+    variants in Table 8; "K=5" and so on in Table 9; the retrievers in Table 10.
     """
     if table not in _SERIES_COLUMNS:
         raise UserError(f"published table {table!r} has no scores; use one of: {', '.join(_SERIES_COLUMNS)}.")
@@ -80,7 +79,7 @@ def published_long(table: str, backbone: str | None = None) -> pd.DataFrame:
 
 
 def benchmark_comparison() -> pd.DataFrame:
-    """Table 2: which of the ten abilities each benchmark covers, as the authors marked it; a row per benchmark."""
+    """Load Table 2: the abilities that each benchmark covers according to the authors, a row per benchmark."""
     frame = published.table("table2")
     frame["covered"] = frame["covered"].map({"yes": "✓", "no": "–"})
     rows = ["benchmark", "domain", "chat_length"]
@@ -91,7 +90,7 @@ def benchmark_comparison() -> pd.DataFrame:
 
 
 def misprint_notes(table: str) -> list[str]:
-    """What a caption has to say about cells of a published table that contradict their own average."""
+    """Write caption notes about cells of a published table that contradict their own average."""
     rows = published.table("misprints").to_dict("records")
     return [
         f"{row['length']}, {row['ability']}, {series_label(row['column'])} is printed {row['printed']}; "
@@ -101,11 +100,8 @@ def misprint_notes(table: str) -> list[str]:
     ]
 
 
-def checked(frame: pd.DataFrame) -> pd.DataFrame:
-    """`frame` itself, if it is in long form: its columns are there, abilities are known, no cell occurs twice.
-
-    Raises `UserError` otherwise, and when the frame is empty.
-    """
+def check_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return `frame` if it is a long frame with rows, known abilities and no cell twice; else raise `UserError`."""
     if missing := [name for name in COLUMNS if name not in frame]:
         raise UserError(f"results: the column '{missing[0]}' is missing; the columns are {', '.join(COLUMNS)}.")
     if frame.empty:
@@ -119,23 +115,22 @@ def checked(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def sizes_of(frame: pd.DataFrame) -> list[str]:
-    """The sizes of a frame, shortest first, then others in order of appearance."""
-    found = list(dict.fromkeys(frame["size"]))
-    return [size for size in published.LENGTHS if size in found] + [
-        size for size in found if size not in published.LENGTHS
-    ]
+    """List the sizes of a frame, shortest first, then others in order of appearance."""
+    present = dict.fromkeys(frame["size"])
+    known = [size for size in published.LENGTHS if size in present]
+    return [*known, *(size for size in present if size not in known)]
 
 
 def series_of(frame: pd.DataFrame) -> list[str]:
-    """The series of a frame in order of appearance."""
+    """List the series of a frame in order of appearance."""
     return list(dict.fromkeys(frame["series"]))
 
 
 def ability_label(ability: str) -> str:
-    """An ability, or "average", as the paper's tables print it."""
+    """Return an ability, or "average", as the paper's tables print it."""
     return _ABILITY_LABELS[ability]
 
 
 def series_label(series: str) -> str:
-    """A series in words: "without_noise_filtering" -> "without noise filtering"."""
+    """Write a series in words: "without_noise_filtering" -> "without noise filtering"."""
     return "sparse (SPLADE)" if series == "sparse_splade" else series.replace("_", " ")

@@ -1,4 +1,4 @@
-"""From stored judgements to the numbers a notebook shows: scores with intervals, evidence recall, footers."""
+"""Compute the numbers of a notebook from stored judgements: scores with intervals, evidence recall, footers."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from beamlib.scoring.scores import (
 
 RECALL = "evidence recall: share of the cited messages shown whole in the context (no model, no judge)"
 NOTES = "scratchpad"
-"""The part of a recollection that speaks of messages in other words. A note on a message is not the message."""
+"""The part of a context that paraphrases messages. A note on a message is not the message."""
 
 Counting = Literal["whole", "partial", "noted"]
-"""Which messages count as recalled: those whose whole text is in the context; those too that it shows in part; those
-too that only a note speaks of."""
+"""Which messages count as recalled: those whose whole text is in the context; also those that it shows in part; also
+those that only a note paraphrases."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """One experiment of one tier.
+    """An experiment of one tier.
 
     Attributes:
         summary: Mean scores, as frames of `beamlib.report.long_frame`.
         evidence: Mean evidence recall: cited messages whose whole text is in the context.
         partial: The same, counting messages too that are shown in part.
-        noted: The same, counting messages too that only a note speaks of.
-        scores: One row per question for each arm, with what the arm is.
+        noted: The same, counting messages too that only a note paraphrases.
+        scores: A row per question for each arm, with the arm's columns of `SERIES_FIELDS`.
         recalls: The same for evidence recall.
     """
 
@@ -70,14 +70,14 @@ class Results:
     @property
     def manifests(self) -> list[dict[str, Any]]:
         """The manifests of all arms, as tables take them."""
-        return [found.model_dump(mode="json") for found in self.evaluation.manifests.values()]
+        return [manifest.model_dump(mode="json") for manifest in self.evaluation.manifests.values()]
 
 
 def results(parameters: RunParameters, experiment: str) -> Results:
-    """Evaluate (or replay) the arms of `experiment` and score them."""
+    """Evaluate (or replay) the arms of an experiment and score them."""
     evaluation = evaluate(parameters, experiments(parameters)[experiment])
-    found = list(evaluation.manifests.values())
-    ensure_comparable([one.model_dump(mode="json") for one in found])
+    manifests = list(evaluation.manifests.values())
+    ensure_comparable([manifest.model_dump(mode="json") for manifest in manifests])
     arms = {arm.name: arm for arm in experiments(parameters)[experiment]}
     judged = evaluation.judgements
     scores = {name: of_arm(score_run(judged[name], parameters.protocol), arms[name]) for name in judged}
@@ -95,23 +95,20 @@ def results(parameters: RunParameters, experiment: str) -> Results:
         recalls=recalls,
         partial=long_frame(partial),
         noted=long_frame(noted),
-        footer=footer_of(found, scores, parameters.protocol, losses),
-        evidence_footer=footer_of(found, recalls, RECALL, losses),
+        footer=footer_of(manifests, scores, parameters.protocol, losses),
+        evidence_footer=footer_of(manifests, recalls, RECALL, losses),
     )
 
 
 def of_arm(scores: pd.DataFrame, arm: Arm) -> pd.DataFrame:
-    """`scores` with what the arm is in columns (`SERIES_FIELDS`)."""
+    """Add the arm's columns of `SERIES_FIELDS` to scores."""
     return scores.assign(memory=arm.memory, retriever=arm.retriever, k=arm.k, removed=arm.without).astype(
         {"k": "Int64"}
     )
 
 
 def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold], counting: Counting = "whole") -> pd.DataFrame:
-    """Compute evidence recall per question, in the shape of scores.
-
-    Questions that cite no message of the chat are left out.
-    """
+    """Compute evidence recall per question, in the shape of scores, without questions that cite no message."""
     rows = []
     for answer in answers:
         recall = evidence_recall(gold[answer.probe_id], recalled_ids(answer, counting))
@@ -124,9 +121,9 @@ def recall_rows(answers: Sequence[Answer], gold: Mapping[str, Gold], counting: C
 
 
 def recalled_ids(answer: Answer, counting: Counting = "whole") -> frozenset[int]:
-    """Return the messages that an answer's context recalls by a way of counting.
+    """Return the messages that an answer's context recalls.
 
-    Answers of earlier versions do not say which messages are whole: all that a part other than `NOTES` shows count.
+    Answers of earlier versions do not say which messages are whole: all messages of parts other than `NOTES` count.
     """
     shown = frozenset(i for part, ids in answer.parts.items() if part != NOTES for i in ids)
     shown = shown if answer.parts else frozenset(answer.message_ids)
@@ -138,7 +135,7 @@ def recalled_ids(answer: Answer, counting: Counting = "whole") -> frozenset[int]
 
 
 def long_frame(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Means and intervals of all arms as one long frame, one series per arm, with what the scores say it is."""
+    """Summarise the scores of all arms as a long frame, a series per arm."""
     parts = []
     for name, frame in scores.items():
         summary = summarise(frame)
@@ -149,9 +146,10 @@ def long_frame(scores: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def changes_of(scores: Mapping[str, pd.DataFrame], base: str, seed: int) -> pd.DataFrame:
-    """The paired change of the average of every series against `base` per size, as a long frame with p-values.
+    """Compute the paired change of the average of every series against `base` per size, with p-values.
 
-    Over the conversations that both have; empty where there are none. `scores` hold one row per question.
+    Args:
+        scores: A row per question for each series. Only conversations that both series have count.
     """
     rows: list[dict[str, Any]] = []
     against = scores.get(base, pd.DataFrame(columns=list(SCORE_COLUMNS)))
@@ -160,25 +158,25 @@ def changes_of(scores: Mapping[str, pd.DataFrame], base: str, seed: int) -> pd.D
         both = [frame[frame["conversation_id"].isin(shared)] for frame in (scores[series], against)]
         for size in present_sizes(both[0]):
             ours, theirs = (frame[frame["size"] == size] for frame in both)
-            found = compare(ours, theirs, seed)
-            row = {"size": size, "ability": AVERAGE, "series": series, "mean": found.difference, "low": found.low}
-            row |= {"high": found.high, "n": len(ours), "conversations": found.n, "p": found.p_value}
+            change = compare(ours, theirs, seed)
+            row = {"size": size, "ability": AVERAGE, "series": series, "mean": change.difference, "low": change.low}
+            row |= {"high": change.high, "n": len(ours), "conversations": change.n, "p": change.p_value}
             rows.append({**row, "removed": ours["removed"].iloc[0] if "removed" in ours else None})
     return pd.DataFrame(rows, columns=[*COLUMNS, "p", "removed"])
 
 
 def footer_of(
-    found: Sequence[Manifest],
+    manifests: Sequence[Manifest],
     scores: Mapping[str, pd.DataFrame],
     protocol: str,
     losses: Mapping[str, ContextLosses] | None = None,
 ) -> Footer:
-    """The footer of a table of `scores`, a row per question and series, that rest on the runs of these manifests."""
+    """Build the footer of a table of scores (a row per question for each series) of the runs of `manifests`."""
     everything = pd.concat(scores.values())
     counts = everything.groupby("size")["conversation_id"].nunique()
     intervals = {size: interval_note(int(counts[size])) for size in present_sizes(everything)}
     return footer(
-        [one.model_dump(mode="json") for one in found],
+        [manifest.model_dump(mode="json") for manifest in manifests],
         protocol=protocol,
         n_questions=everything["probe_id"].nunique(),
         unscored=int((everything["score"].isna() & ~not_computable(everything)).sum()),
@@ -189,14 +187,20 @@ def footer_of(
 
 
 def score_folders(run: Path, protocol: str, *, as_is: bool = False) -> list[dict[str, Any]]:
-    """Score every arm found at or below `run`; a row per arm, size and ability, None where there is no interval.
+    """Score every arm in or below the folder `run`.
 
-    `left_out` names the conversations that could not be read.
+    Args:
+        as_is: Score `judgements.jsonl` even if the manifest does not match it (changed by hand, copied); the rows then
+            say so in `vouched`.
 
-    Judgements that no manifest vouches for (changed by hand, made elsewhere) are a `UserError`, unless `as_is`: then
-    `judgements.jsonl` is scored as it stands, and the rows say so in `vouched`.
+    Returns:
+        A row per arm, size and ability, None for a missing interval. `left_out` names conversations that could not be
+        read.
+
+    Raises:
+        UserError: If judgements do not match their manifest.
     """
-    # A folder with judgements and no manifest was not finished: reading it says so, where passing over it would not.
+    # A folder with judgements and no manifest was not finished: reading it raises an error, skipping it would not.
     names = ("manifest.json", "judgements.jsonl")
     folders = sorted({path.parent for name in names for path in run.rglob(name)}) if run.is_dir() else []
     if not folders:
@@ -210,9 +214,9 @@ def _score_folder(folder: Path, protocol: str, as_is: bool) -> list[dict[str, An
         fixed: dict[str, Any] = {"arm": folder.name, "protocol": protocol, "judge": None, "reader": None}
         left_out = None
     else:
-        found = read_manifest(folder)
-        judgements, left_out = stored_judgements(folder), ", ".join(sorted(found.left_out))
-        fixed = {"arm": found.arm, "protocol": protocol, "judge": found.judge, "reader": found.reader}
+        manifest = read_manifest(folder)
+        judgements, left_out = stored_judgements(folder), ", ".join(sorted(manifest.left_out))
+        fixed = {"arm": manifest.arm, "protocol": protocol, "judge": manifest.judge, "reader": manifest.reader}
     summary = summarise(score_run(judgements, protocol))
     rows = []
     for row in summary.to_dict("records"):

@@ -1,10 +1,10 @@
-"""What notebooks 05 to 09 show of an experiment beside its tables: one question, averages, verdicts again."""
+"""Views of an experiment for notebooks 05 to 09: a single question, averages, protocols, repeated verdicts, errata."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -20,16 +20,16 @@ from beamlib.report.tables import result_table, shown_averages
 from beamlib.scoring.intervals import compare
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.records import Judgement
-from beamlib.scoring.scores import AVERAGE, score_run
-from beamlib.scoring.spread import judge_spread
+from beamlib.scoring.scores import AVERAGE, judge_spread, score_run
 
+_Record = TypeVar("_Record", Answer, Judgement)
 _ALL, _DROP = "none, flag", "drop"
-"""The two sets of questions that `errata` leads to: `flag` marks questions and takes none away."""
+"""The two question sets of the parameter `errata`: `flag` marks questions and removes none."""
 
 
 @dataclass(frozen=True)
 class ShownQuestion:
-    """One question, with what each arm answered and what the judge made of it."""
+    """A question with each arm's answer and judgement."""
 
     loaded: Loaded
     probe: Probe
@@ -38,12 +38,12 @@ class ShownQuestion:
     judgements: Mapping[str, Judgement]
 
     def retrieved(self) -> pd.DataFrame:
-        """What each arm handed to the reader: messages (a star for those that the question's author cited)."""
+        """Show the messages that each arm gave to the reader, with a star for cited messages."""
         rows = {}
         for name, answer in self.answers.items():
             cited = set(self.gold.evidence) & set(answer.message_ids)
             whole = cited & recalled_ids(answer)
-            shown = [f"{one}*" if one in cited else str(one) for one in answer.message_ids]
+            shown = [f"{message_id}*" if message_id in cited else str(message_id) for message_id in answer.message_ids]
             rows[name] = {
                 "context tokens": answer.context_tokens,
                 "messages": len(shown),
@@ -55,42 +55,44 @@ class ShownQuestion:
 
 
 def question_of(measured: Results, ability: str = "") -> ShownQuestion:
-    """The first on an ability in the first conversation; else, of those that cite any, the one arms differ most on."""
+    """Pick a question of the first conversation: the first of an ability, else the one that arms differ most on."""
     loaded = next(iter(measured.evaluation.loaded.values()))
     scores = pd.DataFrame({name: rows.set_index("probe_id")["score"] for name, rows in measured.scores.items()})
     spread = scores.T.std().fillna(0)
-    ranked = sorted(loaded.probes, key=lambda one: (not loaded.gold[one.id].evidence, -spread[one.id]))
-    probe = next((one for one in loaded.probes if loaded.gold[one.id].ability == ability), ranked[0])
-    answers = {name: {one.probe_id: one for one in found} for name, found in measured.evaluation.answers.items()}
-    judged = {name: {one.probe_id: one for one in found} for name, found in measured.evaluation.judgements.items()}
+    ranked = sorted(loaded.probes, key=lambda probe: (not loaded.gold[probe.id].evidence, -spread[probe.id]))
+    probe = next((probe for probe in loaded.probes if loaded.gold[probe.id].ability == ability), ranked[0])
     return ShownQuestion(
         loaded,
         probe,
         loaded.gold[probe.id],
-        {name: found[probe.id] for name, found in answers.items()},
-        {name: found[probe.id] for name, found in judged.items()},
+        {name: _of_probe(answers, probe) for name, answers in measured.evaluation.answers.items()},
+        {name: _of_probe(judgements, probe) for name, judgements in measured.evaluation.judgements.items()},
     )
 
 
+def _of_probe(records: Sequence[_Record], probe: Probe) -> _Record:
+    return next(record for record in records if record.probe_id == probe.id)
+
+
 def averages_of(measured: Results) -> pd.DataFrame:
-    """Score and evidence recall of every arm, averaged; a recall is missing where nothing can be cited."""
+    """Average score and evidence recall of every arm; recall is missing if no question cites messages."""
     columns = {"score": measured.summary, "evidence recall": measured.evidence}
     return pd.DataFrame({name: averages(frame).set_index("series")["mean"] for name, frame in columns.items()})
 
 
 def light_against(measured: Results, seed: int) -> pd.DataFrame:
-    """LIGHT minus every other arm, paired over conversations, with a t-interval and the p-value of a sign-flip test."""
+    """Compare LIGHT with every other arm, paired over conversations: t-interval and p-value of a sign-flip test."""
     light = next(name for name in measured.scores if name.startswith("light"))
     rows = {}
     for name, scores in measured.scores.items():
         if name != light:
-            found = compare(measured.scores[light], scores, seed=seed)
-            rows[name] = {one: getattr(found, one) for one in ("difference", "low", "high", "p_value", "n")}
+            change = compare(measured.scores[light], scores, seed=seed)
+            rows[name] = {field: getattr(change, field) for field in ("difference", "low", "high", "p_value", "n")}
     return pd.DataFrame(rows).T.rename_axis("light minus").round(3)
 
 
 def by_protocol(measured: Results) -> pd.DataFrame:
-    """The averages of all arms under every protocol, from the same verdicts."""
+    """Average all arms under every protocol, from the same verdicts."""
     rows = {}
     for protocol in PROTOCOLS:
         scores = {name: score_run(judged, protocol) for name, judged in measured.evaluation.judgements.items()}
@@ -99,9 +101,8 @@ def by_protocol(measured: Results) -> pd.DataFrame:
 
 
 def without_defective(measured: Results) -> tuple[Table, pd.DataFrame]:
-    """Scores of all questions beside those that no erratum spoils, as a table, and the averages by protocol."""
-    loaded = measured.evaluation.loaded
-    spoilt = spoilt_probes([probe for one in loaded.values() for probe in one.probes])
+    """Compare the scores of all questions with those that no erratum spoils: a table, and averages by protocol."""
+    spoilt = spoilt_probes([probe for loaded in measured.evaluation.loaded.values() for probe in loaded.probes])
     size = measured.evaluation.parameters.size
     title = (
         f"All questions (errata: none, flag) beside those that no erratum spoils (drop: {len(spoilt)} fewer), {size}"
@@ -111,7 +112,7 @@ def without_defective(measured: Results) -> tuple[Table, pd.DataFrame]:
 
 
 def steadiness(measured: Results) -> pd.DataFrame:
-    """How far the averages of all arms differ where the judge is asked again, and how many nuggets changed."""
+    """Measure how the averages of all arms, and the verdicts, change when the judge is asked again."""
     protocol = measured.evaluation.parameters.protocol
     spread = {name: judge_spread(judged, protocol) for name, judged in measured.evaluation.judgements.items()}
     rows = [frame[frame["ability"] == "average"].assign(memory=name) for name, frame in spread.items()]
@@ -119,8 +120,8 @@ def steadiness(measured: Results) -> pd.DataFrame:
 
 
 def index_recall(measured: Results) -> pd.DataFrame:
-    """Evidence recall of LIGHT's episodic index by itself."""
-    gold = {key: value for one in measured.evaluation.loaded.values() for key, value in one.gold.items()}
+    """Compute the evidence recall of LIGHT's episodic index by itself."""
+    gold = {key: value for loaded in measured.evaluation.loaded.values() for key, value in loaded.gold.items()}
     alone = {}
     for name, answers in measured.evaluation.answers.items():
         episodic = [_only_episodic(answer) for answer in answers]
@@ -134,14 +135,14 @@ def _only_episodic(answer: Answer) -> Answer:
 
 
 def recall_by_counting(measured: Results) -> pd.DataFrame:
-    """Average evidence recall of every arm: messages shown whole, shown at least in part, shown or noted."""
+    """Average the evidence recall of every arm: messages shown whole, at least in part, shown or noted."""
     columns = {"whole": measured.evidence, "at least in part": measured.partial, "shown or noted": measured.noted}
     frame = {name: averages(recall).set_index("series")["mean"] for name, recall in columns.items()}
     return pd.DataFrame(frame).round(3)
 
 
 def cut_counts(measured: Results) -> pd.DataFrame:
-    """Count per arm what was recalled and did not fit into the contexts, beside their mean size in tokens."""
+    """Count per arm what was recalled and did not fit into the contexts, and their mean size in tokens."""
     rows = {}
     for name, answers in measured.evaluation.answers.items():
         losses = ContextLosses.of(answers)
@@ -155,9 +156,10 @@ def cut_counts(measured: Results) -> pd.DataFrame:
 
 
 def errata_effect(scores: Mapping[str, pd.DataFrame], spoilt: Collection[str]) -> pd.DataFrame:
-    """Every arm over all its questions (`none`, `flag`) and, as "<arm>, drop", without those in `spoilt`: a long frame.
+    """Summarise every arm over all questions (`none`, `flag`) and, as "<arm>, drop", without `spoilt` ones.
 
-    `scores` are tables of `score_run` by arm. Nothing is asked again: under `flag` the judgements hold all questions.
+    Args:
+        scores: Tables of `score_run` by arm. No call is needed: judgements under `flag` have all questions.
     """
     parts = []
     for arm, frame in scores.items():
@@ -168,10 +170,10 @@ def errata_effect(scores: Mapping[str, pd.DataFrame], spoilt: Collection[str]) -
 
 
 def effect_by_protocol(judgements: Mapping[str, Sequence[Judgement]], spoilt: Collection[str]) -> pd.DataFrame:
-    """The averages of `errata_effect` under every protocol, by protocol and arm, for the judgements of one tier.
+    """Average `errata_effect` under every protocol, by protocol and arm, for the judgements of one tier.
 
-    Beside each average its rank among the arms and `n`, the questions that have a score; `unscored` counts the others.
-    `conversations` says how many there are: one by itself ranks nothing.
+    Each average comes with its rank among the arms and `n`, the questions that have a score; `unscored` counts the
+    others. A single conversation (`conversations`) ranks nothing.
     """
     parts = {}
     for protocol in PROTOCOLS:

@@ -1,10 +1,12 @@
-"""The one table of every report: rows in blocks, what stands above and below them, and the forms in which it leaves."""
+"""The table of every report: rows in blocks, notes and footer, as CSV, Markdown, HTML or text."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from io import StringIO
 from itertools import groupby
 from pathlib import Path
@@ -16,21 +18,30 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
-from beamlib.files import read_text, write_text
+from beamlib.files import read_text, to_json, write_text
 from beamlib.report.footer import Footer
-from beamlib.report.markdown import markdown_table
 
 _WIDTH = 180
+_MARKS = re.compile(
+    r"[\\`*|~$]"  # code, emphasis, cells, what is struck out, formulas
+    r"|(?<![^\W_])_|_(?![^\W_])"  # inside a word it means nothing
+    r"|\](?=[(\[:])"  # a link; a lone bracket, as of an interval, is text
+    r"|^[-+](?=[-\s]|$)|^[=#]"  # a list, a heading
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table ready to be shown and saved: `title` and `notes` above, `footer` below.
+    """A table to display and save: `title` and `notes` above, `footer` below.
 
-    `cells` are the texts. Its first `names` columns say what a row is; of the two of `results` the first names a block
-    of rows. `groups` are headings over the columns, one for each, equal ones together. Rows in `strong` are set in
-    bold. `csv` is what the CSV holds and `frame` the plain values, where these are others; `basis` is what the
-    footer was made of.
+    Attributes:
+        cells: The texts.
+        names: The first columns that name a row; of two in `results` the first names a block of rows.
+        groups: A heading over each column; equal neighbours are merged.
+        strong: Numbers of the rows in bold.
+        csv: The values of the CSV, if they differ from `cells`.
+        frame: The plain values, if they differ from `cells`.
+        basis: The source of the footer.
     """
 
     title: str
@@ -47,31 +58,31 @@ class Table:
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The names of the columns, each with its group."""
+        """The names of the columns with their groups."""
         columns = zip(self.groups or ("",) * self.cells.shape[1], self.cells, strict=True)
         return tuple(f"{group} / {name}" if group else str(name) for group, name in columns)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The texts of every row."""
+        """Return the texts of every row."""
         return list(self.cells.itertuples(index=False, name=None))
 
     def records(self) -> list[dict[str, Any]]:
-        """The plain values as rows, None where one is missing."""
+        """Return the plain values as rows, None where one is missing."""
         values = (self.cells if self.frame is None else self.frame).astype(object)
         rows: list[dict[str, Any]] = values.where(values.notna(), None).to_dict("records")  # type: ignore[assignment]
         return rows
 
     def to_csv(self) -> str:
-        """The values as CSV; title, notes and footer follow as lines that begin with "#".
+        """Write the values as CSV; title, notes and footer follow as lines with "#".
 
-        `pandas.read_csv(..., comment="#")` leaves them out.
+        `pandas.read_csv(..., comment="#")` skips these.
         """
         values = self.cells if self.csv is None else self.csv
         comments = "".join(f"# {line}\n" for line in (self.title, *self.notes, *self.footer))
         return values.to_csv(index=False, lineterminator="\n", float_format="%.6f") + comments
 
     def to_markdown(self) -> str:
-        """Title, notes, table and footer as Markdown."""
+        """Write title, notes, table and footer as Markdown."""
         return markdown_table(
             self.header,
             self.rows(),
@@ -83,8 +94,8 @@ class Table:
         )
 
     def to_html(self) -> str:
-        """A self-contained HTML figure: caption above, footer below; nothing is told by colour."""
-        # PackageLoader finds the template in an installed package too; autoescape because titles name user folders.
+        """Write a self-contained HTML figure: caption above, footer below, no meaning by colour."""
+        # PackageLoader also works in an installed package; titles name users' folders, hence autoescape.
         environment = Environment(
             loader=PackageLoader("beamlib.report", "."), autoescape=True, keep_trailing_newline=True
         )
@@ -99,7 +110,7 @@ class Table:
         return self.to_html()
 
     def to_text(self) -> str:
-        """A table for the terminal, the footer below."""
+        """Write a table for the terminal, the footer below."""
         grid = Grid(title=self.title, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
         for number, name in enumerate(self.header):
             grid.add_column(name, justify="left" if number < self.names else "right")
@@ -117,8 +128,8 @@ def save_table(table: Table, name: str, folder: Path) -> list[Path]:
     return [write_text(folder / f"{name}.{suffix}", text) for suffix, text in texts.items()]
 
 
-def joined(title: str, files: Sequence[Path]) -> Table:
-    """One table of several that were saved as CSV with the same header; each line of their footers stands once."""
+def join_tables(title: str, files: Sequence[Path]) -> Table:
+    """Join tables that were saved as CSV with the same header; equal footer lines appear once."""
     rows: list[list[str]] = []
     footer: list[str] = []
     for file in files:
@@ -127,3 +138,59 @@ def joined(title: str, files: Sequence[Path]) -> Table:
         rows += own
         footer += [line[2:] for line in lines if line.startswith("#")][1:]
     return Table(title, pd.DataFrame(rows, columns=header), tuple(dict.fromkeys(footer)))
+
+
+def markdown_text(text: str) -> str:
+    """Escape a text as a line of Markdown: marks and HTML in it are displayed as they are."""
+    line = escape(" ".join(text.split()), quote=False)
+    return re.sub(r"^(\d{1,9})(?=[.)](\s|$))", r"\1\\", _MARKS.sub(r"\\\g<0>", line))
+
+
+def markdown_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str = "",
+    notes: Sequence[str] = (),
+    footer: Sequence[str] = (),
+    names: int | None = None,
+    strong: Collection[int] = (),
+) -> str:
+    """Write a Markdown table below its title and notes, above its footer; all texts are escaped.
+
+    Args:
+        names: The first columns, aligned left; the others right. None leaves the alignment open.
+        strong: Numbers of the rows in bold.
+    """
+    head = [f"**{markdown_text(title)}**"] if title else []
+    head += [f"*{markdown_text(note)}*" for note in notes]
+    aligned = "---|" * len(header) if names is None else "---|" * names + "---:|" * (len(header) - names)
+    lines = [*head, *([""] if head else []), _markdown_row(header), f"|{aligned}"]
+    lines += [_markdown_row(row, "**" if number in strong else "") for number, row in enumerate(rows)]
+    return "\n".join([*lines, "", "  \n".join(map(markdown_text, footer)), ""])
+
+
+def _markdown_row(cells: Sequence[str], mark: str = "") -> str:
+    return "| " + " | ".join(f"{mark}{markdown_text(cell)}{mark}" for cell in cells) + " |"
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Print rows with the same keys as a JSON list, or as a table with three decimals."""
+    if as_json:
+        print(to_json(list(rows), indent=2))
+        return
+    table = Grid()  # with markup off below: [red] in a name is no colour
+    for name in rows[0] if rows else ():
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    console = Console(markup=False, emoji=False)
+    # Cells are never shortened to "0.…": a narrow terminal wraps the lines, a pipe keeps them.
+    console.width = max(console.width, console.measure(table, options=console.options.update(max_width=10_000)).maximum)
+    console.print(table)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -1,7 +1,7 @@
-"""Tables in the paper's shape: abilities as rows, series as columns, the average last, and what they rest on below.
+"""Tables in the paper's shape: abilities are rows, series are columns, the average is last, the footer says the basis.
 
-A table comes from a frame of `beamlib.report.long_frame`. It says which protocol, judge and reader are behind it. Runs
-that cannot be compared are not mixed, unless it is told to, and then it says so.
+A table is built from a frame of `beamlib.report.long_frame`. Its footer names protocol, judge and reader. Runs that
+cannot be compared share a table only on request, and a note then says so.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from beamlib.report.long_frame import (
     ROWS,
     SERIES_FIELDS,
     ability_label,
-    checked,
+    check_frame,
     misprint_notes,
     published_long,
     series_label,
     series_of,
     sizes_of,
 )
-from beamlib.report.markdown import counted
 from beamlib.report.table import Table
+from beamlib.text import count
 
 ORDERING = (
     "Event ordering, and the average with it: Kendall's tau-b over the aligned events, negative values as 0. The "
     "published tables hold the released code's normalised tau, (tau + 1) / 2 over the lines of an answer: compare them "
     "under the protocol released-code."
 )
-"""What the footer of a table with event ordering says under the protocol `paper`."""
+"""Footer line of a table with event ordering under the protocol `paper`."""
 NOTHING = "–"
-"""Shown where a cell has no value: nothing was asked, nothing could be scored (the footer counts that), or the source
-lacks what the protocol needs (a note above the table names these cells)."""
+"""A cell without value: no question, nothing could be scored (the footer counts that), or the source lacks what the
+protocol needs (a note above the table names these cells)."""
 _CSV_PARTS = ("", " low", " high", " n", " conversations")
 
 _Row = Mapping[Any, Any]
@@ -52,28 +52,30 @@ def result_table(
     notes: Sequence[str] = (),
     intervals: bool = True,
 ) -> Table:
-    """A table of a long frame: a row per size and ability, a column per series.
+    """Build a table from a long frame: a row per size and ability, a column per series.
 
-    `manifests` are those of all runs in it; see `ensure_comparable` for what is refused. Without `intervals` a cell
-    shows its mean alone; the CSV has mean, low, high, n and conversations of every series all the same.
+    Args:
+        manifests: Those of all runs in it, for `ensure_comparable`.
+        intervals: False displays means alone; the CSV has mean, low, high, n and conversations of every series anyway.
 
-    Raises `UserError` for a frame that is not in long form and for runs that cannot share a table.
+    Raises:
+        UserError: If the frame is not in long form or the runs cannot share a table.
     """
     mixed = ensure_comparable(manifests, allow_mixed=allow_mixed)
-    sizes, series = sizes_of(checked(frame)), series_of(frame)
-    found = {(row["size"], row["ability"], row["series"]): row for row in frame.to_dict("records")}
+    sizes, series = sizes_of(check_frame(frame)), series_of(frame)
+    rows = {(row["size"], row["ability"], row["series"]): row for row in frame.to_dict("records")}
     present = set(zip(frame["size"], frame["ability"], strict=True))
     places = [(size, ability) for size in sizes for ability in ROWS if (size, ability) in present]
     most = frame.groupby("size")["conversations"].max()
     cells = [
         [size, ability_label(ability)]
-        + [_cell(found.get((size, ability, name)), most[size], intervals=intervals) for name in series]
+        + [_cell(rows.get((size, ability, name)), most[size], intervals=intervals) for name in series]
         for size, ability in places
     ]
-    values = [[*place, *(part for name in series for part in _numbers(found.get((*place, name))))] for place in places]
+    values = [[*place, *(part for name in series for part in _numbers(rows.get((*place, name))))] for place in places]
     header = ["size", "ability", *(f"{name}{part}" for name in series for part in _CSV_PARTS)]
     names, groups = _columns(frame)
-    lead = 0 if len(sizes) > 1 else 1  # one size is not said in every row
+    lead = 0 if len(sizes) > 1 else 1  # a single size is not repeated in every row
     ordering = footer.protocol == "paper" and {"event_ordering", AVERAGE} & {ability for _, ability in places}
     return Table(
         title,
@@ -90,19 +92,19 @@ def result_table(
 
 
 def _not_computable(frame: pd.DataFrame) -> list[str]:
-    """A note per series on what its source lacks, by size and ability."""
+    """Write a note per series on what its source lacks, by size and ability."""
     if "not_computable" not in frame:
         return []
     notes = []
     for name, own in frame[frame["not_computable"] > 0].groupby("series", sort=False):
-        by_size = own.groupby("size", sort=False)["ability"].agg(lambda found: ", ".join(map(ability_label, found)))
+        by_size = own.groupby("size", sort=False)["ability"].agg(lambda names: ", ".join(map(ability_label, names)))
         places = "; ".join(f"{size} {abilities}" for size, abilities in by_size.items())
         notes.append(f"Not computable from its source under this protocol: {series_label(str(name))}: {places}.")
     return notes
 
 
 def _columns(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
-    """The names of the series, and the backbones that they stand below where there are several."""
+    """Return the names of the series, and the backbones above them if there are several."""
     first = frame.drop_duplicates("series")
     if "backbone" not in frame:
         return [series_label(name) for name in first["series"]], []
@@ -110,7 +112,7 @@ def _columns(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
 
 
 def _mean(row: _Row) -> str:
-    """The mean as printed in the paper, or with three decimals; empty when missing."""
+    """Format the mean as printed in the paper, or with three decimals; empty if missing."""
     printed = row.get("printed")
     if isinstance(printed, str):
         return printed
@@ -118,7 +120,7 @@ def _mean(row: _Row) -> str:
 
 
 def _cell(row: _Row | None, most: Any = 0, *, intervals: bool = True) -> str:
-    """A cell as text; where fewer than `most` conversations of its size are behind it, it says how many."""
+    """Format a cell; it names its number of conversations if that is below `most`, that of its size."""
     mean, n = ("", None) if row is None else (_mean(row), row["conversations"])
     if row is None or not mean:
         return NOTHING
@@ -127,29 +129,29 @@ def _cell(row: _Row | None, most: Any = 0, *, intervals: bool = True) -> str:
 
 
 def with_interval(mean: str, low: float, high: float, conversations: int | None) -> str:
-    """ "0.412 [0.38, 0.45]", "0.412 (n = 1)" of one conversation, or the mean alone where there is no interval."""
+    """Format "0.412 [0.38, 0.45]", "0.412 (n = 1)" for one conversation, or the mean alone without an interval."""
     if not pd.isna(conversations) and conversations == 1:
         return f"{mean} (n = 1)"
     return mean if pd.isna(low) or pd.isna(high) else f"{mean} [{low:.2f}, {high:.2f}]"
 
 
 def _numbers(row: _Row | None) -> list[str]:
-    """Mean (as printed for published values), low, high, n and conversations; empty where missing."""
+    """Format mean (as printed for published values), low, high, n and conversations; empty if missing."""
     if row is None:
         return [""] * len(_CSV_PARTS)
     ends = ["" if pd.isna(row[name]) else f"{row[name]:.3f}" for name in ("low", "high")]
-    counts = ["" if pd.isna(count) else str(int(count)) for count in (row["n"], row["conversations"])]
+    counts = ["" if pd.isna(row[name]) else str(int(row[name])) for name in ("n", "conversations")]
     return [_mean(row), *ends, *counts]
 
 
 def shown_averages(frame: pd.DataFrame) -> pd.Series[str]:
-    """The averages of a long frame of one size as cells show them, by series: for small tables within a text."""
+    """Format the averages of a long frame of one size, by series."""
     rows = frame[frame["ability"] == AVERAGE].to_dict("records")
     return pd.Series({str(row["series"]): _cell(row) for row in rows}, dtype=str)
 
 
 def published_footer(reader: str) -> Footer:
-    """The footer of published values from the backbone `reader`."""
+    """Build the footer of published values from the backbone `reader`."""
     return Footer(
         protocol="as published",
         judge="not named (the released code uses gpt-4.1-mini)",
@@ -165,20 +167,20 @@ def published_footer(reader: str) -> Footer:
 
 
 def published_table(table: str, backbone: str | None = None) -> Table:
-    """A published score table as printed, with its known misprints in the caption; arguments as `published_long`."""
+    """Build a published score table as printed, with its known misprints as notes; arguments as `published_long`."""
     title = f"Table {table.removeprefix('table')} as published" + (f", {backbone}" if backbone else "")
     reader = backbone or ("as named in the columns" if table == "table1" else "Qwen2.5-32B-AWQ")
     return result_table(published_long(table, backbone), title, published_footer(reader), notes=misprint_notes(table))
 
 
 def side_by_side(published: Table, ours: Table) -> str:
-    """Why the published table and this run's never share a grid: readers, judges and conversations differ."""
+    """Explain why the published table and this run's are separate: readers, judges and conversations differ."""
     assert published.basis and ours.basis
     theirs, own = published.basis, ours.basis
     caption = (
         "The published table above and this run's table below are not one table: the published values come from "
         f"another reader and judge ({theirs.judge}) on all conversations, this run's from {model_shown(own.reader)} as "
-        f"reader and {model_shown(own.judge)} as judge on {counted(own.n_conversations, 'conversation')}."
+        f"reader and {model_shown(own.judge)} as judge on {count(own.n_conversations, 'conversation')}."
     )
     if is_offline(own.reader) or is_offline(own.judge):
         caption += " Compare the order of the columns within each table, not the numbers across them."

@@ -48,9 +48,8 @@ from beamlib.params import (
 from beamlib.places import PARAMS, ROOT
 from beamlib.report.figures import save_figure
 from beamlib.report.long_frame import published_long
-from beamlib.report.markdown import markdown_text
 from beamlib.report.results import Results, results
-from beamlib.report.table import Table, save_table
+from beamlib.report.table import Table, markdown_text, save_table
 from beamlib.report.tables import published_footer, result_table, side_by_side
 
 SomeTable = TypeVar("SomeTable", bound=Table)

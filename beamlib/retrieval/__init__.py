@@ -1,4 +1,4 @@
-"""Retrieval: BM25, vectors over FAISS, learned sparse vectors, and two fusions, behind one name."""
+"""Retrieval: BM25, dense vectors over FAISS, learned sparse vectors, and two fusions."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ SHIPPED = ("bm25", "dense", "hybrid", "hybrid-beam")
 """Retrievers that need nothing beyond the default install."""
 
 RETRIEVERS = (*SHIPPED, "splade")
-"""`hybrid`, the default: words, the shipped table's vectors, and more. `hybrid-beam`: the like, tuned on BEAM. `bm25`:
+"""`hybrid`, the default: words, the shipped table's vectors, and more. `hybrid-beam`: a fusion tuned on BEAM. `bm25`:
 words. `dense`: vectors over FAISS. `splade`: learned sparse vectors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoders:
-    """Which models the retrievers `dense` and `splade` use; the other retrievers look at neither.
+    """The models of the retrievers `dense` and `splade`; other retrievers ignore them.
 
-    `dense` is `embedded` for the shipped table; any other name, and `splade`, is a sentence-transformers model's on
-    the hub or its folder. The paper: `BAAI/bge-small-en-v1.5` and the default of `splade`.
+    `dense` is `embedded` for the shipped table. Any other name, and `splade`, is a sentence-transformers model on the
+    hub or in a folder. The paper uses `BAAI/bge-small-en-v1.5` and the default of `splade`.
     """
 
     dense: str = "embedded"
     splade: str = "naver/splade-cocondenser-ensembledistil"
 
     def used(self, retriever: str) -> str | None:
-        """Name, with a hash of its weights, of the encoder that `retriever` uses; None for `bm25`."""
+        """Return the name, with a hash of its weights, of a retriever's encoder; None for `bm25`."""
         if retriever == "splade":
             return plugins().neural().encoder_name(self.splade, "splade")
         if retriever == "dense" and self.dense != "embedded":
@@ -55,9 +55,9 @@ _DEFAULT = Encoders()
 
 
 def build_index(documents: Sequence[Document], retriever: str = "hybrid", encoders: Encoders = _DEFAULT) -> Index:
-    """An index of the named kind, the same for every memory; an unknown retriever is a `UserError`.
+    """Build an index with a retriever; raise `UserError` for an unknown one.
 
-    The libraries of each are imported here: what only names retrievers or encoders does without them.
+    Each retriever's libraries are imported here, so that naming a retriever costs nothing.
     """
     if retriever == "hybrid":
         from beamlib.retrieval.hybrid import HybridIndex
@@ -80,7 +80,7 @@ def build_index(documents: Sequence[Document], retriever: str = "hybrid", encode
 
 
 def dense_encoder(name: str) -> Encoder:
-    """The encoder called `name`: `embedded` for the shipped table, else a model (`beam_memories`), once per process."""
+    """Return an encoder by name, loaded once per process: `embedded` is the shipped table, others are models."""
     if name == "embedded":
         return embedded_encoder()
     return plugins().neural().dense_encoder(name)

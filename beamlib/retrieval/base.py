@@ -1,10 +1,10 @@
-"""What every index is built from and offers: documents, scores for their owners, the best of them in a fixed order."""
+"""The interface of an index: documents in, the best owners with their scores out, in a fixed order."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,16 +14,18 @@ from beamlib.errors import UserError
 Scores = NDArray[np.floating[Any]]
 
 Keys = Sequence[Sequence[str]]
-"""One entry per owner (a pair's position in the conversation): the texts under which it can be found."""
+"""The texts under which each owner (a pair, by its position in the conversation) can be found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What an owner is found by.
+    """The searchable text of an owner.
 
-    `keys` are the texts that the plain retrievers search (`bm25`, `dense`, `splade`). The hybrid ones look at two
-    things apart: `lines`, each of which says one thing of what the owner is about, and `body`, what else there is to
-    read in it. `session` numbers the part of the conversation that the owner stands in.
+    Attributes:
+        keys: Texts for the plain retrievers (`bm25`, `dense`, `splade`).
+        lines: For the hybrid retrievers: statements about the owner, one each.
+        body: For the hybrid retrievers: the rest of its text.
+        session: The number of its part of the conversation.
     """
 
     keys: Sequence[str]
@@ -34,34 +36,38 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An owner found by a search, and its score (higher is better; comparable within one search only)."""
+    """An owner and its score: higher is better, comparable within one search only."""
 
     owner: int
     score: float
 
 
-class Index(Protocol):
-    """An index over owners, built from their keys."""
+class Index:
+    """An index over owners: `scores` or `search` is its own."""
+
+    def scores(self, query: str) -> Scores:
+        """Score every owner."""
+        raise NotImplementedError
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """The `k` best owners, best first."""
-        ...
+        """Return the `k` best owners, best first."""
+        return best_hits(self.scores(query), k)
 
 
-def best(scores: Scores, k: int) -> list[Hit]:
-    """The `k` highest scores as hits, best first; equal scores keep owner order, so a search is repeatable."""
-    return top(np.argsort(-scores, kind="stable").tolist(), scores, k)
+def best_hits(scores: Scores, k: int) -> list[Hit]:
+    """Return the `k` highest scores as hits, best first; ties keep owner order, so that a search is repeatable."""
+    return first_hits(np.argsort(-scores, kind="stable").tolist(), scores, k)
 
 
-def top(order: Sequence[int], scores: Scores, k: int) -> list[Hit]:
-    """The first `k` owners of `order` as hits."""
+def first_hits(order: Sequence[int], scores: Scores, k: int) -> list[Hit]:
+    """Return the first `k` owners of `order` as hits."""
     if k < 1:
         raise UserError(f"k is {k}, but a search returns at least one pair; give a k of 1 or more.")
     return [Hit(owner, float(scores[owner])) for owner in order[:k]]
 
 
 def standardised(scores: ArrayLike) -> NDArray[np.float64]:
-    """Scores shifted and scaled to mean 0 and deviation 1 over the owners; constant scores become 0."""
+    """Shift and scale scores to mean 0 and standard deviation 1; constant scores become 0."""
     wide = np.asarray(scores, dtype=np.float64)
     spread = wide.std() if wide.size else 0.0
     return (wide - wide.mean()) / spread if spread > 1e-9 else np.zeros_like(wide)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import faiss
 import numpy as np
 
-from beamlib.retrieval.base import Hit, Keys, Scores, best
+from beamlib.retrieval.base import Index, Keys, Scores
 from beamlib.retrieval.encoder import Encoder
 
 
-class DenseIndex:
-    """One vector per key in a flat inner-product index; an owner scores what its nearest key scores."""
+class DenseIndex(Index):
+    """A flat inner-product index with a vector per key; an owner's score is that of its nearest key."""
 
     def __init__(self, keys: Keys, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -21,13 +21,9 @@ class DenseIndex:
             self._index.add(encoder.encode([text for texts in keys for text in texts]))
 
     def scores(self, query: str) -> Scores:
-        """Highest cosine between the query and any key of each owner; -1 for an owner without keys."""
+        """Return the highest cosine between the query and any key of each owner; -1 for an owner without keys."""
         result = np.full(self._owners, -1.0, dtype=np.float32)
         if len(self._owner_of):
-            similarities, found = self._index.search(self._encoder.encode([query]), self._index.ntotal)
-            np.maximum.at(result, self._owner_of[found[0]], similarities[0])
+            similarities, keys = self._index.search(self._encoder.encode([query]), self._index.ntotal)
+            np.maximum.at(result, self._owner_of[keys[0]], similarities[0])
         return result
-
-    def search(self, query: str, k: int) -> list[Hit]:
-        """The `k` best owners, best first."""
-        return best(self.scores(query), k)

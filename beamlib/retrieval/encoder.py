@@ -1,4 +1,4 @@
-"""Text to vectors. The one encoder in the package is a static token table that needs numpy alone."""
+"""Encode text as vectors. The encoder in the package is a static token table that needs numpy alone."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ EMBEDDED = Path(__file__).with_name("embedded")
 _BATCH = 1024
 
 _WORD = re.compile(r"\[(?:PAD|UNK|CLS|SEP|MASK)\]|[!-/:-@\[-`{-~]|[^ \t\n\r!-/:-@\[-`{-~]+")
-"""A special token's name, one ASCII punctuation mark, or text between these and white space. The tokenizer cuts there
-whatever stands on either side, so a text has the pieces of its words in order; of other white space (a form feed, say)
-and other marks that is not true."""
+"""A special token's name, an ASCII punctuation mark, or text between these and white space. The tokenizer always cuts
+there, so a text has the pieces of its words in order. That does not hold for other white space (such as a form feed)
+and other marks."""
 
 
 class Encoder(Protocol):
-    """Anything that turns texts into unit vectors."""
+    """An encoder of texts as unit vectors."""
 
     @property
     def name(self) -> str:
-        """Names the encoder in manifests and table captions."""
+        """Its name in manifests and table captions."""
         ...
 
     @property
@@ -41,19 +41,19 @@ class Encoder(Protocol):
         ...
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of `texts`, shape (len(texts), dim), rows of length 1, or 0 where a text has no known token."""
+        """Encode `texts` as an array (len(texts), dim) with rows of length 1, or 0 for a text without known token."""
         ...
 
 
 class StaticEncoder:
-    """A table with one vector per word piece; a text is the normalised sum over its pieces.
+    """A table with a vector per word piece; a text is the normalised sum over its pieces.
 
-    model2vec loads the folder (no network) and cuts text into pieces; adding up is done here, as one sparse product,
-    which takes a fraction of model2vec's time on long texts and gives the same vectors. Text is never truncated.
+    model2vec loads the folder (no network) and cuts text into pieces. The sum is a sparse product here, which takes a
+    fraction of model2vec's time on long texts and gives the same vectors. Text is never truncated.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        from model2vec import StaticModel  # here and below: most processes that know the encoder by name encode nothing
+        from model2vec import StaticModel  # here and below: most processes encode nothing
 
         self.name = name
         self._model = StaticModel.from_pretrained(folder)
@@ -64,22 +64,23 @@ class StaticEncoder:
         self.dim = int(table.shape[1])
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of `texts`, float32 of shape (len(texts), dim), normalised; zero rows for texts without a piece."""
+        """Encode `texts` as float32 (len(texts), dim), normalised; zero rows for texts without a piece."""
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         words = _Words(self._model)
         for start in range(0, len(texts), _BATCH):
             ends, pieces = words.pieces(texts[start : start + _BATCH])
             part = vectors[start : start + _BATCH]
             part[:] = self._sums(ends, pieces)
-            # Part by part and in place: of ten million tokens the vectors alone take a quarter of a gigabyte.
+            # In place, batch by batch: for ten million tokens the vectors alone take a quarter of a gigabyte.
             lengths = np.linalg.norm(part, axis=1, keepdims=True)
             np.divide(part, lengths, out=part, where=lengths > 0)
         return vectors
 
     def word_sums(self, words: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of single words before they are normalised, shape (len(words), dim): those of a text's words add up.
+        """Return the vectors of single words before normalisation, shape (len(words), dim).
 
-        Plain words are cut here, as the tokenizer cuts them: for a few words, calling it takes longer than cutting.
+        The vector of a text is the sum over its words. Plain words are cut here as the tokenizer would: for a few words
+        calling it takes longer.
         """
         cut = [self._cut(word.lower()) if word.isascii() and word.isalnum() else [] for word in words]
         sums = self._table[[pieces[0] if pieces else 0 for pieces in cut]]
@@ -92,8 +93,8 @@ class StaticEncoder:
         return sums
 
     def _cut(self, word: str) -> list[int]:
-        """The longest pieces from left to right; none where a rest of the word is in no piece."""
-        found, start = [], 0
+        """Cut a word into the longest pieces from left to right; return none if a rest of it is no piece."""
+        pieces, start = [], 0
         while start < len(word):
             for end in range(len(word), start, -1):
                 piece = self._pieces.get(word[start:end] if not start else f"##{word[start:end]}")
@@ -101,9 +102,9 @@ class StaticEncoder:
                     break
             else:
                 return []
-            found.append(piece)
+            pieces.append(piece)
             start = end
-        return found
+        return pieces
 
     @cached_property
     def _pieces(self) -> dict[str, int]:
@@ -122,7 +123,7 @@ class StaticEncoder:
 class _Words(dict[str, int]):
     """The distinct words of some texts, numbered, with the word pieces of each.
 
-    A word is cut into pieces once and not wherever it occurs: which saves most of a long conversation's time.
+    Each word is cut into pieces once, which saves most of a long conversation's time.
     """
 
     def __init__(self, model: StaticModel) -> None:
@@ -138,7 +139,7 @@ class _Words(dict[str, int]):
         return number
 
     def pieces(self, texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """The pieces of all `texts`, one text after the other, and where those of each text end (with a leading 0)."""
+        """Return the pieces of all texts in order, and where those of each text end (with a leading 0)."""
         numbered = [list(map(self.__getitem__, _WORD.findall(text))) for text in texts]
         self._cut_new()
         words_before = np.cumsum([0, *map(len, numbered)])
@@ -150,13 +151,13 @@ class _Words(dict[str, int]):
 
     def _cut_new(self) -> None:
         if self._new:
-            found = self._model.tokenize(self._new)
-            self._ends = np.concatenate([self._ends, self._ends[-1] + np.cumsum([len(pieces) for pieces in found])])
-            self._flat = np.concatenate([self._flat, np.array(list(chain.from_iterable(found)), dtype=np.int32)])
+            cut = self._model.tokenize(self._new)
+            self._ends = np.concatenate([self._ends, self._ends[-1] + np.cumsum([len(pieces) for pieces in cut])])
+            self._flat = np.concatenate([self._flat, np.array(list(chain.from_iterable(cut)), dtype=np.int32)])
             self._new = []
 
 
 @cache
 def embedded_encoder() -> StaticEncoder:
-    """The encoder shipped with the package, loaded once per process (about 0.1 s)."""
+    """Load the encoder shipped with the package, once per process (about 0.1 s)."""
     return StaticEncoder(EMBEDDED, EMBEDDED_NAME)

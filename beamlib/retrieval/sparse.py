@@ -10,10 +10,10 @@ import bm25s
 import numpy as np
 import Stemmer
 
-from beamlib.retrieval.base import Hit, Keys, Scores, best
+from beamlib.retrieval.base import Index, Keys, Scores
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)+|\w+")
-"""A number with its inner points stays whole (0.6.2, 1,500, 19:30). `$` and `%` are dropped; `a_b` is cut below."""
+"""Numbers keep their inner points (0.6.2, 1,500, 19:30). `$` and `%` are dropped; `a_b` is split below."""
 
 _FUNCTION_WORDS = (
     "a about across all also am an and any are as at be been being but by can could did do does during each for "
@@ -26,16 +26,13 @@ _STOP = frozenset(_FUNCTION_WORDS.split())
 
 
 def tokenize(texts: Sequence[str]) -> list[list[str]]:
-    """Lower-cased, stemmed words of each text without function words; the parts of an identifier are words."""
+    """Return the lower-cased, stemmed words of each text without function words; identifiers are split."""
     stems = _Stems()
     return [list(chain.from_iterable(map(stems.__getitem__, text.lower().split()))) for text in texts]
 
 
 class _Stems(dict[str, list[str]]):
-    """What each stretch of some texts between white space contributes: the stems of its words and of their parts.
-
-    No word reaches over white space. So each stretch is cut, and held in memory, once for all its occurrences.
-    """
+    """The stems in each stretch of text between white space, computed once per stretch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,16 +40,13 @@ class _Stems(dict[str, list[str]]):
 
     def __missing__(self, stretch: str) -> list[str]:
         parts = chain.from_iterable(word.split("_") for word in _WORD.findall(stretch))
-        found: list[str] = self._stemmer.stemWords([part for part in parts if part and part not in _STOP])
-        self[stretch] = found
-        return found
+        stems: list[str] = self._stemmer.stemWords([part for part in parts if part and part not in _STOP])
+        self[stretch] = stems
+        return stems
 
 
 class WordIndex:
-    """BM25 (Lucene's variant) over documents that are lists of words.
-
-    `k1` and `b` are the usual settings: saturation of repeated words, and how far length is held against a document.
-    """
+    """BM25 (Lucene's variant) over lists of words, with saturation `k1` and length penalty `b`."""
 
     def __init__(self, documents: Sequence[Sequence[str]], k1: float = 1.5, b: float = 0.75) -> None:
         self._documents = len(documents)
@@ -62,23 +56,19 @@ class WordIndex:
             self._index.index([list(words) for words in documents], show_progress=False)
 
     def scores(self, words: Sequence[str]) -> Scores:
-        """BM25 of every document; all 0 where no word of the query occurs."""
+        """Return the BM25 of every document; all 0 if no word of the query occurs."""
         known = [word for word in words if self._index is not None and word in self._index.vocab_dict]
         if self._index is None or not known:
             return np.zeros(self._documents, dtype=np.float32)
         return np.asarray(self._index.get_scores(known), dtype=np.float32)
 
 
-class SparseIndex:
-    """BM25 with k1 = 1.5 and b = 0.75; an owner's keys make up one document."""
+class SparseIndex(Index):
+    """BM25 with k1 = 1.5 and b = 0.75; all keys of an owner are one document."""
 
     def __init__(self, keys: Keys) -> None:
         self._index = WordIndex(tokenize(["\n".join(texts) for texts in keys]))
 
     def scores(self, query: str) -> Scores:
-        """BM25 of every owner."""
+        """Return the BM25 of every owner."""
         return self._index.scores(tokenize([query])[0])
-
-    def search(self, query: str, k: int) -> list[Hit]:
-        """The `k` best owners, best first."""
-        return best(self.scores(query), k)

@@ -1,5 +1,5 @@
-"""Judging answers, scoring judgements, and saying how sure a mean is.
+"""Judge answers, score judgements, and bound means by intervals.
 
-`judge` asks, `protocols` count, `scores` average, `intervals` bound, `spread` compares repeats. Only this package and
-what builds on it may import gold data.
+`judge` calls models, `protocols` score a question, `scores` average, `intervals` bound. Only this package and what
+builds on it may import gold data.
 """

@@ -1,11 +1,11 @@
 """Kendall's tau-b between the order of the rubric and the order of an answer (paper section 2.4, event ordering).
 
-The paper says that tau-b is computed over the aligned sequences and captures recall as well as order, but not how an
-event that is missing from one side is ranked. The released code does it so, and every protocol here follows it: the
-union of both sides (rubric first, then the lines that match nothing, first occurrences) is ranked once by each side;
-a side gives its 1-based position to what it holds and the tie rank |union| + 1 to what it lacks.
+The paper computes tau-b over the aligned sequences and says that it captures recall as well as order, but not how an
+event that is missing from one side is ranked. Every protocol here follows the released code: each side ranks the union
+of both (rubric first, then the lines that match nothing, first occurrences). Events that it has get their 1-based
+position, all others the tie rank |union| + 1.
 
-Consequences worth knowing: an answer that matches nothing in m items against n nuggets has
+Consequences: an answer that matches nothing in m items against n nuggets has
 tau = -nm / sqrt((n(n-1)/2 + nm) (m(m-1)/2 + nm)), so its normalised tau is .14 to .29 and not 0; an answer with one
 match scores high if that is the first nugget and low if it is the last; and all events but the last, in order, give
 tau = 1.
@@ -24,11 +24,11 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class OrderScores:
-    """All quantities of one event-ordering answer.
+    """The quantities of one event-ordering answer.
 
     `precision`, `recall`, `f1` and `tau_norm` = (tau + 1) / 2 lie in [0, 1], `tau` in [-1, 1], `final` is
-    tau_norm x f1. The three that rest on tau are NaN where tau-b is undefined: a side without two different ranks,
-    that is one nugget and nothing else in the union, or an answer without any item.
+    tau_norm x f1. The last three are NaN where tau-b is undefined: a side without two different ranks, which means one
+    nugget and nothing else in the union, or an answer without any item.
     """
 
     precision: float
@@ -40,26 +40,31 @@ class OrderScores:
 
     @property
     def detail(self) -> dict[str, float]:
-        """The scores by name, without the undefined ones."""
+        """The defined scores by name."""
         values = {name: float(getattr(self, name)) for name in self.__slots__}
         return {name: value for name, value in values.items() if not math.isnan(value)}
 
 
 def released_order(rubric: Sequence[str], aligned_lines: Sequence[str]) -> OrderScores:
-    """What the released code computes, bug for bug, on texts.
+    """Score an order of texts as the released code does, bug for bug.
 
-    `aligned_lines` is the answer in which every matched line was replaced by its nugget. Lines are told apart by
-    their text alone: equal lines are one event at the position of the last, yet each counts as a false positive, and
-    an unmatched line that happens to equal a nugget counts as that nugget.
+    Lines are told apart by their text alone: equal lines are one event at the position of the last, yet each counts as
+    a false positive, and an unmatched line that happens to equal a nugget counts as that nugget.
+
+    Args:
+        aligned_lines: The answer's lines, every matched line replaced by its nugget.
     """
     return _scores(rubric, aligned_lines)
 
 
 def order_scores(n_nuggets: int, matches: Sequence[int | None]) -> OrderScores:
-    """The same quantities from an alignment: `matches[i]` is the 0-based nugget of item i, or None.
+    """Score an alignment; every unmatched item is an event of its own, whatever its text.
 
-    Here every unmatched item is an event of its own, whatever its text. Raises ValueError for a match that is out of
-    range or used twice.
+    Args:
+        matches: The 0-based nugget of each item, or None.
+
+    Raises:
+        ValueError: For a match that is out of range or used twice.
     """
     used = [match for match in matches if match is not None]
     if len(used) != len(set(used)) or not all(0 <= match < n_nuggets for match in used):
@@ -93,18 +98,15 @@ def _ranks(side: Sequence[Hashable], union: Sequence[Hashable]) -> list[int]:
 
 
 def _tau_b(first: list[int], second: list[int]) -> float:
-    """Kendall's tau-b, nan where one side has no order: as `scipy.stats.kendalltau`, to the last bit.
+    """Compute Kendall's tau-b as `scipy.stats.kendalltau` does, to the last bit; NaN where a side has no order.
 
-    Written here because importing that takes longer than everything else of a score.
+    Importing scipy.stats would take longer than scoring a run.
     """
     if len(set(first)) < 2 or len(set(second)) < 2:
         return math.nan
-    one, other = np.asarray(first), np.asarray(second)
-    agreeing = sum(
-        int(np.sum(np.sign(one[place] - one[:place]) * np.sign(other[place] - other[:place])))
-        for place in range(1, len(one))
-    )
-    pairs = math.comb(len(one), 2)
+    a, b = np.asarray(first), np.asarray(second)
+    agreeing = sum(int(np.sum(np.sign(a[i] - a[:i]) * np.sign(b[i] - b[:i]))) for i in range(1, len(a)))
+    pairs = math.comb(len(a), 2)
     untied = [pairs - sum(math.comb(number, 2) for number in Counter(side).values()) for side in (first, second)]
     tau = agreeing / math.sqrt(untied[0]) / math.sqrt(untied[1])
     return min(1.0, max(-1.0, tau))
@@ -121,10 +123,10 @@ _STEM = re.compile(r"\A\s*(?:the\s+)?(?:LLM\s+)?response\s+should\s+(?:\w+\s*:)?
 
 
 def is_order_nugget(nugget: str) -> bool:
-    """Whether a nugget asks for the right order instead of naming an event, as the last one of appendix D's example.
+    """Tell whether a nugget asks for the right order instead of naming an event, as the last one of appendix D does.
 
-    Such a nugget judged as an event could never be aligned. It needs both a phrase like "correct chronological order"
-    and a word that points at the listed events, so that an event *about* some order stays an event.
+    Such a nugget could never be aligned with an event. It has a phrase like "correct chronological order" and a word
+    for the listed events, so that an event *about* some order stays an event.
     """
     text = _STEM.sub("", nugget)
     return bool(_ORDER_PHRASE.search(text) and _ABOUT_THE_LIST.search(text))

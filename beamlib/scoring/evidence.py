@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -19,7 +20,7 @@ from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.memory.budget import fit_pairs
 from beamlib.memory.episodic import EpisodicIndex
-from beamlib.memory.extraction import episodic_keys, extract, extraction_prompts
+from beamlib.memory.extraction import extract, extraction_prompts, keys_of_pairs
 from beamlib.memory.light import LightSettings
 from beamlib.memory.protocol import RetrievedContext, partly_shown, passage
 from beamlib.memory.rag import Rag
@@ -36,16 +37,24 @@ WORKERS = 2
 _ROOMS = {"light": LightSettings().budget["episodic"], "rag": LightSettings().context_tokens}
 """Tokens that retrieved pairs may fill by default."""
 
-_Finding = tuple[str, str, int, str, float, float]
-"""memory, retriever, k, ability, recall of one question, counting messages shown in part too"""
-
 
 def evidence_recall(gold: Gold, message_ids: Iterable[int]) -> float | None:
-    """Share of the cited messages among `message_ids`, or None for a question that cites no message of the chat."""
+    """Return the share of the cited messages among `message_ids`; None if the question cites no message of the chat."""
     if not gold.evidence:
         return None
     shown = frozenset(message_ids)
     return sum(cited in shown for cited in gold.evidence) / len(gold.evidence)
+
+
+class _Recall(NamedTuple):
+    """The recall of one question with one memory, retriever and budget; `partial` counts messages shown in part too."""
+
+    memory: str
+    retriever: str
+    k: int
+    ability: str
+    recall: float
+    partial: float
 
 
 def evidence_table(
@@ -62,84 +71,80 @@ def evidence_table(
 ) -> list[dict[str, Any]]:
     """Measure evidence recall of retrieval alone over the conversations in `folder`.
 
-    A cited message counts where the context of the k retrieved pairs holds its whole text. The pairs go into the
-    room that they have by default.
+    A cited message counts if the context of the k retrieved pairs has its whole text. The context has the room that
+    these pairs have by default.
 
     Args:
-        workers: Processes; their number changes nothing but the time.
-        skip_broken: Name conversations that cannot be read on standard error and leave them out.
+        workers: Processes; they change only the time.
+        skip_broken: Leave out conversations that cannot be read and name them on standard error.
 
     Returns:
         Rows `memory, retriever, size, k, ability, recall, low, high, partial, n, conversations`. `recall` is the mean
         over the `n` questions that cite messages of the chat, with its 95 % interval over `conversations` (None for
-        one); `partial` counts messages too that are shown in part; `ability` is "all" or one of the ten.
+        one). `partial` also counts messages that are shown in part. `ability` is "all" or one of the ten.
     """
-    _known("memory", memories, MEMORIES)
-    _known("retriever", retrievers, RETRIEVERS)
+    _check_names("memory", memories, MEMORIES)
+    _check_names("retriever", retrievers, RETRIEVERS)
     if not ks or min(ks) < 1:
         raise UserError(f"--k is {', '.join(map(str, ks)) or 'empty'}; every retrieval budget is 1 pair or more.")
+    names = tuple(dict.fromkeys(memories)), tuple(dict.fromkeys(retrievers)), tuple(dict.fromkeys(ks))
     rows = []
     for size in dict.fromkeys(sizes):
         sources = find_conversations(folder, [size])
         if skip_broken:
             left_out: dict[str, str] = {}
-            sources = [one.source for one in readable(sources, treatment, skip_broken=True, left_out=left_out)]
+            sources = [loaded.source for loaded in readable(sources, treatment, skip_broken=True, left_out=left_out)]
             if left_out:
                 print(left_out_line(left_out), file=sys.stderr)
-        tasks = [_RecallTask(source, tuple(memories), tuple(retrievers), tuple(ks), treatment) for source in sources]
-        parts = enumerate(_run(tasks, workers, f"{size}: evidence", quiet))
-        findings = [(place, *finding) for place, part in parts for finding in part]
-        for memory in dict.fromkeys(memories):
-            for retriever in dict.fromkeys(retrievers):
-                for k in dict.fromkeys(ks):
-                    key = (memory, retriever, k)
-                    values = [(place, a, r, p) for place, m, t, n, a, r, p in findings if (m, t, n) == key]
-                    common = {"memory": memory, "retriever": retriever, "size": size, "k": k}
-                    rows += [common | row for row in _means(values)]
+        measure = partial(_recalls, *names, treatment)
+        by_conversation = _run(measure, sources, workers, f"{size}: evidence", quiet)
+        for memory, retriever, k in product(*names):
+            chosen = [
+                (conversation, recall)
+                for conversation, recalls in enumerate(by_conversation)
+                for recall in recalls
+                if recall[:3] == (memory, retriever, k)
+            ]
+            common = {"memory": memory, "retriever": retriever, "size": size, "k": k}
+            rows += [common | row for row in _means(chosen)]
     return rows
 
 
-@dataclass(frozen=True)
-class _RecallTask:
-    source: Source
-    memories: tuple[str, ...]
-    retrievers: tuple[str, ...]
-    ks: tuple[int, ...]
-    treatment: Treatment
+def _run(
+    measure: Callable[[Source], list[_Recall]], sources: Sequence[Source], workers: int, label: str, quiet: bool
+) -> list[list[_Recall]]:
+    bar = partial(tqdm, total=len(sources), desc=label, unit="conv", disable=quiet or None)
+    if min(workers, len(sources)) < 2:
+        return list(bar(map(measure, sources)))
+    with process_pool(min(workers, len(sources))) as pool:
+        return list(bar(pool.map(measure, sources)))
 
 
-def _run(tasks: Sequence[_RecallTask], workers: int, label: str, quiet: bool) -> list[list[_Finding]]:
-    if min(workers, len(tasks)) < 2:
-        return [_findings(task) for task in tqdm(tasks, desc=label, unit="conv", disable=quiet or None)]
-    with process_pool(min(workers, len(tasks))) as pool:
-        return list(tqdm(pool.map(_findings, tasks), total=len(tasks), desc=label, unit="conv", disable=quiet or None))
-
-
-def _findings(task: _RecallTask) -> list[_Finding]:
-    """Every question of one conversation, with every memory, retriever and budget; runs in a process of its own."""
-    loaded = load(task.source, task.treatment)
+def _recalls(
+    memories: Sequence[str], retrievers: Sequence[str], ks: Sequence[int], treatment: Treatment, source: Source
+) -> list[_Recall]:
+    """Measure a conversation: every question with every memory, retriever and budget."""
+    loaded = load(source, treatment)
     texts = {message.id: message.content for message in loaded.conversation.messages}
-    found: list[_Finding] = []
-    for memory in dict.fromkeys(task.memories):
-        for retriever, index in _indexes(memory, task.retrievers, loaded.conversation).items():
-            for probe in loaded.probes:
-                gold = loaded.gold[probe.id]
-                if not gold.evidence:
-                    continue
-                pairs = index.search(probe.question, max(task.ks))
-                for k in dict.fromkeys(task.ks):  # a search for fewer pairs gives the first of these
+    cited = [(probe, gold) for probe in loaded.probes if (gold := loaded.gold[probe.id]).evidence]
+    recalls = []
+    for memory in memories:
+        for retriever, index in _indexes(memory, retrievers, loaded.conversation).items():
+            for probe, gold in cited:
+                pairs = index.search(probe.question, max(ks))
+                for k in ks:  # a search for fewer pairs returns the first of these
                     passages, _ = fit_pairs([passage(pair) for pair in pairs[:k]], _ROOMS[memory])
                     context = RetrievedContext.of(passages)
                     whole = set(context.message_ids).difference(partly_shown(context, texts))
-                    recall, partial = (evidence_recall(gold, ids) or 0.0 for ids in (whole, context.message_ids))
-                    found.append((memory, retriever, k, gold.ability, recall, partial))
-    return found
+                    recall, in_part = (evidence_recall(gold, ids) or 0.0 for ids in (whole, context.message_ids))
+                    recalls.append(_Recall(memory, retriever, k, gold.ability, recall, in_part))
+    return recalls
 
 
 def _indexes(memory: str, retrievers: Sequence[str], conversation: Conversation) -> Mapping[str, EpisodicIndex | Rag]:
     if memory == "light":
         replies = extract(plugins().model(), extraction_prompts("episodic_keys", conversation))
-        keys = episodic_keys(conversation, replies)
+        keys = keys_of_pairs(conversation, replies)
         return {name: EpisodicIndex(conversation, keys, name) for name in retrievers}
     indexes = {name: Rag(retriever=name) for name in retrievers}
     for index in indexes.values():
@@ -147,27 +152,27 @@ def _indexes(memory: str, retrievers: Sequence[str], conversation: Conversation)
     return indexes
 
 
-def _means(values: Sequence[tuple[int, str, float, float]]) -> list[dict[str, Any]]:
-    """The row "all", then one per ability that occurs, in the data set's order; `values` name their conversation."""
+def _means(recalls: Sequence[tuple[int, _Recall]]) -> list[dict[str, Any]]:
+    """Average recalls, each with the number of its conversation: over "all", then per ability in the usual order."""
     rows = []
     for ability in ("all", *ABILITIES):
-        chosen = [(place, recall, part) for place, name, recall, part in values if ability in ("all", name)]
+        chosen = [(conversation, row) for conversation, row in recalls if ability in ("all", row.ability)]
         if chosen:
-            places, recalls, partial = zip(*chosen, strict=True)
-            counts = np.bincount(places).astype(np.float64)
-            sums = np.bincount(places, weights=np.array(recalls)).astype(np.float64)
-            held = counts > 0
-            ends = mean_interval(conversation_values(sums[held], counts[held]))
+            numbers = [conversation for conversation, _ in chosen]
+            counts = np.bincount(numbers).astype(np.float64)
+            sums = np.bincount(numbers, weights=np.array([row.recall for _, row in chosen])).astype(np.float64)
+            present = counts > 0
+            ends = mean_interval(conversation_values(sums[present], counts[present]))
             low, high = (None if np.isnan(end) else float(end) for end in ends)
-            mean = {"ability": ability, "recall": sum(recalls) / len(recalls), "low": low, "high": high}
-            counts_of = {"partial": sum(partial) / len(partial), "n": len(recalls), "conversations": int(held.sum())}
-            rows.append(mean | counts_of)
+            row = {"ability": ability, "recall": sum(row.recall for _, row in chosen) / len(chosen)}
+            row |= {"low": low, "high": high, "partial": sum(row.partial for _, row in chosen) / len(chosen)}
+            rows.append(row | {"n": len(chosen), "conversations": int(present.sum())})
     return rows
 
 
-def _known(option: str, given: Sequence[str], known: Sequence[str]) -> None:
-    for name in given:
+def _check_names(option: str, names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
         if name not in known:
             raise UserError(f"--{option} names {name!r}, which does not exist; choose from {', '.join(known)}.")
-    if not given:
+    if not names:
         raise UserError(f"--{option} is empty; choose from {', '.join(known)}.")

@@ -1,9 +1,9 @@
-"""Uncertainty that respects the data: questions of one conversation go together, so the unit is the conversation.
+"""Intervals and tests over conversations: questions of one conversation are not independent.
 
 Paper tables print bare means. Here each mean has a 95 % interval over conversations, by Student's t with n - 1 degrees
-of freedom, and a difference between two methods one over paired conversations and a sign-flip test. A percentile
-bootstrap would be too short with few conversations. `benchmarks/intervals.py` shows by simulation how often each
-interval holds the mean it is for.
+of freedom. A difference between two methods has an interval over paired conversations and a sign-flip test. A
+percentile bootstrap would be too short with few conversations. `benchmarks/intervals.py` measures the coverage of each
+interval by simulation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit, stdtrit
 
 from beamlib.errors import UserError
-from beamlib.scoring.question_score import NOT_COMPUTABLE
+from beamlib.scoring.protocols import NOT_COMPUTABLE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ LEVEL = 0.95
 EXACT_UP_TO = 12
 """Conversations up to which all 2^n sign patterns are tried instead of a random sample."""
 SEED, RESAMPLES = 0, 10_000
-"""Of the sign patterns that are drawn. A page draws them again, hence numpy's default generator and a choice of two."""
+"""For drawing sign patterns. The page draws them again, hence numpy's default generator and a choice of two."""
 
 _TINY = 1e-12
 
@@ -37,8 +37,10 @@ _TINY = 1e-12
 class Comparison:
     """Method a minus method b on the same questions.
 
-    `difference` is the mean over `n` conversations, `low` and `high` its 95 % interval, `p_value` two-sided; fewer than
-    two conversations have neither (NaN). `unscored` questions were left out on both sides.
+    Attributes:
+        difference: The mean over `n` conversations, with its 95 % interval from `low` to `high`.
+        p_value: Two-sided. It and the interval are NaN for fewer than two conversations.
+        unscored: Questions that were left out on both sides.
     """
 
     difference: float
@@ -50,25 +52,30 @@ class Comparison:
 
 
 def interval_note(n: int) -> str:
-    """What a footer says of the intervals of means over `n` conversations."""
+    """Describe the intervals of means over `n` conversations for a footer."""
     if n < 2:
         return f"none (n = {n}: one conversation shows no spread, so differences rank nothing)"
     return f"95 % t-interval over conversations (n = {n}), logit scale"
 
 
 def mean_interval(scores: Array) -> Array:
-    """Ends of the 95 % interval of a mean of scores from 0 to 1, one score per conversation along the last axis.
+    """Compute the 95 % interval of a mean of scores from 0 to 1.
 
-    `scores` is (..., n), the result (2, ...), low and high; NaN for n < 2. Student's t on the logit scale: t standard
-    errors either way, divided by mean x (1 - mean). In mid-range that is the plain t-interval; near 0 and 1, where
-    scores pile up on one side, it reaches further to the other, and it never leaves the range. For equal scores see
-    `_unless_equal`.
+    Student's t on the logit scale: t standard errors either way, divided by mean x (1 - mean). In mid-range that is the
+    plain t-interval. Near 0 and 1, where scores pile up on one side, it reaches further to the other, and it never
+    leaves the range. For equal scores see `_widen_if_equal`.
+
+    Args:
+        scores: Shape (..., n), one score per conversation.
+
+    Returns:
+        The ends, shape (2, ...), NaN for n < 2.
     """
-    return _unless_equal(scores, logit_interval(*_student(scores)), lowest=0.0)
+    return _widen_if_equal(scores, logit_interval(*_student(scores)), lowest=0.0)
 
 
 def logit_interval(mean: float | Array, half: float | Array) -> Array:
-    """Ends (2, ...) of the interval `half` to either side of a `mean` from 0 to 1, taken on the logit scale."""
+    """Compute the ends, shape (2, ...), of the interval `half` either side of a mean in [0, 1], on the logit scale."""
     inside = np.clip(mean, _TINY, 1 - _TINY)
     reach = half / (inside * (1 - inside))
     ends: Array = expit(logit(inside) + np.stack([-reach, reach]))
@@ -76,16 +83,16 @@ def logit_interval(mean: float | Array, half: float | Array) -> Array:
 
 
 def difference_interval(differences: Array) -> Array:
-    """Ends of the 95 % interval of a mean of paired differences from -1 to 1; shapes as in `mean_interval`.
+    """Compute the 95 % interval of a mean of paired differences from -1 to 1; shapes as in `mean_interval`.
 
-    The plain t-interval, cut to the range. For equal differences see `_unless_equal`.
+    The plain t-interval, clipped to the range. For equal differences see `_widen_if_equal`.
     """
     mean, half = _student(differences)
-    return _unless_equal(differences, np.stack([mean - half, mean + half]).clip(-1, 1), lowest=-1.0)
+    return _widen_if_equal(differences, np.stack([mean - half, mean + half]).clip(-1, 1), lowest=-1.0)
 
 
 def _student(values: Array) -> tuple[Array, Array]:
-    """Mean, and half the width of its plain t-interval; NaN for n < 2."""
+    """Compute the mean and half the width of its plain t-interval; NaN for n < 2."""
     n = values.shape[-1]
     if n < 2:
         nothing = np.full(values.shape[:-1], np.nan)
@@ -93,11 +100,11 @@ def _student(values: Array) -> tuple[Array, Array]:
     return values.mean(axis=-1), stdtrit(n - 1, (1 + LEVEL) / 2) * values.std(axis=-1, ddof=1) / np.sqrt(n)
 
 
-def _unless_equal(values: Array, ends: Array, lowest: float) -> Array:
-    """The ends as given; where all n values are the same x, those of a mean that such a sample does not rule out.
+def _widen_if_equal(values: Array, ends: Array, lowest: float) -> Array:
+    """Return `ends`, or where all n values are equal, the ends of a mean that such a sample does not rule out.
 
-    No deviation to be seen is not none: a share of 1 - 0.05^(1/n) of all conversations (about 3 / n) can be anything
-    from `lowest` to 1 and still be missing from n of them once in twenty times.
+    A sample without spread does not mean a population without spread: a share of 1 - 0.05^(1/n) of all conversations
+    (about 3 / n) can be anything from `lowest` to 1 and still be missing from n of them once in twenty times.
     """
     n = values.shape[-1]
     if n < 2:
@@ -108,11 +115,10 @@ def _unless_equal(values: Array, ends: Array, lowest: float) -> Array:
 
 
 def conversation_values(sums: Array, counts: Array) -> Array:
-    """What each conversation adds to a ratio, as values whose plain mean is `sums.sum() / counts.sum()`.
+    """Linearise a ratio: compute values per conversation whose plain mean is `sums.sum() / counts.sum()`.
 
-    Both are (..., n), as is the result. The spread of these values is, to first order, that of the ratio when
-    conversations are drawn, so an interval for their mean is one for the ratio. With equal counts they are the
-    conversations' own means.
+    The spread of these values is, to first order, that of the ratio when conversations are drawn, so an interval for
+    their mean is one for the ratio. With equal counts they are the conversations' own means. All shapes are (..., n).
     """
     ratio = sums.sum(axis=-1, keepdims=True) / counts.sum(axis=-1, keepdims=True)
     values: Array = ratio + (sums - ratio * counts) / counts.mean(axis=-1, keepdims=True)
@@ -120,9 +126,9 @@ def conversation_values(sums: Array, counts: Array) -> Array:
 
 
 def sign_flip_test(differences: Array, seed: int = SEED, resamples: int = RESAMPLES) -> float:
-    """Two-sided p-value of paired `differences` (one per conversation) under random signs.
+    """Compute the two-sided p-value of paired `differences` (one per conversation) under random signs.
 
-    Exact up to `EXACT_UP_TO` values; beyond, `resamples` random patterns with the observed one counted in.
+    Exact up to `EXACT_UP_TO` values; beyond, `resamples` random patterns and the observed one are counted.
     NaN for fewer than two values: one difference has the same size under either sign.
     """
     n = len(differences)
@@ -141,17 +147,25 @@ def sign_flip_test(differences: Array, seed: int = SEED, resamples: int = RESAMP
 
 
 def compare(scores_a: pd.DataFrame, scores_b: pd.DataFrame, seed: int = SEED) -> Comparison:
-    """Compare two methods on the same questions; both frames as `beamlib.scoring.scores.score_run` makes them.
+    """Compare two methods on the same questions.
 
-    A conversation counts with the mean of its ability means, over the questions that both methods have a score for.
-    `seed` draws the signs of the test. Raises `UserError` if the two question sets differ. Select an ability before
-    calling to compare on it alone. Where a question is not computable from its source there is no comparison (NaN, no
-    conversation): what is left would not be the average.
+    A conversation counts with the mean of its ability means, over the questions that both methods have a score for. If
+    a question is not computable from its source, there is no comparison (NaN over no conversation): the rest would not
+    be the average.
+
+    Args:
+        scores_a: A table of `beamlib.scoring.scores.score_run`. Select an ability first to compare on it alone.
+        scores_b: The other method's table.
+        seed: For the signs of the test.
+
+    Raises:
+        UserError: If the two question sets differ.
     """
-    both = _paired(scores_a, scores_b)
-    if any(_lacks(scores) for scores in (scores_a, scores_b)):
-        nothing = float("nan")
-        return Comparison(nothing, nothing, nothing, nothing, 0, len(both))
+    both = _pair(scores_a, scores_b)
+    nan = float("nan")
+    reasons = [scores["unscored"] for scores in (scores_a, scores_b) if "unscored" in scores]
+    if any(reason.str.startswith(NOT_COMPUTABLE).any() for reason in reasons):
+        return Comparison(nan, nan, nan, nan, 0, len(both))
     scored = both.dropna(subset=["score_a", "score_b"])
     differences = (
         (scored["score_a"] - scored["score_b"])
@@ -161,7 +175,7 @@ def compare(scores_a: pd.DataFrame, scores_b: pd.DataFrame, seed: int = SEED) ->
         .mean()
         .to_numpy(dtype=np.float64)
     )
-    mean, low, high = float("nan"), float("nan"), float("nan")
+    mean, low, high = nan, nan, nan
     if len(differences):
         mean = float(differences.mean())
         low, high = map(float, difference_interval(differences))
@@ -169,11 +183,7 @@ def compare(scores_a: pd.DataFrame, scores_b: pd.DataFrame, seed: int = SEED) ->
     return Comparison(mean, low, high, p_value, len(differences), len(both) - len(scored))
 
 
-def _lacks(scores: pd.DataFrame) -> bool:
-    return "unscored" in scores and bool(scores["unscored"].str.startswith(NOT_COMPUTABLE).any())
-
-
-def _paired(scores_a: pd.DataFrame, scores_b: pd.DataFrame) -> pd.DataFrame:
+def _pair(scores_a: pd.DataFrame, scores_b: pd.DataFrame) -> pd.DataFrame:
     keys = ["probe_id", "conversation_id", "ability"]
     only_a = sorted(set(scores_a["probe_id"]) - set(scores_b["probe_id"]))
     only_b = sorted(set(scores_b["probe_id"]) - set(scores_a["probe_id"]))

@@ -1,8 +1,8 @@
-"""Cutting an event-ordering answer into the events it lists.
+"""Cut an event-ordering answer into the events that it lists.
 
-The released code splits at line breaks and nothing else, so that a heading, a blank line or a list on one line spoils
-the score. Here numbering, bullets, headings and what surrounds the list are taken away, and enumerations inside a
-line or told in sentences ("first a, then b") are split. Rules only: the result depends on the answer alone.
+The released code splits at line breaks only, so that a heading, a blank line or a list on one line spoils the score.
+Here numbering, bullets, headings and the text around the list are removed, and enumerations within a line or in
+sentences ("first a, then b") are split. These are rules: the result depends on the answer alone.
 """
 
 from __future__ import annotations
@@ -43,39 +43,39 @@ _LAST_WORD = re.compile(r"[,;]\s?(?:and|then|or)\Z", re.IGNORECASE)
 
 
 def parse_items(answer: str) -> list[str]:
-    """The events that `answer` lists, in order, as stripped texts, none empty."""
+    """Return the events that an answer lists, in order, none empty."""
     rows = _table_rows(answer) or _list_rows(answer)
     if len(rows) > 1:
         return _clean(rows)
     lines = [text for line in answer.splitlines() if (text := _plain(line))]
-    return _clean(_inline(" ".join(lines)) or _told(rows or lines))
+    return _clean(_inline_items(" ".join(lines)) or _prose_items(rows or lines))
 
 
 def without_marks(line: str) -> str:
-    """A line as the item it would be in a list: no number, bullet, bold type or joining marks; empty for a heading."""
+    """Strip number, bullet, bold type and joining marks from a line, as for a list item; empty for a heading."""
     row = _row(line)
     return next(iter(_clean([row.text if row else _plain(line)])), "")
 
 
 def _clean(items: list[str]) -> list[str]:
-    return [text for item in items if (text := _trimmed(" ".join(_EMPHASIS.sub("", item).split())))]
+    return [text for item in items if (text := _trim(" ".join(_EMPHASIS.sub("", item).split())))]
 
 
-def _trimmed(text: str) -> str:
-    """Without what only joined the item to its neighbours: commas, quotes, a full stop, a last "and"."""
+def _trim(text: str) -> str:
+    """Strip what joins an item to its neighbours: commas, quotes, a full stop, a last "and"."""
     text = _LAST_WORD.sub("", text.strip(_TRAIL))
     return text.lstrip(_LEAD).rstrip(_TRAIL).removesuffix(".").rstrip(_TRAIL)
 
 
 def _plain(line: str) -> str:
-    """A line without markup, or nothing where it is a heading, a rule or a code fence."""
+    """Strip a line's markup; empty for a heading, a rule or a code fence."""
     text = line.strip()
     return "" if text.startswith("```") or _HEADING.match(text) else " ".join(_EMPHASIS.sub("", text).split())
 
 
 @dataclass(slots=True)
 class _Row:
-    """One line of a list: how it is marked, how deep it stands, its text."""
+    """A line of a list."""
 
     numbered: bool
     indent: int
@@ -99,10 +99,10 @@ def _row(line: str) -> _Row | None:
 
 
 def _list_rows(answer: str) -> list[str]:
-    """Texts of the list's outermost rows, each with the details below it; empty where there is no list.
+    """Return the outermost rows of a list, each with the details below it; empty without a list.
 
-    What stands before the first row is preamble, a paragraph after the last row is closing. Under a numbered list,
-    bullets are details of the number above them, whether they are indented or not.
+    Text before the first row is preamble, a paragraph after the last row is closing. In a numbered list, bullets are
+    details of the number above them, indented or not.
     """
     lines = answer.splitlines()
     rows = [_row(line) for line in lines]
@@ -122,7 +122,7 @@ def _list_rows(answer: str) -> list[str]:
 
 
 def _detail(line: str, after_blank: bool) -> str:
-    """A line that continues the row above it: indented, or directly below and no label of a new section."""
+    """Return a line that continues the row above it: indented, or directly below and no label of a new section."""
     text = _plain(line)
     if line[:1].isspace():
         return text
@@ -130,7 +130,7 @@ def _detail(line: str, after_blank: bool) -> str:
 
 
 def _table_rows(answer: str) -> list[str]:
-    """Rows of a Markdown table below its header, cells joined; a leading number cell is left out."""
+    """Return the rows of a Markdown table below its header, cells joined, without a leading number cell."""
     lines = [line.strip() for line in answer.splitlines()]
     rule = next(
         (at for at, line in enumerate(lines) if "|" in line and "--" in line and _TABLE_RULE.fullmatch(line)), None
@@ -146,8 +146,8 @@ def _table_rows(answer: str) -> list[str]:
     return rows
 
 
-def _inline(text: str) -> list[str]:
-    """The parts of "1) a, 2) b": numbers that count from 1 without a gap, at least two; else nothing."""
+def _inline_items(text: str) -> list[str]:
+    """Split "1) a, 2) b" at two or more numbers that count from 1 without a gap; else return nothing."""
     starts: list[tuple[int, int]] = []
     for match in _INLINE_NUMBER.finditer(text):
         if int(match.group(1)) == len(starts) + 1:
@@ -158,22 +158,22 @@ def _inline(text: str) -> list[str]:
     return [text[after:end] for (_, after), end in zip(starts, ends, strict=True)]
 
 
-def _told(lines: list[str]) -> list[str]:
-    """Events of prose, or of bare lines: sentences, split further where words tell a sequence."""
+def _prose_items(lines: list[str]) -> list[str]:
+    """Split prose or bare lines into sentences, and these where words express a sequence."""
     sentences = [sentence for line in lines for sentence in split_sentences(line) if not _CLOSING.match(sentence)]
     # "Here is the order." before "First, ..." is preamble; before "Then ..." a sentence is the first event itself.
     first = next((at for at, sentence in enumerate(sentences) if _opens(sentence)), 0)
-    told = [sentence for sentence in sentences[first:] if not (sentence.endswith(":") and len(sentences) > 1)]
-    return [part for sentence in told for part in _parts(sentence)]
+    kept = [sentence for sentence in sentences[first:] if not (sentence.endswith(":") and len(sentences) > 1)]
+    return [part for sentence in kept for part in _parts(sentence)]
 
 
 def _opens(sentence: str) -> bool:
-    """Whether a sequence begins here, as opposed to an event called "first ..."."""
+    """Tell whether a sequence begins here, as opposed to an event called "first ..."."""
     return bool(_SURE_OPENER.match(sentence) or (_OPENER.match(sentence) and _SEQUENCE.search(sentence)))
 
 
 def _parts(sentence: str) -> list[str]:
-    """A sentence cut at arrows, at sequence words, or, after a colon, at semicolons or commas."""
+    """Split a sentence at arrows, at sequence words, or, after a colon, at semicolons or commas."""
     head, colon, tail = sentence.partition(": ")
     if _ARROW.search(sentence):
         return _ARROW.split(tail if _ARROW.search(tail) and not _ARROW.search(head) else sentence)

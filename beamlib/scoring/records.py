@@ -1,4 +1,4 @@
-"""The record of a judgement: one line of `judgements.jsonl` per probe, raw, before any protocol."""
+"""The record of a judgement: a line of `judgements.jsonl` per probe, raw, before any protocol."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from beamlib.data.gold import Ability
 
 
 class NuggetVerdict(BaseModel):
-    """One judge call: the nugget, the judge's reply as it came, and the score read from it (paper listing 20).
+    """One judge call: the nugget, the judge's raw reply, and its score (paper listing 20).
 
-    `score` is None when the call failed or its reply could not be read; `reason` then says why.
+    `score` is None if the call failed or its reply could not be read; `reason` then says why.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -63,7 +63,7 @@ class Alignment(BaseModel):
 
 
 class RepeatJudgement(BaseModel):
-    """What one repeat of all calls on an answer gave: a verdict per nugget, the alignments, why these are missing."""
+    """One repeat of all calls on an answer. `unscored` says why alignments are missing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -73,11 +73,14 @@ class RepeatJudgement(BaseModel):
 
 
 class Reported(BaseModel):
-    """What a published source says of an answer where it has less, or more, than a verdict of 0, 0.5 or 1 per nugget.
+    """A published judgement that is not just a verdict of 0, 0.5 or 1 per nugget.
 
-    `score` is the question's own score as the source has it. `full`, `partial` and `none` count its nuggets and do not
-    tell which they are. `nuggets` are scores per nugget that are not on the scale of 0, 0.5, 1. `votes` are those of
-    judges who saw no rubric: whether the answer is correct. `order` is the source's own figure of event ordering.
+    Attributes:
+        score: The question's score as the source states it.
+        full: How many nuggets are satisfied, `partial` half, `none` not; which ones is not known.
+        nuggets: Scores per nugget that are not on the scale of 0, 0.5, 1.
+        votes: Whether judges who saw no rubric called the answer correct.
+        order: The source's own figure of event ordering.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -98,13 +101,13 @@ class Reported(BaseModel):
         return self
 
     @model_serializer(mode="wrap")
-    def _what_is_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _only_present(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
         return {key: value for key, value in fields.items() if value not in (None, [], ())}
 
     @property
     def nugget_scores(self) -> tuple[float, ...]:
-        """The scores of all nuggets, in any order, as far as the source tells them."""
+        """The scores of all nuggets in arbitrary order; empty if the source has none."""
         if self.full is None or self.partial is None or self.none is None:
             return self.nuggets
         return (1.0,) * self.full + (0.5,) * self.partial + (0.0,) * self.none
@@ -113,13 +116,13 @@ class Reported(BaseModel):
 class Judgement(BaseModel):
     """All verdicts on one answer.
 
-    `unscored` carries the reason when there was no answer to judge, and then there are no verdicts. It also carries the
-    reason when the events of an answer could not be aligned: the verdicts stay then, beside it, for the protocols that
-    need no alignment.
-
-    `verdicts`, `alignments` and `unscored` are those of the first time of asking, `repeats` of the second and later.
-    `transient` says that something is missing, in any of them, that another try may give. `reported` is only there
-    where the judgement is another's and was published.
+    Attributes:
+        verdicts: Of the first repeat, as are `alignments` and `unscored`.
+        unscored: Why there was no answer to judge (then there are no verdicts), or why its events could not be aligned
+            (the verdicts stay for protocols that need no alignment).
+        transient: Whether something is missing that another try may give.
+        repeats: The second and later repeats.
+        reported: What a published judgement states, if it is one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -129,7 +132,7 @@ class Judgement(BaseModel):
     conversation_id: str
     ability: Ability
     verdicts: tuple[NuggetVerdict, ...] = ()
-    alignments: tuple[Alignment, ...] = Field(default=())
+    alignments: tuple[Alignment, ...] = ()
     unscored: str | None = None
     transient: bool = False
     repeats: tuple[RepeatJudgement, ...] = ()
@@ -137,7 +140,7 @@ class Judgement(BaseModel):
 
     @property
     def rounds(self) -> tuple[Judgement, ...]:
-        """One judgement per repeat, the first included, each without repeats."""
+        """A judgement per repeat, the first included."""
         first = self.model_copy(update={"repeats": ()})
         return (first, *(first.model_copy(update=dict(repeat)) for repeat in self.repeats))
 
@@ -149,8 +152,8 @@ class Judgement(BaseModel):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Records without these keep the bytes they had before there were any, and manifests that hash them hold.
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Records without these fields keep the bytes that they had before the fields existed, for manifests hash them.
         fields: dict[str, Any] = handler(self)
         absent: dict[str, tuple[Any, ...]] = {"transient": (False,), "repeats": ([], ()), "reported": (None,)}
         return {key: value for key, value in fields.items() if value not in absent.get(key, ())}

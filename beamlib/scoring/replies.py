@@ -1,10 +1,9 @@
-"""Asking for and reading a judge's reply (paper listing 20), an object with a `score`, and an aligner's to a batch.
+"""Request and parse replies: a judge's object with a `score` (paper listing 20) and an aligner's reply to a batch.
 
-Four readings are tried in turn, and the first that gives such an object counts: the whole reply (without its code
-fence) as JSON, the first `{...}` or `[...]` in it, what json-repair makes of it unless it is long, and each object that
-stands whole in it, for prose before the object may hold braces of its own. A score off the scale is refused rather than
-rounded, and so are two scores in one object: nobody knows which the judge meant. Each takes time in proportion to the
-reply, which comes from anybody.
+Four parses are tried in turn, and the first object counts: the whole reply (without its code fence) as JSON, the first
+`{...}` or `[...]` in it, json-repair unless the reply is long, and each complete object in it, because prose before the
+object may have braces of its own. A score off the scale is refused, not rounded, and so are two scores in one object:
+the judge's intention is unclear. Replies come from anybody, so each parse takes time proportional to the reply.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -25,9 +25,12 @@ LEVELS = (0.0, 0.5, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply(Generic[Value]):
-    """What was read, or None and the reason; `reply` is the last reply as it came, empty if none did.
+    """A parsed reply.
 
-    `transient` says that the same call may succeed later.
+    Attributes:
+        value: None if there is none; `reason` says why.
+        reply: The last raw reply, empty if there was none.
+        transient: Whether the same call may succeed later.
     """
 
     value: Value | None
@@ -37,16 +40,17 @@ class ParsedReply(Generic[Value]):
 
     @classmethod
     def failed(cls, error: ModelError, reply: str = "") -> ParsedReply[Value]:
-        """No value because of `error`."""
+        """Build a reply without a value from an error."""
         return cls(None, reply, error.reason or "the call failed", error.transient)
 
 
 async def ask_parsed(
     model: Model, prompt: Prompt, read: Callable[[Completion], tuple[Value | None, str]]
 ) -> ParsedReply[Value]:
-    """The value that `read` finds in the model's reply; `read` gives None and a reason where there is none.
+    """Send a prompt and parse the reply; retry once, with the reason, if it cannot be parsed.
 
-    Then the model is asked again once, with the reason, and the second reply is the last word.
+    Args:
+        read: Parses a reply; returns None and a reason if that fails.
     """
     last = ""
 
@@ -66,7 +70,7 @@ async def ask_parsed(
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that knows which of its keys were `repeated`."""
+    """A JSON object with the keys that occur more than once."""
 
     repeated: frozenset[str] = frozenset()
 
@@ -79,60 +83,65 @@ class _Object(dict[str, Any]):
         return value
 
 
-_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_Object.of)  # line breaks stand in strings as they are
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_Object.of)  # strings may contain line breaks
 
 _FENCE = re.compile(r"\A```\w*")
 _A_SCORE = re.compile(r"(?:\A\{|[,\n])[ \t]*[\"']?score[\"']?[ \t]*:")
 _MOST_MENDED = 2_000  # characters; a verdict and its reason have hundreds
-_MOST_BRACES = 500  # places where an object is looked for
+_MOST_BRACES = 500  # places where an object may begin
 _ENDS_IN_SCORE = re.compile(r"score[\"']?\s*:\s*[\"']?[\d.+-]*\Z", re.IGNORECASE)
 
 
 def read_score(reply: str, *, cut: bool = False) -> tuple[float | None, str]:
-    """The score in `reply` and an empty reason, or None and the reason why there is none.
+    """Read the score in a reply.
 
-    A reply that was `cut` off at its token limit counts if the score stands whole in it, as it mostly does: the score
-    comes first and the reason after it.
+    Args:
+        cut: The reply was cut off at its token limit. It counts if the score is complete: the score comes first.
+
+    Returns:
+        The score and an empty reason, or None and the reason.
     """
     if not reply.strip():
         return None, "the judge's reply is empty"
     if cut and _ENDS_IN_SCORE.search(reply.rstrip()):  # a 0 at the very end may be the start of 0.5
         return None, "the judge's reply was cut off before the end of the score"
-    found: Any = None
-    for value in _readings(reply):
+    first: Any = None
+    for value in _parses(reply):
         if isinstance(value, dict) and "score" in value:
             if "score" in getattr(value, "repeated", ()):
                 return None, "the judge's reply has two scores in one object"
-            return _on_scale(value["score"])
-        found = value if found is None else found
-    if isinstance(found, dict):
+            return _check_scale(value["score"])
+        first = value if first is None else first
+    if isinstance(first, dict):
         return None, "the judge's reply is an object without a score"
-    if isinstance(found, list):
+    if isinstance(first, list):
         return None, "the judge's reply is a list, not an object with a score"
     return None, "the judge's reply holds no object with a score"
 
 
 Matches = dict[int, tuple[int, ...]]
-"""By item number, the numbers of the nuggets that it denotes; both from 1, items without any left out."""
+"""The numbers of the nuggets that an item denotes, by its number; both from 1, without items that match nothing."""
 
 
 def read_matches(reply: str, n_items: int, n_nuggets: int, *, cut: bool = False) -> tuple[Matches | None, str]:
-    """The matches in the reply to a batch and an empty reason, or None and the reason why there are none.
+    """Read the matches in the reply to a batch.
 
-    An item's value is a nugget number or a list of such; what is out of range, null, or no number is no match, and an
-    item that is not mentioned has none. Refused are an object that mentions no item, or one twice, and a reply that was
-    `cut` off.
+    An item's value is a nugget number or a list of them. Anything else is no match, and neither is an item that is not
+    mentioned. An object that mentions no item, or one twice, is refused, and so is a reply that was `cut` off.
+
+    Returns:
+        The matches and an empty reason, or None and the reason.
     """
     if cut:
         return None, "the aligner's reply was cut off"
-    for value in _readings(reply):
+    for value in _parses(reply):
         if isinstance(value, dict):
             if any(1 <= _number(key) <= n_items for key in getattr(value, "repeated", ())):
                 return None, "the aligner's reply mentions an item twice"
             matches: Matches = {}
-            for key, given in value.items():
+            for key, nuggets in value.items():
                 if 1 <= (item := _number(key)) <= n_items:
-                    numbers = [_number(one) for one in (given if isinstance(given, list) else [given])]
+                    numbers = [_number(nugget) for nugget in (nuggets if isinstance(nuggets, list) else [nuggets])]
                     matches.setdefault(item, tuple(number for number in numbers if 1 <= number <= n_nuggets))
             if matches:
                 return {item: numbers for item, numbers in matches.items() if numbers}, ""
@@ -140,14 +149,18 @@ def read_matches(reply: str, n_items: int, n_nuggets: int, *, cut: bool = False)
 
 
 def _number(value: Any) -> int:
-    """The whole number that `value` is or spells; 0, which numbers nothing, for anything else."""
+    """Return the whole number that a value is or spells, else 0, which numbers nothing."""
     if isinstance(value, str):
         return int(value) if len(value) < 10 and value.strip().isdecimal() else 0
     return int(value) if type(value) in (int, float) and value == value // 1 else 0
 
 
-def _readings(reply: str) -> Iterator[Any]:
-    yield from (_attempt(reading, reply) for reading in (_whole, _first, _repaired))
+def _parses(reply: str) -> Iterator[Any]:
+    for parse in (_parse_whole, _parse_first, _repair):
+        try:
+            yield parse(reply)
+        except (ValueError, RecursionError):
+            yield None
     at, left = reply.find("{"), 20 * len(reply) + 1_000_000
     for _ in range(_MOST_BRACES):
         if at < 0 or left < 0:
@@ -155,7 +168,7 @@ def _readings(reply: str) -> Iterator[Any]:
         try:
             value, end = _DECODER.raw_decode(reply, at)
         except json.JSONDecodeError as error:
-            # It has counted the lines before it, and a string without an end, told by its beginning, was read through.
+            # The decoder counted the lines before the error, and read an unterminated string to the end.
             left -= len(reply) if error.msg.startswith("Unterminated") else error.pos
             end = at + 1
         except ValueError:  # thousands of digits
@@ -167,52 +180,41 @@ def _readings(reply: str) -> Iterator[Any]:
         at = reply.find("{", end)
 
 
-def _attempt(reading: Callable[[str], Any], reply: str) -> Any:
-    try:
-        return reading(reply)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _whole(reply: str) -> Any:
+def _parse_whole(reply: str) -> Any:
     return json.loads(_FENCE.sub("", reply.strip()).removesuffix("```"), object_pairs_hook=_Object.of)
 
 
-def _first(reply: str) -> Any:
+def _parse_first(reply: str) -> Any:
     return json.loads(first_bracketed(reply), object_pairs_hook=_Object.of)
 
 
 def first_bracketed(text: str) -> str:
-    """From the first `{` to the next `}`, or the same of `[`, whichever begins first; empty where there is neither."""
-    found = []
+    """Return the text from the first `{` to the next `}`, or `[` to `]`, whichever begins first; empty without any."""
+    spans = []
     for opening, closing in ("{}", "[]"):
         start = text.find(opening)
         end = text.find(closing, start) if start >= 0 else -1
         if end >= 0:
-            found.append((start, end + 1))
-    return text[slice(*min(found))] if found else ""
+            spans.append((start, end + 1))
+    return text[slice(*min(spans))] if spans else ""
 
 
-def _repaired(reply: str) -> Any:
-    # Without a brace json-repair would build something out of prose; from the first brace on it mends JSON.
+def _repair(reply: str) -> Any:
+    # Without a brace json-repair would turn prose into JSON; from the first brace on it repairs JSON.
     start = reply.find("{")
     value = mend_json(reply[start:], _MOST_MENDED) if start >= 0 else None
     if isinstance(value, dict) and "score" in value:
         value = _Object(value)
-        # It keeps the last of two. A line of the reason that looks like another score counts as one: it is asked again.
+        # json-repair keeps the last of two. A line of the reason that looks like another score counts as one.
         value.repeated = frozenset({"score"} if len(_A_SCORE.findall(reply[start:])) > 1 else ())
     return value
 
 
-def _on_scale(score: Any) -> tuple[float | None, str]:
-    refused = f"the judge's score is {score!r:.60}, not 0, 0.5 or 1"
-    if isinstance(score, bool) or not isinstance(score, (int, float, str)):
-        return None, refused
-    try:
-        number = float(score) if isinstance(score, str) else score
-    except ValueError:
-        return None, refused
+def _check_scale(score: Any) -> tuple[float | None, str]:
+    if isinstance(score, str):
+        with suppress(ValueError):
+            score = float(score)
     for level in LEVELS:
-        if number == level:
+        if score == level and not isinstance(score, bool):
             return level, ""
-    return None, refused
+    return None, f"the judge's score is {score!r:.60}, not 0, 0.5 or 1"

@@ -1,9 +1,9 @@
-"""From judgements to scores per question, and from these to means with intervals."""
+"""From judgements to scores per question, to means with intervals, and to the spread over repeats."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from textwrap import shorten
 from typing import TYPE_CHECKING
@@ -15,25 +15,17 @@ from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.llm.model import Outcome
 from beamlib.scoring.intervals import Array, conversation_values, mean_interval
-from beamlib.scoring.protocols import find_protocol
-from beamlib.scoring.question_score import NOT_COMPUTABLE, QuestionScore
+from beamlib.scoring.protocols import NOT_COMPUTABLE, QuestionScore, find_protocol
 from beamlib.scoring.records import Judgement
 
 if TYPE_CHECKING:
-    import pandas as pd  # where it is used: a process that only asks a judge needs no tables, and it takes 0.4 s
+    import pandas as pd  # imported where it is used: it takes 0.4 s, and a process that only judges needs no tables
 
 SCORE_COLUMNS = ("probe_id", "conversation_id", "size", "ability", "score", "unscored")
-SUMMARY_COLUMNS = (
-    "size",
-    "ability",
-    "mean",
-    "low",
-    "high",
-    "n_questions",
-    "n_conversations",
-    "unscored",
-    "not_computable",
-)
+_COUNTS = ("n_questions", "n_conversations", "unscored", "not_computable")
+SUMMARY_COLUMNS = ("size", "ability", "mean", "low", "high", *_COUNTS)
+SPREAD_COLUMNS = ("size", "ability", "sd", "changed", "n_nuggets", "n_questions", "missing")
+"""The columns of `judge_spread`; `mean_1` to `mean_R` follow, one per repeat."""
 AVERAGE = "average"
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
@@ -41,11 +33,14 @@ _COUNT = re.compile(r"\A\d+ of \d+ nuggets unscored: ")
 
 
 def score_run(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame:
-    """One row per question, columns `SCORE_COLUMNS`, in the order of `judgements`.
+    """Score judgements under a protocol.
 
-    `score` is the mean over the repeats that have one. Where none has, it is NaN and `unscored` the reason that the
-    first repeat gives; `unscored` is empty otherwise. Raises `UserError` for an unknown protocol and for a question
-    that was judged twice.
+    Returns:
+        One row per question, columns `SCORE_COLUMNS`, in the order of `judgements`. `score` is the mean over the
+        repeats that have one. If none has, it is NaN and `unscored` has the reason of the first repeat.
+
+    Raises:
+        UserError: For an unknown protocol and for a question that was judged twice.
     """
     import pandas as pd
 
@@ -58,18 +53,16 @@ def score_run(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame:
 
 
 def score_repeats(judgements: Sequence[Judgement], protocol: str) -> list[pd.DataFrame]:
-    """The table of `score_run` for every repeat by itself, at least one; questions without that repeat are left out."""
-    known: set[str] = set()
-    for judgement in judgements:
-        if judgement.probe_id in known:
-            raise UserError(f"judgements: {judgement.probe_id} occurs twice; keep one judgement per question.")
-        known.add(judgement.probe_id)
+    """Score every repeat by itself, as `score_run` does; questions without that repeat are left out."""
+    counts = Counter(judgement.probe_id for judgement in judgements)
+    if repeated := [probe_id for probe_id, times in counts.items() if times > 1]:
+        raise UserError(f"judgements: {repeated[0]} occurs twice; keep one judgement per question.")
     rounds = [judgement.rounds for judgement in judgements]
     count = max((len(own) for own in rounds), default=1)
-    return [_scored([own[number] for own in rounds if len(own) > number], protocol) for number in range(count)]
+    return [_score([own[number] for own in rounds if len(own) > number], protocol) for number in range(count)]
 
 
-def _scored(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame:
+def _score(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame:
     import pandas as pd
 
     score_question = find_protocol(protocol).score_question
@@ -90,7 +83,7 @@ def _scored(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame:
 
 
 def _abort(judgements: Sequence[Judgement], scores: dict[str, QuestionScore]) -> None:
-    """Take away what a scorer that stopped never wrote: the ability it stopped in, and the later ones of the file."""
+    """Remove the scores that a stopped scorer never wrote: the ability it stopped in and all later ones."""
     stopped: dict[str, int] = {}
     for judgement in judgements:
         if scores[judgement.probe_id].aborts_conversation:
@@ -103,23 +96,23 @@ def _abort(judgements: Sequence[Judgement], scores: dict[str, QuestionScore]) ->
 
 
 def unscored_reasons(scores: pd.DataFrame) -> dict[str, int]:
-    """How many questions of `score_run`'s table failed to get a score, by reason, the most frequent first.
+    """Count the unscored questions of `score_run`'s table by reason, the most frequent first.
 
-    A reason counts under the named outcome of a call (`truncated`, `content filter`, ...) if it holds one between
-    colons, else under its first words.
+    A reason counts under the named outcome of a call (`truncated`, `content filter`, ...) if one of its parts between
+    colons is one, else under its first words.
     """
     reasons = scores.loc[scores["score"].isna() & ~not_computable(scores), "unscored"]
-    counts = Counter(_named(str(reason)) for reason in reasons)
+    counts = Counter(_name_reason(str(reason)) for reason in reasons)
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
 def not_computable(scores: pd.DataFrame) -> pd.Series[bool]:
-    """Which rows of `score_run`'s table have no score because their source lacks what the protocol needs."""
+    """Mark the rows without a score because their source lacks what the protocol needs."""
     return scores["unscored"].str.startswith(NOT_COMPUTABLE).astype(bool)
 
 
-def _named(reason: str) -> str:
-    # What asked may have put its own words before the outcome: "2 of 5 nuggets unscored: truncated: ...".
+def _name_reason(reason: str) -> str:
+    # A caller may have put its own words before the outcome: "2 of 5 nuggets unscored: truncated: ...".
     for part in reason.split(": "):
         if part in _OUTCOMES:
             return part
@@ -127,13 +120,13 @@ def _named(reason: str) -> str:
 
 
 def summarise(scores: pd.DataFrame) -> pd.DataFrame:
-    """Mean and 95 % interval per size and ability, and their `average`; columns `SUMMARY_COLUMNS`.
+    """Compute the mean and its 95 % interval per size and ability, and of their `average`; columns `SUMMARY_COLUMNS`.
 
-    As in the paper, a conversation's questions of one ability are averaged first, then the conversations; the average
-    is the plain mean of the ability means, NaN where an ability has no score at all. Intervals are those of
-    `mean_interval` over conversations; with fewer than two conversations they are NaN, because one conversation says
-    nothing about the spread. `n_questions` entered the mean, `unscored` did not. An ability with a question that is
-    `not_computable` from its source has no mean, nor has the average over it: the rest would not be the ability.
+    As in the paper, a conversation's questions of one ability are averaged first, then the conversations. The average
+    is the plain mean of the ability means, NaN if an ability has no score at all. Intervals are those of
+    `mean_interval` over conversations, NaN with fewer than two: one conversation shows no spread. `n_questions` entered
+    the mean, `unscored` did not. An ability with a question that is not computable from its source has no mean, nor has
+    the average over it: the rest would not be the ability.
     """
     import pandas as pd
 
@@ -142,53 +135,119 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def average_values(cells: Array) -> Array:
-    """A value per conversation whose mean is the average over abilities, and whose interval is that of the average.
+    """Compute a value per conversation whose mean is the average over abilities, for its interval.
 
-    `cells` are (..., conversations, abilities), NaN where there is no score but in no ability throughout; the values
-    (..., conversations). Where none is NaN, a value is the conversation's own average.
+    Args:
+        cells: Scores of shape (..., conversations, abilities), NaN where there is none. Each ability needs a score.
+
+    Returns:
+        Values of shape (..., conversations). Without NaN a value is the conversation's own average.
     """
     by_ability = np.swapaxes(cells, -1, -2)
-    held = ~np.isnan(by_ability)
-    values: Array = conversation_values(np.where(held, by_ability, 0.0), held.astype(np.float64)).mean(axis=-2)
+    scored = ~np.isnan(by_ability)
+    values: Array = conversation_values(np.where(scored, by_ability, 0.0), scored.astype(np.float64)).mean(axis=-2)
     return values
 
 
 def ability_cells(scores: pd.DataFrame, abilities: Sequence[str]) -> Array:
-    """Mean score per conversation (rows, by id) and ability (columns, as given), NaN where there is none."""
+    """Average scores per conversation (rows, by id) and ability (columns, in this order), NaN where there is none."""
     means = scores.groupby(["conversation_id", "ability"])["score"].mean().unstack("ability")
     return means.reindex(columns=list(abilities)).sort_index().to_numpy(dtype=np.float64)
 
 
 def present_sizes(scores: pd.DataFrame) -> list[str]:
-    """The sizes in a table, the data set's in its order and any other after them."""
+    """List the sizes in a table, those of the data set first and in its order."""
     present = set(scores["size"])
     return [size for size in SIZES if size in present] + sorted(present - set(SIZES))
+
+
+def _present_abilities(scores: pd.DataFrame) -> list[str]:
+    present = set(scores["ability"])
+    return [ability for ability in ABILITIES if ability in present]
 
 
 def _summarise_size(scores: pd.DataFrame, size: str) -> pd.DataFrame:
     import pandas as pd
 
-    present = set(scores["ability"])
-    abilities = [ability for ability in ABILITIES if ability in present]
-    cells = ability_cells(scores, abilities)
-    never = not_computable(scores).to_numpy()
-    computable = [not (never & (scores["ability"] == ability).to_numpy()).any() for ability in abilities]
-    cells = np.where(computable, cells, np.nan)
+    abilities = _present_abilities(scores)
+    absent = not_computable(scores)
+    computable = [not absent[scores["ability"] == ability].any() for ability in abilities]
+    cells = np.where(computable, ability_cells(scores, abilities), np.nan)
     cells = cells[~np.isnan(cells).all(axis=1)]
-    held = ~np.isnan(cells)
-    values: dict[str, Array] = {ability: cells[held[:, column], column] for column, ability in enumerate(abilities)}
+    values: dict[str, Array] = {
+        ability: column[~np.isnan(column)] for ability, column in zip(abilities, cells.T, strict=True)
+    }
     fewest = min(map(len, values.values()))
     values[AVERAGE] = average_values(cells) if fewest else cells[:0, 0]
-    asked, gone = scores["ability"].to_numpy(), scores["score"].isna().to_numpy()
-    rows: list[tuple[str, str, float, float, float, int, int, int, int]] = []
+    rows: list[tuple[object, ...]] = []
     for ability, own in values.items():
-        chosen = (asked == ability) | (ability == AVERAGE)
-        scored, lacking = ~gone[chosen], int(never[chosen].sum())
-        mean, low, high = (float(own.mean()), *mean_interval(own)) if own.size else (np.nan, np.nan, np.nan)
-        if ability == AVERAGE and fewest < 2:  # one of its parts has no spread to be seen
+        chosen = (scores["ability"] == ability) | (ability == AVERAGE)
+        n_absent, n_unscored = int(absent[chosen].sum()), int(scores.loc[chosen, "score"].isna().sum())
+        mean, low, high = (float(own.mean()), *map(float, mean_interval(own))) if own.size else (np.nan,) * 3
+        if ability == AVERAGE and fewest < 2:  # one of the abilities shows no spread
             low, high = np.nan, np.nan
-        n = len(cells) if ability == AVERAGE else own.size
-        entered = int(scored.sum()) if own.size or ability == AVERAGE else 0
-        counts = (entered, n, int((~scored).sum()) - lacking, lacking)
-        rows.append((size, ability, mean, float(low), float(high), *counts))
+        n_conversations = len(cells) if ability == AVERAGE else own.size
+        n_scored = int(chosen.sum()) - n_unscored if own.size or ability == AVERAGE else 0
+        rows.append((size, ability, mean, low, high, n_scored, n_conversations, n_unscored - n_absent, n_absent))
     return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
+
+
+def judge_spread(judgements: Sequence[Judgement], protocol: str) -> pd.DataFrame:
+    """Measure how much scores change when the judge is asked again (parameter `judge_repeats`).
+
+    Returns:
+        A row per size and ability, and for the `average`; columns `SPREAD_COLUMNS` and `mean_1` to `mean_R`.
+        `mean_r` is the mean of repeat r, computed as in `summarise`, `sd` the standard deviation of these R means (with
+        R - 1; NaN for one repeat). `changed` is the share of the `n_nuggets` nuggets with at least two verdicts whose
+        verdicts differ. `n_questions` have a score in some repeat; `missing` counts the scores that these lack in
+        other repeats, whose means leave them out.
+
+    Raises:
+        UserError: As `score_run`.
+    """
+    import pandas as pd
+
+    repeats = score_repeats(judgements, protocol)
+    changes = _verdict_changes(judgements)
+    rows: list[dict[str, float | int | str]] = []
+    for size in present_sizes(repeats[0]):
+        frames = [frame[frame["size"] == size] for frame in repeats]
+        abilities = _present_abilities(frames[0])
+        means = np.array([_ability_means(frame, abilities) for frame in frames])  # (repeats, abilities)
+        for ability, values in zip([*abilities, AVERAGE], [*means.T, means.mean(axis=1)], strict=True):
+            chosen = abilities if ability == AVERAGE else [ability]
+            changed = [flag for name in chosen for flag in changes[size, name]]
+            scores = [frame.loc[frame["ability"].isin(chosen)].set_index("probe_id")["score"] for frame in frames]
+            n_scores = pd.concat(scores, axis=1).notna().sum(axis=1)
+            rows.append(
+                {
+                    "size": size,
+                    "ability": ability,
+                    "sd": float(values.std(ddof=1)) if len(values) > 1 else np.nan,
+                    "changed": float(np.mean(changed)) if changed else np.nan,
+                    "n_nuggets": len(changed),
+                    "n_questions": int((n_scores > 0).sum()),
+                    "missing": int((len(repeats) - n_scores[n_scores > 0]).sum()),
+                    **{f"mean_{number}": float(value) for number, value in enumerate(values, start=1)},
+                }
+            )
+    columns = [*SPREAD_COLUMNS, *(f"mean_{number}" for number in range(1, len(repeats) + 1))]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _ability_means(scores: pd.DataFrame, abilities: Sequence[str]) -> list[float]:
+    """Average each ability over a conversation's questions, then over conversations; NaN without any score."""
+    columns = (column[~np.isnan(column)] for column in ability_cells(scores, abilities).T)
+    return [float(column.mean()) if column.size else np.nan for column in columns]
+
+
+def _verdict_changes(judgements: Sequence[Judgement]) -> dict[tuple[str, str], list[bool]]:
+    """Tell by size and ability, for each nugget with at least two verdicts, whether they differ."""
+    changes: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for judgement in judgements:
+        size = judgement.conversation_id.partition("-")[0]
+        for verdicts in zip(*(own.verdicts for own in judgement.rounds), strict=True):
+            scores = [verdict.score for verdict in verdicts if verdict.score is not None]
+            if len(scores) > 1:
+                changes[size, judgement.ability].append(len(set(scores)) > 1)
+    return changes

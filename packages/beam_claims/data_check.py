@@ -14,8 +14,17 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 from tqdm import tqdm
 
-from beamlib.data.checked_json import Anomaly, Log, Unreadable, is_a, need, need_text, read_json_file, show
-from beamlib.data.checksums import DataFile, State
+from beamlib.data.checked_json import (
+    Anomaly,
+    DataFile,
+    Log,
+    State,
+    Unreadable,
+    expect,
+    need,
+    need_text,
+    read_json_file,
+)
 from beamlib.data.conversations import SIZES, ChatVariant, Conversation, Size, Treatment
 from beamlib.data.errata import flagged_probes
 from beamlib.data.gold import ABILITIES, Gold
@@ -209,7 +218,7 @@ class _TierTally:
             try:
                 self.markers.update(_marker_variants(path, log))
             except Unreadable as error:
-                log.note("file_unreadable", "", f"{error.reason}; only this check reads it")
+                log.note("file_unreadable", f"{error.reason}; only this check reads it")
             notes += log.anomalies
 
     def result(self, size: Size) -> Tier:
@@ -345,35 +354,31 @@ def _user_message_files(source: Source) -> list[Path]:
 
 def _marker_variants(path: Path, log: Log) -> Iterator[str]:
     """Yield the marker spelling of each message of a user_messages.json."""
-    value = read_json_file(path, log)
-    if not is_a(value, list):
-        log.fail("", f"expected a list of batches, not {show(value)}")
-    for number, batch in enumerate(value, start=1):
-        where = f"batch {number}"
-        if not is_a(batch, dict):
-            log.fail(where, f"expected an object, not {show(batch)}")
-        if need(batch, "batch", int, log, where) != number:
-            log.note("batch_number_differs", where, f"`batch` is {batch['batch']}")
+    batches = expect(read_json_file(path, log), list, "a list of batches", log)
+    for number, batch in enumerate(batches, start=1):
+        place = log.at(f"batch {number}")
+        expect(batch, dict, "an object", place)
+        if need(batch, "batch", int, place) != number:
+            place.note("batch_number_differs", f"`batch` is {batch['batch']}")
         if batch.get("time_anchor") is None:
-            log.note("time_anchor_missing", where, "no time anchor")
-        for position, message in enumerate(need(batch, "messages", list, log, where), start=1):
-            spot = f"{where}, message {position}"
-            if not is_a(message, dict):
-                log.fail(spot, f"expected an object, not {show(message)}")
-            marker = split_marker(need_text(message, "content", log, spot))[1]
+            place.note("time_anchor_missing", "no time anchor")
+        for position, message in enumerate(need(batch, "messages", list, place), start=1):
+            spot = log.at(f"{place.where}, message {position}")
+            expect(message, dict, "an object", spot)
+            marker = split_marker(need_text(message, "content", spot))[1]
             if marker is None:
                 marker = index_marker(message.get("index"), number)
             if marker is None:
-                log.note("marker_missing", spot, "no readable index marker")
+                spot.note("marker_missing", "no readable index marker")
             elif marker.batch != number:
-                log.note("marker_batch_differs", spot, f"the marker names batch {marker.batch}")
+                spot.note("marker_batch_differs", f"the marker names batch {marker.batch}")
             yield marker.variant if marker else _NO_MARKER
 
 
 def _files(source: Source) -> list[tuple[str, DataFile]]:
     """Return the files of a conversation with their places in the data, and chats that should be there."""
     if source.kind == "hub":
-        from beamlib.data.parquet import parquet_file  # here, because pyarrow takes 0.2 s to import
+        from beamlib.data.hub import parquet_file  # here, because pyarrow takes 0.2 s to import
 
         return [(source.path.name, parquet_file(source.path))]
     there = sorted(path for path in source.path.rglob("*") if path.is_file())

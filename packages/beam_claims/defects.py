@@ -39,7 +39,7 @@ from beamlib.data.loading import load, load_questions
 from beamlib.data.sources import CHAT, CUT_CHAT, Source, plan_folders, present, scan
 from beamlib.errors import UserError
 from beamlib.files import to_json
-from beamlib.report.markdown import markdown_text
+from beamlib.report.table import markdown_text
 
 MOST_ALIKE = 0.6
 """Two questions are similar from this share of common content words (Jaccard); 12 pairs in the released 2,000."""

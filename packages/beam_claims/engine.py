@@ -31,7 +31,7 @@ from rich.text import Text
 from beam_claims import gains, shape, studies
 from beam_claims.values import STATUSES, Status, Tables, unchecked
 from beamlib.files import read_json
-from beamlib.report.markdown import markdown_table
+from beamlib.report.table import markdown_table
 
 
 class ClaimResult(BaseModel):

@@ -25,11 +25,11 @@ from beamlib.evaluate.arm_folder import MANIFEST, read_manifest, stored_answers,
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.report.footer import OFFLINE, model_shown
 from beamlib.report.long_frame import ability_label
-from beamlib.report.markdown import counted
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import not_computable, score_run
+from beamlib.text import count
 
 JUDGED_MADE = Path(__file__).with_name("judged_made.csv")
 """The offline judge on answers made to deceive it; `benchmarks/judge.py --out` writes it."""
@@ -157,7 +157,7 @@ def card_sentences(card: JudgeCard) -> list[str]:
         weak = card.agreement[card.agreement["ability"] != ALL_ABILITIES].sort_values("kappa").dropna(subset=["kappa"])
         if len(weak) > 2:
             pairs = zip(weak["ability"].head(2), weak["kappa"].head(2), strict=True)
-            names = " and ".join(f"{ability_label(ability).lower()} ({kappa:.2f})" for ability, kappa in pairs)
+            names = " and ".join(f"{ability_label(ability).lower()} ({kappa:.2f})" for ability, kappa in n_pairs)
             lines.append(f"Least on {names}: there the second judge is no replacement for the first.")
     if overall.empty:
         lines.append(
@@ -166,19 +166,19 @@ def card_sentences(card: JudgeCard) -> list[str]:
         )
     lines += [
         f"{row['system']}: the second judge moves the average by {row['difference']:+.3f} "
-        f"{_interval(row['low'], row['high'])} over {counted(row['conversations'], 'conversation')}."
+        f"{_interval(row['low'], row['high'])} over {count(row['conversations'], 'conversation')}."
         for row in card.bias.to_dict("records")
     ]
     if np.isnan(card.error):
         why = "What is within the judge's error needs two systems, and two conversations, that both have judged."
         return [*lines, why]
-    turned, count = int((~card.order["kept"]).sum()), len(card.order)
+    turned, n_pairs = int((~card.order["kept"]).sum()), len(card.order)
     return [
         *lines,
-        f"Of {count} pair{'s' * (count != 1)} of systems, {turned} turned round. "
+        f"Of {count(n_pairs, 'pair')} of systems, {turned} turned round. "
         f"Differences under {card.error:.3f} are within this judge's error.",
         "That is the error of the judge alone, as these systems show it: that of few conversations comes on top, "
-        f"and {counted(count, 'pair')} of systems say{'s' * (count == 1)} little of others.",
+        f"and {count(n_pairs, 'pair')} of systems say{'s' * (n_pairs == 1)} little of others.",
     ]
 
 

@@ -26,11 +26,11 @@ from beamlib.data.gold import ABILITIES
 from beamlib.report.figures import PAGE_WIDTH, style
 from beamlib.report.footer import OFFLINE, is_offline
 from beamlib.report.long_frame import ability_label
-from beamlib.report.markdown import counted
 from beamlib.report.table import Table
 from beamlib.report.tables import NOTHING, with_interval
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE
+from beamlib.text import count
 
 _INTERVAL = "Interval: 95 %, t over conversations on the logit scale; one conversation has none."
 _BASIS = (
@@ -210,8 +210,7 @@ def _group_sentence(members: Sequence[FieldSystem]) -> str:
         shown.append(f"{system.name} {mean:.3f}{interval}{' (one conversation)' * (conversations[-1] == 1)}")
     readers = " or ".join(dict.fromkeys(system.source.reader or "nobody says whom" for system in ranked))
     gold = "" if source.gold_in_prompt == "no" else f"; gold in the answer prompt: {source.gold_in_prompt}"
-    count = counted(max(conversations), "conversation")
-    basis = f"{ranked[0].headline}, {count}; answered by {readers}{gold}"
+    basis = f"{ranked[0].headline}, {count(max(conversations), 'conversation')}; answered by {readers}{gold}"
     doubt = f" Not compared: {ranked[0].doubt}." if ranked[0].doubt else ""
     return f"Judged by {source.judged_by} ({basis}): {', '.join(shown)}.{doubt}"
 

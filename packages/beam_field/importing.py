@@ -31,11 +31,10 @@ from beamlib.evaluate.run_store import (
     write_manifest,
 )
 from beamlib.files import inside, parse_json, sha256, to_json, write_text
-from beamlib.report.markdown import counted
-from beamlib.scoring.protocols import PROTOCOLS, REPORTED
-from beamlib.scoring.question_score import NOT_COMPUTABLE
+from beamlib.scoring.protocols import NOT_COMPUTABLE, PROTOCOLS, REPORTED
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
+from beamlib.text import count
 
 MOST_RESULT_BYTES = 1 << 29
 """Unpacked bytes of a file: half a gigabyte. The largest known file, contexts included, has a tenth of it."""
@@ -310,9 +309,9 @@ def import_record(own: ImportedArm) -> dict[str, Any]:
 def import_summary(own: ImportedArm) -> str:
     """Describe one imported run: what matched, and what each protocol can compute of it."""
     imported, manifest = own.imported, own.manifest
-    kinds = ", ".join(f"{kind} of {count}" for kind, count in sorted(imported.kinds.items()))
-    head = f"{own.part}/{own.arm.name}: {counted(len(own.judgements), 'question')} of "
-    head += f"{counted(len(manifest.conversations), 'conversation')} at {manifest.size}; verdicts: {kinds}"
+    kinds = ", ".join(f"{kind} of {number}" for kind, number in sorted(imported.kinds.items()))
+    head = f"{own.part}/{own.arm.name}: {count(len(own.judgements), 'question')} of "
+    head += f"{count(len(manifest.conversations), 'conversation')} at {manifest.size}; verdicts: {kinds}"
     lines = [*imported.lines(), f"reader: {manifest.reader}; judge: {manifest.judge}"]
     unknown = [role for role in ("reader", "judge") if not getattr(imported, role)]
     if unknown:  # a guess would put numbers of two judges into one average
@@ -322,15 +321,15 @@ def import_summary(own: ImportedArm) -> str:
         )
     lines += [f"{name}: SHA-256 {digest}" for name, digest in imported.files.items()]
     lines += [f"these are the shipped verdicts of {imported.shipped}"] if imported.shipped else []
-    for what, names, count in (
+    for what, names, number in (
         ("not a released question", imported.unmatched, imported.unmatched_count),
         ("there twice, the first taken", imported.twice, len(imported.twice)),
         ("missing from these conversations", imported.missing, len(imported.missing)),
         ("with another number of nuggets than the rubric", imported.other_rubric, len(imported.other_rubric)),
     ):
         shown = ", ".join(repr(name) if " " in name else name for name in names[:_MOST_SHOWN])
-        more = f" and {count - _MOST_SHOWN} more" if count > _MOST_SHOWN else ""
-        lines += [f"{count} {what}: {shown}{more}"] if count else []
+        more = f" and {number - _MOST_SHOWN} more" if number > _MOST_SHOWN else ""
+        lines += [f"{number} {what}: {shown}{more}"] if number else []
     lines += [_protocol_line(row) for row in protocol_rows(own)]
     return "\n  ".join([head, *lines])
 

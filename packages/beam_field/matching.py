@@ -23,7 +23,7 @@ from beamlib.data.conversations import SIZES
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.imported import ImportedQuestion
-from beamlib.scoring.question_score import NOT_COMPUTABLE
+from beamlib.scoring.protocols import NOT_COMPUTABLE
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, Parser, Reported
 
 _MOST_NAMED = 50

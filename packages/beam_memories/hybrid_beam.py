@@ -23,7 +23,7 @@ from beam_memories.query_intent import (
     is_preference,
     read_question,
 )
-from beamlib.retrieval.base import Document, Hit, Scores, standardised, top
+from beamlib.retrieval.base import Document, Hit, Index, Scores, first_hits, standardised
 from beamlib.retrieval.dense import DenseIndex
 from beamlib.retrieval.encoder import Encoder
 from beamlib.retrieval.sparse import WordIndex, tokenize
@@ -46,7 +46,7 @@ WEIGHTS = {
 _FEEDBACK = 5
 
 
-class TunedIndex:
+class TunedIndex(Index):
     """An index over documents by their lines, tuned to BEAM's questions."""
 
     def __init__(self, documents: Sequence[Document], encoder: Encoder) -> None:
@@ -117,7 +117,7 @@ class TunedIndex:
             if order.index(owner) > place:
                 order.remove(owner)
                 order.insert(place, owner)
-        return top(order, scores, k)
+        return first_hits(order, scores, k)
 
     def _needed(self, wish: QueryIntent) -> list[tuple[int, int]]:
         """Return (rank, owner) of the statements that must be included."""

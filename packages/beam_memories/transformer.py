@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from beamlib.errors import UserError
-from beamlib.retrieval.base import Hit, Keys, Scores, best
+from beamlib.retrieval.base import Index, Keys, Scores
 from beamlib.retrieval.encoder import Encoder
 
 BATCH = 32
@@ -94,7 +94,7 @@ class SparseModel:
         return csr_matrix((values, found.indices().numpy()), shape=tuple(found.shape))
 
 
-class SparseVectorIndex:
+class SparseVectorIndex(Index):
     """An index of one sparse vector per key; an owner's score is that of its best key."""
 
     def __init__(self, keys: Keys, encoder: SparseModel) -> None:
@@ -109,10 +109,6 @@ class SparseVectorIndex:
         products = (self._vectors @ self._encoder.encode_query(query).T).toarray().ravel()
         np.maximum.at(result, self._owner_of, products)
         return result
-
-    def search(self, query: str, k: int) -> list[Hit]:
-        """Return the `k` best owners, best first."""
-        return best(self.scores(query), k)
 
 
 def dense_encoder(name: str) -> Encoder:

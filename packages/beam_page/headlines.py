@@ -17,8 +17,7 @@ from beamlib.evaluate.answer_record import Answer
 from beamlib.report.results import recall_rows, recalled_ids
 from beamlib.report.tables import NOTHING
 from beamlib.scoring.intervals import EXACT_UP_TO, LEVEL, RESAMPLES, SEED, Comparison, compare
-from beamlib.scoring.protocols import PROTOCOLS, REPORTED
-from beamlib.scoring.question_score import Protocol
+from beamlib.scoring.protocols import PROTOCOLS, REPORTED, Protocol
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
 
 RECALL = "recall"

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from beamlib.scoring.event_ordering import is_order_nugget
-from beamlib.scoring.protocols import PROTOCOLS, REPORTED
+from beamlib.scoring.protocols import PROTOCOLS, REPORTED, released_reply, released_score
 from beamlib.scoring.records import Alignment, Judgement
-from beamlib.scoring.released_code import released_reply, released_score
 
 _STOPS = (TypeError, ValueError, KeyError, IndexError, OverflowError, RecursionError)
 """What the released code ends with at a reply that it cannot read."""

@@ -29,7 +29,7 @@ from beamlib.params import EVOLVING, RunParameters
 from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure, save_figure
 from beamlib.report.footer import model_shown
 from beamlib.report.results import changes_of, footer_of, long_frame, of_arm
-from beamlib.report.table import Table, joined, save_table
+from beamlib.report.table import Table, join_tables, save_table
 from beamlib.report.tables import result_table
 from beamlib.scoring.protocols import find_protocol
 from beamlib.scoring.scores import present_sizes, score_run
@@ -184,7 +184,7 @@ def assemble(run: Path, options: AssemblyOptions) -> dict[str, Table]:
         parts: dict[str, str] = {one.manifest.size: one.part for _, one in reversed(compared[0].members)}
         paths = [run / "tables" / parts[size] / f"{name}.csv" for size in sizes]
         if there := [path for path in paths if path.exists()]:
-            tables[name] = joined(f"{title}, all sizes", there)
+            tables[name] = join_tables(f"{title}, all sizes", there)
     for name, one in tables.items():
         files += save_table(one, name, run / "tables" / ALL)
     _remove_others(run, files)

@@ -231,7 +231,7 @@ def evidence(
 ) -> None:
     """Measure retrieval without any model: the share of cited messages that K recalled pairs cover."""
     from beamlib.data.sources import parse_size
-    from beamlib.report.markdown import print_rows
+    from beamlib.report.table import print_rows
     from beamlib.scoring.evidence import evidence_table
     from beamlib.scoring.intervals import interval_note
 
@@ -253,8 +253,8 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Score the stored judgements of RUN by a protocol, with intervals; no call is made."""
-    from beamlib.report.markdown import print_rows
     from beamlib.report.results import score_folders
+    from beamlib.report.table import print_rows
     from beamlib.scoring.intervals import interval_note
 
     rows = score_folders(run, protocol, as_is=as_is)

@@ -20,7 +20,7 @@ from beamlib.confirmation import console
 from beamlib.errors import UserError
 from beamlib.evaluate.calling import PUBLISHED, run_subdir
 from beamlib.places import ROOT, RUNS, from_root
-from beamlib.report.markdown import print_rows
+from beamlib.report.table import print_rows
 from beamlib.report.tables import NOTHING, with_interval
 
 _SPREAD = ("low", "high", "conversations")

@@ -16,9 +16,8 @@ from scipy.stats import kendalltau
 
 from beamlib.data.gold import ABILITIES
 from beamlib.scoring.event_ordering import order_scores, released_order
-from beamlib.scoring.protocols import PROTOCOLS
+from beamlib.scoring.protocols import PROTOCOLS, released_score
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict
-from beamlib.scoring.released_code import released_score
 from beamlib.scoring.scores import score_run
 
 
@@ -140,15 +139,6 @@ def test_structure_and_text_agree_where_no_two_texts_are_equal(case):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=12))
-def test_scipys_tau_is_tau_b_on_tied_lists(pairs):
-    x, y = zip(*pairs, strict=True)
-    scipy, plain = float(kendalltau(x, y, variant="b").statistic), plain_tau_b(x, y)
-    assert math.isnan(scipy) == math.isnan(plain)
-    assert math.isnan(plain) or scipy == pytest.approx(plain, abs=1e-12)
-
-
-@settings(max_examples=150, deadline=None)
 @given(st.integers(1, 8), st.lists(st.integers(0, 11), min_size=1, max_size=10, unique=True))
 def test_order_scores_use_tau_b_of_the_described_ranks(n, events):
     matches = [event if event < n else None for event in events]
@@ -181,11 +171,6 @@ def test_order_scores_use_tau_b_of_the_described_ranks(n, events):
 def test_vectors_of_five_nuggets(lines, printed):
     got = released_order(["1", "2", "3", "4", "5"], lines).tau_norm
     assert got == pytest.approx(float(printed), abs=5.01e-4)
-
-
-@pytest.mark.parametrize(("n", "printed"), [(3, 0.146), (5, 0.211), (8, 0.264), (10, 0.287), (20, 0.346)])
-def test_one_unmatched_line(n, printed):
-    assert order_scores(n, [None]).tau_norm == pytest.approx(printed, abs=5.01e-4)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 11, 20])

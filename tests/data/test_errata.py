@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from beamlib.data import Treatment, find_conversations
+from beamlib.data.conversations import Treatment
 from beamlib.data.errata import Erratum, load_errata
 from beamlib.data.loading import Loaded, load
+from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.files import sha256
 from fixtures_release import WORLDS, questions_of

@@ -11,14 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_claims.data_check import check_folder
-from beam_claims.defects import audit_folder
-from beamlib.data import Treatment, find_conversations
 from beamlib.data import hub as hub_module
 from beamlib.data.checked_json import Log
-from beamlib.data.hub import download, parse_literal
+from beamlib.data.conversations import Treatment
+from beamlib.data.hub import PINNED, HubFile, download, parse_literal, read_row
 from beamlib.data.loading import load
-from beamlib.data.parquet import PINNED, HubFile, read_row
-from beamlib.data.sources import Source
+from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.files import read_json, sha256
 from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
@@ -321,10 +319,3 @@ def test_pins_cover_every_size_by_full_hashes() -> None:
     assert sum(len(numbers) for numbers in hub_module.CUT.values()) == 36
     with pytest.raises(UserError, match="no file of size 1M"):
         download(Path("nowhere"), ["1M"], PIN)
-
-
-def test_the_audit_reads_parquet_too(tiny_release: Path) -> None:
-    beam_parquet(tiny_release.parent)
-    report = audit_folder(tiny_release.parent / "hub")
-    assert report.findings == audit_folder(tiny_release).findings and report.conversations == 2
-    assert report.without_chat == report.errors == []

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import copy
-import json
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 
-from beamlib.data import Treatment, find_conversations
+from beamlib.data.conversations import Treatment
 from beamlib.data.gold import ABILITIES
 from beamlib.data.loading import Loaded, load
-from beamlib.data.sources import Source
+from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
-from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
+from fixtures_release import WORLDS, chat_of, write_conversation, write_value
 
 FULL = Treatment("full")
 
@@ -221,20 +219,3 @@ def test_real_plans_follow_each_other(beam_data: Path) -> None:
             assert all(i in ranges[plan] for i in gold.evidence)
             checked += 1
     assert checked
-
-
-def test_a_million_tokens_load_in_well_under_a_second(beam_data: Path) -> None:
-    if not (beam_data / "1M" / "3").is_dir():
-        pytest.skip("conversation 1M/3 is not there")
-    source = Source("1M-3", "1M", beam_data / "1M" / "3", "released")
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        load(source)
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 1.0
-
-
-def test_questions_of_the_fixture_are_valid_json(tiny_release: Path) -> None:
-    path = tiny_release / "100K/2/probing_questions/probing_questions.json"
-    assert json.loads(path.read_text()) == questions_of(WORLDS[1])

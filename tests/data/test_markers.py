@@ -95,10 +95,3 @@ def test_any_text_is_parsed(text: str) -> None:
     assert marker is not None or content == text
     stripped, count = strip_stray(text)
     assert (count == 0) == (stripped == text)
-
-
-@given(TEXT, TEXT)
-def test_diagrams_survive(left: str, right: str) -> None:
-    text = f"{left} ->> {right}"
-    if ARROW not in text:
-        assert strip_stray(text) == (text, 0)

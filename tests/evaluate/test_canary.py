@@ -25,7 +25,7 @@ from beamlib.llm.model import Completion, ModelRoles, Prompt, run
 from beamlib.memory import Memory, RetrievedContext
 from beamlib.params import load_parameters
 from beamlib.processes import process_pool
-from beamlib.scoring.judge import judge_answer
+from beamlib.scoring.judge import ToJudge, judge_answers
 
 CANARY = "zqcanary"
 
@@ -112,7 +112,7 @@ def test_a_planted_leak_is_found(poisoned: Loaded, repo_root: Path) -> None:
 def test_the_judge_does_see_gold(poisoned: Loaded) -> None:
     """The canary reaches the judge, so the test above would see it if it went anywhere else."""
     probe, recorder = poisoned.probes[0], Recorder()
-    judge_answer(probe.question, "No idea.", None, poisoned.gold[probe.id], recorder)
+    judge_answers([ToJudge(probe.question, "No idea.", None, poisoned.gold[probe.id])], recorder, recorder)
     assert leaks(recorder)
 
 

@@ -92,7 +92,7 @@ def test_a_place_that_cannot_be_written_to_is_told_before_the_work(
 ) -> None:
     Path(parameters.run).write_text("a file in the folder's place")
     monkeypatch.setattr("beamlib.evaluate.jobs.process_pool", None)  # reaching it would fail
-    with pytest.raises(UserError, match="cannot be made"):
+    with pytest.raises(UserError, match="cannot be created"):
         evaluate(parameters, ARMS, quiet=True)
 
 

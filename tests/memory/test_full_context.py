@@ -1,8 +1,6 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from beamlib.data.conversations import Conversation
 from beamlib.errors import UserError
@@ -40,18 +38,6 @@ def test_walks_across_the_boundary_without_a_gap(make_conversation: Callable[...
             assert count == len(pairs) or sum(sizes[-count - 1 :]) > window, "an older pair would have fitted"
         seen = count
     assert seen == len(pairs)
-
-
-@given(st.lists(st.integers(0, 400), min_size=1, max_size=15), st.integers(LEAST, 3_000), st.integers(0, 500))
-def test_is_a_suffix_within_the_budget(
-    make_conversation: Callable[..., Conversation], lengths: list[int], tokens: int, reserve: int
-) -> None:
-    conversation = make_conversation([[("go " * length, "on")] for length in lengths])
-    recollection = _recalled(conversation, tokens + reserve, reserve)
-    assert recollection.message_ids and recollection.message_ids[-1] == conversation.messages[-1].id
-    assert recollection.message_ids == tuple(range(recollection.message_ids[0], len(conversation.messages)))
-    assert count_tokens(recollection.context) <= tokens
-    assert recollection.parts == {"history": recollection.message_ids}
 
 
 def test_a_newest_pair_too_long_is_cut_with_a_mark(make_conversation: Callable[..., Conversation]) -> None:

@@ -8,10 +8,8 @@ from beamlib.errors import UserError
 from beamlib.llm.model import ModelError
 from beamlib.memory.light import Light, LightSettings
 from beamlib.memory.protocol import RetrievedContext, passage
-from beamlib.text import count_tokens
 
 QUESTIONS = ["What is the sourdough starter called?", "Who delivers the flour, and when?", "What colour is the sign?"]
-PARTS = {"use_retrieval": "episodic", "use_working": "working", "use_scratchpad": "scratchpad"}
 SETTINGS = LightSettings(k=3, working_pairs=2)
 
 
@@ -34,20 +32,6 @@ def test_recalls_three_parts_in_order(light: Light, bakery: Conversation) -> Non
     before, heading, notes = recollection.context.partition("SCRATCHPAD\n")
     assert heading and notes.count("- [messages") >= len(bakery.pairs)
     assert before.startswith(passage(bakery.pairs[0]).text)
-
-
-@pytest.mark.parametrize("switch", PARTS)
-def test_an_ablation_takes_out_its_part_and_nothing_else(light: Light, switch: str) -> None:
-    for question in QUESTIONS:
-        full = light.recall(question)
-        without = light.variant(replace(SETTINGS, **{switch: False})).recall(question)
-        gone = PARTS[switch]
-        assert gone in full.parts and gone not in without.parts
-        if switch == "use_retrieval":  # newest pairs that had been retrieved stand in working memory now
-            assert set(without.parts["working"]) >= set(full.parts["working"])
-            assert without.parts["scratchpad"] == full.parts["scratchpad"]
-        else:
-            assert without.parts == {part: ids for part, ids in full.parts.items() if part != gone}
 
 
 def test_without_the_filter_every_chunk_is_kept_and_no_call_made(bakery: Conversation, make_model: Any) -> None:
@@ -128,37 +112,6 @@ def test_variants_share_one_reading(bakery: Conversation, make_model: Any) -> No
         Light(make_model()).variant(SETTINGS)
 
 
-def test_more_pairs_retrieved_keep_the_order_of_fewer(light: Light) -> None:
-    longest = [p.user.id for p in light.retrieved(QUESTIONS[1], 16)]
-    assert sorted(longest) == list(range(0, 32, 2))
-    for k in (1, 5, 10):
-        assert [p.user.id for p in light.retrieved(QUESTIONS[1], k)] == longest[:k]
-
-
-def test_ids_are_global_across_plans(make_conversation: Any, make_model: Any) -> None:
-    """The released index numbers pairs within a plan, so that a hit drags in its namesakes (M3)."""
-    turns = [[(f"the {word} is {number}", "noted")] for number, word in enumerate(["kiln", "loom", "anvil", "lathe"])]
-    light = Light(make_model(), LightSettings(k=1, working_pairs=0))
-    light.ingest(make_conversation(turns, plans=[0, 0, 1, 1]))
-    assert light.recall("the anvil").parts["episodic"] == (4, 5)
-    assert light.recall("the loom").parts["episodic"] == (2, 3)
-
-
-def test_the_whole_stays_within_the_window(make_conversation: Any, make_model: Any) -> None:
-    turns = [[(f"tell me of item{i} " + "long " * (150 * i), f"item{i} " + "words " * 900)] for i in range(30)]
-    model = make_model(scratchpad_notes=lambda v: "- " + "note. " * 150)
-    for settings in (
-        LightSettings(reader_window=8_192, k=10, use_filter=False),
-        LightSettings(reader_window=16_384, k=20, working_pairs=10),
-    ):
-        light = Light(model, settings)
-        light.ingest(make_conversation(turns))
-        recollection = light.recall("item3 and item7")
-        assert count_tokens(recollection.context) <= settings.context_tokens
-        assert count_tokens(recollection.context) > settings.context_tokens // 2
-        assert recollection.cuts.pairs_dropped > 0 and recollection.cuts.chunks_dropped > 0
-
-
 def test_a_failed_call_names_its_pair_and_leaves_nothing_half_read(
     bakery: Conversation, make_model: Any, light: Light
 ) -> None:
@@ -183,32 +136,10 @@ def test_a_pair_refused_for_good_is_a_gap_that_is_counted(bakery: Conversation, 
     assert light.recall(QUESTIONS[0]).gaps == 0
 
 
-def test_too_many_gaps_are_no_reading(bakery: Conversation, make_model: Any) -> None:
-    refused = Light(make_model(episodic_keys=lambda v: "FAIL: filtered"), SETTINGS)
-    with pytest.raises(ModelError, match=r"episodic_keys for messages 0-1: FAIL: filtered \(and \d+ more failed calls"):
-        refused.ingest(bakery)
-
-
-def test_a_failed_filter_call_is_not_an_answer(bakery: Conversation, make_model: Any) -> None:
-    light = Light(make_model(scratchpad_filter=lambda v: "FAIL: overloaded"), SETTINGS)
-    light.ingest(bakery)
-    with pytest.raises(ModelError, match="overloaded"):
-        light.recall(QUESTIONS[0])
-
-
 def test_a_pair_without_keys_is_found_by_its_users_words(bakery: Conversation, make_model: Any) -> None:
     light = Light(make_model(episodic_keys=lambda v: "" if "rye" in v["pair"] else "summary: a talk"), SETTINGS)
     light.ingest(bakery)
     assert light.retrieved("How long does rye bread need?")[0].user.content in light.keys[7][0]
-
-
-def test_shows_what_it_holds(light: Light, bakery: Conversation) -> None:
-    assert light.pairs == bakery.pairs
-    assert len(light.keys) == len(bakery.pairs)
-    assert light.keys[0] == (f"topic: {bakery.pairs[0].user.content}", "a talk")
-    assert light.pad.startswith("- [messages 0-1] noted: Just so you know, the sourdough")
-    assert set(light.recall(QUESTIONS[0]).message_ids) <= {message.id for message in bakery}
-    assert (light.scratchpad.compressions, light.scratchpad.lines_cut) == (0, 0)
 
 
 def test_an_empty_conversation_is_recalled_as_nothing(make_conversation: Any, make_model: Any) -> None:

@@ -121,14 +121,6 @@ class Failing:
         return await self.inner.complete(prompt)
 
 
-def test_a_failed_reading_names_its_pair_and_keeps_the_outcome(bakery: Conversation, make_model: Any) -> None:
-    failures = {("scratchpad_notes", "messages 4-5"): Outcome.UNAVAILABLE}
-    with pytest.raises(ModelError) as caught:
-        Light(Failing(make_model(), failures), SETTINGS).ingest(bakery)
-    assert caught.value.reason == "endpoint unavailable: scratchpad_notes for messages 4-5: no reply"
-    assert caught.value.transient
-
-
 def test_a_final_failure_outweighs_a_passing_one(bakery: Conversation, make_model: Any) -> None:
     """Asking again cannot help while too many calls are refused for good, so the reading is not to be tried again."""
     failures = {

@@ -156,17 +156,6 @@ def test_m3_brings_the_pairs_of_the_same_place_in_every_plan(make_model: Any) ->
     assert sorted(everything) == [0, 2, 4, 6, 8, 10]
 
 
-def test_m3_stays_within_the_budget_whatever_the_number_of_plans(
-    make_model: Any, make_conversation: Callable[..., Conversation]
-) -> None:
-    conversation = make_conversation([[(f"u{i}", "w " * 90)] for i in range(30)], plans=list(range(30)))
-    settings = LightSettings(k=1, reader_window=4_000, use_working=False, use_scratchpad=False, released=M3)
-    light = _light(make_model, conversation, settings)
-    assert len(light.retrieved("u3")) == 30
-    parts = light.recall("u3").context.split("\n\n")
-    assert sum(map(passage_tokens, parts)) <= settings.budget["episodic"] and len(parts) > 3
-
-
 def test_m7_embeds_the_keys_of_a_pair_as_one_text(
     make_model: Any, make_conversation: Callable[..., Conversation]
 ) -> None:

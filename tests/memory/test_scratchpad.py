@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from beamlib.data.conversations import Conversation
 from beamlib.llm.model import ModelError
 from beamlib.memory.budget import passage_tokens
-from beamlib.memory.chunking import semantic_chunks
 from beamlib.memory.extraction import INPUT_TOKENS, PAIR_TOKENS, extract, extraction_prompts
 from beamlib.memory.scratchpad import (
     COMPRESSION_ROUNDS,
@@ -18,6 +17,7 @@ from beamlib.memory.scratchpad import (
     build_scratchpad,
     relevant_chunks,
     scratchpad_passages,
+    semantic_chunks,
 )
 from beamlib.text import count_tokens
 

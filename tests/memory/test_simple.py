@@ -1,7 +1,3 @@
-import ast
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from beamlib.data.conversations import Conversation, Probe
@@ -38,19 +34,3 @@ def test_oracle_refuses_evidence_that_is_not_there(bakery: Conversation) -> None
     memory.ingest(bakery)
     with pytest.raises(ValueError, match=r"messages \[400\]"):
         memory.recall_for(asked("when?"))
-
-
-@pytest.mark.parametrize("area", ["beamlib/memory", "beamlib/retrieval", "beamlib/llm", "packages/beam_offline"])
-def test_nothing_that_remembers_imports_what_knows_the_answers(repo_root: Path, area: str) -> None:
-    files = sorted((repo_root / area).rglob("*.py"))
-    assert files
-    for path in files:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names: list[Any] = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
-            for name in names:
-                forbidden = ("beamlib.data.gold", "beamlib.scoring", "beamlib.evaluate", "beamlib.report")
-                assert not name.startswith(forbidden), f"{path}: imports {name}"

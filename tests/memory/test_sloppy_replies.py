@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beamlib.data.conversations import Conversation
-from beamlib.memory.episodic import read_keys
+from beamlib.memory.extraction import read_keys
 from beamlib.memory.scratchpad import Chunk, Scratchpad, build_scratchpad, relevant_chunks
 
 PLAIN = ("kiln heat: 900 degrees", "glaze: blue", "a talk on pots")

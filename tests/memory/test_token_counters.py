@@ -16,7 +16,6 @@ from beamlib import text
 from beamlib.errors import UserError
 from beamlib.text import WORDS, cl100k_missing, count_tokens, token_counter, token_spans
 
-SENTENCE = "The boiler's valve cost $1,250.50 – naïve, isn't it? 😀"
 WHY_NOT = cl100k_missing()
 needs_cl100k = pytest.mark.skipif(WHY_NOT is not None, reason=f"no cl100k here: {WHY_NOT}")
 needs_tiktoken = pytest.mark.skipif(importlib.util.find_spec("tiktoken") is None, reason="tiktoken is not installed")
@@ -36,12 +35,8 @@ def test_the_default_counts_words_and_marks() -> None:
 
 
 @pytest.mark.usefixtures("no_tiktoken")
-def test_without_tiktoken_auto_counts_words() -> None:
+def test_without_tiktoken_auto_counts_words_and_cl100k_says_what_to_do() -> None:
     assert token_counter("auto") is WORDS
-
-
-@pytest.mark.usefixtures("no_tiktoken")
-def test_without_tiktoken_an_explicit_cl100k_says_what_to_do() -> None:
     with pytest.raises(UserError, match=r"token_counter is 'cl100k'.*pip install tiktoken.*TIKTOKEN_CACHE_DIR"):
         token_counter("cl100k")
 
@@ -72,14 +67,6 @@ def test_no_vocabulary_at_hand_is_no_cl100k_and_no_download(
 def test_a_cache_that_is_switched_off_is_no_cl100k(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
     assert token_counter("auto") is WORDS
-
-
-@needs_cl100k
-def test_one_counter_leaves_the_other_as_it_was() -> None:
-    words = count_tokens(SENTENCE)
-    assert token_counter("auto").name == "cl100k"
-    assert token_counter("auto").count(SENTENCE) != words
-    assert count_tokens(SENTENCE) == token_counter("regex-words").count(SENTENCE) == words
 
 
 @needs_cl100k

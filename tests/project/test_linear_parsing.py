@@ -9,8 +9,8 @@ import pytest
 
 from beam_generate.plan_text import read_batches, read_narratives
 from beam_generate.replies import read_json, read_questions, tidy_message
-from beamlib.memory.group_calls import lines_of
-from beamlib.scoring.released_code import released_reply
+from beamlib.memory.extraction import lines_of
+from beamlib.scoring.protocols import released_reply
 from beamlib.scoring.replies import read_matches, read_score
 
 READERS: dict[str, Callable[[str], object]] = {

@@ -11,7 +11,7 @@ from beam_generate.notebooks import Described, decile_figure, describe
 from beamlib.data.conversations import Treatment
 from beamlib.data.sources import find_conversations
 from beamlib.report.long_frame import benchmark_comparison
-from beamlib.report.table import joined, save_table
+from beamlib.report.table import join_tables, save_table
 
 EXAMPLE = Path(beamlib.__file__).parent / "data" / "example"
 
@@ -73,7 +73,7 @@ def test_tables_of_several_sizes_are_joined(tmp_path: Path) -> None:
     other = Described("1M", found.read, found.whole, found.shares, found.questions, found.source)
     for size, one in (("100k", found), ("1m", other)):
         save_table(one.table3(), "table3", tmp_path / size)
-    table = joined("Both", [tmp_path / "100k" / "table3.csv", tmp_path / "1m" / "table3.csv"])
+    table = join_tables("Both", [tmp_path / "100k" / "table3.csv", tmp_path / "1m" / "table3.csv"])
     assert table.header == found.table3().header
     assert table.rows() == [*found.table3().rows(), *other.table3().rows()]
     assert table.to_html().count('<th scope="rowgroup" rowspan="6">') == 2

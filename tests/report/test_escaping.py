@@ -27,8 +27,7 @@ from beam_run.costs import Estimate, RealisedRow
 from beam_run.executing import EVALUATION, NOTEBOOKS, execute, to_html
 from beamlib.files import write_json, write_text
 from beamlib.params import usual_parameters
-from beamlib.report.markdown import markdown_text, print_rows
-from beamlib.report.table import save_table
+from beamlib.report.table import markdown_text, print_rows, save_table
 from poisoned import EVIL, NAME, RUN, Scripts, poisoned, poisoned_blocks, poisoned_costs, poisoned_parameters, shown
 
 HERE = Path(__file__).parents[1]

@@ -19,10 +19,6 @@ def test_files_are_the_ones_the_provenance_names() -> None:
         assert sha256_of_file(EMBEDDED / name) == digest
 
 
-def test_the_folder_stays_below_eight_megabytes() -> None:
-    assert sum(path.stat().st_size for path in EMBEDDED.iterdir()) <= 8_000_000
-
-
 def test_rows_are_unit_vectors_and_empty_texts_zero() -> None:
     encoder = embedded_encoder()
     vectors = encoder.encode(["A violin lesson", "", "漢字", "naïve café 😀", "x" * 350_000])

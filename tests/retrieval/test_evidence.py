@@ -45,7 +45,7 @@ def test_rows_and_workers(beam_data: Path) -> None:
         for workers in (1, 2)
     )
     assert alone == both
-    assert set(alone[0]) == {*_KEYS, "recall", "low", "high", "n", "conversations"}
+    assert set(alone[0]) == {*_KEYS, "recall", "low", "high", "partial", "n", "conversations"}
     for k in (5, 20):
         rows = {row["ability"]: row for row in alone if row["k"] == k}
         assert "abstention" not in rows

@@ -14,13 +14,16 @@ from beamlib.retrieval.hybrid import (
     SESSION,
     WEIGHTS,
     HybridIndex,
+    TermScores,
+    Vocabulary,
+    bm25,
     is_preference,
     is_request,
     is_standing_instruction,
+    term_counts,
     with_session,
 )
 from beamlib.retrieval.sparse import WordIndex, tokenize
-from beamlib.retrieval.terms import TermScores, Vocabulary, bm25, term_counts
 
 DOCUMENTS = [
     Document((), ("We adopted a grey cat called Momo.", "Momo eats twice a day, at 7:30 and 19:00."), "A fine cat."),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from beam_memories.hybrid_beam import Coverage
 from beamlib.errors import UserError
 from beamlib.retrieval import SHIPPED, Document, Index, build_index, embedded_encoder
-from beamlib.retrieval.base import best, standardised
+from beamlib.retrieval.base import best_hits, standardised
 from beamlib.retrieval.dense import DenseIndex
 from beamlib.retrieval.sparse import SparseIndex, tokenize
 
@@ -59,7 +59,7 @@ scores_lists = st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=12)
 @given(scores_lists)
 @settings(max_examples=50)
 def test_hits_are_sorted_and_ties_keep_owner_order(values: list[float]) -> None:
-    hits = best(np.array(values, dtype=np.float32), len(values))
+    hits = best_hits(np.array(values, dtype=np.float32), len(values))
     assert [(-hit.score, hit.owner) for hit in hits] == sorted((-hit.score, hit.owner) for hit in hits)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-RETRIEVAL = ("__init__", "base", "dense", "encoder", "hybrid", "sparse", "terms")
+RETRIEVAL = ("__init__", "base", "dense", "encoder", "hybrid", "sparse")
 DEFAULT_PATH = (*(f"retrieval/{name}.py" for name in RETRIEVAL), "memory/episodic.py", "memory/rag.py", "text.py")
 FRAMES = (
     *("only and only", "in order", "throughout our", "across our", "across all my", "over the course of"),

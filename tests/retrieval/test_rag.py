@@ -9,7 +9,8 @@ import pytest
 from beam_offline.notes import MOST_CHARACTERS, MOST_SENTENCES, episodic_keys
 from beamlib.data.conversations import Batch, Conversation, Message, Seed, Turn
 from beamlib.errors import UserError
-from beamlib.memory.episodic import EpisodicIndex, read_keys
+from beamlib.memory.episodic import EpisodicIndex
+from beamlib.memory.extraction import read_keys
 from beamlib.memory.rag import Rag
 from beamlib.memory.released_memory import RAG_FLAGS
 

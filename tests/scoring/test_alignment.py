@@ -154,16 +154,6 @@ class Batch:
         return reply if isinstance(reply, Completion) else Completion(reply)
 
 
-def test_in_a_batch_the_first_of_two_items_keeps_their_nugget():
-    items, lines = judged("beans\nfence\npond", ["a", "b"], Batch('{"1": 2, "2": 2, "3": 1}'), "batched").alignments
-    assert items.matches == lines.matches == (1, None, 0)
-
-
-def test_an_order_nugget_is_no_event_for_the_items_of_a_batch():
-    items, lines = judged("beans\nfence", [GOLD_ORDER, "a"], Batch('{"1": 1, "2": 2}'), "batched").alignments
-    assert items.matches == (None, 1) and lines.matches == (0, 1)
-
-
 def test_an_unreadable_batch_is_asked_for_once_more():
     aligner = Batch("sorry", '{"1": 1, "2": null}')
     assert judged("beans\nfence", ["a"], aligner, "batched").alignments[0].matches == (0, None)

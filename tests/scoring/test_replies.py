@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamlib.scoring.released_code import released_score
+from beamlib.scoring.protocols import released_score
 from beamlib.scoring.replies import read_matches, read_score
 
 

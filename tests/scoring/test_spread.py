@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from beamlib.errors import UserError
 from beamlib.scoring.records import Judgement, NuggetVerdict, RepeatJudgement
-from beamlib.scoring.scores import score_run, summarise
-from beamlib.scoring.spread import judge_spread
+from beamlib.scoring.scores import judge_spread, score_run
 
 
 def verdicts(scores):
@@ -121,14 +119,6 @@ def test_the_spread_equals_plain_numpy(repeats, data):
         assert row["missing"] == np.isnan(scored[some]).sum()
 
 
-def test_means_of_one_repeat_are_those_of_the_main_table():
-    run = [judged(f"100K-{c}", n, ABILITIES[n % 3], [1.0, 0.5][: 1 + c % 2]) for c in range(1, 5) for n in range(6)]
-    spread = judge_spread(run, "nugget-mean")
-    main = summarise(score_run(run, "nugget-mean"))
-    assert spread["mean_1"].tolist() == main["mean"].tolist()
-    assert spread["sd"].isna().all() and spread["changed"].isna().all() and (spread["n_nuggets"] == 0).all()
-
-
 def test_sizes_stand_apart_and_an_empty_run_has_no_rows():
     run = [judged("10M-1", 0, "abstention", [1.0], [0.0]), judged("100K-1", 0, "abstention", [1.0], [1.0])]
     table = judge_spread(run, "paper")
@@ -140,9 +130,3 @@ def test_sizes_stand_apart_and_an_empty_run_has_no_rows():
 def test_repeats_judge_the_same_nuggets():
     with pytest.raises(ValidationError, match="the same nuggets"):
         judged("100K-1", 0, "abstention", [1.0], [1.0, 1.0])
-
-
-def test_a_question_judged_twice_is_refused():
-    one = judged("100K-1", 0, "abstention", [1.0], [1.0])
-    with pytest.raises(UserError, match="occurs twice"):
-        judge_spread([one, one], "paper")

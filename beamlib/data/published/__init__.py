@@ -45,10 +45,7 @@ _ABILITY = {printed.casefold(): ability for ability, printed in PRINTED_ABILITY.
 
 
 def ability_of(printed: str) -> Ability:
-    """The data set's name of an ability as printed in a table; Table 2 writes "Multi-hop", the others "Multi-Hop".
-
-    Raises `UserError` for a name that is no ability; "Average" is a row, not an ability.
-    """
+    """Return the data set's name of a printed ability; Table 2 writes "Multi-hop", the others "Multi-Hop"."""
     try:
         return _ABILITY[printed.casefold()]
     except KeyError:
@@ -57,23 +54,20 @@ def ability_of(printed: str) -> Ability:
 
 
 def published_file(name: str) -> Path:
-    """Where one of `FILES` lies."""
+    """Return the path of one of `FILES`."""
     return Path(__file__).with_name(FILES[name])
 
 
 def table(name: str) -> pd.DataFrame:
-    """One published table in long form with the columns of its CSV file, as a fresh frame.
+    """Load a published table in long form with the columns of its CSV file.
 
-    `printed` (where there is one) is the string of the paper, trailing zeros included; `score` or `percent` is the same
-    value as a number. Raises `UserError` for an unknown name.
+    `printed` is the string of the paper with trailing zeros, `score` or `percent` the same value as a number.
     """
-    import pandas as pd  # here, because it takes 0.4 s, and generation needs one table now and then
+    import pandas as pd  # here, because it takes 0.4 s, and generation rarely needs a table
 
-    try:
-        file = FILES[name]
-    except KeyError:
-        raise UserError(f"published table {name!r} does not exist; use one of: {', '.join(FILES)}.") from None
-    text = (files(__package__) / file).read_text(encoding="utf-8")
+    if name not in FILES:
+        raise UserError(f"published table {name!r} does not exist; use one of: {', '.join(FILES)}.")
+    text = (files(__package__) / FILES[name]).read_text(encoding="utf-8")
     # "N/A" is what the paper prints in Table 2; strings stay strings.
     texts = {"printed": str, "implied": str, "score": float}
     return pd.read_csv(StringIO(text), dtype=texts, keep_default_na=False)

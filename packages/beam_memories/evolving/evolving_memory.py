@@ -12,7 +12,7 @@ from beamlib.data.conversations import Conversation, Message, Pair
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt
 from beamlib.memory.budget import RESERVE_TOKENS, most_pairs, passage_tokens, shorten
-from beamlib.memory.group_calls import MOST_GAPS
+from beamlib.memory.extraction import MOST_GAPS
 from beamlib.memory.protocol import RetrievedContext, passage
 from beamlib.text import WORDS, TokenCounter
 
