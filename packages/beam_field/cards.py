@@ -157,7 +157,7 @@ def card_sentences(card: JudgeCard) -> list[str]:
         weak = card.agreement[card.agreement["ability"] != ALL_ABILITIES].sort_values("kappa").dropna(subset=["kappa"])
         if len(weak) > 2:
             pairs = zip(weak["ability"].head(2), weak["kappa"].head(2), strict=True)
-            names = " and ".join(f"{ability_label(ability).lower()} ({kappa:.2f})" for ability, kappa in n_pairs)
+            names = " and ".join(f"{ability_label(ability).lower()} ({kappa:.2f})" for ability, kappa in pairs)
             lines.append(f"Least on {names}: there the second judge is no replacement for the first.")
     if overall.empty:
         lines.append(
