@@ -272,7 +272,9 @@ class _StrictLoader(yaml.SafeLoader):
 def parse_yaml(text: str, path: Path) -> Any:
     """Parse the YAML text of `path` strictly; raise `UserError` if it is invalid or a key repeats."""
     try:
-        return yaml.load(text, Loader=_StrictLoader)
+        value = yaml.load(text, Loader=_StrictLoader)
+        json.dumps(value, default=str, skipkeys=True)  # a value that contains itself is a ValueError
+        return value
     except yaml.YAMLError as error:
         # The line, and long quotes in the message, may contain an API key.
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "unreadable"

@@ -15,11 +15,11 @@ from typing import Annotated, Any, Final
 import numpy as np
 import pandas as pd
 import typer
-from beam_offline.judge.trained import trained
 
 from beam_field.judge_card import cohen_kappa
 from beam_field.sources import question_hash, released_questions
 from beam_offline.judge import judge
+from beam_offline.judge.features import trained
 from beamlib.errors import UserError
 from beamlib.files import write_text
 from beamlib.places import ROOT

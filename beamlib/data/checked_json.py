@@ -21,7 +21,7 @@ REVISION = "mohammadtavakoli78/BEAM at b2a3ee8"
 RELEASED_FILE = Path(__file__).with_name("released.csv")
 """SHA-256 of released JSON and text files: all question files, and the chats of all 100K conversations and some others.
 
-The hashes of the hub's parquet files are in `beamlib.data.hub`.
+The hashes of the hub's parquet files are in `beamlib.data.parquet`.
 """
 
 _FIXES: Mapping[State, str] = {

@@ -184,7 +184,7 @@ def _scan_parquet(folder: Path) -> _Scan:
             sentence = "the file name does not tell the split; expected a name like 100K-00000-of-00001.parquet"
             problems.append(SourceProblem(None, f"{path}: {sentence}."))
             continue
-        from beamlib.data.hub import conversation_numbers  # here, because pyarrow takes 0.2 s to import
+        from beamlib.data.parquet import conversation_numbers  # here, because pyarrow takes 0.2 s to import
 
         try:
             numbers = conversation_numbers(path)

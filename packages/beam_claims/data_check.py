@@ -378,7 +378,7 @@ def _marker_variants(path: Path, log: Log) -> Iterator[str]:
 def _files(source: Source) -> list[tuple[str, DataFile]]:
     """Return the files of a conversation with their places in the data, and chats that should be there."""
     if source.kind == "hub":
-        from beamlib.data.hub import parquet_file  # here, because pyarrow takes 0.2 s to import
+        from beamlib.data.parquet import parquet_file  # here, because pyarrow takes 0.2 s to import
 
         return [(source.path.name, parquet_file(source.path))]
     there = sorted(path for path in source.path.rglob("*") if path.is_file())

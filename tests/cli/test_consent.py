@@ -69,7 +69,7 @@ SILENT: dict[str, tuple[list[str], list[str]]] = {
         ["written by scripted", "Estimate, conversations", "Estimate, 100K", "(on another domain where it lacks"],
     ),
     "backbones": ([*ON_DATA, "--models", "models.json", "--backbones", "scripted"], ["Estimate, 100K · scripted"]),
-    "own memory": ([*ON_DATA, "--models", "models.json", "--memory", "mine.py:Mine"], ["is in no estimate"]),
+    "own memory": ([*ON_DATA, "--models", "models.json", "--memory", "mine.py:Mine"], ["is not in the estimate"]),
     "one endpoint": ([*ON_DATA, "--base-url", "BASE_URL", "--model", "scripted"], ["Estimate, 100K"]),
     "memorycode": ([*ON_DATA, "--models", "models.json", "--memorycode", "dialogues"], ["Estimate, MemoryCode"]),
     "meme": ([*ON_DATA, "--models", "models.json", "--meme", "episodes"], ["Estimate, MEME · nofiller", "meme_judge"]),

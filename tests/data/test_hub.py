@@ -14,8 +14,9 @@ from beam_claims.data_check import check_folder
 from beamlib.data import hub as hub_module
 from beamlib.data.checked_json import Log
 from beamlib.data.conversations import Treatment
-from beamlib.data.hub import PINNED, HubFile, download, parse_literal, read_row
+from beamlib.data.hub import download, parse_literal
 from beamlib.data.loading import load
+from beamlib.data.parquet import PINNED, HubFile, read_row
 from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.files import read_json, sha256

@@ -11,8 +11,9 @@ import pytest
 
 from beam_claims.data_check import check_folder
 from beamlib.data.checked_json import Log, parse_data_json, show
-from beamlib.data.hub import conversation_numbers, parse_literal
+from beamlib.data.hub import parse_literal
 from beamlib.data.loading import load
+from beamlib.data.parquet import conversation_numbers
 from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
 from fixtures_release import write_conversation

@@ -144,7 +144,7 @@ def test_models_are_asked_only_about_episodes_that_were_named(
     assert (found.shown.meme, found.shown.data, found.shown.k) == (str(folder), "", 2)
     assert bool(found.shown.models) is (ask and served)
     assert (OFFLINE_NAME in found.announcement) is not (ask and served)
-    assert found.confirm_calls({"confirm_cost": True}).shown.confirm_cost is (ask and served)
+    assert found.agreed({"confirm_cost": True}).shown.confirm_cost is (ask and served)
     counted = {row.role: row.calls for one in found.estimates().values() for row in one.rows}
     assert bool(counted.get("reader") and counted.get("judge")) is (ask and served)  # verdicts are announced as well
     if not (ask and served):

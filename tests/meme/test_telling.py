@@ -483,7 +483,7 @@ def test_with_a_model_nothing_is_called_before_yes_and_nothing_twice(
 
 
 def test_a_model_judges_the_users_fillers_after_the_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_meme.filler_check.gold_sentences", lambda domain: gold_sentences(domain)[:2])
+    monkeypatch.setattr("beam_meme.fillers.gold_sentences", lambda domain: gold_sentences(domain)[:2])
     for number in range(60):
         said = f"Tell me fact {number} about kites."
         answer = " ".join(["Lift"] * 2_400)

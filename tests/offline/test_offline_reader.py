@@ -66,7 +66,8 @@ def test_memorycode_gets_python_and_dated_sessions_are_read() -> None:
     variables = {"mentor": "Ana", "mentee": "Bo", "company": "X", "sessions": told, "query": "function names, sorted"}
     reply = answer(Prompt("memorycode_history", variables))
     code = reply.removeprefix("```python\n").removesuffix("\n```")
-    assert "'_su'" in code and ast.parse(code).body == []
+    (function,) = ast.parse(code).body
+    assert "'_su'" in code and isinstance(function, ast.FunctionDef)
     session = "[2023/03/09 (Thu) 18:20]\nUSER: Our CI runner is Torvex now.\nASSISTANT: Noted."
     assert "Torvex" in answer(Prompt("meme_answer", {"context": session, "question": "What is our CI runner?"}))
 
