@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from beam_claims.data_check import check_folder
-from beamlib.data import hub
+from beamlib.data import parquet
 from beamlib.data.checked_json import DataFile, Unreadable, released_hashes
 from beamlib.data.conversations import Treatment
 from beamlib.data.gold import ABILITIES
@@ -152,10 +152,10 @@ def test_a_parquet_file_is_compared_with_what_its_name_is_pinned_to(
 ) -> None:
     path = tmp_path / "100K-00000-of-00001.parquet"
     path.write_bytes(b"PAR1")
-    assert hub.parquet_file(path).state == "changed"
-    monkeypatch.setattr(hub, "PINNED", (replace(hub.PINNED[0], sha256=sha256(b"PAR1")),))
-    assert hub.parquet_file(path).state == "released"
-    assert hub.parquet_file(tmp_path / "100K-00001-of-00002.parquet").state == "unknown"
+    assert parquet.parquet_file(path).state == "changed"
+    monkeypatch.setattr(parquet, "PINNED", (replace(parquet.PINNED[0], sha256=sha256(b"PAR1")),))
+    assert parquet.parquet_file(path).state == "released"
+    assert parquet.parquet_file(tmp_path / "100K-00001-of-00002.parquet").state == "unknown"
 
 
 def test_a_state_is_of_the_bytes_as_they_are_now(tmp_path: Path) -> None:
