@@ -25,7 +25,18 @@ _REASONS = {
     Outcome.TRUNCATED: "asked twice, and the last reply was cut off at the limit of output tokens",
     Outcome.EMPTY: "asked twice, and the last reply was empty",
 }
-_YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
+UNDECIDED = "A first reply to this was not a clear yes or no. Reply with that word only."
+"""The complaint about a reply without a decision."""
+
+_LABEL = re.compile(
+    r"\W*(?:```\w+\s|(?:(?:final|my|the) )*(?:answer|decision|output|response|result|verdict)(?:\W*:| is\b))"
+)
+_FIRST_WORD = re.compile(r"\W*(yes|no)\b(?![-'’]\w)(?:(?: ?/ ?| and | or )(yes|no)\b)?")
+_NO_DOUBT = re.compile(r"\W*no[ \t]+(?!(?:as|because|but|i|it|since|that|the|there|these|they|this|those|we)\b)\w")
+_LAST_WORD = re.compile(r"([^.!?\n]*)(?<![-'’])\b(yes|no)\W*\Z")
+_WORD_BEFORE = re.compile(r"\b(yes|no)(?: ?/ ?| and | or )\Z")
+_NEGATION = re.compile(r"\b(?:cannot|neither|never|nor|not|than)\b|n['’]t\b")
+_LAST_CHARACTERS = 300  # that hold a reply's last word and what denies it
 
 COMPLETE_REASONS = frozenset(
     {"", "stop", "eos", "eos_token", "end_turn", "stop_sequence", "complete", "completed", "tool_calls"}
@@ -96,8 +107,36 @@ def _nothing(text: str) -> str:
     return ""
 
 
+def read_decision(reply: str, *, cut: bool = False) -> bool | None:
+    """Read a yes or a no: the first word of a reply, or the last.
+
+    Words are whole: "yesterday" is no yes, and neither is "no doubt" a no. A label ("Answer:") or a code fence may come
+    first.
+
+    Args:
+        cut: The reply was cut off, so its last word decides nothing.
+
+    Returns:
+        None if neither word decides, or if they contradict each other ("yes or no", "not a yes").
+    """
+    text = reply.replace("_", " ").casefold().rstrip()
+    if label := _LABEL.match(text):
+        text = text[label.end() :]
+    decisions = set()
+    if (first := _FIRST_WORD.match(text)) and not _NO_DOUBT.match(text):
+        decisions.update(word for word in first.groups() if word)
+    if not cut and (last := _LAST_WORD.search(text[-_LAST_CHARACTERS:])):
+        before, word = last.groups()
+        if word == "yes" and _NEGATION.search(before):
+            return None
+        decisions.add(word)
+        if other := _WORD_BEFORE.search(before):
+            decisions.add(other[1])
+    return decisions == {"yes"} if len(decisions) == 1 else None
+
+
 def _decision(text: str) -> str:
-    return text if _YES_OR_NO.search(text) else ""
+    return text if read_decision(text, cut=True) is not None else ""
 
 
 _ANSWER = Policy(_nothing, _nothing)  # half an answer would be judged as if its author had left the rest out

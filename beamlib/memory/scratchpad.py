@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beamlib.data.conversations import Conversation
-from beamlib.llm.model import Model, ModelError, Outcome, Prompt, attempt_all
+from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, attempt_all
+from beamlib.llm.retrying import UNDECIDED, read_decision
 from beamlib.memory.budget import JOINT_TOKENS, newest_that_fit, passage_tokens, shorten
 from beamlib.memory.extraction import extract, fill_gaps, header, lines_of
 from beamlib.memory.protocol import Passage
@@ -54,7 +55,6 @@ _HEADER = re.compile(
 """A header, or several that a compressing model wrote into one pair of brackets."""
 _LEADING_HEADERS = re.compile(rf"(?:\**{_HEADER.pattern}\**|[\s,;:])*", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s,;:]+$")
-_YES = re.compile(r"\W*(?:```\w+\s|(?:answer|output|response)\W*:)?\W*yes\b", re.IGNORECASE)
 _ABOUT_CHARACTERS = 80
 _HEADING = "SCRATCHPAD"
 
@@ -178,12 +178,14 @@ def build_scratchpad(
 def relevant_chunks(
     model: Model, questions: Sequence[str], chunks: Sequence[Chunk], *, exact: bool = False
 ) -> list[tuple[list[Chunk], int] | ModelError]:
-    """Filter the chunks by question; a reply that begins with the word yes keeps a chunk.
+    """Filter the chunks by question; a yes keeps a chunk.
 
-    All calls go out at once, chunk by chunk: prompts about the same chunk share their beginning.
+    All calls go out at once, chunk by chunk: prompts about the same chunk share their beginning. A reply that is not a
+    clear yes or no is asked for again once; then the call counts as failed.
 
     Args:
-        exact: Keep a chunk only for the bare word, as the released code does, so that "Yes." loses it (M14).
+        exact: Keep a chunk only for the bare word, as the released code does, so that "Yes." loses it (M14). No reply
+            is asked for again.
 
     Returns:
         For each question the chunks to keep, in order, and the number of chunks whose call failed for good, or the
@@ -197,15 +199,41 @@ def relevant_chunks(
         for question in distinct
     ]
     replies = attempt_all(model, prompts)
+    if not exact:
+        replies = _ask_undecided_again(model, prompts, replies)
     kept: dict[str, tuple[list[Chunk], int] | ModelError] = {}
     for place, question in enumerate(distinct):
         try:
-            texts, gaps = fill_gaps(prompts[place :: len(distinct)], replies[place :: len(distinct)])
+            own = replies[place :: len(distinct)]
+            texts, gaps = fill_gaps(prompts[place :: len(distinct)], own)
         except ModelError as error:
             kept[question] = error
             continue
-        kept[question] = ([chunk for chunk, text in zip(chunks, texts, strict=True) if _is_yes(text, exact)], gaps)
+        keep = (
+            [text.strip().lower() == "yes" for text in texts] if exact else [_decision(reply) is True for reply in own]
+        )
+        kept[question] = ([chunk for chunk, is_relevant in zip(chunks, keep, strict=True) if is_relevant], gaps)
     return [kept[question] for question in questions]
+
+
+def _ask_undecided_again(
+    model: Model, prompts: Sequence[Prompt], replies: Sequence[Completion | ModelError]
+) -> list[Completion | ModelError]:
+    results = list(replies)
+    undecided = [place for place, reply in enumerate(replies) if _decision(reply) is None]
+    again = attempt_all(model, [prompts[place].again(UNDECIDED) for place in undecided])
+    for place, reply in zip(undecided, again, strict=True):
+        results[place] = reply
+        if _decision(reply) is None:
+            results[place] = ModelError("the reply is not a clear yes or no", Outcome.UNREADABLE)
+    return results
+
+
+def _decision(reply: Completion | ModelError) -> bool | None:
+    """Return a reply's yes or no, None if it is unclear; an error counts as a no."""
+    if isinstance(reply, ModelError):
+        return False
+    return read_decision(reply.text, cut=reply.finish_reason == "length")
 
 
 def scratchpad_passages(
@@ -266,10 +294,6 @@ def _close(line: str) -> str:
     if not _without_headers(line):
         return ""
     return line if line.endswith((".", "?", "!")) else _SEPARATORS.sub("", line) + "."
-
-
-def _is_yes(reply: str, exact: bool) -> bool:
-    return reply.strip().lower() == "yes" if exact else _YES.match(reply) is not None
 
 
 def _about(question: str) -> str:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from beamlib.data.gold import Gold
-from beamlib.llm.model import Completion, Model, ModelError, Prompt, run
-from beamlib.llm.retrying import gather
+from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, run
+from beamlib.llm.retrying import UNDECIDED, ReadReply, ask, gather, read_decision
 from beamlib.scoring.event_ordering import is_order_nugget
 from beamlib.scoring.items import parse_items, without_marks
 from beamlib.scoring.records import Alignment, Judgement, NuggetVerdict, Parser, RepeatJudgement
@@ -211,8 +211,16 @@ class _Detector:
     async def _call(self, text: str, index: int) -> bool:
         variables = {"event": text, "nugget": self._gold.rubric[index]}
         about = f"{self._gold.probe_id} nugget {index + 1}"
-        reply = await self._model.complete(Prompt("align_events", variables, about=about, repeat=self._repeat))
-        return "yes" in reply.text.lower()
+        prompt = Prompt("align_events", variables, about=about, repeat=self._repeat)
+
+        def read(reply: Completion, _: int) -> ReadReply[bool | None]:
+            decision = read_decision(reply.text, cut=reply.finish_reason == "length")
+            return decision, UNDECIDED if decision is None else None
+
+        decision = await ask(self._model, prompt, read)
+        if decision is None:
+            raise ModelError("the aligner's reply is not a clear yes or no", Outcome.UNREADABLE)
+        return decision
 
 
 class _BatchDetector(_Detector):

@@ -2,8 +2,9 @@
 
 Four parses are tried in turn, and the first object counts: the whole reply (without its code fence) as JSON, the first
 `{...}` or `[...]` in it, json-repair unless the reply is long, and each complete object in it, because prose before the
-object may have braces of its own. A score off the scale is refused, not rounded, and so are two scores in one object:
-the judge's intention is unclear. Replies come from anybody, so each parse takes time proportional to the reply.
+object may have braces of its own. A score off the scale is refused, not rounded, and so are two scores in one object
+and two objects that contradict each other: the judge's intention is unclear. Replies come from anybody, so each parse
+takes time proportional to the reply.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic
@@ -86,7 +87,7 @@ class _Object(dict[str, Any]):
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_Object.of)  # strings may contain line breaks
 
 _FENCE = re.compile(r"\A```\w*")
-_A_SCORE = re.compile(r"(?:\A\{|[,\n])[ \t]*[\"']?score[\"']?[ \t]*:")
+_A_SCORE = re.compile(r"(?:\A\{|\}\s*\{|[,\n][ \t]*\{?)[ \t]*[\"']?score[\"']?[ \t]*:")
 _MOST_MENDED = 2_000  # characters; a verdict and its reason have hundreds
 _MOST_BRACES = 500  # places where an object may begin
 _ENDS_IN_SCORE = re.compile(r"score[\"']?\s*:\s*[\"']?[\d.+-]*\Z", re.IGNORECASE)
@@ -110,6 +111,9 @@ def read_score(reply: str, *, cut: bool = False) -> tuple[float | None, str]:
         if isinstance(value, dict) and "score" in value:
             if "score" in getattr(value, "repeated", ()):
                 return None, "the judge's reply has two scores in one object"
+            scores = {_check_scale(item["score"]) for item in _complete_objects(reply) if "score" in item}
+            if len(scores) > 1:
+                return None, "the judge's reply has two objects with different scores"
             return _check_scale(value["score"])
         first = value if first is None else first
     if isinstance(first, dict):
@@ -138,14 +142,22 @@ def read_matches(reply: str, n_items: int, n_nuggets: int, *, cut: bool = False)
         if isinstance(value, dict):
             if any(1 <= _number(key) <= n_items for key in getattr(value, "repeated", ())):
                 return None, "the aligner's reply mentions an item twice"
-            matches: Matches = {}
-            for key, nuggets in value.items():
-                if 1 <= (item := _number(key)) <= n_items:
-                    numbers = [_number(nugget) for nugget in (nuggets if isinstance(nuggets, list) else [nuggets])]
-                    matches.setdefault(item, tuple(number for number in numbers if 1 <= number <= n_nuggets))
-            if matches:
+            if matches := _matches_in(value, n_items, n_nuggets):
+                others = (_matches_in(item, n_items, n_nuggets) for item in _complete_objects(reply))
+                if any(other and other != matches for other in others):
+                    return None, "the aligner's reply has two objects with different matches"
                 return {item: numbers for item, numbers in matches.items() if numbers}, ""
     return None, "the aligner's reply holds no object from item numbers to nugget numbers"
+
+
+def _matches_in(value: Mapping[str, Any], n_items: int, n_nuggets: int) -> Matches:
+    """Return the nuggets of each item that an object mentions."""
+    matches: Matches = {}
+    for key, nuggets in value.items():
+        if 1 <= (item := _number(key)) <= n_items:
+            numbers = [_number(nugget) for nugget in (nuggets if isinstance(nuggets, list) else [nuggets])]
+            matches.setdefault(item, tuple(number for number in numbers if 1 <= number <= n_nuggets))
+    return matches
 
 
 def _number(value: Any) -> int:
@@ -161,6 +173,11 @@ def _parses(reply: str) -> Iterator[Any]:
             yield parse(reply)
         except (ValueError, RecursionError):
             yield None
+    yield from _complete_objects(reply)
+
+
+def _complete_objects(reply: str) -> Iterator[Any]:
+    """Yield the JSON objects in a reply, but none that lies in another."""
     at, left = reply.find("{"), 20 * len(reply) + 1_000_000
     for _ in range(_MOST_BRACES):
         if at < 0 or left < 0:

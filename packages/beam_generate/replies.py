@@ -17,7 +17,7 @@ from beamlib.data.conversations import Seed
 from beamlib.files import MOST_MENDED, mend_json
 from beamlib.llm.model import Completion, Model, ModelError, Prompt
 from beamlib.llm.prompts import prompt_file
-from beamlib.llm.retrying import ReadReply, ask, gather
+from beamlib.llm.retrying import UNDECIDED, ReadReply, ask, gather, read_decision
 
 Kind = type[list[Any]] | type[dict[Any, Any]]
 
@@ -35,7 +35,6 @@ _WORDS = 7
 """A prompt's line of this many words does not stand in a message by chance."""
 _NOTHING = "A first reply to this held no message. Write the message that is asked for."
 _REPEATED = "A first reply to this repeated parts of this request. Write only the message itself, in words of its own."
-_YES_OR_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 _SEPARATOR = re.compile(r"^[ \t]*-{5,}[ \t]*$", re.MULTILINE)
 _LINK = re.compile(r"->->[ \t]*(?:(?P<bullet>[0-9]{1,4})|n/?a)\b\W*\Z", re.IGNORECASE)
 _LAST = 200
@@ -185,16 +184,16 @@ async def ask_message(model: Model, prompt: Prompt, repairs: Repairs, where: str
 
 
 async def ask_yes_or_no(model: Model, prompt: Prompt, repairs: Repairs, where: str) -> bool:
-    """Ask for a decision. A reply that begins with neither yes nor no is asked for again once, then counts as no."""
+    """Ask for a decision. A reply that is not a clear yes or no is asked for again once, then counts as no."""
 
     def note(problem: str, action: str) -> None:
         repairs.note("dialogue", where, f"{prompt.id}: neither yes nor no ({problem})", action)
 
     def read(reply: Completion, attempt: int) -> ReadReply[bool]:
-        if decision := _YES_OR_NO.match(reply.text):
-            return decision[1].lower() == "yes", None
+        if (decision := read_decision(reply.text)) is not None:
+            return decision, None
         note(f"{reply.text.strip()[:60]!r}", "taken for no" if attempt else "asked again")
-        return False, "A first reply to this was neither yes nor no. Reply with one word, yes or no."
+        return False, UNDECIDED
 
     def failed(error: ModelError, _: int) -> ReadReply[bool]:
         note(error.reason, "taken for no")

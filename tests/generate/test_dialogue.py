@@ -120,7 +120,7 @@ def test_the_window_runs_on_or_begins_anew_with_each_sub_plan(reach: Reach) -> N
 # Replies that cannot be used as they came
 
 
-@pytest.mark.parametrize("reply", ["Perhaps.", "", "I would say yes", "Yesterday"])
+@pytest.mark.parametrize("reply", ["Perhaps.", "", "I would not say yes", "Yesterday"])
 def test_a_detector_that_cannot_decide_is_asked_again_then_taken_for_no(reply: str) -> None:
     model = TalkingModel(
         lambda prompt, text: reply if prompt.id == "detect_question" else "no" if "detect" in prompt.id else text

@@ -14,7 +14,15 @@ from beamlib.llm.client import EndpointModel
 from beamlib.llm.endpoints import Endpoint
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, run
 from beamlib.llm.prompts import prompt_file
-from beamlib.llm.retrying import POLICIES, ReadReply, RetryingModel, ask, complete_lines, remove_thoughts
+from beamlib.llm.retrying import (
+    POLICIES,
+    ReadReply,
+    RetryingModel,
+    ask,
+    complete_lines,
+    read_decision,
+    remove_thoughts,
+)
 from scripted_server import Answer, ScriptedServer, completion
 
 Reply = tuple[str, str]
@@ -204,3 +212,28 @@ def test_no_thought_reaches_the_answer_and_other_text_is_not_changed(thought: st
     text = form.replace("June", thought).replace("{}", answer)
     assert remove_thoughts(text)[0].strip() == answer.strip()
     assert remove_thoughts(f"<think>{thought}") == ("", True)
+
+
+# Decisions
+
+
+@pytest.mark.parametrize(
+    ("reply", "decision"),
+    [
+        ("NO", False), ("**Yes**, they do", True), ("_Yes_", True), ("Answer: yes", True), ("```text\nno\n```", False),
+        ('{"answer": "yes"}', True), ("Hmm, yes or no?\n\nNO", False), ("They tell of one event: yes.", True),
+        ("No. The first one happened yesterday.", False), ("No, I would not say yes here.", False),
+        ("Final answer: **No**: they differ", False), ("eyes... no", False), ("No they are not", False),
+        ("yesterday", None), ("", None), ("Yes and no.", None), ("yes/no", None), ("I would not say yes", None),
+        ("No doubt they are the same", None), ("Yes, both tell it. On reflection, no", None), ("Nobody knows", None),
+    ],
+)  # fmt: skip
+def test_the_first_or_the_last_word_decides(reply: str, decision: bool | None) -> None:
+    assert read_decision(reply) is decision
+
+
+@given(st.sampled_from(["yes", "no"]), st.sampled_from(["yes", "no"]), st.text("abyesno nt.,\n", max_size=40))
+def test_words_at_the_ends_decide_if_they_agree(first: str, last: str, between: str) -> None:
+    assert read_decision(f"{first.upper()}. {between}.\n{last}") is (None if first != last else first == "yes")
+    assert read_decision(f"{first}.\n{between}", cut=True) is (first == "yes")
+    assert read_decision(f"x {between} y") is None

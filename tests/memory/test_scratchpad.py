@@ -199,7 +199,7 @@ def test_a_chunk_that_begins_inside_a_note_carries_its_header(
     ("reply", "kept"),
     [
         ("yes", True), ("Yes.", True), (" YES\n", True), ("**Yes**, it does", True), ('"yes"', True),
-        ("no", False), ("No, yes would be wrong", False), ("yesterday", False), ("", False), ("I think yes", False),
+        ("no", False), ("No, yes would be wrong", False), ("No, that was yesterday", False), ("I think yes", True),
     ],
 )  # fmt: skip
 def test_the_filter_reads_any_yes(make_model: Any, reply: str, kept: bool) -> None:
@@ -209,6 +209,16 @@ def test_the_filter_reads_any_yes(make_model: Any, reply: str, kept: bool) -> No
     assert relevant_chunks(model, ["q?"], [chunk]) == [([chunk] if kept else [], 0)]
     exactly = [chunk] if reply.strip() in ("yes", "YES") else []
     assert relevant_chunks(model, ["q?"], [chunk], exact=True) == [(exactly, 0)]
+
+
+def test_an_unclear_decision_is_asked_for_again_and_then_fails(make_model: Any) -> None:
+    chunk = Chunk("- a note", (0, 1), 4)
+    replies = iter(["yes or no", "yes"])
+    assert relevant_chunks(make_model(scratchpad_filter=lambda v: next(replies)), ["q?"], [chunk]) == [([chunk], 0)]
+    model = make_model(scratchpad_filter=lambda v: "yesterday")
+    (error,) = relevant_chunks(model, ["q?"], [chunk])
+    assert isinstance(error, ModelError) and "not a clear yes or no" in str(error) and len(model.asked) == 2
+    assert relevant_chunks(model, ["q?"], [chunk], exact=True) == [([], 0)]
 
 
 def test_the_filter_sees_question_and_chunk_and_keeps_order(make_model: Any) -> None:

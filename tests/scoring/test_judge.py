@@ -117,10 +117,19 @@ def test_an_order_nugget_is_aligned_by_newline_only():
     assert [verdict.nugget for verdict in judgement.verdicts] == ["beans", order]
 
 
-def test_any_reply_with_yes_in_it_is_a_yes():
-    model = Scripted(same=lambda event, nugget: "Yes." if nugget == "b" else "eyes... no")
+def test_a_yes_inside_a_word_or_a_denial_matches_nothing():
+    replies = {"a": "No. The first happened yesterday.", "b": "eyes... no", "c": "Yes."}
+    model = Scripted(same=lambda event, nugget: replies[nugget])
+    judgement = judge_answer("Q", "one", None, gold(replies, "event_ordering"), model)
+    assert judgement.alignments[0].matches == (2,) and len(model.asked("align_events")) == 3
+
+
+def test_an_unclear_alignment_is_asked_for_again_and_then_unscored():
+    replies = iter(["Yes and no.", "no", "Hm.", "I would not say yes"])
+    model = Scripted(same=lambda event, nugget: next(replies))
     judgement = judge_answer("Q", "one", None, gold(["a", "b"], "event_ordering"), model)
-    assert judgement.alignments[0].matches == (0,), "'eyes' holds yes, as released"
+    assert judgement.unscored.endswith("unreadable reply: the aligner's reply is not a clear yes or no")
+    assert [bool(prompt.complaint) for prompt in model.prompts if prompt.id == "align_events"] == [False, True] * 2
 
 
 def test_a_failed_alignment_call_keeps_the_verdicts():

@@ -86,6 +86,38 @@ def test_two_scores_in_one_object_are_ambiguous(reply):
     assert read_score(reply) == (None, "the judge's reply has two scores in one object")
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        'Draft: {"score": 0.5, "reason": "?"}\nOn reflection:\n```json\n{"score": 1.0, "reason": "ok"}\n```',
+        '{"score": 1.0, "reason": "first element"}\n{"score": 0.0, "reason": "second element"}',
+        '[{"score": 1}, {"score": 0}]',
+        '{"score": 1, "reason": "a "b" c"}\n{"score": 0, "reason": "d"}',
+    ],
+)
+def test_two_objects_with_different_scores_are_ambiguous(reply):
+    score, reason = read_score(reply)
+    assert score is None and "two" in reason
+    assert read_score(reply.replace("0.5", "1").replace('"score": 0', '"score": 1'))[0] in (1.0, None)
+
+
+LEVEL = st.sampled_from([0, 0.5, 1])
+
+
+@given(LEVEL, LEVEL, st.text(max_size=30), st.sampled_from(["\n", " then "]))
+def test_two_objects_give_a_score_only_if_they_agree(first, second, reason, between):
+    reply = between.join(json.dumps({"score": score, "reason": reason}) for score in (first, second))
+    score, _ = read_score(reply)
+    assert score is None or score == first == second
+    assert "}" in reason or (score is None) == (first != second)
+
+
+def test_two_objects_with_different_matches_are_ambiguous():
+    draft = 'I first thought {"1": 2}. Final:\n'
+    assert read_matches(draft + '{"1": [1], "2": [2]}', 3, 3)[0] is None
+    assert read_matches(draft + '{"1": [2]}', 3, 3) == ({1: (2,)}, "")
+
+
 def test_a_repeated_key_that_decides_nothing_is_none():
     assert read_score('{"score": 1, "reason": "a", "reason": "b"}') == (1.0, "")
     assert read_score('{"score": 1, "of": {"score": 0, "score": 1}}') == (1.0, "")
