@@ -30,7 +30,7 @@ _DATA = (
 """Released data as seen from the folder that holds it."""
 _DATA_BELOW = (f"chats/{_TIER}{CHAT}", f"data/{_HUB}")
 _PLAN = re.compile(r"plan-(0|[1-9][0-9]{0,2})")
-_PARQUET = re.compile(r"(?P<split>[0-9]+[KkMm])-[0-9]+-of-[0-9]+\.parquet")
+_PARQUET = re.compile(r"(?P<split>[0-9]+[KkMm])-(?P<part>[0-9]+)-of-(?P<parts>[0-9]+)\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +177,7 @@ def _scan_released(folder: Path) -> _Scan:
 def _scan_parquet(folder: Path) -> _Scan:
     sources: list[Source] = []
     problems: list[SourceProblem] = []
+    parts: dict[tuple[Path, str, Size, str], set[int]] = {}
     for path in sorted(folder.rglob("*.parquet")):
         name = _PARQUET.fullmatch(path.name)
         size = _find_size(name["split"]) if name else None
@@ -184,6 +185,8 @@ def _scan_parquet(folder: Path) -> _Scan:
             sentence = "the file name does not tell the split; expected a name like 100K-00000-of-00001.parquet"
             problems.append(SourceProblem(None, f"{path}: {sentence}."))
             continue
+        if name:
+            parts.setdefault((path.parent, name["split"], size, name["parts"]), set()).add(int(name["part"]))
         from beamlib.data.parquet import conversation_numbers  # here, because pyarrow takes 0.2 s to import
 
         try:
@@ -192,6 +195,14 @@ def _scan_parquet(folder: Path) -> _Scan:
             problems.append(SourceProblem(size, str(error)))
         else:
             sources += [Source(f"{size}-{number}", size, path, "hub", row) for row, number in enumerate(numbers)]
+    for (parent, split, size, total), there in parts.items():
+        if int(total) > len(there):
+            absent = next(part for part in range(int(total)) if part not in there)
+            sentence = (
+                f"{parent}: {split}-{absent:05}-of-{total}.parquet is missing: {len(there)} of {int(total)} files of "
+                f"{size} are there; download the rest into this folder."
+            )
+            problems.append(SourceProblem(size, sentence))
     return sources, problems
 
 

@@ -131,6 +131,10 @@ def test_round_trip_of_beam_10m(tmp_path: Path) -> None:
     raw = read_row(path, 0, Log("row", str(path)))
     assert "plans" not in raw
     assert raw["chat"][3]["plan-1"] is None
+    missing = r"10M-00001-of-00002\.parquet is missing: 1 of 2 files of 10M are there"
+    with pytest.raises(UserError, match=missing):
+        find_conversations(tmp_path / "hub")
+    write_parquet(path.with_name("10M-00001-of-00002.parquet"), BEAM_10M_SCHEMA, [])
     (hub,) = find_conversations(tmp_path / "hub")
     same(hub, Source("10M-4", "10M", folder, "released"))
     cut = load(hub)
