@@ -166,13 +166,21 @@ def read_text(path: Path) -> str:
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise UserError(f"{path}: not a regular file; replace it by one.")  # reading a pipe would block
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"{path}: the file does not exist.") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
+    refuse_lfs_pointer(path, text[:100].encode())
+    return text
+
+
+def refuse_lfs_pointer(path: Path, start: bytes) -> None:
+    """Raise `UserError` if a file's first bytes are those of a Git LFS pointer."""
+    if start.startswith(b"version https://git-lfs.github.com/spec/"):
+        raise UserError(f"{path}: a Git LFS pointer, not the file itself; run `git lfs pull` where it comes from.")
 
 
 def parse_json(text: str) -> Any:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from beamlib.data.checked_json import DataFile, Log, is_a, show
 from beamlib.data.conversations import NUMBER, Size
 from beamlib.errors import UserError
+from beamlib.files import refuse_lfs_pointer
 
 COLUMNS = ["conversation_id", "conversation_seed", "chat", "probing_questions"]
 
@@ -58,6 +59,8 @@ def parquet_file(path: Path) -> DataFile:
 def conversation_numbers(path: Path) -> list[str]:
     """Read the column `conversation_id` of a parquet file: directory numbers as text, in row order."""
     try:
+        with path.open("rb") as file:
+            refuse_lfs_pointer(path, file.read(100))
         numbers: list[str] = (
             pq.read_table(path, columns=["conversation_id"], partitioning=None).column("conversation_id").to_pylist()
         )

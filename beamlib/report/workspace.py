@@ -28,7 +28,7 @@ from beamlib.evaluate.ingest_cache import read_light
 from beamlib.evaluate.kept_settings import PARAMETERS
 from beamlib.evaluate.run import left_out
 from beamlib.evaluate.run_store import commit
-from beamlib.files import read_json, sha256_of_file, write_json
+from beamlib.files import parse_yaml, read_json, sha256_of_file, write_json
 from beamlib.llm.endpoints import key_variables
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
@@ -238,10 +238,18 @@ def _base() -> RunParameters:
 
 def _parameters(values: Mapping[str, Any]) -> RunParameters:
     """The values of base.yaml, over them those of the size's file, of `settings`, and of the cell where it differs."""
+    if empty := [name for name in RunParameters.model_fields if name in values and values[name] is None]:
+        raise UserError(f"parameter '{empty[0]}' of this notebook is None; give it a value, or leave it out.")
     plain = (str, int, float, list, dict)
     cell = {name: value for name, value in values.items() if isinstance(value, plain) and name not in ("In", "Out")}
     cell = {name: value for name, value in cell.items() if not name.startswith("_")}
     settings: Any = cell.pop(SETTINGS, {})
+    if isinstance(settings, str):  # `papermill -p settings '{"k": 10}'`
+        settings = parse_yaml(settings, Path("settings of this notebook"))
+    if not isinstance(settings, dict):
+        raise UserError(
+            f"settings of this notebook are {settings!r:.60}; pass a mapping: papermill -y 'settings: {{k: 10}}'."
+        )
     check_names(settings, "settings of this notebook")
     if not any(isinstance(value, Workspace) for value in values.values()):  # later cells have names of their own
         check_names(cell, "this notebook")

@@ -30,7 +30,7 @@ from beamlib.evaluate.run_store import (
     made_by,
     write_manifest,
 )
-from beamlib.files import inside, parse_json, sha256, to_json, write_text
+from beamlib.files import inside, parse_json, refuse_lfs_pointer, sha256, to_json, write_text
 from beamlib.scoring.protocols import NOT_COMPUTABLE, PROTOCOLS, REPORTED
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE, score_run, summarise
@@ -75,6 +75,7 @@ def read_source(path: Path) -> tuple[ResultFile, str]:
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
+    refuse_lfs_pointer(path, data)
     digest = sha256(data)
     if data.startswith(b"\x1f\x8b"):
         data = _unpack(path)

@@ -92,6 +92,18 @@ def test_parquet_text_that_is_not_utf8_is_one_sentence(tmp_path: Path) -> None:
         conversation_numbers(path)
 
 
+def test_a_git_lfs_pointer_is_called_one(repo_root: Path, tmp_path: Path) -> None:
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12\n"
+    (tmp_path / "500K-00000-of-00001.parquet").write_text(pointer)
+    with pytest.raises(UserError, match="a Git LFS pointer, not the file itself; run `git lfs pull`"):
+        find_conversations(tmp_path)
+    shutil.copytree(repo_root / "beamlib/data/example/100K", tmp_path / "100K")
+    (tmp_path / "100K/1/chat.json").write_text(pointer)
+    (tmp_path / "100K/1/chat_trunecated.json").unlink(missing_ok=True)
+    with pytest.raises(UserError, match=r"chat\.json: a Git LFS pointer, not the file itself"):
+        load(find_conversations(tmp_path, ["100K"])[0])
+
+
 def test_chats_and_parquet_files_together_are_both_seen(repo_root: Path, tmp_path: Path) -> None:
     shutil.copytree(repo_root / "beamlib/data/example/100K", tmp_path / "100K")
     (tmp_path / "500K-00000-of-00001.parquet").write_bytes(b"not parquet")

@@ -81,6 +81,18 @@ def test_the_stronger_value_wins() -> None:
     assert begin(cell | {"settings": {"preset": "paper"}}).parameters.retriever == "dense"
 
 
+def test_papermill_passes_settings_as_text() -> None:
+    cell = {"size": "100K", "settings": '{"k": 15}'}
+    assert begin(cell).parameters.k == 15
+    with pytest.raises(UserError, match=r"pass a mapping: papermill -y 'settings: \{k: 10\}'"):
+        begin(cell | {"settings": "k"})
+
+
+def test_a_parameter_without_a_value_is_refused() -> None:
+    with pytest.raises(UserError, match="parameter 'run' of this notebook is None"):
+        begin({"size": "100K", "run": None})
+
+
 @pytest.mark.parametrize("values", [{"retreiver": "bm25"}, {"settings": {"retreiver": "bm25"}}])
 def test_an_unknown_name_in_a_notebook_is_an_error(values: dict[str, Any]) -> None:
     with pytest.raises(
