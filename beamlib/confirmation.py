@@ -13,7 +13,7 @@ from rich.console import Console
 
 from beamlib.errors import UserError
 from beamlib.llm.spending import LIMIT
-from beamlib.text import count, money
+from beamlib.text import cost_in_words, count, money
 
 console = Console(highlight=False, markup=False, emoji=False)  # a name in brackets is not markup
 
@@ -27,7 +27,11 @@ class Priced(Protocol):
 
     @property
     def dollars(self) -> float:
-        """Their cost in US dollars."""
+        """Their cost in US dollars, as far as it is known."""
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """The models among them whose price is unknown."""
 
     def render(self) -> str:
         """Return a table as text."""
@@ -40,6 +44,7 @@ class Quote:
     pending: int
     dollars: float
     text: str
+    unpriced: tuple[str, ...] = ()
 
     def render(self) -> str:
         """Return the sentence."""
@@ -67,7 +72,8 @@ def confirm_calls(priced: Mapping[str, Priced], check_keys: Callable[[], None], 
     pending = sum(estimate.pending for estimate in priced.values())
     dollars = sum(estimate.dollars for estimate in priced.values())
     if any(priced):
-        console.print(f"\nEverything together: {count(pending, 'call')} to make, about {money(dollars)}", style="bold")
+        cost = cost_in_words(dollars, [model for estimate in priced.values() for model in estimate.unpriced])
+        console.print(f"\nEverything together: {count(pending, 'call')} to make, {cost}", style="bold")
     if not pending:
         return yes
     if limit := os.environ.get(LIMIT):

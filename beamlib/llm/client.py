@@ -168,13 +168,13 @@ class EndpointModel:
         return body | settings.extra
 
     def max_cost(self, prompt: Prompt) -> float:
-        """Return the highest price of one call in US dollars. No text has more tokens than bytes."""
+        """Return the highest price of one call in US dollars, 0 if unknown. No text has more tokens than bytes."""
         body, endpoint = self.request(prompt), self.endpoint
         request_bytes = len(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
         limits = [body[name] for name in LIMITS if isinstance(body.get(name), int)]
         reply = min(limits, default=min(endpoint.context_window, UNLIMITED_TOKENS))
         replies = body["n"] if isinstance(body.get("n"), int) else 1
-        return endpoint.dollars(min(request_bytes, endpoint.context_window), 0, reply * replies)
+        return endpoint.dollars(min(request_bytes, endpoint.context_window), 0, reply * replies) or 0.0
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Send `prompt`, with retries, and return the reply as it came.

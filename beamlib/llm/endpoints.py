@@ -61,6 +61,8 @@ def _entries(value: object, path: tuple[str, ...] = ("",)) -> Iterator[tuple[tup
 class Endpoint(BaseModel):
     """One role's model. Prices are US dollars per million tokens, times are seconds, sizes are tokens.
 
+    A price of None is unknown; a model that costs nothing has a price of 0.
+
     Args:
         max_output_tokens: The limit sent with each request; None sends none, and the model's own applies.
         concurrency: Requests in flight, over all processes of a run.
@@ -81,9 +83,9 @@ class Endpoint(BaseModel):
     context_window: int = Field(ge=1_000)
     max_output_tokens: int | None = Field(default=None, ge=1)
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    input_price: Price = 0.0
+    input_price: Price | None = None
     cached_input_price: Price | None = None
-    output_price: Price = 0.0
+    output_price: Price | None = None
     concurrency: int = Field(default=16, ge=1)
     temperature: float | None = Field(default=0.0, ge=0, le=2)
     seed: int | None = 0
@@ -154,12 +156,17 @@ class Endpoint(BaseModel):
         usual = _BYTES_PER_TOKEN * (self.max_output_tokens or UNLIMITED_TOKENS)
         return self.max_reply_bytes or min(max(usual, _LEAST_REPLY_BYTES), MOST_REPLY_BYTES)
 
-    def dollars(self, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
-        """Return the price in US dollars. Cached input costs as much as other input unless it has a price."""
+    def dollars(self, input_tokens: float, cached_tokens: float, output_tokens: float) -> float | None:
+        """Return the price in US dollars, None if it is unknown.
+
+        Cached input costs as much as other input unless it has a price.
+        """
         cached_price = self.input_price if self.cached_input_price is None else self.cached_input_price
         fresh = max(0, input_tokens - cached_tokens)  # some endpoints do not count cached tokens as input
-        parts = fresh * self.input_price, cached_tokens * cached_price, output_tokens * self.output_price
-        return sum(parts) / 1_000_000
+        parts = [(fresh, self.input_price), (cached_tokens, cached_price), (output_tokens, self.output_price)]
+        if any(tokens and price is None for tokens, price in parts):
+            return None
+        return sum(tokens * (price or 0.0) for tokens, price in parts) / 1_000_000
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import fcntl
 import json
 import math
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -59,6 +60,8 @@ def limited(folder: Path, *files: str | Path) -> Iterator[None]:
             "--max-cost: the models have no prices, so nothing would count; set input_price and output_price in the "
             "models file, or omit the limit."
         )
+    if unpriced := sorted({endpoint.model for endpoint in prices.values() if endpoint.dollars(1, 0, 1) is None}):
+        print(f"--max-cost: price unknown for {', '.join(unpriced)}; their calls do not count.", file=sys.stderr)
     with temporary_folder("beamlib-spending-") as place:
         ledger = place / "ledger.json"
         write_ledger(ledger, float(limit), _stored_cost(folder, prices))
@@ -102,7 +105,7 @@ def _stored_cost(folder: Path, prices: dict[tuple[str, str], Endpoint]) -> float
         with CallStore(path, read_only=True) as store:
             for sums in store.totals():
                 if (endpoint := prices.get((sums.role, sums.model))) is not None:
-                    spent += endpoint.dollars(sums.input_tokens, sums.cached_tokens, sums.output_tokens)
+                    spent += endpoint.dollars(sums.input_tokens, sums.cached_tokens, sums.output_tokens) or 0.0
     return spent
 
 

@@ -132,7 +132,7 @@ class StoredModel:
             reply = await self._send(prompt)
             if isinstance(reply, Completion):
                 used = reply.usage
-                pay(self.model.endpoint.dollars(used.input_tokens, used.cached_tokens, used.output_tokens))
+                pay(self.model.endpoint.dollars(used.input_tokens, used.cached_tokens, used.output_tokens) or 0.0)
         return reply
 
     async def _send(self, prompt: Prompt) -> Completion | ModelError:

@@ -44,7 +44,7 @@ from beamlib.llm.spending import guard_run
 from beamlib.params import OF_GENERATION, RunParameters, usual_parameters
 from beamlib.places import from_root
 from beamlib.processes import at_once, process_pool
-from beamlib.text import shell_command
+from beamlib.text import cost_in_words, shell_command
 
 Value = TypeVar("Value")
 _REFRESH = 0.5  # seconds between two updates of the progress bar
@@ -191,17 +191,20 @@ def estimate_generation(specs: Sequence[ConversationSpec], config: GenerationCon
         _rehearse(same[0], counts, len(same))
     lines = ["role      model                              calls   input tokens  output tokens  US dollars"]
     calls, total = 0, 0.0
+    unpriced: list[str] = []
     for role, (number, read, output) in counts.items():
         endpoint = config.endpoint(role)
-        dollars = (read * endpoint.input_price + output * endpoint.output_price) / 1_000_000
-        lines.append(f"{role:9s} {endpoint.model:32.32s} {number:7,.0f} {read:14,.0f} {output:14,.0f} {dollars:11,.2f}")
-        calls, total = calls + int(number), total + dollars
+        dollars = endpoint.dollars(read, 0, output)
+        cost = "unknown" if dollars is None else f"{dollars:,.2f}"
+        lines.append(f"{role:9s} {endpoint.model:32.32s} {number:7,.0f} {read:14,.0f} {output:14,.0f} {cost:>11s}")
+        calls, total = calls + int(number), total + (dollars or 0.0)
+        unpriced += [endpoint.model] if dollars is None else []
     lines.append(
-        f"together {calls:41,d} {total:46,.2f}   (an estimate: the offline author played every role; calls that an "
-        "earlier run stored are counted as well, though not paid again)"
+        f"together {calls:,d} calls, {cost_in_words(total, unpriced)} (an estimate: the offline author played "
+        "every role; calls that an earlier run stored are counted as well, though not paid again)"
     )
     nothing = "0 calls to make: the conversations are written, nothing is left to pay."
-    return Quote(calls, total, "\n".join(lines) if calls else nothing)
+    return Quote(calls, total, "\n".join(lines) if calls else nothing, tuple(unpriced))
 
 
 def _rehearse(spec: ConversationSpec, counts: Mapping[Author, list[float]], times: int) -> None:

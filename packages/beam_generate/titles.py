@@ -27,7 +27,7 @@ from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, run
 from beamlib.llm.prompts import check_overrides
 from beamlib.llm.retrying import ReadReply, ask
-from beamlib.text import count_tokens, shell_command
+from beamlib.text import cost_in_words, count_tokens, shell_command
 
 _SUFFIX = ".calls.sqlite"
 _TOKENS_PER_TITLE = 150  # with theme and subtopics, about
@@ -97,13 +97,15 @@ def ask_titles(path: Path, domain: str, count: int, config: GenerationConfig) ->
     used = [*titles()[category], *(seed.title for seed in existing if seed.category == category)]
     if config.calls != "replay":
         tokens, written = 450 + count_tokens("\n".join(used)), _TOKENS_PER_TITLE * count
-        dollars = (tokens * endpoint.input_price + written * endpoint.output_price) / 1_000_000
+        dollars = endpoint.dollars(tokens, 0, written)
+        unpriced = (endpoint.model,) if dollars is None else ()
         text = (
             f"titler {endpoint.model}: one call, two where too few titles can be used; each about {tokens:,d} tokens "
-            f"in and {written:,d} out, {dollars:,.2f} US dollars"
+            f"in and {written:,d} out, {cost_in_words(dollars or 0.0, unpriced)}"
         )
         ready = EndpointModel("titler", endpoint).check_key
-        config = replace(config, confirmed=confirm_calls({"": Quote(1, dollars, text)}, ready, config.confirmed))
+        quote = Quote(1, dollars or 0.0, text, unpriced)
+        config = replace(config, confirmed=confirm_calls({"": quote}, ready, config.confirmed))
     repairs = Repairs()
     options = {"titles": path, "--domain": category, "--count": count, "--models": config.models}
     config = replace(config, command=shell_command("beamlib", options, end=["--yes"]))

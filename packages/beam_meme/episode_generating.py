@@ -48,7 +48,7 @@ from beamlib.llm.prompts import check_overrides, prompt_file, render
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
-from beamlib.text import shell_command
+from beamlib.text import cost_in_words, shell_command
 
 Value = TypeVar("Value")
 CALLS = "calls"
@@ -125,19 +125,19 @@ def estimate(
         asked["detector"] = [one for domain in DOMAINS for one in verdict_prompts(pools[domain].free, domain)]
     calls = {role: len(prompts) for role, prompts in asked.items()}
     given = {role: sum(_tokens(one, order) for one in prompts) for role, prompts in asked.items()}
-    dollars = sum(
-        (given[role] * endpoints[role].input_price + _REPLY * calls[role] * endpoints[role].output_price) / 1_000_000
-        for role in asked
-    )
+    costs = {role: endpoints[role].dollars(given[role], 0, _REPLY * calls[role]) for role in asked}
+    dollars = sum(cost or 0.0 for cost in costs.values())
+    unpriced = tuple(endpoints[role].model for role, cost in costs.items() if cost is None)
     parts = [
         f"{role} {endpoints[role].model}: about {calls[role]:,d} calls, {given[role]:,.0f} input tokens"
         for role in asked
     ]
+    cost = cost_in_words(dollars, unpriced)
     text = (
-        f"{'; '.join(parts)}; together {dollars:,.2f} US dollars for {len(drawn):,d} episodes; replies asked for again "
-        "come on top, and those that are stored from an earlier run are counted as well though not paid again."
+        f"{'; '.join(parts)}; together {cost} for {len(drawn):,d} episodes; replies asked for again come on top, and "
+        "those that are stored from an earlier run are counted as well though not paid again."
     )
-    return Quote(sum(calls.values()), dollars, text)
+    return Quote(sum(calls.values()), dollars, text, unpriced)
 
 
 def _tokens(prompt: Prompt, order: EpisodeOptions) -> float:

@@ -34,7 +34,7 @@ from beamlib.llm.prompts import check_overrides, prompt_file, render
 from beamlib.llm.retrying import RetryingModel
 from beamlib.llm.spending import guard_run
 from beamlib.llm.stored_model import CallStore, Mode, StoredModel
-from beamlib.text import shell_command
+from beamlib.text import cost_in_words, shell_command
 
 TOPICS, CALLS = "topics.json", "calls"
 _TEMPLATE_CODE = tuple(f"beam_memorycode.{name}" for name in ("bank", "offline_writer", "talk", "templates", "words"))
@@ -131,13 +131,14 @@ def estimate(dialogues: Sequence[Dialogue], endpoint: Endpoint, prompts: Path | 
             words += WORDS[session.length]
             calls += 1
     given, written = characters / _CHARACTERS_PER_TOKEN, words * _TOKENS_PER_WORD
-    dollars = (given * endpoint.input_price + written * endpoint.output_price) / 1_000_000
+    dollars = endpoint.dollars(given, 0, written)
+    unpriced = (endpoint.model,) if dollars is None else ()
     text = (
         f"speaker {endpoint.model}: about {calls:,d} calls for {len(dialogues):,d} dialogue(s), {given:,.0f} input and "
-        f"{written:,.0f} output tokens, {dollars:,.2f} US dollars; replies asked for again come on "
+        f"{written:,.0f} output tokens, {cost_in_words(dollars or 0.0, unpriced)}; replies asked for again come on "
         "top, and those that are stored from an earlier run are counted as well though not paid again."
     )
-    return Quote(calls, dollars, text)
+    return Quote(calls, dollars or 0.0, text, unpriced)
 
 
 def _check(order: GenerateOptions) -> Endpoint | None:

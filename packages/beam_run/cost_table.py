@@ -109,10 +109,12 @@ def _notes(
             yield from comparison(estimate, realised_rows)
     if spent:
         unpriced = sorted({row.model for row in spent if row.dollars is None})
-        cost = money(sum(row.dollars or 0.0 for row in spent))
+        dollars = sum(row.dollars or 0.0 for row in spent)
+        known = f"at least {money(dollars)}" if dollars else "an unknown sum"
+        cost = known if unpriced else money(dollars)
         yield f"The stores of this tier hold {count(sum(row.calls for row in spent), 'call')}, which cost {cost}."
         if unpriced:
-            yield f"No price is known for {', '.join(unpriced)}: the models file no longer names it."
+            yield f"No price is known for {', '.join(unpriced)}: the models file names no price, or not the model."
 
 
 def comparison(estimate: Estimate, realised_rows: Sequence[RealisedRow]) -> Iterator[str]:
@@ -120,8 +122,8 @@ def comparison(estimate: Estimate, realised_rows: Sequence[RealisedRow]) -> Iter
     calls = sum(row.calls for row in realised_rows)
     if calls != estimate.pending:
         yield f"{count(calls, 'call')} were made where {estimate.pending:,} were estimated."
-    dollars = sum(row.dollars or 0.0 for row in realised_rows)
-    if dollars and estimate.dollars:
+    dollars = _sum(realised_rows, "dollars")
+    if dollars and estimate.dollars and not estimate.unpriced:
         share = estimate.dollars / dollars - 1
         verdict = f"{abs(share):.0%} too {'high' if share > 0 else 'low'}" if abs(share) >= 0.005 else "right"
         yield f"They cost {money(dollars)}; the estimate of {money(estimate.dollars)} was {verdict}."

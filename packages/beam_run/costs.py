@@ -15,7 +15,7 @@ from rich.table import Table
 from beamlib.evaluate.calling import calls_folder, models_file
 from beamlib.llm.stored_model import CallStore, Totals
 from beamlib.params import RunParameters
-from beamlib.text import count, money
+from beamlib.text import cost_in_words, count, money
 
 Stage = Literal["memory reading", "answering", "judging"]
 STAGES: tuple[Stage, ...] = ("memory reading", "answering", "judging")
@@ -128,8 +128,13 @@ class Estimate(BaseModel):
 
     @property
     def dollars(self) -> float:
-        """Sum the US dollars of pending calls."""
+        """Sum the US dollars of pending calls whose price is known."""
         return sum(row.dollars or 0.0 for row in self.rows)
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """Return the models of pending calls whose price is unknown."""
+        return tuple(sorted({row.model for row in self.rows if row.calls and row.dollars is None}))
 
     def without_memory(self) -> Estimate:
         """Drop the memory's calls, which another backbone's estimate includes."""
@@ -146,7 +151,8 @@ class Estimate(BaseModel):
             table.add_column(name, justify="left" if name in ("stage", "role", "step", "model") else "right")
         for row in self.rows:
             numbers = (row.calls, row.held, row.input_tokens, row.cached_tokens, row.output_tokens)
-            table.add_row(row.stage, row.role, row.step, row.model, *(f"{n:,}" for n in numbers), money(row.dollars))
+            cost = "unknown" if row.dollars is None else money(row.dollars)
+            table.add_row(row.stage, row.role, row.step, row.model, *(f"{n:,}" for n in numbers), cost)
         text = StringIO()
         Console(file=text, width=160, color_system=None, markup=False, emoji=False).print(table)
         lines = [line.rstrip() for line in text.getvalue().splitlines()]
@@ -177,7 +183,9 @@ def pending_line(estimate: Estimate) -> str:
     if not estimate.pending:
         return f"{start}: nothing is left to pay."
     sums = (sum(row.input_tokens for row in estimate.rows), sum(row.cached_tokens for row in estimate.rows))
-    cost = f"about {money(estimate.dollars)}" if estimate.dollars else "nothing by the prices of the models file"
+    cost = cost_in_words(estimate.dollars, estimate.unpriced)
+    if not estimate.dollars and not estimate.unpriced:
+        cost = "nothing by the prices of the models file"
     return (
         f"{start}: {compact(sums[0])} input tokens ({compact(sums[1])} cached), "
         f"{compact(sum(row.output_tokens for row in estimate.rows))} output, {cost}"

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from beamlib.errors import UserError
-from beamlib.llm.endpoints import Author, load_models, parse_models
+from beamlib.llm.endpoints import Author, Endpoint, load_models, parse_models
 
 ENDPOINT = {"model": "tiny", "base_url": "http://127.0.0.1:8000/v1", "context_window": 32_768}
 ROLES = ("memory", "compressor", "judge", "aligner")
@@ -58,6 +58,15 @@ def test_a_method_overrides_fields_of_its_reader(tmp_path: Path) -> None:
     assert reader.of("full-context").temperature == 0.3
     assert reader.of("rag") == reader.of("none") == reader.of("")
     assert "methods" not in reader.of("rag").settings
+
+
+def test_a_price_that_is_not_set_is_unknown_and_never_nothing() -> None:
+    plain = {"model": "m", "base_url": "http://127.0.0.1:1/v1", "context_window": 4096}
+    assert Endpoint(**plain).dollars(10, 0, 10) is None
+    assert Endpoint(**plain).dollars(0, 0, 0) == 0.0
+    assert Endpoint(**plain, input_price=1.0).dollars(10, 0, 1) is None
+    assert Endpoint(**plain, input_price=1.0).dollars(1_000_000, 500_000, 0) == 1.0
+    assert Endpoint(**plain, input_price=0.0, output_price=0.0).dollars(10, 0, 10) == 0.0
 
 
 def test_a_mistake_in_a_method_names_it(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def served(repo_root: Path, release: Path, tmp_path_factory: pytest.TempPathFact
 
     with ScriptedServer(reply) as server:
         endpoint = {"model": "scripted", "base_url": server.base_url, "context_window": 131_072, "input_price": 2.0}
+        endpoint["output_price"] = 0.0
         roles = dict.fromkeys(("memory", "compressor", "judge", "aligner"), endpoint)
         (root / "models.yaml").write_text(yaml.safe_dump({"readers": {"one": endpoint}, **roles}))
         given = {"models": str(root / "models.yaml"), "confirm_cost": True, "conversations": 1}

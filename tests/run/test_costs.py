@@ -114,7 +114,8 @@ def test_one_side_may_be_missing() -> None:
     spent = [made(READER, 20, (30_000, 20_000, 4_000), None)]
     alone = cost_table(None, spent)
     assert not any("estimated" in name for name in alone.cells)
-    assert "No price is known for big: the models file no longer names it." in alone.footer
+    assert "The stores of this tier hold 20 calls, which cost an unknown sum." in alone.footer
+    assert "No price is known for big: the models file names no price, or not the model." in alone.footer
     assert numbers(alone.to_csv())[-1]["US dollars realised"] == ""
     before = cost_table(BOTH, [], by_step=True)
     assert not any("realised" in name for name in before.cells)
@@ -137,6 +138,11 @@ def test_the_line_for_notebooks() -> None:
     assert pending_line(free) == (
         "1 call to make (3 held): 10 input tokens (0 cached), 10 output, nothing by the prices of the models file"
     )
+    unknown = pending(READER, 1, (10, 0, 10), None)
+    assert pending_line(found(unknown)).endswith("output, price unknown for big (see docs/models-file.md)")
+    both = found(unknown, pending(JUDGE, 1, (10, 0, 10), 0.25))
+    assert "output, at least $0.250, price unknown for big" in pending_line(both)
+    assert "$0.00" not in both.render() + found(unknown).render() and "unknown" in found(unknown).render()
     assert pending_line(found(pending(READER, 0, (0, 0, 0), 0.0))) == (
         "0 calls to make (3 held): nothing is left to pay."
     )
