@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from textwrap import shorten
 
 from rich.text import Text
 from tqdm import tqdm
@@ -32,7 +33,7 @@ from beamlib.evaluate.arm_folder import configuration_of_run
 from beamlib.evaluate.arms import arms_of, experiments
 from beamlib.evaluate.calling import PUBLISHED, endpoints, resolved, run_subdir
 from beamlib.evaluate.kept_settings import keep_settings
-from beamlib.evaluate.run import evaluate
+from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.files import temporary_folder
 from beamlib.llm.endpoints import load_models
 from beamlib.llm.model import OFFLINE_NAME
@@ -40,6 +41,7 @@ from beamlib.llm.spending import guard_run
 from beamlib.params import ADAPTERS, EVOLVING, RunParameters, load_parameters
 from beamlib.places import PARAMS, from_root
 from beamlib.processes import one_cluster
+from beamlib.scoring.scores import score_run, unscored_reasons
 from beamlib.text import count
 
 CHECK = "check"
@@ -131,11 +133,25 @@ def _evaluated(parameters: RunParameters) -> None:
     console.print(f"\n{label(parameters)}", style="bold")
     started = time.monotonic()
     begin_on_estimate(parameters)
-    evaluate(parameters, arms_of(parameters, experiments(parameters)))
+    evaluated = evaluate(parameters, arms_of(parameters, experiments(parameters)))
     keep_settings(resolved(parameters))
     if parameters.models and (realised_costs := spent(parameters)):
         print(realised_costs)
     console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
+    for line in unscored_lines(evaluated):
+        console.print(f"  {line}", style="red", markup=False)
+
+
+def unscored_lines(evaluated: Evaluation) -> Iterator[str]:
+    """Yield a line for each arm with unscored answers, how many and why, then an example of each reason."""
+    examples: dict[str, None] = {}
+    for name, judgements in evaluated.judgements.items():
+        scores = score_run(judgements, evaluated.parameters.protocol)
+        if reasons := unscored_reasons(scores):
+            why = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items())
+            examples[shorten(str(scores.loc[scores["unscored"] != "", "unscored"].iloc[0]), 300)] = None
+            yield f"{name}: {sum(reasons.values()):,} of {len(scores):,} unscored ({why})"
+    yield from (f"unscored, for example: {example}" for example in list(examples)[:3])
 
 
 def _notebooks_of(planned: RunPlan) -> list[Work]:
