@@ -47,7 +47,7 @@ class Answer(BaseModel):
     Attributes:
         text: The answer; exactly one of `text` and `unscored` is set.
         unscored: Why a call failed.
-        transient: Whether the same call may succeed later.
+        transient: Whether a later run asks again: the call failed for the time being, or was refused.
         message_ids: Messages that the context speaks of.
         parts: The same by part of the memory.
         partial_ids: Those of `message_ids` whose text is not whole in the context. None where this was not recorded.

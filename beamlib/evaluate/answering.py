@@ -188,13 +188,13 @@ def ask_probes(
     """
     if isinstance(memory, ModelError):
         reason = f"the memory could not be built: {memory.reason}"
-        return [Asked(probe, failure=reason, transient=memory.transient) for probe in probes]
+        return [Asked(probe, failure=reason, transient=memory.resent) for probe in probes]
     texts = {message.id: message.content for message in conversation.messages} if conversation else {}
     partial: dict[str, tuple[int, ...]] = {}  # by context: the whole conversation is the same for every probe
     asked = []
     for place, (probe, recollection) in enumerate(zip(probes, recollections(probes, memory), strict=True)):
         if isinstance(recollection, ModelError):
-            asked.append(Asked(probe, failure=recollection.reason, transient=recollection.transient))
+            asked.append(Asked(probe, failure=recollection.reason, transient=recollection.resent))
             continue
         if conversation and recollection.context not in partial:
             partial[recollection.context] = partly_shown(recollection, texts)
@@ -313,7 +313,7 @@ def _answer(asked: Asked, reply: Completion | ModelError | None, counter: TokenC
     if reply is None:
         return Answer.model_validate({**record, "unscored": asked.failure, "transient": asked.transient})
     if isinstance(reply, ModelError):
-        return Answer.model_validate({**record, "unscored": reply.reason, "transient": reply.transient})
+        return Answer.model_validate({**record, "unscored": reply.reason, "transient": reply.resent})
     return Answer(
         probe_id=asked.probe.id,
         conversation_id=asked.probe.conversation_id,

@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from beamlib.errors import UserError
 from beamlib.files import make_folder, sha256
-from beamlib.llm.model import TRANSIENT, Completion, ModelError, Outcome, Usage
+from beamlib.llm.model import REFUSALS, TRANSIENT, Completion, ModelError, Outcome, Usage
 
 FORMAT = 2
 THIS_RUN = uuid.uuid4().hex
@@ -85,6 +85,11 @@ class StoredCall(BaseModel):
     def transient(self) -> bool:
         """Whether it failed in a way that another try may not."""
         return self.outcome in TRANSIENT
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server refused it. A recording run sends what an earlier run was refused."""
+        return self.outcome in REFUSALS
 
     def completion(self) -> Completion:
         """Return the reply, or raise the `ModelError` that the call ended with."""
@@ -177,15 +182,15 @@ class CallStore:
     def add(self, calls: Iterable[tuple[str, StoredCall]], *, replace: bool = False) -> int:
         """Write calls in one transaction and return how many were written.
 
-        A call is written if its key is free or has a transient failure. With `replace` every call is written, except a
-        transient failure over anything.
+        A call is written if its key is free or has a transient failure or a refusal. With `replace` every call is
+        written, except a transient failure over anything.
         """
         count = 0
         with self._recording() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
             for key, call in calls:
                 existing = self.get(key)
-                if existing is None or (not call.transient and (existing.transient or replace)):
+                if existing is None or (not call.transient and (existing.transient or existing.refused or replace)):
                     connection.execute(_INSERT, _row(key, call))
                     count += 1
         return count

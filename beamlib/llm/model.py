@@ -112,7 +112,10 @@ class Outcome(StrEnum):
 
 
 TRANSIENT = frozenset({Outcome.UNAVAILABLE, Outcome.REDIRECTED})
-"""Outcomes of calls that a recording run sends again. All others are final."""
+"""Outcomes of calls that may end otherwise within the run."""
+
+REFUSALS = frozenset({Outcome.REFUSED, Outcome.CONTEXT_LENGTH})
+"""Outcomes that stay until the server or its settings change: the next recording run sends these calls again, once."""
 
 
 class ModelError(Exception):
@@ -129,8 +132,13 @@ class ModelError(Exception):
 
     @property
     def transient(self) -> bool:
-        """Whether the same call may succeed later."""
+        """Whether the same call may succeed later in the run."""
         return self.outcome in TRANSIENT
+
+    @property
+    def resent(self) -> bool:
+        """Whether the next recording run sends the call again. Records keep it as `transient`."""
+        return self.outcome in TRANSIENT | REFUSALS
 
 
 class Model(Protocol):

@@ -39,9 +39,9 @@ class StoredModel:
     are sent once. A call that ended in a `ModelError` is stored too and raises the same error again.
 
     Args:
-        mode: `replay` sends nothing: a missing call is a `UserError`. `record` sends what is missing and what failed
-            transiently. `refresh` sends whatever the store's run has not sent itself, and replaces the earlier call
-            unless the new one fails transiently.
+        mode: `replay` sends nothing: a missing call is a `UserError`. `record` sends what is missing, what failed
+            transiently, and once what an earlier run was refused. `refresh` sends whatever the store's run has not
+            sent itself, and replaces the earlier call unless the new one fails transiently.
         command: The shell command that records missing calls, for messages.
         confirmed: Whether the user confirmed the cost. Without it, a call that would be sent is a `UserError`.
 
@@ -103,8 +103,10 @@ class StoredModel:
 
     def _stored(self, key: str) -> StoredCall | None:
         call = self.store.get(key, of_run=self.mode == "refresh")
-        resend = call is not None and call.transient and self.mode != "replay"
-        return None if resend else call
+        if call is None or self.mode == "replay":
+            return call
+        refused_before = call.refused and self.store.get(key, of_run=True) is None
+        return None if call.transient or refused_before else call
 
     def _check_permission(self, prompt: Prompt) -> None:
         place = f"conversation {self.conversation}, step {prompt.id}, {prompt.about or self.role}"

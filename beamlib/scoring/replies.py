@@ -31,7 +31,7 @@ class ParsedReply(Generic[Value]):
     Attributes:
         value: None if there is none; `reason` says why.
         reply: The last raw reply, empty if there was none.
-        transient: Whether the same call may succeed later.
+        transient: Whether a later run may get a value.
     """
 
     value: Value | None
@@ -42,7 +42,7 @@ class ParsedReply(Generic[Value]):
     @classmethod
     def failed(cls, error: ModelError, reply: str = "") -> ParsedReply[Value]:
         """Build a reply without a value from an error."""
-        return cls(None, reply, error.reason or "the call failed", error.transient)
+        return cls(None, reply, error.reason or "the call failed", error.resent)
 
 
 async def ask_parsed(

@@ -166,9 +166,9 @@ class DryRun:
     keys: set[str] = field(default_factory=set)
 
     def held(self, key: str) -> StoredCall | None:
-        """Return the stored call that a run would use; a transient failure is called again."""
+        """Return the stored call that a run would use; transient failures and refusals are called again."""
         found = None if self.refresh else self.store.get(key)
-        return None if found is None or found.transient else found
+        return None if found is None or found.transient or found.refused else found
 
 
 class EstimatingModel:

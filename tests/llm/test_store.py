@@ -160,6 +160,22 @@ def test_final_failures_are_stored_and_transient_ones_asked_again(store: CallSto
     assert len(endpoint.requests) == 3
 
 
+def test_a_refusal_is_asked_for_again_once_by_the_next_recording_run(store: CallStore) -> None:
+    for outcome in (Outcome.REFUSED, Outcome.CONTEXT_LENGTH):
+        endpoint, asked = Counted(failing(outcome)), prompt(outcome)
+        with CallStore(store.path, run_id=f"first {outcome}") as first:
+            for mode in ("record", "record", "replay"):
+                with pytest.raises(ModelError, match="call 1 went wrong") as error:
+                    run(model_of(endpoint, first, mode).complete(asked))
+                assert error.value.resent and not error.value.transient
+        with CallStore(store.path, run_id=f"second {outcome}") as second:
+            with pytest.raises(ModelError, match="call 1 went wrong"):
+                run(model_of(endpoint, second, "replay").complete(asked))
+            for mode in ("record", "record", "replay"):
+                assert run(model_of(endpoint, second, mode).complete(asked)).text == "reply 2"
+        assert len(endpoint.requests) == 2
+
+
 def test_a_user_error_is_not_stored(store: CallStore) -> None:
     def no_key(number: int) -> Completion:
         raise UserError("no key")

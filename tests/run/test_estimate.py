@@ -166,7 +166,7 @@ def test_a_stored_failure_that_may_pass_is_pending_and_any_other_is_held(
         pending = estimate(parameters, arms, quiet=True).pending
     common = {"role": "reader", "conversation": "100K-1", "step": "answer", "about": "", "model": "reader-model"}
     with CallStore(calls_folder(parameters) / "100K-1.sqlite") as store:
-        for key, outcome in zip(keys, ("content filter", "endpoint unavailable"), strict=False):
+        for key, outcome in zip(keys, ("content filter", "endpoint unavailable", "refused"), strict=False):
             values = {
                 **common,
                 "base_url": "",
