@@ -122,7 +122,7 @@ def read_decision(reply: str, *, cut: bool = False) -> bool | None:
     text = reply.replace("_", " ").casefold().rstrip()
     if label := _LABEL.match(text):
         text = text[label.end() :]
-    decisions = set()
+    decisions: set[str] = set()
     if (first := _FIRST_WORD.match(text)) and not _NO_DOUBT.match(text):
         decisions.update(word for word in first.groups() if word)
     if not cut and (last := _LAST_WORD.search(text[-_LAST_CHARACTERS:])):
