@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
+from IPython import get_ipython
 from IPython.display import Image, Markdown, display
 from matplotlib.figure import Figure
 
@@ -31,8 +32,9 @@ from beamlib.evaluate.run_store import commit
 from beamlib.files import parse_yaml, read_json, sha256_of_file, write_json
 from beamlib.llm.endpoints import key_variables
 from beamlib.llm.keys import refuse_keys
-from beamlib.llm.model import OFFLINE_NAME
+from beamlib.llm.model import OFFLINE_NAME, ModelError
 from beamlib.memory.light import Light
+from beamlib.memory.protocol import RetrievedContext
 from beamlib.params import (
     ADAPTERS,
     BASE,
@@ -50,7 +52,7 @@ from beamlib.report.figures import save_figure
 from beamlib.report.long_frame import published_long
 from beamlib.report.results import Results, results
 from beamlib.report.table import Table, markdown_text, save_table
-from beamlib.report.tables import published_footer, result_table, side_by_side
+from beamlib.report.tables import NOTHING, published_footer, result_table, side_by_side
 
 SomeTable = TypeVar("SomeTable", bound=Table)
 
@@ -162,12 +164,27 @@ class Workspace:
         changes = {} if conversations is None else {"conversations": conversations}
         return results(self.parameters.model_copy(update=changes), experiment)
 
-    def read_light(self, conversation: Conversation) -> Light:
-        """LIGHT's reading of a conversation, which all of its variants share; the models stay open until the end."""
+    def read_light(self, conversation: Conversation) -> Light | None:
+        """LIGHT's reading of a conversation, which all of its variants share; the models stay open until the end.
+
+        Returns None, and prints the reason, if its calls failed.
+        """
         parameters = resolved(self.parameters)
         models = self._open.enter_context(open_models(parameters, conversation.id))
         arm = Arm(memory="light", retriever=parameters.retriever, k=parameters.k)
-        return read_light(conversation, light_settings(arm, parameters), parameters, models)
+        try:
+            return read_light(conversation, light_settings(arm, parameters), parameters, models)
+        except ModelError as error:
+            print(f"– LIGHT could not read {conversation.id}: {error.reason}")
+            return None
+
+    def recall(self, light: Light | None, question: str) -> RetrievedContext:
+        """Recall what bears on a question; nothing, with the reason printed, if a call of LIGHT failed."""
+        try:
+            return light.recall(question) if light else RetrievedContext("", ())
+        except ModelError as error:
+            print(f"– LIGHT could not recall: {error.reason}")
+            return RetrievedContext("", ())
 
     def published(self, name: str, by: str = "as named in the columns") -> Table:
         """The paper's table with this name, for the tier if there is one, answered `by` whom; it is saved as well."""
@@ -224,12 +241,25 @@ def open_workspace(values: Mapping[str, Any]) -> Workspace:
 
     Relative paths count from the repository's top folder, wherever the notebook was opened.
     """
+    _show_dashes()
     parameters = _rooted(_parameters(values))
     refuse_data(Path(parameters.run))
     base = _base()
     changed = {name: value for name, value in parameters if value != getattr(base, name)}
     print("parameters as in params/base.yaml, but:", ", ".join(f"{key}={value!r}" for key, value in changed.items()))
     return Workspace(parameters)
+
+
+def _show_dashes() -> None:
+    """Show missing values of data frames as dashes in this notebook."""
+    shell: Any = get_ipython()
+    if shell is not None:
+
+        def html(frame: Any) -> str | None:
+            text: str | None = frame._repr_html_()
+            return text and text.replace("<td>NaN</td>", f"<td>{NOTHING}</td>")
+
+        shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, html)
 
 
 def _base() -> RunParameters:

@@ -1,0 +1,61 @@
+"""A run whose every call is refused: it says so, makes all notebooks and the page, and is asked again once mended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_run.executing import EVALUATION
+from commands import beamlib
+from scripted_server import Answer, ScriptedServer
+from steady_replies import steady_reply
+
+
+class Mendable:
+    """Refuses every request until it is `mended`."""
+
+    mended = False
+
+    def __call__(self, body: dict[str, Any]) -> Any:
+        return steady_reply(body) if self.mended else Answer({"error": {"message": "seed is not permitted"}}, 422)
+
+
+@pytest.fixture
+def run(repo_root: Path) -> Iterator[Path]:
+    folder = repo_root / "runs" / f"test-refused-{os.getpid()}"
+    shutil.rmtree(folder, ignore_errors=True)
+    yield folder
+    for path in (folder, repo_root / "figures" / folder.name):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def test_a_refused_run_has_notebooks_and_page_and_is_asked_again(run: Path, repo_root: Path) -> None:
+    replies = Mendable()
+    with ScriptedServer(replies) as server:
+        words = ["run-all", "--data", repo_root / "beamlib/data/example", "--sizes", "100k", "--name", run.name]
+        words += ["--base-url", server.base_url, "--model", "m", "--context-window", "32768", "--yes"]
+        done = beamlib(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "rag-hybrid-k5: 20 of 20 unscored (20 refused)" in done.stdout
+        assert "unscored, for example: refused: The reader model m at" in done.stdout
+        for name in EVALUATION:
+            assert "<td>NaN</td>" not in (run / f"notebooks/100k-m/{name}.html").read_text()
+        assert (run / "index.html").is_file()
+        table = (run / "tables/100k-m/table1_main_results.md").read_text()
+        assert "–" in table and "refused" in table and "nan" not in table
+        refused = len(server.requests)
+
+        assert beamlib(*words, "--calls", "replay", "--step", "evaluate").returncode == 0
+        assert len(server.requests) == refused, "a replay sends nothing"
+        replies.mended = True
+        done = beamlib(*words, "--step", "evaluate")
+        assert done.returncode == 0 and "unscored" not in done.stdout
+        assert len(server.requests) >= 2 * refused
+        mended = len(server.requests)
+        assert beamlib(*words, "--step", "evaluate").returncode == 0
+        assert len(server.requests) == mended, "all calls are stored"
