@@ -68,7 +68,7 @@ def parameters(root: Path, run: Path, **changes: Any) -> RunParameters:
 
 
 class Counted:
-    """A model that replies with the number of the call and keeps the prompts."""
+    """A model that replies with the number of the call, keeps every note, and keeps the prompts."""
 
     name = "counted"
 
@@ -80,7 +80,7 @@ class Counted:
         self.prompts.append(prompt)
         if self.fails and self.fails in prompt.messages[-1]["content"]:
             raise ModelError("no such luck", Outcome.FILTERED)
-        return Completion(f"reply {len(self.prompts)}")
+        return Completion("yes" if prompt.id == "scratchpad_filter" else f"reply {len(self.prompts)}")
 
 
 # One dialogue

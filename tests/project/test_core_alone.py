@@ -14,6 +14,10 @@ from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
+
+# An editable install finds the packages wherever it was made.
+sys.meta_path[:] = [finder for finder in sys.meta_path if "Editable" not in getattr(finder, "__name__", "")]
+
 import beamlib
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.run import evaluate
