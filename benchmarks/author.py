@@ -22,6 +22,7 @@ from beam_generate.authors import GenerationConfig
 from beam_generate.layouts import targets
 from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec
+from beam_run.plugins import register_packages
 from beamlib.data.conversations import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size
 from beamlib.errors import UserError
@@ -55,6 +56,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Compare generated conversations with released ones, and check the goals."""
+    register_packages()
     chosen = [size for size in SIZES if size in {parse_size(name) for name in sizes.split(",")}]
     theirs = _released(released, released_figures, chosen, workers)
     with ExitStack() as stack:
