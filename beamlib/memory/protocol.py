@@ -51,6 +51,16 @@ class Cuts:
             self.chunks_dropped + other.chunks_dropped,
         )
 
+    @property
+    def labelled(self) -> dict[str, int]:
+        """The counts under the names that tables show."""
+        return {
+            "pairs shortened": self.pairs_shortened,
+            "pairs dropped": self.pairs_dropped,
+            "newest pairs cut": self.newest_cut,
+            "chunks dropped": self.chunks_dropped,
+        }
+
 
 NO_CUTS = Cuts()
 

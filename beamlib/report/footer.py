@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from io import StringIO
@@ -138,7 +138,7 @@ def _loss_lines(losses: Mapping[str, ContextLosses]) -> Iterator[str]:
 
 
 def _cuts_stated(losses: ContextLosses) -> str:
-    cuts = [f"{number:,} {name.replace('_', ' ')}" for name, number in asdict(losses.cuts).items() if number]
+    cuts = [f"{number:,} {name}" for name, number in losses.cuts.labelled.items() if number]
     return f"{losses.cut_answers:,} ({', '.join(cuts)})"
 
 

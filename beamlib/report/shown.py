@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -149,7 +149,7 @@ def cut_counts(measured: Results) -> pd.DataFrame:
         rows[name] = {
             "questions": len(answers),
             "with cuts": losses.cut_answers,
-            **{name.replace("_", " "): count for name, count in asdict(losses.cuts).items()},
+            **losses.cuts.labelled,
             "mean context tokens": round(sum(answer.context_tokens for answer in answers) / max(len(answers), 1)),
         }
     return pd.DataFrame(rows).T.rename_axis("series")

@@ -147,7 +147,7 @@ def test_a_footer_says_which_arm_lacks_what() -> None:
     found = footer([manifest], protocol="paper", n_questions=1, unscored=0, interval="none", losses=losses).lines()
     assert found[-2:] == [
         "Contexts with too little room for all: full-context 20 (8,000 pairs dropped); "
-        "light 2 (1 newest cut, 3 chunks dropped).",
+        "light 2 (1 newest pairs cut, 3 chunks dropped).",
         "1 answer from a memory that lacks a reply of its model.",
     ]
     assert not any("room" in line for line in footer([manifest], protocol="p", n_questions=1, unscored=0, interval="")
