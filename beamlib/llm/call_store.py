@@ -403,7 +403,8 @@ class CallStore:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:
             name = getattr(error, "sqlite_errorname", "")
-            if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            # SQLite says "protocol" when a program was stopped while it held a lock of the WAL index
+            if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")):
                 raise UserError(
                     f"{self.path}: another program has locked this call store; wait until it has ended, then run again."
                 ) from None

@@ -305,17 +305,22 @@ while True:
     n += 1
     if reopen and n % reopen == 0:
         store.close()
+    if n == last:
+        sys.stdin.read()
 """
 
 
 @contextmanager
-def writing(path: Path, reopen: int = 0, first: int = 0) -> Iterator[tuple[subprocess.Popen[str], Callable[[], str]]]:
-    """A process that puts one call after the other and prints each number, and what reads its next line."""
+def writing(
+    path: Path, reopen: int = 0, first: int = 0, last: int = -1
+) -> Iterator[tuple[subprocess.Popen[str], Callable[[], str]]]:
+    """A process that puts calls `first` to `last` (-1: no end) and prints each number, and what reads its next line."""
     here = Path(__file__).parent
     folders = [here, here.parent, here.parents[1], here.parents[1] / "packages"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
-    command = [sys.executable, "-c", WRITER, str(path), str(reopen), str(first)]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-c", WRITER, str(path), str(reopen), str(first), str(last)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         try:
@@ -356,9 +361,8 @@ def test_readers_read_while_another_process_writes_and_a_second_recorder_is_refu
                 assert call is not None and call.text == f"answer {number} " * 200
                 assert sum(sums.calls for sums in store.totals()) > number
     path, endpoint = tmp_path / "2.sqlite", Counted()
-    with writing(path) as (process, next_line):
+    with writing(path, last=1) as (_, next_line):
         next_line()
-        process.send_signal(signal.SIGSTOP)
         second = CallStore(path)
         assert second.get(key_of(0)) is not None
         with pytest.raises(UserError, match=r"2\.sqlite: another run is recording"):
