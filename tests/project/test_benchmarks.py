@@ -55,11 +55,11 @@ def test_every_stage_has_a_time_and_a_peak_of_its_own_and_ratios_follow(report: 
 def test_evidence_recall_is_that_of_the_command_line(report: dict[str, Any], repo_root: Path) -> None:
     example = repo_root / "beamlib/data/example"
     command = [sys.executable, "-m", "beam_run", "evidence", "--data", str(example), "--k", "5", "--json"]
-    command += ["--retriever", "bm25,dense,hybrid,hybrid-beam"]
+    command += ["--retriever", "bm25,dense,hybrid"]
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=240)
     expected = [row for row in json.loads(done.stdout) if row["ability"] == "all"]
     assert report["evidence"] == expected
-    assert len(expected) == 8
+    assert len(expected) == 6
 
 
 def test_the_largest_tier_is_compared_with_the_smallest_and_tables_are_printed(
@@ -79,7 +79,7 @@ def test_the_largest_tier_is_compared_with_the_smallest_and_tables_are_printed(
     assert [ratio["ratio"] for ratio in across] == pytest.approx([3.0] * len(STAGES))
     print_report(report)
     shown = capsys.readouterr().out
-    assert "ques/s" in shown and "Ratios of time" in shown and "hybrid-beam" in shown
+    assert "ques/s" in shown and "Ratios of time" in shown
 
 
 def test_wrong_input_is_one_sentence_and_exit_code_2(repo_root: Path) -> None:
