@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,14 @@ class Hit:
 
 
 class Index:
-    """An index over owners: `scores` or `search` is its own."""
+    """An index over owners: `scores` or `search` is its own.
+
+    Args:
+        texts: The whole text of every owner, which breaks ties (see `tie_order`).
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._ties = tie_order(texts)
 
     def scores(self, query: str) -> Scores:
         """Score every owner."""
@@ -51,12 +59,22 @@ class Index:
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the `k` best owners, best first."""
-        return best_hits(self.scores(query), k)
+        return best_hits(self.scores(query), k, self._ties)
 
 
-def best_hits(scores: Scores, k: int) -> list[Hit]:
-    """Return the `k` highest scores as hits, best first; ties keep owner order, so that a search is repeatable."""
-    return first_hits(np.argsort(-scores, kind="stable").tolist(), scores, k)
+def tie_order(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Rank texts by their hash, equal texts alike.
+
+    Equal scores are common (BM25 gives 0 to every owner without a word of the query). Order by position would favour
+    early messages among them, where BEAM's evidence lies.
+    """
+    hashes = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts]
+    return np.unique(hashes, return_inverse=True)[1].reshape(-1)
+
+
+def best_hits(scores: Scores, k: int, ties: NDArray[np.int64]) -> list[Hit]:
+    """Return the `k` highest scores as hits, best first; `ties` orders those that are equal to six decimals."""
+    return first_hits(np.lexsort((ties, -np.round(scores, 6))).tolist(), scores, k)
 
 
 def first_hits(order: Sequence[int], scores: Scores, k: int) -> list[Hit]:

@@ -13,6 +13,7 @@ class DenseIndex(Index):
     """A flat inner-product index with a vector per key; an owner's score is that of its nearest key."""
 
     def __init__(self, keys: Keys, encoder: Encoder) -> None:
+        super().__init__(["\n".join(texts) for texts in keys])
         self._encoder = encoder
         self._owners = len(keys)
         self._owner_of = np.array([owner for owner, texts in enumerate(keys) for _ in texts], dtype=np.int64)

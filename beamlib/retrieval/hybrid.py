@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from beamlib.retrieval.base import Document, Index, Scores, standardised
+from beamlib.retrieval.base import Document, Index, Scores, standardised, tie_order
 from beamlib.retrieval.encoder import Encoder
 from beamlib.retrieval.sparse import tokenize
 from beamlib.text import split_sentences
@@ -108,6 +108,7 @@ class HybridIndex(Index):
         lines = [line for document in documents for line in document.lines]
         bodies = [_CODE.sub("\n", document.body) for document in documents]
         texts = ["\n".join(document.lines) for document in documents]
+        super().__init__([f"{text}\n{document.body}" for text, document in zip(texts, documents, strict=True)])
         self._lines = _Runs([len(document.lines) for document in documents])
         self._index_words(lines, bodies)
         cut = [_passages(body) for body in bodies]
@@ -127,6 +128,7 @@ class HybridIndex(Index):
         self._terms, self._pairs = Vocabulary(), Vocabulary()
         words = tokenize([*lines, *bodies])
         every = term_counts(words, self._terms)
+        self._term_order = tie_order(list(map(str, self._terms)))
         in_lines, in_bodies = every[: len(lines)], every[len(lines) :]
         counts = self._lines.sums(in_lines)
         self._counts = counts
@@ -195,12 +197,12 @@ class HybridIndex(Index):
     def _feedback(self, leading: Scores) -> dict[int, float]:
         """Weight the terms that mark the leaders: their mean share of a leader's words, times how rare they are."""
         counts, weights = self._counts, np.zeros(len(self._rarity_of_use))
-        for leader in np.argsort(-leading, kind="stable")[:_LEADERS]:
+        for leader in np.lexsort((self._ties, -leading))[:_LEADERS]:
             row = slice(counts.indptr[leader], counts.indptr[leader + 1])
             weights[counts.indices[row]] += counts.data[row] / self._lengths[leader]
         weights *= self._rarity_of_use
         used = np.flatnonzero(weights)
-        terms = used[np.argsort(-weights[used], kind="stable")[:_FEEDBACK_TERMS]]
+        terms = used[np.lexsort((self._term_order[used], -weights[used]))[:_FEEDBACK_TERMS]]
         return {int(term): float(weights[term]) for term in terms}
 
 

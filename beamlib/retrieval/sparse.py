@@ -67,7 +67,9 @@ class SparseIndex(Index):
     """BM25 with k1 = 1.5 and b = 0.75; all keys of an owner are one document."""
 
     def __init__(self, keys: Keys) -> None:
-        self._index = WordIndex(tokenize(["\n".join(texts) for texts in keys]))
+        joined = ["\n".join(texts) for texts in keys]
+        super().__init__(joined)
+        self._index = WordIndex(tokenize(joined))
 
     def scores(self, query: str) -> Scores:
         """Return the BM25 of every owner."""

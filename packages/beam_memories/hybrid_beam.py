@@ -53,6 +53,7 @@ class TunedIndex(Index):
         keys = [document.lines for document in documents]
         self._encoder = encoder
         texts = ["\n".join(lines) for lines in keys]
+        super().__init__(texts)
         words = tokenize(texts)
         self._words = WordIndex(words)
         self._pairs = WordIndex([_bigrams(found) for found in words], k1=1.2, b=0.5)

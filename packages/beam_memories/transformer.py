@@ -98,6 +98,7 @@ class SparseVectorIndex(Index):
     """An index of one sparse vector per key; an owner's score is that of its best key."""
 
     def __init__(self, keys: Keys, encoder: SparseModel) -> None:
+        super().__init__(["\n".join(texts) for texts in keys])
         self._encoder = encoder
         self._owners = len(keys)
         self._owner_of = np.array([owner for owner, texts in enumerate(keys) for _ in texts], dtype=np.int64)

@@ -35,6 +35,7 @@ from beam_run.arguments import (
     named_settings,
 )
 from beam_run.ending import conclude
+from beam_run.measuring import measure
 from beam_run.plugins import register_packages
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
@@ -48,6 +49,7 @@ for _group in (claims_cli, field_cli, generate_cli, meme_cli, memorycode_cli, pa
     _group.add_to(app, data_app)
 app.add_typer(data_app, name="data")
 app.add_typer(calls_app, name="calls")
+app.command()(measure)
 
 
 @app.command("run-all")

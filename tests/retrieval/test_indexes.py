@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,7 +26,7 @@ KEYS = [
 ]
 
 
-def key_index(keys: list[list[str]], retriever: str = "hybrid") -> Index:
+def key_index(keys: Sequence[Sequence[str]], retriever: str = "hybrid") -> Index:
     return build_index([Document(texts, texts) for texts in keys], retriever)
 
 
@@ -56,11 +59,32 @@ def test_dense_is_the_best_cosine_of_any_key() -> None:
 scores_lists = st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=12)
 
 
-@given(scores_lists)
+@given(scores_lists, st.randoms(use_true_random=False))
 @settings(max_examples=50)
-def test_hits_are_sorted_and_ties_keep_owner_order(values: list[float]) -> None:
-    hits = best_hits(np.array(values, dtype=np.float32), len(values))
-    assert [(-hit.score, hit.owner) for hit in hits] == sorted((-hit.score, hit.owner) for hit in hits)
+def test_hits_are_sorted_and_ties_ordered(values: list[float], random: Random) -> None:
+    ties = list(range(len(values)))
+    random.shuffle(ties)
+    hits = best_hits(np.array(values, dtype=np.float32), len(values), np.array(ties))
+    order = [(-round(hit.score, 6), ties[hit.owner]) for hit in hits]
+    assert order == sorted(order) and len(hits) == len(values)
+
+
+WORDS = ["cat", "boiler", "cello", "always", "I prefer", "14", "budget", "Momo", "we", "paid $320"]
+sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
+distinct_documents = st.lists(st.lists(sentences, max_size=3).map(tuple), min_size=2, max_size=9, unique=True)
+
+
+@pytest.mark.parametrize("retriever", ["bm25", "dense", "hybrid"])
+@given(distinct_documents, sentences, st.randoms(use_true_random=False))
+@settings(max_examples=25, deadline=None)
+def test_position_decides_nothing(retriever: str, documents: list[tuple[str, ...]], query: str, random: Random) -> None:
+    """Ranks broken by position would be a prior for early messages, where BEAM's evidence lies."""
+    order = list(range(len(documents)))
+    random.shuffle(order)
+    straight, shuffled = key_index(documents, retriever), key_index([documents[i] for i in order], retriever)
+    hits, others = straight.search(query, len(documents)), shuffled.search(query, len(documents))
+    assert [documents[hit.owner] for hit in hits] == [documents[order[hit.owner]] for hit in others]
+    assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in others], abs=1e-5)
 
 
 def test_constant_scores_do_not_count() -> None:

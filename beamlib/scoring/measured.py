@@ -1,0 +1,365 @@
+"""Retrieval measured on conversations: the messages that each context shows, as ids and numbers without any text.
+
+No model answers or judges. RAG is measured exactly. LIGHT's keys, notes and filter come from the offline stand-in,
+which is not a language model. `SHIPPED_FILE` holds the measurements of the released conversations at hand.
+"""
+
+from __future__ import annotations
+
+import lzma
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+from tqdm import tqdm
+
+from beamlib.data.conversations import Conversation, Treatment
+from beamlib.data.gold import ABILITIES, Ability
+from beamlib.data.loading import PAPER, Loaded, load
+from beamlib.data.sources import Source
+from beamlib.errors import UserError
+from beamlib.files import sha256_of_file, to_json, write_bytes
+from beamlib.llm.model import ModelError
+from beamlib.memory.budget import fit_pairs, passage_tokens
+from beamlib.memory.light import Light, LightSettings
+from beamlib.memory.protocol import RetrievedContext, partly_shown, passage
+from beamlib.memory.rag import Rag
+from beamlib.plugins import plugins
+from beamlib.processes import process_pool
+from beamlib.scoring.intervals import conversation_values, mean_interval
+from beamlib.text import count_tokens
+
+if TYPE_CHECKING:
+    pass
+
+RETRIEVERS = ("bm25", "dense", "hybrid")
+"""The retrievers that need no weights beyond those shipped."""
+
+MOST_PAIRS = 30
+"""The largest retrieval budget that is measured; a smaller one shows the first of its pairs."""
+
+LIGHT_ARMS: Mapping[str, tuple[bool, bool, str]] = {
+    "light": (True, True, "filtered"),
+    "light without retrieval": (False, True, "filtered"),
+    "light without working memory": (True, False, "filtered"),
+    "light without scratchpad": (True, True, ""),
+    "light without noise filter": (True, True, "whole"),
+    "light retrieval alone": (True, False, ""),
+}
+"""LIGHT and the ablations of Table 8: whether retrieved pairs and newest pairs are shown, and which notes."""
+
+ARMS = ("rag", *LIGHT_ARMS)
+
+SHIPPED_FILE = Path(__file__).parents[1] / "data" / "measured" / "retrieval.jsonl.xz"
+
+CODE = ("beamlib.retrieval", "beamlib.memory", "beamlib.data", "beamlib.text", "beam_offline.notes", __name__)
+"""Modules that the measurements rest on."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Header(_Record):
+    """What a file of measurements rests on; `seconds` is how long it took."""
+
+    schema_version: int = 1
+    command: str
+    code: str
+    treatment: dict[str, Any]
+    seconds: float
+
+
+class Notes(_Record):
+    """Notes in a context: the messages they come from, those of them whose whole text they repeat, their tokens."""
+
+    ids: list[int]
+    whole: list[int]
+    tokens: int
+
+
+class Question(_Record):
+    """A question's measurements.
+
+    Attributes:
+        cited: The messages that its gold cites.
+        ranks: By "<rag or light> <retriever>" the positions of the best pairs in the conversation, best first.
+        notes: The notes that LIGHT's filter keeps.
+    """
+
+    id: str
+    ability: Ability
+    cited: list[int]
+    ranks: dict[str, list[int]]
+    notes: Notes
+
+
+class Measurement(_Record):
+    """The measurements of a conversation.
+
+    Attributes:
+        files: SHA-256 of every file that was read, by name.
+        pairs: Per pair the ids of its messages and its tokens in a context.
+        overlong: By memory, per position of a pair that exceeds all its room: its shortened tokens, and the ids of its
+            messages that lose text.
+        newest: Positions of the pairs of working memory.
+        notes: All notes of LIGHT's scratchpad that its room holds.
+        seconds: By memory and retriever: reading the conversation, then recalling once, in seconds.
+    """
+
+    id: str
+    size: str
+    files: dict[str, str]
+    pairs: list[tuple[int, int, int]]
+    overlong: dict[str, dict[int, tuple[int, list[int]]]]
+    newest: list[int]
+    notes: Notes
+    seconds: dict[str, tuple[float, float]]
+    questions: list[Question]
+
+
+class Shown(NamedTuple):
+    """What a context shows: messages whole, in part and as the source of a note; and its tokens."""
+
+    whole: frozenset[int]
+    in_part: frozenset[int]
+    noted: frozenset[int]
+    tokens: int
+
+
+def rooms() -> dict[str, int]:
+    """Return the tokens that retrieved pairs may fill, by memory, with default settings."""
+    settings = LightSettings()
+    return {"rag": settings.context_tokens, "light": settings.budget["episodic"]}
+
+
+def measure(source: Source, treatment: Treatment = PAPER, retrievers: Sequence[str] = RETRIEVERS) -> Measurement:
+    """Measure RAG and LIGHT on every question of a conversation, for all retrieval budgets to `MOST_PAIRS`."""
+    loaded = load(source, treatment)
+    conversation = loaded.conversation
+    position = {pair.user.id: number for number, pair in enumerate(conversation.pairs)}
+    seconds: dict[str, tuple[float, float]] = {}
+    ranks: dict[str, list[list[int]]] = {}
+    for retriever in retrievers:
+        rag = Rag(retriever=retriever)
+        _, reading = _timed(partial(rag.ingest, conversation))
+        ranks[f"rag {retriever}"], searching = _ranks(rag.search, loaded, position)
+        seconds[f"rag {retriever}"] = (reading, searching)
+    light = Light(plugins().model(), LightSettings(retriever=retrievers[0]))
+    _, reading = _timed(partial(light.ingest, conversation))
+    for retriever in retrievers:
+        variant = light.variant(LightSettings(retriever=retriever))
+        ranks[f"light {retriever}"], searching = _ranks(variant.retrieved, loaded, position)
+        seconds[f"light {retriever}"] = (reading, searching)
+    questions = [probe.question for probe in loaded.probes]
+    without = partial(LightSettings, retriever=retrievers[0], use_retrieval=False)
+    filtered = light.variant(without(use_working=False)).recall_all(questions)
+    unfiltered = light.variant(without(use_working=False, use_filter=False)).recall(questions[0])
+    newest = light.variant(without(use_scratchpad=False)).recall(questions[0])
+    return Measurement(
+        id=conversation.id,
+        size=conversation.size,
+        files={file.path.name: sha256_of_file(file.path) for file in loaded.files},
+        pairs=[(*pair.message_ids, passage_tokens(passage(pair).text)) for pair in conversation.pairs],
+        overlong={memory: _overlong(conversation, room) for memory, room in rooms().items()},
+        newest=[position[i] for i in newest.message_ids if i in position],
+        notes=_notes(unfiltered, conversation),
+        seconds=seconds,
+        questions=[
+            Question(
+                id=probe.id,
+                ability=loaded.gold[probe.id].ability,
+                cited=list(loaded.gold[probe.id].evidence),
+                ranks={arm: pairs[number] for arm, pairs in ranks.items()},
+                notes=_notes(filtered[number], conversation),
+            )
+            for number, probe in enumerate(loaded.probes)
+        ],
+    )
+
+
+def shown(measurement: Measurement, question: Question, arm: str, retriever: str, k: int) -> Shown:
+    """Return what the context of an arm (one of `ARMS`) shows for a question with a budget of `k` pairs."""
+    retrieved, working, notes = LIGHT_ARMS.get(arm, (True, False, ""))
+    memory = "rag" if arm == "rag" else "light"
+    overlong = measurement.overlong[memory]
+    whole: set[int] = set()
+    in_part: set[int] = set()
+    tokens = 0
+
+    def add(place: int) -> None:
+        *ids, size = measurement.pairs[place]
+        shortened, losing = overlong.get(place, (size, []))
+        nonlocal tokens
+        tokens += shortened
+        in_part.update(ids)
+        whole.update(set(ids).difference(losing))
+
+    if retrieved:
+        room = rooms()[memory]
+        for place in question.ranks[f"{memory} {retriever}"][:k]:
+            room -= overlong.get(place, (measurement.pairs[place][2], []))[0]
+            if room < 0:
+                break
+            add(place)
+    for place in measurement.newest if working else ():
+        add(place)
+    noted = {"": None, "filtered": question.notes, "whole": measurement.notes}[notes]
+    if noted is not None:
+        whole.update(noted.whole)
+        tokens += noted.tokens
+    return Shown(frozenset(whole), frozenset(in_part), frozenset(noted.ids if noted else ()), tokens)
+
+
+def recall_rows(
+    measurements: Iterable[Measurement],
+    arms: Sequence[str] = ARMS,
+    retrievers: Sequence[str] = RETRIEVERS,
+    ks: Sequence[int] = (5, 10, 15, 20),
+) -> list[dict[str, Any]]:
+    """Average evidence recall over questions that cite messages of the chat.
+
+    Returns:
+        Rows `arm, retriever, size, k, ability, recall, low, high, partial, noted, tokens, n, conversations`. `recall`
+        is the mean share of cited messages that the context shows whole, with its 95 % interval over `conversations`
+        (None for one). `partial` also counts messages shown in part, `noted` those that a note comes from as well.
+        `tokens` is the context's mean. `ability` is "all" or one of the ten.
+    """
+    by_size: dict[str, list[Measurement]] = {}
+    for measurement in measurements:
+        by_size.setdefault(measurement.size, []).append(measurement)
+    rows = []
+    for (size, group), arm, retriever, k in product(by_size.items(), arms, retrievers, ks):
+        recalls = [
+            (number, question.ability, *_shares(question.cited, shown(measurement, question, arm, retriever, k)))
+            for number, measurement in enumerate(group)
+            for question in measurement.questions
+            if question.cited
+        ]
+        common = {"arm": arm, "retriever": retriever, "size": size, "k": k}
+        rows += [common | row for row in _means(recalls)]
+    return rows
+
+
+def _shares(cited: Sequence[int], context: Shown) -> tuple[float, float, float, int]:
+    """Return the shares of cited messages shown whole, at least in part, and at least noted; and the tokens."""
+    ids = set(cited)
+    counted = (context.whole, context.whole | context.in_part, context.whole | context.in_part | context.noted)
+    whole, in_part, noted = (len(ids & group) / len(ids) for group in counted)
+    return whole, in_part, noted, context.tokens
+
+
+def _means(recalls: Sequence[tuple[int, Ability, float, float, float, int]]) -> list[dict[str, Any]]:
+    """Average rows of `recall_rows`: over "all", then per ability in the usual order."""
+    rows = []
+    for ability in ("all", *ABILITIES):
+        chosen = [row for row in recalls if ability in ("all", row[1])]
+        if not chosen:
+            continue
+        numbers = [row[0] for row in chosen]
+        recall, in_part, noted, tokens = np.array([row[2:] for row in chosen], dtype=np.float64).T
+        counts = np.bincount(numbers).astype(np.float64)
+        sums = np.bincount(numbers, weights=recall).astype(np.float64)
+        present = counts > 0
+        ends = mean_interval(conversation_values(sums[present], counts[present]))
+        low, high = (None if np.isnan(end) else float(end) for end in ends)
+        row = {"ability": ability, "recall": float(recall.mean()), "low": low, "high": high}
+        row |= {"partial": float(in_part.mean()), "noted": float(noted.mean()), "tokens": round(float(tokens.mean()))}
+        rows.append(row | {"n": len(chosen), "conversations": int(present.sum())})
+    return rows
+
+
+def measure_all(
+    sources: Sequence[Source],
+    treatment: Treatment = PAPER,
+    retrievers: Sequence[str] = RETRIEVERS,
+    *,
+    workers: int = 2,
+    quiet: bool = False,
+) -> Iterator[Measurement]:
+    """Measure conversations in order; `workers` processes change only the time."""
+    work = partial(measure, treatment=treatment, retrievers=retrievers)
+    bar = partial(tqdm, total=len(sources), desc="measure", unit="conv", disable=quiet or None)
+    if min(workers, len(sources)) < 2:
+        yield from bar(map(work, sources))
+        return
+    with process_pool(min(workers, len(sources))) as pool:
+        yield from bar(pool.map(work, sources))
+
+
+def write_measurements(path: Path, header: Header, measurements: Iterable[Measurement]) -> Path:
+    """Write measurements as JSON lines in xz, the header first."""
+    lines = "".join(f"{to_json(record.model_dump(mode='json'))}\n" for record in (header, *measurements))
+    return write_bytes(path, lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
+
+
+def read_measurements(path: Path = SHIPPED_FILE) -> tuple[Header, list[Measurement]]:
+    """Read a file of `write_measurements`.
+
+    Raises:
+        UserError: If it is not one.
+    """
+    try:
+        with lzma.open(path, "rt", encoding="utf-8") as lines:
+            header = Header.model_validate_json(next(lines))
+            return header, [Measurement.model_validate_json(line) for line in lines]
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; `beamlib measure --data FOLDER` makes such a file.") from None
+    except (lzma.LZMAError, ValidationError, EOFError, UnicodeDecodeError, StopIteration) as error:
+        raise UserError(f"{path} is no file of measurements ({error!s:.200}); make it again.") from None
+
+
+def differences(stated: Measurement, measured: Measurement) -> list[str]:
+    """Name what differs between two measurements of a conversation, times aside: one line each, empty if nothing."""
+    lines = [
+        f"{stated.id}: {name} differ"
+        for name in ("size", "files", "pairs", "overlong", "newest", "notes")
+        if getattr(stated, name) != getattr(measured, name)
+    ]
+    if [question.id for question in stated.questions] != [question.id for question in measured.questions]:
+        return [*lines, f"{stated.id}: other questions"]
+    for ours, theirs in zip(stated.questions, measured.questions, strict=True):
+        names = [name for name in ("ability", "cited", "notes") if getattr(ours, name) != getattr(theirs, name)]
+        arms = sorted({*ours.ranks, *theirs.ranks})
+        names += [f"ranks of {arm}" for arm in arms if ours.ranks.get(arm) != theirs.ranks.get(arm)]
+        if names:
+            lines.append(f"{ours.id}: {', '.join(names)} differ")
+    return lines
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    result = work()
+    return result, round(time.perf_counter() - start, 3)
+
+
+def _ranks(
+    search: Callable[[str, int], Sequence[Any]], loaded: Loaded, position: Mapping[int, int]
+) -> tuple[list[list[int]], float]:
+    """Search for every question; return the positions of its best pairs, and the mean seconds of a search."""
+    hits, seconds = _timed(lambda: [search(probe.question, MOST_PAIRS) for probe in loaded.probes])
+    return [[position[pair.user.id] for pair in pairs] for pairs in hits], round(seconds / len(hits), 4)
+
+
+def _overlong(conversation: Conversation, room: int) -> dict[int, tuple[int, list[int]]]:
+    texts = {message.id: message.content for message in conversation.messages}
+    overlong = {}
+    for place, pair in enumerate(conversation.pairs):
+        (item,), cuts = fit_pairs([passage(pair)], room)
+        if cuts.pairs_shortened:
+            lost = partly_shown(RetrievedContext.of([item]), texts)
+            overlong[place] = (passage_tokens(item.text), sorted(lost))
+    return overlong
+
+
+def _notes(context: RetrievedContext | ModelError, conversation: Conversation) -> Notes:
+    if isinstance(context, ModelError):
+        raise context
+    texts = {message.id: message.content for message in conversation.messages}
+    whole = set(context.message_ids).difference(partly_shown(context, texts))
+    return Notes(ids=sorted(context.message_ids), whole=sorted(whole), tokens=count_tokens(context.context))

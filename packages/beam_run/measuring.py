@@ -1,0 +1,72 @@
+"""`beamlib measure`: retrieval on released conversations as ids and numbers, made or made again and compared."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from beam_run.arguments import listed
+from beamlib.data.loading import PAPER
+from beamlib.data.sources import Source, find_conversations, parse_size
+from beamlib.errors import UserError
+from beamlib.files import code_hash
+
+
+def measure(
+    data: Annotated[list[Path], typer.Option("--data", help="Folder of BEAM conversations; may be repeated.")],
+    size: Annotated[str, typer.Option(help="Tiers, separated by commas; by default all.")] = "",
+    out: Annotated[Path | None, typer.Option(help="The file to write, *.jsonl.xz.")] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Measure again what the file (by default the shipped one) states; compare.")
+    ] = False,
+    sample: Annotated[int, typer.Option(min=0, help="With --verify: this many conversations at random; 0: all.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+) -> None:
+    """Measure retrieval on released conversations: ids and numbers, no text, no model (LIGHT's keys: offline stand-in).
+
+    For every question and arm the file has the pairs that are retrieved for K = 1 to 30, the notes that are shown, and
+    the time. Exit code 1 when --verify finds a difference.
+    """
+    from beamlib.scoring.measured import CODE, SHIPPED_FILE, Header, measure_all, write_measurements
+
+    sizes = [parse_size(name) for name in listed(size)] or None
+    sources = [source for folder in data for source in find_conversations(folder, sizes)]
+    if verify:
+        raise SystemExit(_verify(sources, out or SHIPPED_FILE, sample, workers))
+    if out is None:
+        raise UserError("beamlib measure needs --out FILE, where it writes, or --verify.")
+    start = time.monotonic()
+    measurements = list(measure_all(sources, workers=workers))
+    header = Header(
+        command=f"beamlib measure {' '.join(f'--data {folder.name}' for folder in data)}",
+        code=code_hash(CODE),
+        treatment=asdict(PAPER),
+        seconds=round(time.monotonic() - start),
+    )
+    print(f"{write_measurements(out, header, measurements)}: {len(measurements)} conversations")
+
+
+def _verify(sources: Sequence[Source], path: Path, sample: int, workers: int) -> int:
+    from beamlib.scoring.measured import CODE, differences, measure_all, read_measurements
+
+    header, stated = read_measurements(path)
+    by_id = {measurement.id: measurement for measurement in stated}
+    at_hand = [source for source in sources if source.id in by_id]
+    if not at_hand:
+        raise UserError(f"--data has none of the {len(by_id)} conversations of {path}.")
+    if sample and sample < len(at_hand):
+        at_hand = random.sample(at_hand, sample)
+    lines = [line for made in measure_all(at_hand, workers=workers) for line in differences(by_id[made.id], made)]
+    print(*lines, sep="\n", end="\n" if lines else "")
+    if header.code != code_hash(CODE):
+        print("The code has changed since the file was written.", file=sys.stderr)
+    names = ", ".join(source.id for source in at_hand)
+    print(f"{len(at_hand)} of {len(by_id)} conversations measured again ({names}): {len(lines)} differences")
+    return 1 if lines else 0
