@@ -129,6 +129,7 @@ def test_what_is_estimated_is_then_called(
     assert everything.pending == pytest.approx(rehearsed.pending, rel=0.05)  # other lengths are expected of replies now
 
 
+@pytest.mark.slow
 def test_processes_do_not_change_the_estimate(tmp_path: Path, repo_root: Path) -> None:
     one = run_parameters(tmp_path, repo_root, "http://127.0.0.1:9/v1")
     shutil.copytree(tmp_path / "data/100K/1", tmp_path / "data/100K/2")
