@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # All checks: style, types, tests. Arguments go to pytest: ./run_tests.sh tests/scoring -k tau
 #
+# --slow adds the slow tests (signal storms, the cluster, whole sweeps), as CI does; the last lines say how many were left out.
 # Tests that need real conversations look for BEAM_DATA, else ../shared/data/beam, else skip and say so; those that need real
 # MemoryCode dialogues for MEMORYCODE_DATA, else ../shared/data/memorycode.
 # --vllm adds the tests against a real vLLM server on this machine; scripts/vllm_env.sh makes its environment (2 GB).

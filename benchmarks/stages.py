@@ -12,24 +12,17 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from beam_offline import OfflineModel
 from beam_run.plugins import register_packages
-from beamlib.data.conversations import Probe, Size
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import Source
-from beamlib.evaluate.calling import resolved
-from beamlib.llm.model import Prompt, complete_all
 from beamlib.memory import Memory
 from beamlib.memory.episodic import EpisodicIndex
 from beamlib.memory.extraction import extract, extraction_prompts, keys_of_pairs
-from beamlib.memory.full_context import FullContext
 from beamlib.memory.light import Light
-from beamlib.memory.protocol import RetrievedContext
 from beamlib.memory.rag import Rag
-from beamlib.params import RunParameters, load_parameters
 from beamlib.retrieval import SHIPPED, Document, build_index, embedded_encoder
 
 Work = tuple[int, Callable[[], object]]
@@ -57,18 +50,6 @@ def measure(stage: str, sources: Sequence[Source]) -> Cost:
 def measure_import() -> Cost:
     """Measure importing the package and loading the encoder, which every stage but "load" does."""
     return _timed(1, _warm_up)
-
-
-def evidence(folder: Path, size: Size) -> list[dict[str, Any]]:
-    """Compute evidence recall of each memory and retriever over the conversations of `size`, all abilities."""
-    from beamlib.scoring.evidence import MEMORIES, evidence_table
-
-    rows = evidence_table(folder, [size], MEMORIES, SHIPPED, [BUDGET], workers=1, quiet=True)
-    return [row for row in rows if row["ability"] == "all"]
-
-
-def _parameters(size: Size, **changes: Any) -> RunParameters:
-    return load_parameters(Path(__file__).parents[1] / "params" / f"{size.lower()}.yaml", **changes)
 
 
 def _timed(amount: int, work: Callable[[], object]) -> Cost:
@@ -142,52 +123,12 @@ def _recalling(make: Callable[[], Memory], sources: Sequence[Source]) -> Work:
     return len(asked), lambda: [memory.recall(probe.question) for memory, probe in asked]
 
 
-def _prompts(
-    make: Callable[[], Memory], prompt_id: str, sources: Sequence[Source]
-) -> list[tuple[Loaded, Probe, Prompt]]:
-    """Return every question with its reader's prompt."""
-
-    def prompt(question: str, recalled: RetrievedContext) -> Prompt:
-        context = {} if recalled.turns else {"context": recalled.context}
-        return Prompt(prompt_id, {"question": question, **context}, turns=recalled.turns)
-
-    return [
-        (loaded, probe, prompt(probe.question, memory.recall(probe.question)))
-        for loaded, memory in _ingested(make, sources)
-        for probe in loaded.probes
-    ]
-
-
-def _answering(make: Callable[[], Memory], prompt_id: str, sources: Sequence[Source]) -> Work:
-    prompts = [prompt for _, _, prompt in _prompts(make, prompt_id, sources)]
-    return len(prompts), lambda: [complete_all(OfflineModel(), [prompt]) for prompt in prompts]
-
-
-def _judging(sources: Sequence[Source]) -> Work:
-    from beamlib.scoring.judge import ToJudge, judge_answers
-
-    asked = _prompts(_rag("hybrid"), "answer", sources)
-    model = OfflineModel()
-    texts = [complete_all(model, [prompt])[0].text for _, _, prompt in asked]
-
-    def work() -> None:
-        for (loaded, probe, _), text in zip(asked, texts, strict=True):
-            judge_answers([ToJudge(probe.question, text, None, loaded.gold[probe.id])], model, model)
-
-    return len(asked), work
-
-
 def _rag(retriever: str) -> Callable[[], Memory]:
     return lambda: Rag(k=BUDGET, retriever=retriever)
 
 
 def _light() -> Memory:
     return Light(OfflineModel())
-
-
-def _full_context() -> Memory:
-    # every tier has the same window
-    return FullContext(resolved(_parameters("100K")).full_context_window, as_turns=True)
 
 
 STAGES: Mapping[str, Callable[[Sequence[Source]], Work]] = {
@@ -202,9 +143,5 @@ STAGES: Mapping[str, Callable[[Sequence[Source]], Work]] = {
     "recall, rag dense": partial(_recalling, _rag("dense")),
     "recall, rag hybrid": partial(_recalling, _rag("hybrid")),
     "recall, light": partial(_recalling, _light),
-    "answer, rag": partial(_answering, _rag("hybrid"), "answer"),
-    "answer, light": partial(_answering, _light, "answer"),
-    "answer, full-context": partial(_answering, _full_context, "answer_turns"),
-    "judge": _judging,
 }
-"""The stages of `run.STAGES` by name, LIGHT with its defaults. Full context chooses its context at ingestion."""
+"""The stages of `run.STAGES` by name, LIGHT with its defaults."""

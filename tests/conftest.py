@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tenacity
@@ -16,13 +17,16 @@ from beam_run.plugins import register_packages
 settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
-# A job in the background of a script begins with Ctrl-C ignored, and would hand that on to all that tests begin.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A job in the background of a script begins with Ctrl-C ignored, one under nohup with SIGHUP. Processes that tests
+# begin would inherit that.
+for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--vllm` and `--adapters`, which `run_tests.sh` passes on."""
+    """`--slow`, `--vllm` and `--adapters`, which `run_tests.sh` passes on."""
+    parser.addoption("--slow", action="store_true", help="also run the slow tests, as CI does")
     parser.addoption("--vllm", action="store_true", help="also run the tests against a real vLLM server")
     parser.addoption("--adapters", action="store_true", help="memory systems of others must be there: no test skips")
 
@@ -34,30 +38,41 @@ register_packages()
 ROOT = Path(__file__).resolve().parents[1]
 
 
-LONG = (
-    "test_command_line.py",
-    "test_model_runs.py",
-    "test_data_is_read_only.py",
-    "test_benchmarks.py",
-    "test_evaluate.py",
-    "test_digests.py",
-    "test_consent.py",
-    "test_pairs.py",
-    "test_spending.py",
-    "test_cluster.py",
-    "test_damaged_runs.py",
-    "test_publish.py",
-    "test_generation_served.py",
-    "test_estimate.py",
-    "test_latency_benchmark.py",
-    "test_table4.py",
-    "test_systems.py",
-)
+LONG = ("test_command_line.py", "test_model_runs.py", "test_refused_run.py", "test_benchmarks.py", "test_cluster.py")
 """Files that take longest, first: begun late, one would keep a single process of the tests busy at the end."""
 
+left_out = 0
+"""Slow tests that were not run; under xdist the largest number of a worker, as each worker collects all of them."""
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave slow tests out unless `--slow` is given, and begin with the longest files."""
+    global left_out
+    if not config.option.slow:
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        left_out = len(slow)
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
     items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send the number of tests left out from a worker of xdist to the process that reports."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = left_out
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Receive that number."""
+    global left_out
+    left_out = max(left_out, getattr(node, "workeroutput", {}).get("left_out", 0))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was left out and how to run it."""
+    if left_out:
+        terminalreporter.write_line(f"{left_out} slow tests left out; run them too with: ./run_tests.sh --slow")
 
 
 @pytest.fixture

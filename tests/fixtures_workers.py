@@ -19,6 +19,7 @@ from beamlib.plugins import plugins, register
 from beamlib.processes import Pool, process_pool
 
 POOL = "beamlib.evaluate.jobs.process_pool"
+ESTIMATES = "beam_run.estimate.process_pool"
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,7 @@ def workers() -> Iterator[Callable[[int], AbstractContextManager[Pool]]]:
 def one_worker(workers: Callable[[int], AbstractContextManager[Pool]], monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluations by one process share a process of the test file; those by several start their own, as ever."""
     monkeypatch.setattr(POOL, workers)
+    monkeypatch.setattr(ESTIMATES, workers)
 
 
 class Here(Executor):
@@ -65,8 +67,9 @@ class Here(Executor):
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evaluations are made by the process of the tests."""
+    """Evaluations and estimates are made by the process of the tests."""
     monkeypatch.setattr(POOL, lambda _: nullcontext(Here()))
+    monkeypatch.setattr(ESTIMATES, lambda _: nullcontext(Here()))
 
 
 @pytest.fixture(scope="module")
@@ -74,4 +77,5 @@ def file_in_this_process() -> Iterator[None]:
     """The same for a whole file of tests and its fixtures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(POOL, lambda _: nullcontext(Here()))
+        patch.setattr(ESTIMATES, lambda _: nullcontext(Here()))
         yield

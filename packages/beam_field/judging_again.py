@@ -14,7 +14,7 @@ from typing import Any
 
 from beam_field.results import folder_name
 from beam_run.dry_run import CallTally
-from beam_run.estimate import rehearsed_roster, stored_means, summary
+from beam_run.estimate import build_estimate, rehearsed_roster, stored_means
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.data.gold import Gold
 from beamlib.data.loading import load_questions
@@ -139,7 +139,7 @@ class _Part:
                 judge_arms(answers, self.parameters, roster)
             tally.add(calls)
         arms = tuple(arm.source_manifest.arm for arm in self.arms)
-        return summary(self.parameters, arms, tally, expected, conversations=len(self.pending))
+        return build_estimate(self.parameters, arms, tally, expected, conversations=len(self.pending))
 
     def judge(self, confirmed: bool) -> list[str]:
         """Judge the pending answers, write verdicts as they come, and return a line per arm."""

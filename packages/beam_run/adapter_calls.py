@@ -33,7 +33,6 @@ RULES: Mapping[str, Rule] = {
     "langmem": Rule(calls=1, tokens=400, output=200, vectors=2),
     "graphiti": Rule(calls=5, tokens=900, output=120, vectors=4),
 }
-WHY = "a rule for this system, see packages/beam_run/adapter_calls.py"
 
 
 def count_adapters(
@@ -62,7 +61,7 @@ def count_adapters(
             wanted[EMBEDDING, forwarded_step(arm.name, "embeddings")] = (requests, rule.vectors * text, 0)
         held = _held(conversation.id, parameters)
         for step, (calls, tokens, output) in wanted.items():
-            counts, there = tally.of(step), min(calls, held.get(step, 0))
+            counts, there = tally[step], min(calls, held.get(step, 0))
             counts.held += there
             counts.pending += calls - there
             counts.input += tokens * (calls - there) // max(1, calls)

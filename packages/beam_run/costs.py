@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
 from io import StringIO
 from pathlib import Path
 from typing import Literal
@@ -42,11 +43,20 @@ class Row(BaseModel):
     output_tokens: int
     dollars: float | None
 
+    @property
+    def order(self) -> tuple[int, str, str, str]:
+        """Sort key, which also identifies the step."""
+        return STAGES.index(self.stage), self.role, self.step, self.model
+
 
 class PendingRow(Row):
-    """Pending calls of one step, and how many more are stored (`held`)."""
+    """Pending calls of one step, and how many more are stored (`held`).
+
+    `basis` says how their output tokens were estimated.
+    """
 
     held: int
+    basis: str = ""
 
 
 class RealisedRow(Row):
@@ -56,49 +66,15 @@ class RealisedRow(Row):
     seconds: float
 
 
-class RoleFacts(BaseModel):
-    """A role's endpoint, the counter of its input tokens, and the longest pending request (0 where there is none).
-
-    `max_output_tokens` is None where the model's own limit holds.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    role: str
-    model: str
-    counter: str
-    context_window: int
-    max_output_tokens: int | None
-    largest_input: int = 0
-    largest_about: str = ""
-
-    @property
-    def fits(self) -> bool:
-        """Tell whether the longest request and its reply fit into the endpoint's context window.
-
-        A reply without a limit gets what the request leaves, which must be at least one token.
-        """
-        return not self.largest_input or self.largest_input + (self.max_output_tokens or 1) <= self.context_window
-
-
-class OutputRule(BaseModel):
-    """How the output tokens of a step's pending calls were estimated."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    role: str
-    step: str
-    tokens: float
-    rule: str
-
-
 class Estimate(BaseModel):
-    """An estimate. `rows` and `roles` are empty where the offline stand-in does everything.
+    """An estimate. `backbone` and `rows` are empty where the offline stand-in does everything.
 
-    `before` are the costs realised at that time, to be subtracted from later ones.
+    `counter` counted the input tokens. `longest` says, by role, how many tokens the longest pending request has, and
+    the endpoint's window. `before` are the costs realised when the calls began, to be subtracted from later ones; None
+    until then.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)  # an earlier version has fields of its own
 
     schema_version: Literal[1] = 1
     size: str
@@ -106,15 +82,10 @@ class Estimate(BaseModel):
     conversations: int
     arms: tuple[str, ...]
     rows: tuple[PendingRow, ...] = ()
-    roles: tuple[RoleFacts, ...] = ()
-    rules: tuple[OutputRule, ...] = ()
+    counter: str = ""
+    longest: Mapping[str, str] = {}
     warnings: tuple[str, ...] = ()
-    before: tuple[RealisedRow, ...] = ()
-
-    @property
-    def calls_models(self) -> bool:
-        """Tell whether models are called; the offline stand-in is not."""
-        return bool(self.roles)
+    before: tuple[RealisedRow, ...] | None = None
 
     @property
     def pending(self) -> int:
@@ -160,36 +131,31 @@ class Estimate(BaseModel):
 
     def bases(self) -> Iterator[str]:
         """Yield sentences on how the numbers were computed."""
-        counters: dict[str, list[str]] = {}
-        used = [facts for facts in self.roles if facts.largest_input]
-        for facts in used:
-            counters.setdefault(facts.counter, []).append(facts.role)
-        if used:
-            by = "; ".join(f"{name} ({', '.join(roles)})" for name, roles in counters.items())
-            yield f"Input tokens counted by {by}."
-            yield (
-                "Output tokens per call: " + "; ".join(f"{o.step} {o.tokens:,.0f} ({o.rule})" for o in self.rules) + "."
-            )
+        if self.longest:
+            pending = [row for row in self.rows if row.calls]
+            rules = "; ".join(f"{row.step} {row.output_tokens / row.calls:,.0f} ({row.basis})" for row in pending)
+            longest = "; ".join(f"{role} {sizes}" for role, sizes in sorted(self.longest.items()))
+            yield f"Input tokens counted by {self.counter}."
+            yield f"Output tokens per call: {rules}."
             yield "Prompts that rest on replies still to come were sized by the offline stand-in, not a language model."
-            longest = "; ".join(f"{facts.role} {facts.largest_input:,} of {facts.context_window:,}" for facts in used)
             yield f"Longest request in tokens, and the endpoint's window: {longest}."
 
 
 def pending_line(estimate: Estimate) -> str:
     """Summarise the estimate in one line."""
-    if not estimate.calls_models:
+    if not estimate.backbone:
         return "Nothing is called and nothing is paid: the offline stand-in answers everything."
     start = f"{count(estimate.pending, 'call')} to make ({estimate.held:,} held)"
     if not estimate.pending:
         return f"{start}: nothing is left to pay."
-    sums = (sum(row.input_tokens for row in estimate.rows), sum(row.cached_tokens for row in estimate.rows))
+    fresh, cached, output = (
+        compact(sum(getattr(row, name) for row in estimate.rows))
+        for name in ("input_tokens", "cached_tokens", "output_tokens")
+    )
     cost = cost_in_words(estimate.dollars, estimate.unpriced)
     if not estimate.dollars and not estimate.unpriced:
         cost = "nothing by the prices of the models file"
-    return (
-        f"{start}: {compact(sums[0])} input tokens ({compact(sums[1])} cached), "
-        f"{compact(sum(row.output_tokens for row in estimate.rows))} output, {cost}"
-    )
+    return f"{start}: {fresh} input tokens ({cached} cached), {output} output, {cost}"
 
 
 def compact(number: float) -> str:
@@ -197,10 +163,6 @@ def compact(number: float) -> str:
     if number >= 999_500:
         return f"{number / 1_000_000:,.1f}M"
     return f"{number / 1_000:.0f}K" if number >= 10_000 else f"{number:,.0f}"
-
-
-def place(row: Row) -> tuple[int, str, str, str]:
-    return STAGES.index(row.stage), row.role, row.step, row.model
 
 
 def stage_of(role: str, step: str) -> Stage:
@@ -213,24 +175,13 @@ def stage_of(role: str, step: str) -> Stage:
 
 def stored_totals(folders: Sequence[Path]) -> list[Totals]:
     """Sum the calls of all stores in `folders` by role, step and model."""
-    groups: dict[tuple[str, str, str], list[Totals]] = {}
+    sums: dict[tuple[str, ...], list[float]] = {}
     for path in sorted(path for folder in folders for path in folder.glob("*.sqlite")):
         with CallStore(path, read_only=True) as store:
-            for totals in store.totals():
-                groups.setdefault((totals.role, totals.step, totals.model), []).append(totals)
-    return [_sum(key, parts) for key, parts in sorted(groups.items())]
-
-
-def _sum(key: tuple[str, str, str], parts: Sequence[Totals]) -> Totals:
-    return Totals(
-        *key,
-        calls=sum(part.calls for part in parts),
-        failures=sum(part.failures for part in parts),
-        input_tokens=sum(part.input_tokens for part in parts),
-        cached_tokens=sum(part.cached_tokens for part in parts),
-        output_tokens=sum(part.output_tokens for part in parts),
-        latency=sum(part.latency for part in parts),
-    )
+            for role, step, model, *numbers in map(astuple, store.totals()):
+                known = sums.setdefault((role, step, model), [0] * len(numbers))
+                sums[role, step, model] = [a + b for a, b in zip(known, numbers, strict=True)]
+    return [Totals(*key, *numbers) for key, numbers in sorted(sums.items())]  # type: ignore[arg-type]
 
 
 def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
@@ -244,43 +195,37 @@ def realised(parameters: RunParameters, suite: str = "") -> list[RealisedRow]:
     prices = {(role, endpoint.model): endpoint for role, endpoint in models.by_stored_role()}
     rows = []
     for totals in stored_totals([calls_folder(parameters, suite)]):
-        endpoint = prices.get((totals.role, totals.model))
-        spent = (totals.input_tokens, totals.cached_tokens, totals.output_tokens)
-        row = RealisedRow(
-            stage=stage_of(totals.role, totals.step),
-            role=totals.role,
-            step=totals.step,
-            model=totals.model,
-            calls=totals.calls,
-            failures=totals.failures,
-            input_tokens=totals.input_tokens,
-            cached_tokens=totals.cached_tokens,
-            output_tokens=totals.output_tokens,
-            dollars=endpoint.dollars(*spent) if endpoint else None,
-            seconds=totals.latency,
+        role, step, model, calls, failures, *tokens, seconds = astuple(totals)
+        endpoint = prices.get((role, model))
+        sizes = dict(zip(("input_tokens", "cached_tokens", "output_tokens"), tokens, strict=True))
+        rows.append(
+            RealisedRow(
+                stage=stage_of(role, step),
+                role=role,
+                step=step,
+                model=model,
+                calls=calls,
+                failures=failures,
+                **sizes,
+                dollars=endpoint.dollars(*tokens) if endpoint else None,
+                seconds=seconds,
+            )
         )
-        rows.append(row)
-    return sorted(rows, key=place)
+    return sorted(rows, key=lambda row: row.order)
 
 
 def since(rows: Sequence[RealisedRow], before: Sequence[RealisedRow]) -> list[RealisedRow]:
     """Subtract `before` from `rows`. A failed call that was repeated with success counts as a call."""
-    earlier = {place(row): row for row in before}
+    earlier = {row.order: row for row in before}
     remaining = []
     for row in rows:
-        old = earlier.get(place(row))
-        if old is not None:
-            row = row.model_copy(
-                update={
-                    "calls": row.calls - old.calls + max(0, old.failures - row.failures),
-                    "failures": max(0, row.failures - old.failures),
-                    "input_tokens": row.input_tokens - old.input_tokens,
-                    "cached_tokens": row.cached_tokens - old.cached_tokens,
-                    "output_tokens": row.output_tokens - old.output_tokens,
-                    "dollars": None if None in (row.dollars, old.dollars) else (row.dollars or 0) - (old.dollars or 0),
-                    "seconds": row.seconds - old.seconds,
-                }
-            )
+        if old := earlier.get(row.order):
+            sums = ("input_tokens", "cached_tokens", "output_tokens", "seconds")
+            changes: dict[str, float | None] = {name: getattr(row, name) - getattr(old, name) for name in sums}
+            changes["calls"] = row.calls - old.calls + max(0, old.failures - row.failures)
+            changes["failures"] = max(0, row.failures - old.failures)
+            changes["dollars"] = None if None in (row.dollars, old.dollars) else (row.dollars or 0) - (old.dollars or 0)
+            row = row.model_copy(update=changes)
         if row.calls > 0:
             remaining.append(row)
     return remaining

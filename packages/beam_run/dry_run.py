@@ -7,6 +7,7 @@ prompts contain the reply, it is padded to the expected length, so that these pr
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -78,52 +79,37 @@ Step = tuple[str, str]
 
 
 @dataclass
-class Counts:
-    """Calls of one step. Tokens are those of pending calls."""
+class StepCalls:
+    """Calls of one step: pending ones with their tokens, stored ones, and the longest pending request."""
 
     pending: int = 0
     held: int = 0
     input: int = 0
     cached: int = 0
     output: float = 0.0
+    longest: tuple[int, str] = (0, "")
+    """Its input tokens and its subject."""
 
-    def add(self, other: Counts) -> None:
-        """Add the counts of another conversation."""
-        for name, value in vars(other).items():
-            setattr(self, name, getattr(self, name) + value)
-
-
-@dataclass(frozen=True)
-class Largest:
-    """The longest pending request of a role: its input tokens and its subject."""
-
-    tokens: int = 0
-    about: str = ""
+    def add(self, other: StepCalls) -> None:
+        """Add the calls of another conversation."""
+        for name in ("pending", "held", "input", "cached", "output"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.longest = max(self.longest, other.longest)
 
 
-@dataclass
-class CallTally:
-    """Counts of one or several rehearsals, by step, and the longest request of each role."""
+class CallTally(defaultdict[Step, StepCalls]):
+    """Calls of one or several rehearsals, by step."""
 
-    steps: dict[Step, Counts] = field(default_factory=dict)
-    largest: dict[str, Largest] = field(default_factory=dict)
+    def __init__(self, steps: Mapping[Step, StepCalls] | None = None) -> None:
+        super().__init__(StepCalls, steps or {})
 
-    def of(self, step: Step) -> Counts:
-        """Return the counts of a step."""
-        return self.steps.setdefault(step, Counts())
-
-    def seen(self, role: str, request: Largest) -> None:
-        """Record `request` if it is the longest of its role so far."""
-        known = self.largest.get(role, Largest())
-        if (request.tokens, request.about) > (known.tokens, known.about):
-            self.largest[role] = request
+    def __reduce__(self) -> tuple[type[CallTally], tuple[dict[Step, StepCalls]]]:
+        return CallTally, (dict(self),)
 
     def add(self, other: CallTally) -> None:
-        """Add the counts of another rehearsal."""
-        for step, counts in other.steps.items():
-            self.of(step).add(counts)
-        for role, request in other.largest.items():
-            self.seen(role, request)
+        """Add the calls of another rehearsal."""
+        for step, calls in other.items():
+            self[step].add(calls)
 
 
 class Prefixes:
@@ -201,7 +187,7 @@ class EstimatingModel:
         self._rehearsal.keys.add(key)
         stored = self._rehearsal.held(key)
         if stored is not None:
-            self._rehearsal.tally.of((self._role, prompt.id)).held += first
+            self._rehearsal.tally[self._role, prompt.id].held += first
             return stored
         expected = self._expected(prompt)
         if first:
@@ -221,18 +207,11 @@ class EstimatingModel:
             f"{endpoint.base_url} {endpoint.model}", "\n".join(message["content"] for message in messages)
         )
         own = input_tokens(prompt, self._endpoint.prompts, rehearsal.counter)
-        counts = rehearsal.tally.of((self._role, prompt.id))
-        counts.pending += 1
-        counts.input += own
-        counts.cached += _cached(own, share)
-        counts.output += expected
+        shared = int(own * share)
+        cached = shared if shared >= SHARED_TOKENS else 0
         about = f"{rehearsal.conversation}, {prompt.id}{f', {prompt.about}' if prompt.about else ''}"
-        rehearsal.tally.seen(self._role, Largest(own, about))
-
-
-def _cached(tokens: int, share: float) -> int:
-    shared = int(tokens * share)
-    return shared if shared >= SHARED_TOKENS else 0
+        call = StepCalls(pending=1, input=own, cached=cached, output=expected, longest=(own, about))
+        rehearsal.tally[self._role, prompt.id].add(call)
 
 
 def expected_output(prompt: Prompt) -> float:
@@ -240,6 +219,15 @@ def expected_output(prompt: Prompt) -> float:
     if prompt.id == "scratchpad_compress":
         return float(prompt.variables["target_tokens"])
     return EXPECTED.get(prompt.id, ELSE_EXPECTED)[0]
+
+
+def output_basis(prompt_id: str) -> str:
+    """Say where the expected output tokens of a step come from."""
+    if "/" in prompt_id:
+        return "expected: a rule for this system, see packages/beam_run/adapter_calls.py"
+    if prompt_id == "scratchpad_compress":
+        return "expected: the length it is asked for"
+    return f"expected: {EXPECTED.get(prompt_id, ELSE_EXPECTED)[1]}"
 
 
 def pad_to_length(prompt: Prompt, reply: str, tokens: float, counter: TokenCounter = WORDS) -> str:

@@ -14,18 +14,9 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from beam_run.adapter_calls import WHY, count_adapters
-from beam_run.costs import (
-    Estimate,
-    OutputRule,
-    PendingRow,
-    RoleFacts,
-    place,
-    realised,
-    stage_of,
-    stored_totals,
-)
-from beam_run.dry_run import ELSE_EXPECTED, EXPECTED, CallTally, Counts, DryRun, EstimatingModel, Largest, Step
+from beam_run.adapter_calls import count_adapters
+from beam_run.costs import Estimate, PendingRow, realised, stage_of, stored_totals
+from beam_run.dry_run import CallTally, DryRun, EstimatingModel, Step, StepCalls, output_basis
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import Questions
 from beamlib.evaluate.arms import Arm
@@ -71,7 +62,7 @@ def estimate_plan(plan: TaskPlan, *, quiet: bool = False) -> Estimate:
     tally = CallTally()
     for part in _rehearsed([(rehearsal, expected) for rehearsal in pending], parameters, label, quiet=quiet):
         tally.add(part)
-    return summary(
+    return build_estimate(
         parameters,
         names,
         tally,
@@ -130,7 +121,7 @@ def rehearsed_roster(
         yield model_roles(models), rehearsal.tally
 
 
-def summary(
+def build_estimate(
     parameters: RunParameters,
     arms: tuple[str, ...],
     tally: CallTally,
@@ -142,81 +133,65 @@ def summary(
 ) -> Estimate:
     """Build the estimate from a `tally`. `own` are the arms with a memory of the user's own."""
     roles = endpoints(parameters)
-    facts = [_facts(role, roles[role], tally, parameters) for role in roles]
-    rows = [_pending_row(step, roles[step[0]], counts) for step, counts in tally.steps.items()]
+    rows = [_pending_row(step, roles[step[0]], calls, expected) for step, calls in tally.items()]
+    longest: dict[str, tuple[int, str]] = {}
+    for (role, _), calls in sorted(tally.items()):
+        if calls.pending:
+            longest[role] = max(longest.get(role, calls.longest), calls.longest)
     return Estimate(
         size=suite or parameters.size,
         backbone=parameters.backbone,
         conversations=conversations,
         arms=arms,
-        rows=tuple(sorted(rows, key=place)),
-        roles=tuple(facts),
-        rules=tuple(_rule(row, roles[row.role], expected, parameters) for row in sorted(rows, key=place) if row.calls),
-        warnings=tuple(_warnings(facts, own, parameters)),
-        before=() if parameters.calls == "refresh" else tuple(realised(parameters, suite)),
-    )
-
-
-def _facts(role: str, endpoint: Endpoint, tally: CallTally, parameters: RunParameters) -> RoleFacts:
-    largest = tally.largest.get(role, Largest())
-    return RoleFacts(
-        role=role,
-        model=endpoint.model,
+        rows=tuple(sorted(rows, key=lambda row: row.order)),
         counter=parameters.token_counter,
-        context_window=endpoint.context_window,
-        max_output_tokens=endpoint.max_output_tokens,
-        largest_input=largest.tokens,
-        largest_about=largest.about,
+        longest={role: f"{tokens:,} of {roles[role].context_window:,}" for role, (tokens, _) in longest.items()},
+        warnings=(
+            *(warning for role, request in longest.items() if (warning := _too_long(role, roles[role], *request))),
+            *(
+                f"{name} is your own memory: it was rehearsed as if it recalled like BM25 with k = {parameters.k}, "
+                "and what its own code may call is not in the estimate; --max-cost bounds it."
+                for name in own
+            ),
+        ),
     )
 
 
-def _pending_row(step: Step, endpoint: Endpoint, counts: Counts) -> PendingRow:
-    output = round(counts.output)
+def _pending_row(step: Step, endpoint: Endpoint, calls: StepCalls, expected: Mapping[Step, float]) -> PendingRow:
+    role, prompt = step
+    output, limit = round(calls.output), endpoint.max_output_tokens
+    basis = output_basis(prompt) if step not in expected else "mean of this run's stored replies"
+    if limit is not None and calls.pending and calls.output >= limit * calls.pending:
+        basis += ", cut to max_output_tokens"
     return PendingRow(
-        stage=stage_of(*step),
-        role=step[0],
-        step=step[1],
+        stage=stage_of(role, prompt),
+        role=role,
+        step=prompt,
         model=endpoint.model,
-        calls=counts.pending,
-        held=counts.held,
-        input_tokens=counts.input,
-        cached_tokens=counts.cached,
+        calls=calls.pending,
+        held=calls.held,
+        input_tokens=calls.input,
+        cached_tokens=calls.cached,
         output_tokens=output,
-        dollars=endpoint.dollars(counts.input, counts.cached, output),
+        dollars=endpoint.dollars(calls.input, calls.cached, output),
+        basis=basis if calls.pending else "",
     )
 
 
-def _rule(row: PendingRow, endpoint: Endpoint, expected: Mapping[Step, float], parameters: RunParameters) -> OutputRule:
-    known = expected.get((row.role, row.step))
-    if known is not None:
-        tokens, rule = known, "mean of this run's stored replies"
-    elif "/" in row.step:  # of an adapter
-        tokens, rule = row.output_tokens / row.calls, f"expected: {WHY}"
-    elif row.step == "scratchpad_compress":
-        tokens, rule = float(parameters.scratchpad_target), "expected: the length it is asked for"
-    else:
-        tokens, why = EXPECTED.get(row.step, ELSE_EXPECTED)
-        rule = f"expected: {why}"
+def _too_long(role: str, endpoint: Endpoint, tokens: int, about: str) -> str:
+    """Return a warning if a request and its reply do not fit into the endpoint's context window.
+
+    A reply without a limit gets what the request leaves, which must be at least one token.
+    """
     limit = endpoint.max_output_tokens
-    if limit is not None and tokens > limit:
-        tokens, rule = limit, f"{rule}, cut to max_output_tokens"
-    return OutputRule(role=row.role, step=row.step, tokens=round(tokens, 1), rule=rule)
-
-
-def _warnings(facts: Sequence[RoleFacts], own: Sequence[str], parameters: RunParameters) -> Iterator[str]:
-    for fact in facts:
-        if not fact.fits:
-            reply = f"with {fact.max_output_tokens:,} for the reply " if fact.max_output_tokens else ""
-            yield (
-                f"The {fact.role}'s longest request ({fact.largest_about}) has {fact.largest_input:,} tokens, which "
-                f"{reply}do not fit into the {fact.context_window:,} of {fact.model}; lower the budget that fills it, "
-                "or name an endpoint with a larger context_window."
-            )
-    for name in own:
-        yield (
-            f"{name} is your own memory: it was rehearsed as if it recalled like BM25 with k = {parameters.k}, "
-            "and what its own code may call is not in the estimate; --max-cost bounds it."
-        )
+    if tokens + (limit or 1) <= endpoint.context_window:
+        return ""
+    reply = f"with {limit:,} for the reply " if limit else ""
+    return (
+        f"The {role}'s longest request ({about}) has {tokens:,} tokens, which {reply}do not fit into the "
+        f"{endpoint.context_window:,} of {endpoint.model}; lower the budget that fills it, or name an endpoint with a "
+        "larger context_window."
+    )
 
 
 def stored_means(parameters: RunParameters) -> dict[Step, float]:
@@ -235,13 +210,21 @@ def estimate_path(parameters: RunParameters) -> Path:
     return run_path(parameters, "estimate.json")
 
 
-def save(estimate: Estimate, parameters: RunParameters) -> Path | None:
-    """Save the estimate, to be compared with the real costs; one without pending calls replaces none."""
+def save_estimate(estimate: Estimate, parameters: RunParameters) -> Path | None:
+    """Save a confirmed estimate, to be compared with the real costs; one without pending calls replaces none."""
     path = estimate_path(parameters)
     return write_json(path, estimate.model_dump(mode="json")) if estimate.pending else None
 
 
-def saved(parameters: RunParameters) -> Estimate | None:
+def start_estimate(parameters: RunParameters) -> None:
+    """Note what was spent before the calls of a newly confirmed estimate begin, on earlier backbones for example."""
+    estimate = read_estimate(parameters)
+    if estimate is not None and estimate.before is None:
+        before = () if parameters.calls == "refresh" else tuple(realised(parameters))
+        save_estimate(estimate.model_copy(update={"before": before}), parameters)
+
+
+def read_estimate(parameters: RunParameters) -> Estimate | None:
     """Read the saved estimate, None where there is none; a damaged file raises `UserError`."""
     path = estimate_path(parameters)
     if not path.exists():

@@ -11,9 +11,8 @@ from beam_generate.of_run import GenerationOfRun
 from beam_memories.own_memory import check_own_memory
 from beam_memories.programs import memory_place
 from beam_run.arguments import Endpoints, check_run_name
-from beam_run.cost_table import keep_agreed
 from beam_run.costs import Estimate
-from beam_run.estimate import estimate
+from beam_run.estimate import estimate, save_estimate
 from beam_run.shown_tasks import SUITES, Suite, find_data, suite_of_run
 from beamlib.confirmation import Priced, confirm_calls
 from beamlib.data.conversations import SIZES, Size
@@ -221,7 +220,7 @@ def confirm(planned: RunPlan, place: Path) -> bool:
 
     confirmed = confirm_calls(shown, ready, first.confirm_cost)
     for parameters, found in rehearsed:
-        keep_agreed(found, parameters)
+        save_estimate(found, parameters)
     return confirmed
 
 

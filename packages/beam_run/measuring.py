@@ -14,7 +14,7 @@ import typer
 
 from beam_run.arguments import listed
 from beamlib.data.loading import PAPER
-from beamlib.data.sources import Source, find_conversations, parse_size
+from beamlib.data.sources import Source, find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
 from beamlib.files import code_hash
 
@@ -42,6 +42,7 @@ def measure(
         raise SystemExit(_verify(sources, out or SHIPPED_FILE, sample, workers))
     if out is None:
         raise UserError("beamlib measure needs --out FILE, where it writes, or --verify.")
+    refuse_data(out.parent)
     start = time.monotonic()
     measurements = list(measure_all(sources, workers=workers))
     header = Header(

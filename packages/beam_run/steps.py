@@ -13,7 +13,8 @@ from textwrap import shorten
 from rich.text import Text
 from tqdm import tqdm
 
-from beam_run.cost_table import begin_on_estimate, spent
+from beam_run.cost_table import costs_in_words
+from beam_run.estimate import start_estimate
 from beam_run.executing import (
     EVALUATION,
     FIELD,
@@ -132,10 +133,10 @@ def evaluation(job: Job, planned: RunPlan) -> None:
 def _evaluated(parameters: RunParameters) -> None:
     console.print(f"\n{label(parameters)}", style="bold")
     started = time.monotonic()
-    begin_on_estimate(parameters)
+    start_estimate(parameters)
     evaluated = evaluate(parameters, arms_of(parameters, experiments(parameters)))
     keep_settings(resolved(parameters))
-    if parameters.models and (realised_costs := spent(parameters)):
+    if parameters.models and (realised_costs := costs_in_words(parameters)):
         print(realised_costs)
     console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
     for line in unscored_lines(evaluated):

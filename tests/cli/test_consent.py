@@ -93,6 +93,7 @@ SILENT: dict[str, tuple[list[str], list[str]]] = {
 """What may call, without a yes, and what is announced."""
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("what", SILENT)
 def test_no_request_is_sent_without_a_yes_and_nothing_is_left_behind(
     what: str, server: ScriptedServer, place: Path, called: Call, monkeypatch: pytest.MonkeyPatch
@@ -120,6 +121,7 @@ def test_an_estimate_sends_nothing(server: ScriptedServer, place: Path, called: 
     assert server.connections == 0
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("name", [*GENERATION, *EVALUATION, *SUITES])
 def test_a_notebook_calls_nothing_without_a_yes(
     name: str, server: ScriptedServer, place: Path, monkeypatch: pytest.MonkeyPatch

@@ -19,13 +19,10 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("command", "code", "sentence"),
     [
-        ("{} data errata | head -0", 141, "beamlib: nobody reads its output any more; "),
         ("{} data errata --json | true", 141, "beamlib: nobody reads its output any more; "),
         ("{} data errata --json 2>&1 | true", 141, ""),
         ("{} data errata > /dev/full", 2, "beamlib: the file system: No space left on device; "),
-        ("{} data errata >&-", 0, ""),
         ("{} data errata >&- 2>&- <&-", 0, ""),
-        ("{} data check /nowhere 2>&-", 2, ""),
         ("{} data check /nowhere >&-", 2, "beamlib: /nowhere"),
     ],
 )
@@ -53,7 +50,7 @@ conclude(command)
 """
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
 def test_what_is_closed_is_as_if_it_were_empty(closed: str, tmp_path: Path) -> None:
     (tmp_path / "go.py").write_text(SCRIPT.format(place=str(tmp_path / "place")))
     done = shell(f"{sys.executable} {tmp_path / 'go.py'} {closed}")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beam_run.executing import EVALUATION
-from commands import beamlib
+from commands import Call, beamlib
 from scripted_server import Answer, ScriptedServer
 from steady_replies import steady_reply
 
@@ -34,28 +34,48 @@ def run(repo_root: Path) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def test_a_refused_run_has_notebooks_and_page_and_is_asked_again(run: Path, repo_root: Path) -> None:
-    replies = Mendable()
-    with ScriptedServer(replies) as server:
-        words = ["run-all", "--data", repo_root / "beamlib/data/example", "--sizes", "100k", "--name", run.name]
-        words += ["--base-url", server.base_url, "--model", "m", "--context-window", "32768", "--yes"]
-        done = beamlib(*words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "rag-hybrid-k5: 20 of 20 unscored (20 refused)" in done.stdout
-        assert "unscored, for example: refused: The reader model m at" in done.stdout
-        for name in EVALUATION:
-            assert "<td>NaN</td>" not in (run / f"notebooks/100k-m/{name}.html").read_text()
-        assert (run / "index.html").is_file()
-        table = (run / "tables/100k-m/table1_main_results.md").read_text()
-        assert "–" in table and "refused" in table and "nan" not in table
-        refused = len(server.requests)
+@pytest.fixture
+def replies() -> Mendable:
+    return Mendable()
 
-        assert beamlib(*words, "--calls", "replay", "--step", "evaluate").returncode == 0
-        assert len(server.requests) == refused, "a replay sends nothing"
-        replies.mended = True
-        done = beamlib(*words, "--step", "evaluate")
-        assert done.returncode == 0 and "unscored" not in done.stdout
-        assert len(server.requests) >= 2 * refused
-        mended = len(server.requests)
-        assert beamlib(*words, "--step", "evaluate").returncode == 0
-        assert len(server.requests) == mended, "all calls are stored"
+
+@pytest.fixture
+def command(run: Path, repo_root: Path, replies: Mendable) -> Iterator[tuple[list[str | Path], ScriptedServer]]:
+    """The command, without a step, and the server that it calls."""
+    with ScriptedServer(replies) as server:
+        words: list[str | Path] = ["run-all", "--data", repo_root / "beamlib/data/example", "--sizes", "100k"]
+        words += ["--name", run.name, "--base-url", server.base_url, "--model", "m", "--context-window", "32768"]
+        yield [*words, "--yes"], server
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_refused_run_says_so_and_is_asked_again(
+    command: tuple[list[str | Path], ScriptedServer], replies: Mendable, called: Call
+) -> None:
+    words, server = command
+    done = called(*words, "--step", "evaluate")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rag-hybrid-k5: 20 of 20 unscored (20 refused)" in done.stdout
+    assert "unscored, for example: refused: The reader model m at" in done.stdout
+    refused = len(server.requests)
+
+    assert called(*words, "--calls", "replay", "--step", "evaluate").returncode == 0
+    assert len(server.requests) == refused, "a replay sends nothing"
+    replies.mended = True
+    done = beamlib(*words, "--step", "evaluate")  # a process asks again only once for what was refused
+    assert done.returncode == 0 and "unscored" not in done.stdout
+    assert len(server.requests) >= 2 * refused
+    mended = len(server.requests)
+    assert called(*words, "--step", "evaluate").returncode == 0
+    assert len(server.requests) == mended, "all calls are stored"
+
+
+@pytest.mark.slow
+def test_a_refused_run_has_notebooks_and_page(command: tuple[list[str | Path], ScriptedServer], run: Path) -> None:
+    done = beamlib(*command[0])
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in EVALUATION:
+        assert "<td>NaN</td>" not in (run / f"notebooks/100k-m/{name}.html").read_text()
+    assert (run / "index.html").is_file()
+    table = (run / "tables/100k-m/table1_main_results.md").read_text()
+    assert "–" in table and "refused" in table and "nan" not in table

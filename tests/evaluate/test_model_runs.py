@@ -288,6 +288,7 @@ class Driver:
 LANES = 4
 
 
+@pytest.mark.slow
 def test_twenty_kills_cost_nothing_twice(repo_root: Path, tmp_path: Path) -> None:
     draw = random.Random(20)
     with ScriptedServer(steady_reply, latency=0.15) as server, Driver(tmp_path) as driver:
@@ -386,6 +387,7 @@ def alive(group: int) -> bool:
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_a_dozen_signals_cost_nothing_at_all(repo_root: Path, tmp_path: Path) -> None:
     draw = random.Random(13)
     with ScriptedServer(steady_reply, latency=0.2) as server, Driver(tmp_path) as driver:

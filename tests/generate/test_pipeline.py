@@ -141,6 +141,7 @@ def test_nothing_of_another_conversation_is_overwritten(whole: Path) -> None:
     assert str(whole) in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_generation_that_is_killed_again_and_again_ends_in_the_same_bytes(whole: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "beam_run", "generate", "--out", str(tmp_path), "--seed", "5"]
     command += ["--domain", "Trip Planning", "--workers", "1"]

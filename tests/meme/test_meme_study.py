@@ -100,6 +100,7 @@ def test_frames_agree_with_the_tables(folder: Path, tmp_path: Path) -> None:
     assert all(answer.stage for answer in asked)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_answers_of_several_readers_are_told_apart(folder: Path, tmp_path: Path) -> None:
     with ScriptedServer(steady_reply) as server:
         endpoint = f'{{model: scripted, base_url: "{server.base_url}", context_window: 32000}}'

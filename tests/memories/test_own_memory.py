@@ -132,6 +132,7 @@ def test_a_failure_is_unscored_with_its_reason(file: Path, repo_root: Path, name
     assert all(judgement.unscored for judgement in found.judgements[f"own-{name}"])
 
 
+@pytest.mark.slow
 def test_the_example_of_the_how_to_runs_as_it_stands(tmp_path: Path, repo_root: Path) -> None:
     page = (repo_root / "docs" / "own-memory.md").read_text()
     example = page.partition("```python\n")[2].partition("```")[0]

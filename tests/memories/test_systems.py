@@ -142,8 +142,8 @@ def test_what_it_will_call_is_in_the_estimate(name: str, tmp_path: Path, repo_ro
     chosen = load_parameters(repo_root / "params/100k.yaml", run=str(tmp_path), models=str(models))
     arms, tally = (Arm(memory="own", target=name),), CallTally()
     count_adapters(tally, arms, example.conversation, len(example.probes), resolved(chosen), {})
-    (step,) = tally.steps
-    counts = tally.of(step)
+    (step,) = tally
+    counts = tally[step]
     assert step == ("memory", f"{name}/chat")
     assert (counts.pending, counts.held) == (RULES[name].calls * len(example.conversation.pairs), 0)
     assert counts.input > counts.pending * RULES[name].tokens

@@ -58,6 +58,7 @@ def test_ablations_of_real_conversations(beam_data: Path, size: str) -> None:
     check_that_one_part_changes(load(source, PAPER))
 
 
+@pytest.mark.slow
 def test_ablations_of_a_generated_10m_conversation(tmp_path: Path) -> None:
     """Ten plans as in any 10M conversation, each with a fifth of its sub-plans."""
     options = ["--size", "10m", "--seed", "5", "--set", "subplans=[2, 2, 2]"]

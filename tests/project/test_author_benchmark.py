@@ -12,6 +12,8 @@ import beamlib
 from beamlib.data.sources import find_conversations
 from beamlib.report.footer import fitness, rank_agreement
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def likeness(repo_root: Path) -> Any:

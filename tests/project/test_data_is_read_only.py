@@ -114,6 +114,14 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     "data errata": [(lambda p: [], 0, "")],
     "data download": [(lambda p: [p.data], 2, REFUSED), (lambda p: [p.data / "100K"], 2, REFUSED)],
     "evidence": [(lambda p: ["--data", p.data, "--memory", "light,rag", "--k", "1"], 0, "recall")],
+    "measure": [
+        (lambda p: ["--data", p.data, "--out", p.data / "x.jsonl.xz"], 2, REFUSED),
+        (
+            lambda p: ["--data", p.data, "--out", p.archive.parent / "x.jsonl.xz", "--workers", "1"],
+            0,
+            "1 conversations",
+        ),
+    ],
     "score": [(lambda p: [p.run / "100k/none"], 0, "average"), (lambda p: [p.data], 2, "manifest.json")],
     "tables": [(lambda p: [p.run], 0, "wrote"), (lambda p: [p.data], 2, REFUSED)],
     "import": [(lambda p: [p.data / "100K/1/probing_questions/probing_questions.json"], 2, "known formats")],
@@ -192,28 +200,25 @@ def test_every_command_is_tried() -> None:
     assert set(commands(app)) == TRIED.keys()
 
 
-@pytest.fixture(scope="module")
-def main_job(places: Places, before: State) -> None:
-    """The whole of `run-all`, whose run folder other commands then read."""
+def run_all(places: Places, name: str, *more: str) -> None:
+    """Run the main job on all data of `places`."""
+    data = ("--data", places.data, "--memorycode", places.dialogues, "--meme", places.episodes)
     few = ("--set", "retrievers=[bm25]", "--set", "budgets=[5]")  # what is compared bears on nothing here
-    done = beamlib(
-        "run-all",
-        "--data",
-        places.data,
-        "--memorycode",
-        places.dialogues,
-        "--meme",
-        places.episodes,
-        "--name",
-        places.run.name,
-        *few,
-    )
+    done = beamlib("run-all", *data, "--name", name, *few, *more)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.fixture(scope="module")
+def answered(places: Places, before: State) -> None:
+    """The answers and verdicts of the main job, which commands then read."""
+    run_all(places, places.run.name, "--step", "evaluate")
+    assert untouched(places, before)
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.usefixtures("main_job")
 def test_the_main_job_and_its_notebooks_leave_the_data_alone(places: Places, before: State) -> None:
+    run_all(places, places.run.name)
     assert {page.stem for page in places.run.glob("notebooks/*/*.html")} == {*PAPER, *EVALUATION, *SUITES, *FIELD}
     assert untouched(places, before)
 
@@ -230,7 +235,7 @@ def test_no_command_writes_below_the_data(
     request: pytest.FixtureRequest,
 ) -> None:
     if command in ("score", "tables"):
-        request.getfixturevalue("main_job")
+        request.getfixturevalue("answered")
     for arguments, code, said in TRIED[command]:
         monkeypatch.chdir(repo_root)
         done = called(*command.split(), *arguments(places))

@@ -19,6 +19,7 @@ def digests(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=280)
 
 
+@pytest.mark.slow
 def test_recorded_calls_are_replayed_in_full_and_give_what_they_gave() -> None:
     done = digests("--only", "recorded", "--against", BENCHMARKS / "recorded_calls.json")
     # Where this changed on purpose: python tests/record_calls.py

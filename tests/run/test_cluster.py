@@ -100,6 +100,7 @@ def left_behind(run: Path) -> list[str]:
     return [name for name in names if name.endswith(".replies") or name.startswith((".leases", ".cluster"))]
 
 
+@pytest.mark.slow
 def test_workers_of_a_cluster_give_the_same_bytes_as_processes(
     repo_root: Path, data: Path, expected: tuple[dict[str, bytes], int], tmp_path: Path
 ) -> None:
@@ -156,7 +157,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("deed", ["kill the worker", "kill the task", "freeze the task", "freeze both"])
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "kill the task",
+        *(pytest.param(deed, marks=pytest.mark.slow) for deed in ("kill the worker", "freeze the task", "freeze both")),
+    ],
+)
 def test_a_worker_that_is_lost_costs_what_was_in_flight(
     deed: str, repo_root: Path, data: Path, fewer: tuple[dict[str, bytes], int], tmp_path: Path
 ) -> None:
@@ -185,6 +192,7 @@ def test_a_worker_that_is_lost_costs_what_was_in_flight(
     assert not left_behind(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_limit_of_spending_holds_for_all_workers(
     repo_root: Path, data: Path, expected: tuple[dict[str, bytes], int], tmp_path: Path
 ) -> None:
@@ -239,6 +247,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_a_scheduler_that_is_begun_again_has_the_work_go_on(
     begun: Callable[..., subprocess.Popen[str]],
@@ -281,6 +290,7 @@ echo "Submitted batch job $!"
 """
 
 
+@pytest.mark.slow
 def test_workers_as_jobs_of_a_batch_system(
     repo_root: Path, data: Path, fewer: tuple[dict[str, bytes], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,6 +389,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_driver_that_is_ended_goes_on_where_it_was_in_a_folder_without_locks(

@@ -15,16 +15,14 @@ from hypothesis import strategies as st
 from beam_run.cost_table import cost_table, read_costs, save_costs
 from beam_run.costs import (
     Estimate,
-    OutputRule,
     PendingRow,
     RealisedRow,
-    RoleFacts,
     compact,
     pending_line,
     realised,
     since,
 )
-from beam_run.estimate import estimate_path, save
+from beam_run.estimate import estimate_path, save_estimate
 from beamlib.llm.stored_model import CallStore, StoredCall
 from beamlib.params import RunParameters, load_parameters
 from beamlib.text import money
@@ -47,19 +45,14 @@ def made(
 
 
 def found(*rows: PendingRow, before: tuple[RealisedRow, ...] = ()) -> Estimate:
-    sizes = {"context_window": 8_000, "max_output_tokens": 500, "largest_input": 700, "largest_about": "100K-1, answer"}
-    roles = [
-        RoleFacts.model_validate({"role": row.role, "model": row.model, "counter": "cl100k", **sizes}) for row in rows
-    ]
-    rules = [OutputRule(role=row.role, step=row.step, tokens=12.0, rule="expected: a word") for row in rows]
     return Estimate(
         size="100K",
         backbone="one",
         conversations=2,
         arms=("none",),
         rows=rows,
-        roles=tuple(roles),
-        rules=tuple(rules),
+        counter="cl100k",
+        longest={row.role: "700 of 8,000" for row in rows},
         before=before,
     )
 
@@ -210,7 +203,7 @@ def test_what_the_stores_hold_is_summed_reading_included(parameters: RunParamete
 
 def test_costs_are_kept_for_the_page(parameters: RunParameters, tmp_path: Path) -> None:
     assert save_costs(parameters) is None
-    save(BOTH, parameters)
+    save_estimate(BOTH, parameters)
     answer = {"role": "reader", "step": "answer", "model": "big", "text": "x", "input_tokens": 90, "output_tokens": 9}
     put(tmp_path / "run/calls/100k", "100K-1", [answer])
     path = save_costs(parameters)
