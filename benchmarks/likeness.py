@@ -25,7 +25,7 @@ from beamlib.data.sources import Source, find_conversations
 from beamlib.files import sha256, write_text
 from beamlib.processes import process_pool
 from beamlib.retrieval.sparse import SparseIndex
-from beamlib.scoring.evidence import evidence_table
+from beamlib.scoring.measured import evidence_rows
 from beamlib.text import count_tokens, split_sentences
 
 KS = (5, 15)
@@ -100,9 +100,15 @@ def figures(folder: Path, sizes: Sequence[Size], workers: int = 2, *, quiet: boo
             *_text_figures(size, chats),
             *_question_figures(size, [row for chat in chats for row in chat["asked"]]),
         ]
-        recalls = evidence_table(folder, [size], ks=KS, workers=workers, quiet=quiet)
+        recalls = evidence_rows(folder, [size], ks=KS, workers=workers, quiet=quiet)
         rows += [
-            Figure(size, f"{RECALL}{r['memory']} {r['retriever']} K={r['k']}", r["ability"], r["recall"], r["n"])
+            Figure(
+                size,
+                f"{RECALL}{r['arm'].partition(' ')[0]} {r['retriever']} K={r['k']}",
+                r["ability"],
+                r["recall"],
+                r["n"],
+            )
             for r in recalls
         ]
     return rows

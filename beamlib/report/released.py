@@ -24,8 +24,8 @@ from beamlib.scoring.measured import (
     LIGHT_ARMS,
     MOST_PAIRS,
     RETRIEVERS,
+    MeasuredQuestion,
     Measurement,
-    Question,
     read_measurements,
     shown,
 )
@@ -185,7 +185,7 @@ class ReleasedRecall:
 
 
 def _recalled(
-    measurement: Measurement, question: Question, arm: str, retriever: str, k: int, counting: Counting
+    measurement: Measurement, question: MeasuredQuestion, arm: str, retriever: str, k: int, counting: Counting
 ) -> frozenset[int]:
     """Return the messages of a context that count as recalled."""
     if arm == BEST:

@@ -18,8 +18,8 @@ from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.params import RunParameters
 from beamlib.report.footer import Footer, ensure_comparable, footer, is_offline
 from beamlib.report.long_frame import AVERAGE, COLUMNS, SERIES_FIELDS
-from beamlib.scoring.evidence import evidence_recall
 from beamlib.scoring.intervals import compare, interval_note
+from beamlib.scoring.measured import evidence_recall
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import (
     SCORE_COLUMNS,

@@ -7,6 +7,7 @@ which is not a language model. `SHIPPED_FILE` holds the measurements of the rele
 from __future__ import annotations
 
 import lzma
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,10 +19,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 from tqdm import tqdm
 
-from beamlib.data.conversations import Conversation, Treatment
-from beamlib.data.gold import ABILITIES, Ability
-from beamlib.data.loading import PAPER, Loaded, load
-from beamlib.data.sources import Source
+from beamlib.data.checked_json import left_out_line
+from beamlib.data.conversations import Conversation, Size, Treatment
+from beamlib.data.gold import ABILITIES, Ability, Gold
+from beamlib.data.loading import PAPER, Loaded, load, readable
+from beamlib.data.sources import Source, find_conversations
 from beamlib.errors import UserError
 from beamlib.files import sha256_of_file, to_json, write_bytes
 from beamlib.llm.model import ModelError
@@ -31,6 +33,7 @@ from beamlib.memory.protocol import RetrievedContext, partly_shown, passage
 from beamlib.memory.rag import Rag
 from beamlib.plugins import plugins
 from beamlib.processes import process_pool
+from beamlib.retrieval import RETRIEVERS as KNOWN_RETRIEVERS
 from beamlib.scoring.intervals import conversation_values, mean_interval
 from beamlib.text import count_tokens
 
@@ -61,11 +64,14 @@ CODE = ("beamlib.retrieval", "beamlib.memory", "beamlib.data", "beamlib.text", "
 """Modules that the measurements rest on."""
 
 
+_EMPTY = RetrievedContext("")
+
+
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Header(_Record):
+class FileHeader(_Record):
     """What a file of measurements rests on; `seconds` is how long it took."""
 
     schema_version: int = 1
@@ -83,7 +89,7 @@ class Notes(_Record):
     tokens: int
 
 
-class Question(_Record):
+class MeasuredQuestion(_Record):
     """A question's measurements.
 
     Attributes:
@@ -120,7 +126,7 @@ class Measurement(_Record):
     newest: list[int]
     notes: Notes
     seconds: dict[str, tuple[float, float]]
-    questions: list[Question]
+    questions: list[MeasuredQuestion]
 
 
 class Shown(NamedTuple):
@@ -138,29 +144,44 @@ def rooms() -> dict[str, int]:
     return {"rag": settings.context_tokens, "light": settings.budget["episodic"]}
 
 
-def measure(source: Source, treatment: Treatment = PAPER, retrievers: Sequence[str] = RETRIEVERS) -> Measurement:
-    """Measure RAG and LIGHT on every question of a conversation, for all retrieval budgets to `MOST_PAIRS`."""
+def evidence_recall(gold: Gold, message_ids: Iterable[int]) -> float | None:
+    """Return the share of the cited messages among `message_ids`; None if the question cites no message of the chat."""
+    if not gold.evidence:
+        return None
+    shown = frozenset(message_ids)
+    return sum(cited in shown for cited in gold.evidence) / len(gold.evidence)
+
+
+def measure(
+    source: Source,
+    treatment: Treatment = PAPER,
+    retrievers: Sequence[str] = RETRIEVERS,
+    memories: Sequence[str] = ("rag", "light"),
+) -> Measurement:
+    """Measure memories on every question of a conversation, for all retrieval budgets to `MOST_PAIRS`."""
     loaded = load(source, treatment)
     conversation = loaded.conversation
     position = {pair.user.id: number for number, pair in enumerate(conversation.pairs)}
     seconds: dict[str, tuple[float, float]] = {}
     ranks: dict[str, list[list[int]]] = {}
-    for retriever in retrievers:
+    for retriever in retrievers if "rag" in memories else ():
         rag = Rag(retriever=retriever)
         _, reading = _timed(partial(rag.ingest, conversation))
         ranks[f"rag {retriever}"], searching = _ranks(rag.search, loaded, position)
         seconds[f"rag {retriever}"] = (reading, searching)
-    light = Light(plugins().model(), LightSettings(retriever=retrievers[0]))
-    _, reading = _timed(partial(light.ingest, conversation))
-    for retriever in retrievers:
-        variant = light.variant(LightSettings(retriever=retriever))
-        ranks[f"light {retriever}"], searching = _ranks(variant.retrieved, loaded, position)
-        seconds[f"light {retriever}"] = (reading, searching)
-    questions = [probe.question for probe in loaded.probes]
-    without = partial(LightSettings, retriever=retrievers[0], use_retrieval=False)
-    filtered = light.variant(without(use_working=False)).recall_all(questions)
-    unfiltered = light.variant(without(use_working=False, use_filter=False)).recall(questions[0])
-    newest = light.variant(without(use_scratchpad=False)).recall(questions[0])
+    filtered: Sequence[RetrievedContext | ModelError] = [_EMPTY] * len(loaded.probes)
+    unfiltered = newest = _EMPTY
+    if "light" in memories:
+        light = Light(plugins().model(), LightSettings(retriever=retrievers[0]))
+        _, reading = _timed(partial(light.ingest, conversation))
+        for retriever in retrievers:
+            variant = light.variant(LightSettings(retriever=retriever))
+            ranks[f"light {retriever}"], searching = _ranks(variant.retrieved, loaded, position)
+            seconds[f"light {retriever}"] = (reading, searching)
+        without = partial(LightSettings, retriever=retrievers[0], use_retrieval=False)
+        filtered = light.variant(without(use_working=False)).recall_all([probe.question for probe in loaded.probes])
+        unfiltered = light.variant(without(use_working=False, use_filter=False)).recall("")
+        newest = light.variant(without(use_scratchpad=False)).recall("")
     return Measurement(
         id=conversation.id,
         size=conversation.size,
@@ -171,7 +192,7 @@ def measure(source: Source, treatment: Treatment = PAPER, retrievers: Sequence[s
         notes=_notes(unfiltered, conversation),
         seconds=seconds,
         questions=[
-            Question(
+            MeasuredQuestion(
                 id=probe.id,
                 ability=loaded.gold[probe.id].ability,
                 cited=list(loaded.gold[probe.id].evidence),
@@ -183,7 +204,7 @@ def measure(source: Source, treatment: Treatment = PAPER, retrievers: Sequence[s
     )
 
 
-def shown(measurement: Measurement, question: Question, arm: str, retriever: str, k: int) -> Shown:
+def shown(measurement: Measurement, question: MeasuredQuestion, arm: str, retriever: str, k: int) -> Shown:
     """Return what the context of an arm (one of `ARMS`) shows for a question with a budget of `k` pairs."""
     retrieved, working, notes = LIGHT_ARMS.get(arm, (True, False, ""))
     memory = "rag" if arm == "rag" else "light"
@@ -216,7 +237,7 @@ def shown(measurement: Measurement, question: Question, arm: str, retriever: str
     return Shown(frozenset(whole), frozenset(in_part), frozenset(noted.ids if noted else ()), tokens)
 
 
-def recall_rows(
+def average_recall(
     measurements: Iterable[Measurement],
     arms: Sequence[str] = ARMS,
     retrievers: Sequence[str] = RETRIEVERS,
@@ -255,7 +276,7 @@ def _shares(cited: Sequence[int], context: Shown) -> tuple[float, float, float, 
 
 
 def _means(recalls: Sequence[tuple[int, Ability, float, float, float, int]]) -> list[dict[str, Any]]:
-    """Average rows of `recall_rows`: over "all", then per ability in the usual order."""
+    """Average rows of `average_recall`: over "all", then per ability in the usual order."""
     rows = []
     for ability in ("all", *ABILITIES):
         chosen = [row for row in recalls if ability in ("all", row[1])]
@@ -274,16 +295,59 @@ def _means(recalls: Sequence[tuple[int, Ability, float, float, float, int]]) -> 
     return rows
 
 
+def evidence_rows(
+    folder: Path,
+    sizes: Sequence[Size],
+    arms: Sequence[str] = ("rag", "light retrieval alone"),
+    retrievers: Sequence[str] = ("bm25", "hybrid"),
+    ks: Sequence[int] = (5, 10, 15, 20),
+    treatment: Treatment = PAPER,
+    *,
+    workers: int = 2,
+    quiet: bool = False,
+    skip_broken: bool = False,
+) -> list[dict[str, Any]]:
+    """Measure the conversations in `folder` and return `average_recall`.
+
+    Args:
+        workers: Processes; they change only the time.
+        skip_broken: Leave out conversations that cannot be read and name them on standard error.
+    """
+    check_choices("arm", arms, ARMS)
+    check_choices("retriever", retrievers, KNOWN_RETRIEVERS)
+    if not ks or not 1 <= min(ks) <= max(ks) <= MOST_PAIRS:
+        raise UserError(f"--k is {', '.join(map(str, ks)) or 'empty'}; a retrieval budget is 1 to {MOST_PAIRS} pairs.")
+    sources = [source for size in dict.fromkeys(sizes) for source in find_conversations(folder, [size])]
+    if skip_broken:
+        left_out: dict[str, str] = {}
+        sources = [loaded.source for loaded in readable(sources, treatment, skip_broken=True, left_out=left_out)]
+        if left_out:
+            print(left_out_line(left_out), file=sys.stderr)
+    memories = list(dict.fromkeys(arm.partition(" ")[0] for arm in arms))
+    measured = measure_all(sources, treatment, retrievers, memories, workers=workers, quiet=quiet)
+    return average_recall(measured, arms, retrievers, ks)
+
+
+def check_choices(option: str, names: Sequence[str], known: Sequence[str]) -> None:
+    """Raise `UserError` unless `names` has some, all of them in `known`."""
+    for name in names:
+        if name not in known:
+            raise UserError(f"--{option} names {name!r}, which does not exist; choose from {', '.join(known)}.")
+    if not names:
+        raise UserError(f"--{option} is empty; choose from {', '.join(known)}.")
+
+
 def measure_all(
     sources: Sequence[Source],
     treatment: Treatment = PAPER,
     retrievers: Sequence[str] = RETRIEVERS,
+    memories: Sequence[str] = ("rag", "light"),
     *,
     workers: int = 2,
     quiet: bool = False,
 ) -> Iterator[Measurement]:
     """Measure conversations in order; `workers` processes change only the time."""
-    work = partial(measure, treatment=treatment, retrievers=retrievers)
+    work = partial(measure, treatment=treatment, retrievers=retrievers, memories=memories)
     bar = partial(tqdm, total=len(sources), desc="measure", unit="conv", disable=quiet or None)
     if min(workers, len(sources)) < 2:
         yield from bar(map(work, sources))
@@ -292,13 +356,13 @@ def measure_all(
         yield from bar(pool.map(work, sources))
 
 
-def write_measurements(path: Path, header: Header, measurements: Iterable[Measurement]) -> Path:
+def write_measurements(path: Path, header: FileHeader, measurements: Iterable[Measurement]) -> Path:
     """Write measurements as JSON lines in xz, the header first."""
     lines = "".join(f"{to_json(record.model_dump(mode='json'))}\n" for record in (header, *measurements))
     return write_bytes(path, lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
-def read_measurements(path: Path = SHIPPED_FILE) -> tuple[Header, list[Measurement]]:
+def read_measurements(path: Path = SHIPPED_FILE) -> tuple[FileHeader, list[Measurement]]:
     """Read a file of `write_measurements`.
 
     Raises:
@@ -306,7 +370,7 @@ def read_measurements(path: Path = SHIPPED_FILE) -> tuple[Header, list[Measureme
     """
     try:
         with lzma.open(path, "rt", encoding="utf-8") as lines:
-            header = Header.model_validate_json(next(lines))
+            header = FileHeader.model_validate_json(next(lines))
             return header, [Measurement.model_validate_json(line) for line in lines]
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; `beamlib measure --data FOLDER` makes such a file.") from None

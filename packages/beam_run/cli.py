@@ -16,7 +16,6 @@ from beam_page import cli as page_cli
 from beam_run.arguments import (
     BaseUrl,
     ClusterName,
-    Data,
     Endpoints,
     Json,
     KeyVariable,
@@ -31,11 +30,10 @@ from beam_run.arguments import (
     Window,
     check_run_name,
     listed,
-    listed_numbers,
     named_settings,
 )
 from beam_run.ending import conclude
-from beam_run.measuring import measure
+from beam_run.measuring import evidence, measure
 from beam_run.plugins import register_packages
 from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json
@@ -49,6 +47,7 @@ for _group in (claims_cli, field_cli, generate_cli, meme_cli, memorycode_cli, pa
     _group.add_to(app, data_app)
 app.add_typer(data_app, name="data")
 app.add_typer(calls_app, name="calls")
+app.command()(evidence)
 app.command()(measure)
 
 
@@ -219,32 +218,6 @@ def estimate_cost(
             raise UserError(f"{params}: it names no data; give a folder of conversations with --data.")
         costs = estimate(parameters, arms_of(parameters, experiments(parameters)))
     print(to_json(costs.model_dump(mode="json"), indent=2) if as_json else costs.render())
-
-
-@app.command()
-def evidence(
-    data: Data,
-    size: Annotated[str, typer.Option(help="Tiers, separated by commas.")] = "100k",
-    memory: Annotated[str, typer.Option(help="light, rag or both.")] = "light,rag",
-    retriever: Annotated[str, typer.Option(help="bm25, dense, hybrid.")] = "bm25,hybrid",
-    k: Annotated[str, typer.Option("--k", help="Retrieval budgets.")] = "5,10,15,20",
-    skip_broken: SkipBroken = False,
-    as_json: Json = False,
-) -> None:
-    """Measure retrieval without any model: the share of cited messages that K recalled pairs cover."""
-    from beamlib.data.sources import parse_size
-    from beamlib.report.table import print_rows
-    from beamlib.scoring.evidence import evidence_table
-    from beamlib.scoring.intervals import interval_note
-
-    sizes = [parse_size(name) for name in listed(size)]
-    rows = evidence_table(
-        data, sizes, listed(memory), listed(retriever), listed_numbers(k, "--k"), skip_broken=skip_broken
-    )
-    print_rows(rows, as_json=as_json)
-    if not as_json:
-        numbers = {row["size"]: row["conversations"] for row in rows if row["ability"] == "all"}
-        print(*(f"Interval, {tier}: {interval_note(n)}." for tier, n in numbers.items()), sep="\n")
 
 
 @app.command()

@@ -22,7 +22,7 @@ from beamlib.params import RunParameters, load_parameters
 from beamlib.report.figures import averages, budget_figure
 from beamlib.report.results import results, score_folders
 from beamlib.report.tables import result_table
-from beamlib.scoring.evidence import evidence_table
+from beamlib.scoring.measured import evidence_rows
 from fixtures_release import WORLDS, chat_of, questions_of, write_conversation, write_value
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint, steady_reply
@@ -111,10 +111,10 @@ def test_where_none_can_be_read_it_is_an_error_all_the_same(parameters: RunParam
 
 
 def test_evidence_leaves_it_out_too(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = {"memories": ["rag"], "retrievers": ["bm25"], "ks": [5], "workers": 1, "quiet": True}
+    options = {"arms": ["rag"], "retrievers": ["bm25"], "ks": [5], "workers": 1, "quiet": True}
     with pytest.raises(Unreadable):
-        evidence_table(data, ["100K"], **options)
-    rows = evidence_table(data, ["100K"], **options, skip_broken=True)
+        evidence_rows(data, ["100K"], **options)
+    rows = evidence_rows(data, ["100K"], **options, skip_broken=True)
     assert rows[0]["n"] == 2 * 18
     assert LEFT_OUT in capsys.readouterr().err
 

@@ -9,9 +9,9 @@ import pytest
 from beamlib.data.conversations import Size
 from beamlib.data.gold import Gold
 from beamlib.errors import UserError
-from beamlib.scoring.evidence import evidence_recall, evidence_table
+from beamlib.scoring.measured import evidence_recall, evidence_rows
 
-_KEYS = {"memory", "retriever", "size", "k", "ability"}
+_KEYS = {"arm", "retriever", "size", "k", "ability"}
 
 
 def gold(*evidence: int) -> Gold:
@@ -32,20 +32,21 @@ def test_share_of_cited_messages() -> None:
         (["rag"], ["bm25"], [0], "budget"),
         (["rag"], ["bm25"], [], "empty"),
         ([], ["bm25"], [5], "empty"),
+        (["rag"], ["bm25"], [31], "30 pairs"),
     ],
 )
 def test_bad_requests_are_one_sentence(memories: list[str], retrievers: list[str], ks: list[int], said: str) -> None:
     with pytest.raises(UserError, match=said):
-        evidence_table(Path("nowhere"), ["100K"], memories, retrievers, ks)
+        evidence_rows(Path("nowhere"), ["100K"], memories, retrievers, ks)
 
 
 def test_rows_and_workers(beam_data: Path) -> None:
     alone, both = (
-        evidence_table(beam_data, ["500K"], ["rag"], ["bm25"], [5, 20], workers=workers, quiet=True)
+        evidence_rows(beam_data, ["500K"], ["rag"], ["bm25"], [5, 20], workers=workers, quiet=True)
         for workers in (1, 2)
     )
     assert alone == both
-    assert set(alone[0]) == {*_KEYS, "recall", "low", "high", "partial", "n", "conversations"}
+    assert set(alone[0]) == {*_KEYS, "recall", "low", "high", "partial", "noted", "tokens", "n", "conversations"}
     for k in (5, 20):
         rows = {row["ability"]: row for row in alone if row["k"] == k}
         assert "abstention" not in rows
@@ -58,7 +59,7 @@ def test_rows_and_workers(beam_data: Path) -> None:
 
 
 def test_one_conversation_has_no_interval(repo_root: Path) -> None:
-    rows = evidence_table(repo_root / "beamlib/data/example", ["100K"], ["rag"], ["bm25"], [5], quiet=True)
+    rows = evidence_rows(repo_root / "beamlib/data/example", ["100K"], ["rag"], ["bm25"], [5], quiet=True)
     assert {(row["low"], row["high"], row["conversations"]) for row in rows} == {(None, None, 1)}
 
 
@@ -78,9 +79,9 @@ conversation asked about (`scripts/fit_hybrid.py`). 1M was not fitted on: both a
 def test_the_default_index_finds_what_it_is_said_to_find(beam_data: Path, size: Size) -> None:
     if not (beam_data / size).is_dir():
         pytest.skip(f"no {size} conversations in {beam_data}")
-    rows = evidence_table(beam_data, [size], ["light", "rag"], ["hybrid"], [5, 15], quiet=True)
+    rows = evidence_rows(beam_data, [size], ["light retrieval alone", "rag"], ["hybrid"], [5, 15], quiet=True)
     for memory in ("light", "rag"):
-        found = [row["recall"] for row in rows if row["memory"] == memory and row["ability"] == "all"]
+        found = [row["recall"] for row in rows if row["arm"].partition(" ")[0] == memory and row["ability"] == "all"]
         shipped, left_out = FITTED_ON[size, memory]
         assert found == pytest.approx(shipped, abs=0.01)
         assert found == pytest.approx(left_out, abs=0.015), "more than chance rests on having seen the questions"

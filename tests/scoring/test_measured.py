@@ -14,13 +14,13 @@ from beamlib.memory.protocol import partly_shown
 from beamlib.memory.rag import Rag
 from beamlib.plugins import plugins
 from beamlib.scoring.measured import (
-    Header,
+    FileHeader,
     Measurement,
     Shown,
+    average_recall,
     differences,
     measure,
     read_measurements,
-    recall_rows,
     shown,
     write_measurements,
 )
@@ -79,7 +79,7 @@ def test_what_does_not_fit_is_not_shown(measurement: Measurement) -> None:
 
 
 def test_a_file_holds_what_was_written_and_names_what_differs(measurement: Measurement, tmp_path: Path) -> None:
-    header = Header(command="beamlib measure", code="abc", treatment={}, seconds=1.5)
+    header = FileHeader(command="beamlib measure", code="abc", treatment={}, seconds=1.5)
     path = write_measurements(tmp_path / "retrieval.jsonl.xz", header, [measurement])
     assert read_measurements(path) == (header, [measurement])
     question = measurement.questions[3]
@@ -98,7 +98,7 @@ def test_a_file_holds_what_was_written_and_names_what_differs(measurement: Measu
 
 
 def test_recall_rows(measurement: Measurement) -> None:
-    rows = {row["ability"]: row for row in recall_rows([measurement], ["rag"], ["bm25"], [5])}
+    rows = {row["ability"]: row for row in average_recall([measurement], ["rag"], ["bm25"], [5])}
     questions = [question for question in measurement.questions if question.cited]
     contexts: list[Shown] = [shown(measurement, question, "rag", "bm25", 5) for question in questions]
     shares = [
