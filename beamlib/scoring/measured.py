@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -58,7 +59,7 @@ LIGHT_ARMS: Mapping[str, tuple[bool, bool, str]] = {
 
 ARMS = ("rag", *LIGHT_ARMS)
 
-SHIPPED_FILE = Path(__file__).parents[1] / "data" / "measured" / "retrieval.jsonl.xz"
+SHIPPED_FILE = Path(str(files("beamlib.data"))) / "measured" / "retrieval.jsonl.xz"
 
 CODE = ("beamlib.retrieval", "beamlib.memory", "beamlib.data", "beamlib.text", "beam_offline.notes", __name__)
 """Modules that the measurements rest on."""

@@ -108,3 +108,12 @@ def test_recall_rows(measurement: Measurement) -> None:
     assert rows["all"]["recall"] == pytest.approx(sum(shares) / len(shares))
     assert rows["all"]["n"] == len(questions) == sum(row["n"] for name, row in rows.items() if name != "all")
     assert rows["all"]["low"] is None and rows["all"]["conversations"] == 1
+
+
+def test_the_shipped_measurements_are_those_of_the_released_conversations(beam_data: Path) -> None:
+    header, stated = read_measurements()
+    assert header.command.startswith("beamlib measure --data")
+    by_id = {one.id: one for one in stated}
+    assert len(by_id) == len(stated) == 42
+    source = next(source for source in find_conversations(beam_data, ["100K"]) if source.id == "100K-12")
+    assert differences(by_id[source.id], measure(source)) == []
