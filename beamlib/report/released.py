@@ -155,17 +155,9 @@ class ReleasedRecall:
         scores = {f"K={k}": self.scores(arm, retriever, k) for k in CURVE}
         return self._spread(averages(long_frame(scores)))
 
-    def figure4(self, arm: str = "light retrieval alone", retriever: str = "hybrid") -> Figure:
-        """Draw Figure 4's question on the released benchmark: recall against the retrieval budget."""
-        return budget_figure(self.budgets(arm, retriever), self.footer, measure="evidence recall")
-
     def retrievers(self, arm: str = "light retrieval alone", k: int = 5) -> pd.DataFrame:
         """Average recall by retriever: the long frame of `retriever_figure`."""
         return self._spread(averages(long_frame({name: self.scores(arm, name, k) for name in RETRIEVERS})))
-
-    def figure5(self, arm: str = "light retrieval alone", k: int = 5) -> Figure:
-        """Draw Figure 5's question on the released benchmark: recall by retriever."""
-        return retriever_figure(self.retrievers(arm, k), self.footer, measure="evidence recall")
 
     def removals(self, retriever: str = "hybrid", k: int = 5, counting: Counting = "whole") -> pd.DataFrame:
         """Paired changes of average recall when a part of LIGHT is removed: the long frame of `ablation_figure`."""
@@ -173,10 +165,16 @@ class ReleasedRecall:
         scores = {arm: self.scores(arm, retriever, k, counting) for arm in arms}
         return self._spread(changes_of(scores, "light", seed=0))
 
-    def figure3(self, retriever: str = "hybrid", k: int = 5, counting: Counting = "whole") -> Figure:
-        """Draw what retrieval contributes to Figure 3: the change of recall per removed part of LIGHT."""
-        changes = self.removals(retriever, k, counting)
-        return ablation_figure(changes, self.footer, measure="change of evidence recall")
+    def figure(self, number: int) -> tuple[Figure, pd.DataFrame]:
+        """Draw the question of Figure 3, 4 or 5 on the released benchmark; also returns the values."""
+        if number == 3:
+            frame = self.removals()
+            return ablation_figure(frame, self.footer, "change of evidence recall"), frame
+        if number == 4:
+            frame = self.budgets()
+            return budget_figure(frame, self.footer, "evidence recall"), frame
+        frame = self.retrievers()
+        return retriever_figure(frame, self.footer, "evidence recall"), frame
 
     def _spread(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Keep the tiers with several conversations, if any has."""

@@ -193,6 +193,11 @@ class Workspace:
         """Evidence recall on the released benchmark, from the shipped measurements."""
         return ReleasedRecall()
 
+    def released_figure(self, number: int) -> Any:
+        """Save and show the question of Figure 3, 4 or 5 on the released benchmark."""
+        figure, frame = self.released.figure(number)
+        return self.save_figure(figure, f"figure{number}_released", frame, f"Figure {number}. {self.released.basis}")
+
     def published(self, name: str, by: str = "as named in the columns") -> Table:
         """The paper's table with this name, for the tier if there is one, answered `by` whom; it is saved as well."""
         frame = published_long(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -22,6 +23,7 @@ from beamlib.report.figures import (
 )
 from beamlib.report.footer import Footer
 from beamlib.report.long_frame import published_long
+from beamlib.report.released import ReleasedRecall
 from beamlib.report.table import Table
 from beamlib.report.tables import published_footer
 
@@ -71,9 +73,9 @@ class Paper:
         return self._measured.tables([MAIN])[MAIN] if self._measured else None
 
     def figures(self, numbers: Sequence[int]) -> list[Path]:
-        """Draw figures into `<run>/figures`, each with its data as CSV; return the pictures, published ones first.
+        """Draw figures into `<run>/figures`, each with its data as CSV; return the pictures.
 
-        Without results only the published ones are drawn. Nothing is evaluated.
+        Each as published, then on the released benchmark, then of the run if it has results. Nothing is evaluated.
         """
         if unknown := set(numbers) - set(_FIGURES):
             raise UserError(
@@ -83,10 +85,18 @@ class Paper:
             self._measured.tables([_FIGURES[number].measured for number in numbers])
         pictures: list[Path] = []
         for number in numbers:
-            pictures.append(self._published(number))
+            pictures += [self._published(number), self._released(number)]
             if self._measured:
                 pictures += sorted((self.run / "figures" / ALL).glob(f"figure{number}_*.png"))
         return pictures
+
+    def _released(self, number: int) -> Path:
+        figure, frame = self._recall.figure(number)
+        return self._save(figure, f"figure{number}_released", frame, {}, f"Figure {number}. {self._recall.basis}")
+
+    @cached_property
+    def _recall(self) -> ReleasedRecall:
+        return ReleasedRecall()
 
     def _published(self, number: int) -> Path:
         one = _FIGURES[number]
@@ -94,6 +104,9 @@ class Paper:
         frame = score_changes(frame) if number == 3 else frame
         inputs = {"table": f"beamlib/data/published/{FILES[one.published]}"}
         caption = f"Figure {number} as published: {one.caption}."
-        drawn, folder = one.draw(frame, published_footer(LIGHT_READER)), self.run / "figures" / "published"
-        files = save_figure(drawn, f"figure{number}_published", folder, averages(frame), inputs, {}, caption)
+        drawn = one.draw(frame, published_footer(LIGHT_READER))
+        return self._save(drawn, f"figure{number}_published", averages(frame), inputs, caption)
+
+    def _save(self, figure: Figure, name: str, frame: pd.DataFrame, inputs: dict[str, str], caption: str) -> Path:
+        files = save_figure(figure, name, self.run / "figures" / "published", frame, inputs, {}, caption)
         return next(path for path in files if path.suffix == ".png")

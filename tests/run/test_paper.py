@@ -10,9 +10,10 @@ from beam_run.paper import Paper
 from beamlib.errors import UserError
 
 
-def test_without_a_run_there_are_the_published_ones_alone(repo_root: Path, tmp_path: Path) -> None:
+def test_without_a_run_there_are_the_published_and_the_released_ones(repo_root: Path, tmp_path: Path) -> None:
     pictures = Paper(tmp_path / "run").figures([3, 4])
-    assert [one.name for one in pictures] == ["figure3_published.png", "figure4_published.png"]
+    kinds = [f"figure{number}_{kind}.png" for number in (3, 4) for kind in ("published", "released")]
+    assert [one.name for one in pictures] == kinds
     kept = repo_root / "figures/published"
     for one in pictures:
         for kind in (".csv", ".json"):
