@@ -20,7 +20,7 @@ from beam_page.headlines import RECALL, cell_text
 from beam_page.memorycode import PART, SIZE, memorycode_data, write_files
 from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder, in_order
-from beam_page.sections import INDEX, field_section, sections_of, shown_section
+from beam_page.sections import INDEX, field_section, released_figures, sections_of, shown_section
 from beamlib.data.gold import ABILITIES
 from beamlib.files import read_text, write_json, write_text
 from beamlib.places import from_root
@@ -80,13 +80,20 @@ def write_page(
     data = write_page_data(run, protocol=protocol, workers=workers, commands=replay_commands(run))
     write_memorycode(run.folder)
     shown = [shown_section(run.folder, one) for one in sections_of(run, notes or {})]
-    values = {**glance(run, data), "sections": shown, "field": field_section(run.folder), **_claims(run.folder, claims)}
+    values = {
+        **glance(run, data),
+        "released": released_figures(run.folder),
+        "sections": shown,
+        "field": field_section(run.folder),
+        **_claims(run.folder, claims),
+    }
     return write_text(run.folder / INDEX, render(run.folder.name, data.index, values))
 
 
 def render(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """Render index.html."""
     usual: dict[str, Any] = {"claims": [], "totals": {}, "sections": [], "field": None, "pairs": [], "lead": ""}
+    usual |= {"released": [], "offline": False}
     return _TEMPLATES.get_template("page.html.j2").render(
         name=name,
         scripts=scripts(),

@@ -25,7 +25,9 @@ from beamlib.evaluate.calling import PUBLISHED
 from beamlib.evaluate.configuration import stated
 from beamlib.files import read_json, read_text
 
-_TAGS = frozenset(["br", "caption", "figcaption", "figure", "strong", "table", "tbody", "td", "th", "thead", "tr"])
+_TAGS = frozenset(
+    ["br", "caption", "details", "figcaption", "figure", "strong", "summary", "table", "tbody", "td", "th", "thead", "tr"]  # of table.html.j2
+)
 _ATTRIBUTES = {"figure": ["class"], "tr": ["class"], "th": ["scope", "colspan", "rowspan"]}
 ALL = "all"
 INDEX = "index.html"
@@ -35,6 +37,9 @@ FIELD = "field"
 """The part of what others published about BEAM: notebooks 12 and 13."""
 _ANSWER = "field_answer.json"
 """Who is better on BEAM, and how sure that is: sentences by tier, which notebook 12 computes."""
+_RELEASED = "_released"
+"""Ends the name of a figure of the released benchmark; it stands at the top."""
+_CAPTION = re.compile(r"<caption>(.*?)(?:<br>|</caption>)")
 _OF_DATA = re.compile(r"messages_length|questions_length|table3_|table7_")
 """Histograms and tables of the conversations themselves: shown last."""
 
@@ -137,8 +142,15 @@ def _once(folder: Path, kind: str, part: str, ending: str) -> list[Path]:
     return [
         path
         for path in sorted((folder / kind / part).glob(f"*{ending}"), key=_number)
-        if part == PUBLISHED or (path.stem not in shared and not path.stem.endswith("_published"))
+        if (part == PUBLISHED and not path.stem.endswith(_RELEASED))
+        or (path.stem not in shared and not path.stem.endswith("_published"))
     ]
+
+
+def released_figures(folder: Path) -> list[dict[str, Any]]:
+    """List the figures of the released benchmark: Figure 4, which shows most at a glance, then 5 and 3."""
+    paths = [folder / "figures" / PUBLISHED / f"figure{number}{_RELEASED}.json" for number in (4, 5, 3)]
+    return [_figure(folder, path) for path in paths if path.exists()]
 
 
 def field_section(folder: Path) -> dict[str, Any] | None:
@@ -163,10 +175,12 @@ def link(folder: Path, path: Path) -> str:
 
 def _table(folder: Path, path: Path) -> dict[str, Any]:
     others = [path.with_suffix(suffix) for suffix in (".csv", ".md")]
+    # Whoever wrote the file: what is not of a table is shown as text.
+    text = bleach.clean(read_text(path), tags=_TAGS, attributes=_ATTRIBUTES)
+    caption = _CAPTION.search(text)
     return {
-        "title": path.stem.replace("_", " "),
-        # Whoever wrote the file: what is not of a table is shown as text.
-        "html": Markup(bleach.clean(read_text(path), tags=_TAGS, attributes=_ATTRIBUTES)),
+        "title": Markup(caption[1]).striptags() if caption else path.stem.replace("_", " "),
+        "html": Markup(text),
         "links": [(link(folder, other), other.suffix[1:]) for other in others if other.exists()],
     }
 

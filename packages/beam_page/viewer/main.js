@@ -98,12 +98,16 @@ function begin() {
   }
   for (const button of document.querySelectorAll("button.check")) button.addEventListener("click", checkHere);
   addEventListener("hashchange", render);
+  const focusSearch = (tries) => { // the list may still be loading
+    if ($("words")?.offsetParent) $("words").focus();
+    else if (tries) setTimeout(focusSearch, 50, tries - 1);
+  };
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
     if (event.key === "/") {
       event.preventDefault();
-      if ($("words")) $("words").focus();
-      else location.hash = "#/list";
+      if (!$("words")?.offsetParent) location.hash = "#/list";
+      focusSearch(40);
     }
     document.querySelector(`[data-key="${CSS.escape(event.key)}"]`)?.click();
   });
