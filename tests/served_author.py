@@ -285,7 +285,7 @@ class ServedAuthor:
             story = author.story
             if story.topic.title in prompt.variables.get("topic", "") or story.profile.name in everything:
                 return author
-            if any(entry.text in everything for entries in author.world.entries.values() for entry in entries):
+            if any(entry.text in everything for entries in author.scenario.entries.values() for entry in entries):
                 return author
         return self.authors[0]
 

@@ -27,7 +27,7 @@ from beam_generate.pipeline import (
     make_question_stage,
 )
 from beam_generate.review import Decision, write_decisions
-from beam_offline.author.world import World
+from beam_offline.author.scenario import Scenario
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.conversation_record import origin
@@ -164,7 +164,7 @@ def test_an_edited_plan_is_kept_and_everything_after_it_is_made_anew(whole: Path
     folder = copied(whole, tmp_path)
     plan = folder / "plan_new.txt"
     story = read_story(folder)
-    thought = next(one for one in World(story).entries[0, 1][1:] if one.purpose == "dig")
+    thought = next(one for one in Scenario(story).entries[0, 1][1:] if one.purpose == "dig")
     bullet = read_plan(folder, story).subplans[0].bullets[thought.place[2] - 1]
     plan.write_text(plan.read_text().replace(bullet.text, "My cousin keeps a heron on the balcony."))
     assert stage_state(folder, "plans") == "edited"

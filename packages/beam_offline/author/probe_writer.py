@@ -1,4 +1,4 @@
-"""What the offline author would ask about its world: candidates, questions, reference answers and nuggets.
+"""What the offline author would ask about its scenario: candidates, questions, reference answers and nuggets.
 
 Everything is read off the facts, so a reference answer is true by construction. A question is known by its ability and
 the bullets it rests on, its nuggets by ability, words and answer: two questions in the same words keep apart.
@@ -17,9 +17,9 @@ from typing import Any
 
 from beam_generate.probes.wording import content, share
 from beam_offline.author.grammar import in_words, plural, series, to_you
+from beam_offline.author.scenario import Entry, Fact, Scenario, Strand, participle_of
 from beam_offline.author.script import PlanScript
 from beam_offline.author.word_bank import MOST, Absence
-from beam_offline.author.world import Entry, Fact, Strand, World, participle_of
 
 Reply = dict[str, Any]
 Shown = Sequence[tuple[int, str, str]]
@@ -55,15 +55,15 @@ class ProbeWindow:
     """The plans that a question may look at, and what was told in them."""
 
     def __init__(
-        self, world: World, plans: Sequence[int], rng: random.Random, script: Callable[[int], PlanScript]
+        self, scenario: Scenario, plans: Sequence[int], rng: random.Random, script: Callable[[int], PlanScript]
     ) -> None:
-        self.world, self.plans, self.rng, self.script = world, tuple(plans), rng, script
-        self.entries = [one for (plan, _), found in world.entries.items() if plan in self.plans for one in found]
+        self.scenario, self.plans, self.rng, self.script = scenario, tuple(plans), rng, script
+        self.entries = [one for (plan, _), found in scenario.entries.items() if plan in self.plans for one in found]
 
     @property
     def every(self) -> Iterator[Entry]:
-        """Iterate over all entries of the world that tell, revise or deny a fact, in order."""
-        return (one for found in self.world.entries.values() for one in found if one.fact is not None)
+        """Iterate over all entries of the scenario that tell, revise or deny a fact, in order."""
+        return (one for found in self.scenario.entries.values() for one in found if one.fact is not None)
 
     def final(self) -> list[Fact]:
         """Return the facts of the window that nothing revises or denies anywhere."""
@@ -87,24 +87,24 @@ class ProbeWindow:
 
     def asked(self, strand: Strand, question: str) -> str:
         """Put a question. Where the conversation has several strands of a kind, it says which is meant."""
-        if self.world.alone(strand):
+        if self.scenario.alone(strand):
             return question
         words = {"full": self.full(strand), "ask": question}
-        return self.world.grammar.say("which_strand", words, self.rng)
+        return self.scenario.grammar.say("which_strand", words, self.rng)
 
     def full(self, strand: Strand) -> str:
         """Return the strand's whole name, as messages do not put it."""
-        return self.world.grammar.fill(strand.kind.full[-1], {"it": strand.it}, self.rng)
+        return self.scenario.grammar.fill(strand.kind.full[-1], {"it": strand.it}, self.rng)
 
     def named(self, fact: Fact) -> str:
         """Return the noun phrase of a fact, with its strand where that is not the only one of its kind."""
-        if self.world.alone(fact.strand):
+        if self.scenario.alone(fact.strand):
             return fact.kind.np
         return f"{fact.kind.np} ({self.full(fact.strand)})"
 
     def say(self, name: str, **words: str) -> str:
         """Draw one alternative of a list of `probes.toml`."""
-        return self.world.grammar.say(name, words, self.rng)
+        return self.scenario.grammar.say(name, words, self.rng)
 
     def put(self, fact: Fact, ability: str) -> str:
         """Write the question for a fact, as near to its own words as questions of an ability are."""
@@ -120,7 +120,7 @@ class ProbeWindow:
 Maker = Callable[[ProbeWindow], Iterator[Idea]]
 
 
-def telling(shown: Shown, *clauses: str) -> list[int]:
+def messages_stating(shown: Shown, *clauses: str) -> list[int]:
     """Return the user's message for each clause, each once: two strands may be told in the same words."""
     found: list[int] = []
     for clause in map(str.casefold, clauses):
@@ -164,7 +164,7 @@ def _single(window: ProbeWindow, fact: Fact) -> Idea:
             "question_type": asked,
             "conversation_reference": f"The user's message on {fact.kind.np}",
             "key_facts_tested": key_facts,
-            "evidence": telling(shown, fact.clause),
+            "evidence": messages_stating(shown, fact.clause),
             "nuggets": [f"LLM response should state: {one}" for one in key_facts],
         }
 
@@ -176,7 +176,7 @@ def _advice(window: ProbeWindow, fact: Fact) -> Idea:
 
     def ask(shown: Shown) -> Reply:
         script = window.script(fact.place[0])
-        told = telling(shown, fact.clause)
+        told = messages_stating(shown, fact.clause)
         after = [(one, said) for one, role, said in shown if role == "assistant" and told and one == told[0] + 1]
         turn = next((one for one in script.all_turns if one.entry.place == fact.place), None)
         # Where code or a problem was shown, the answer is about that.
@@ -216,7 +216,10 @@ def _newest(window: ProbeWindow, fact: Fact, old: Fact) -> Idea:
             "tests_retention_of": f"the value of {window.named(fact)} that holds last",
             "conversation_references": [state_of(old), state_of(fact)],
             "potential_confusion": f"The answer may give the earlier value, {old.v}.",
-            "evidence": {"original": telling(shown, old.clause), "updated": telling(shown, fact.clause)},
+            "evidence": {
+                "original": messages_stating(shown, old.clause),
+                "updated": messages_stating(shown, fact.clause),
+            },
             "old_value": old.v,
             "new_value": fact.v,
             "nuggets": [f"LLM response should state: {fact.v}"],
@@ -250,7 +253,10 @@ def _denied(window: ProbeWindow, entry: Entry, fact: Fact) -> Idea:
             "topic_questioned": window.named(fact),
             "conversation_references": [state_of(fact), denied],
             "tests_for": "The answer should point the contradiction out and ask which statement holds.",
-            "evidence": {"first": telling(shown, fact.clause), "second": telling(shown, entry.clause)},
+            "evidence": {
+                "first": messages_stating(shown, fact.clause),
+                "second": messages_stating(shown, entry.clause),
+            },
             "nuggets": [
                 "LLM response should state: there is contradictory information",
                 f"LLM response should mention: you said that {told}",
@@ -274,11 +280,11 @@ def preference_following(window: ProbeWindow) -> Iterator[Idea]:
 
 def instruction_following(window: ProbeWindow) -> Iterator[Idea]:
     """Make a request that exactly one standing instruction is about."""
-    ruled = Counter(one.occasion for found in window.world.entries.values() for one in found if one.rule)
+    ruled = Counter(one.occasion for found in window.scenario.entries.values() for one in found if one.rule)
     for entry in window.entries:
         if entry.rule is not None and ruled[entry.occasion] == 1:
             question = window.rng.choice(entry.strand.kind.requests)
-            if not window.world.occasion(entry.strand)[1]:
+            if not window.scenario.occasion(entry.strand)[1]:
                 question = window.say("which_strand", full=window.full(entry.strand), ask=question)
             signs, against = entry.rule.signs, "answers without following the instruction"
             wanted = ["Response should follow the instruction: ", "; ".join(signs)]
@@ -297,7 +303,7 @@ def _following(
             "non_compliance_signs": [against],
             "difficulty": "medium",
             f"{what}_type": "stated preference" if what == "preference" else "format_instruction",
-            "evidence": telling(shown, entry.clause),
+            "evidence": messages_stating(shown, entry.clause),
             "nuggets": [f"LLM response should contain: {sign}" for sign in signs],
         }
 
@@ -359,7 +365,10 @@ def _between(window: ProbeWindow, first: Fact, second: Fact, days: int) -> Idea:
             "time_points": [f"{first.v}: {names[0]}", f"{second.v}: {names[1]}"],
             "conversation_references": [state_of(first), state_of(second)],
             "calculation_required": f"from {first.v} to {second.v} = {count}",
-            "evidence": {"first": telling(shown, first.clause), "second": telling(shown, second.clause)},
+            "evidence": {
+                "first": messages_stating(shown, first.clause),
+                "second": messages_stating(shown, second.clause),
+            },
             "nuggets": [
                 f"LLM response should state: {count}",
                 f"LLM response should state: from {first.v} till {second.v}",
@@ -401,7 +410,7 @@ def _together(
             "sessions_required": len({fact.place[:2] for fact in facts}),
             "conversation_references": [state_of(fact) for fact in facts],
             "reasoning_steps": [*steps, f"together: {value}"],
-            "evidence": telling(shown, *(fact.clause for fact in facts)),
+            "evidence": messages_stating(shown, *(fact.clause for fact in facts)),
             "nuggets": [f"LLM response should state: {one}" for one in nuggets],
         }
 
@@ -444,7 +453,7 @@ def _orders(window: ProbeWindow) -> Iterator[tuple[float, Idea]]:
         if _whole(window, facts):
             days = [one for one in facts if one.kind.kind == "date"]
             yield from _order(window, days, window.say("days_about", theme=_name(window, facts, _ORDERED_BY_NAME)))
-    if len(window.plans) == window.world.story.plans:
+    if len(window.plans) == window.scenario.story.plans:
         every = [one for found in told.values() for one in found]
         sums = [one for one in every if one.kind.kind == "money" or one.kind.unit == "dollar"]
         yield from _order(window, sums, window.say("every_money"))
@@ -453,12 +462,12 @@ def _orders(window: ProbeWindow) -> Iterator[tuple[float, Idea]]:
 
 def _asked_alone(window: ProbeWindow, facts: Sequence[Fact]) -> bool:
     """Whether a strand is asked about by itself: of many of a kind only some are."""
-    return window.world.alone(facts[0].strand) or window.rng.random() < _ONE_OF_MANY
+    return window.scenario.alone(facts[0].strand) or window.rng.random() < _ONE_OF_MANY
 
 
 def _whole(window: ProbeWindow, facts: Sequence[Fact]) -> bool:
     """Whether facts are of all strands of their kind, of which there are several."""
-    return 1 < len({fact.strand.number for fact in facts}) == window.world.count(facts[0].strand)
+    return 1 < len({fact.strand.number for fact in facts}) == window.scenario.count(facts[0].strand)
 
 
 def _name(window: ProbeWindow, facts: Sequence[Fact], named: float) -> str:
@@ -486,7 +495,7 @@ def _order(window: ProbeWindow, every: Sequence[Fact], what: str) -> Iterator[tu
             "total_mentions": len(items),
             "conversation_references": [state_of(fact) for fact in facts],
             "ordering_tested": items,
-            "evidence": telling(shown, *(fact.clause for fact in facts)),
+            "evidence": messages_stating(shown, *(fact.clause for fact in facts)),
             "nuggets": items,
         }
 
@@ -533,7 +542,7 @@ def _summary(window: ProbeWindow, facts: Sequence[Fact], theme: str) -> Idea:
     tested = [states[number * len(states) // most] for number in range(most)]
 
     def ask(shown: Shown) -> Reply:
-        ids = sorted(telling(shown, *(fact.clause for fact in facts)))
+        ids = sorted(messages_stating(shown, *(fact.clause for fact in facts)))
         return {
             "question": question,
             "answer": f"This is what you told me: {'; '.join(states)}.",
@@ -561,7 +570,7 @@ def _state(versions: Sequence[Fact]) -> str:
 def _theme(window: ProbeWindow, fact: Fact, named: float) -> str:
     """What a strand is about, in words that its messages do not use; by its name where there are several of a kind."""
     strand = fact.strand
-    if not window.world.alone(strand):
+    if not window.scenario.alone(strand):
         return window.full(strand)
     return strand.kind.short[0] if window.rng.random() < named else window.rng.choice(strand.kind.theme)
 
@@ -584,11 +593,11 @@ _MAKERS: Mapping[str, Maker] = {
 }
 
 
-class QuestionWriter:
-    """Thinks of questions about a world."""
+class ProbeWriter:
+    """Thinks of questions about a scenario."""
 
-    def __init__(self, world: World, script: Callable[[int], PlanScript]) -> None:
-        self.world, self._script = world, script
+    def __init__(self, scenario: Scenario, script: Callable[[int], PlanScript]) -> None:
+        self.scenario, self._script = scenario, script
         self._ideas: dict[tuple[str, tuple[tuple[int, int, int], ...]], Idea] = {}
         self._nuggets: dict[tuple[str, ...], list[str]] = {}
 
@@ -619,8 +628,8 @@ class QuestionWriter:
     def _thought_of(self, ability: str, plan_text: str) -> list[Idea]:
         """Draw at most `_CANDIDATES` candidates from all over a window."""
         plans = sorted({int(found[1]) for found in _REF.finditer(plan_text)}) or [0]
-        rng = random.Random(f"probes {ability} {plans} {self.world.key}")
-        found = list(_MAKERS[ability](ProbeWindow(self.world, plans, rng, self._script)))
+        rng = random.Random(f"probes {ability} {plans} {self.scenario.key}")
+        found = list(_MAKERS[ability](ProbeWindow(self.scenario, plans, rng, self._script)))
         found = found if len(found) <= _CANDIDATES else rng.sample(found, _CANDIDATES)
         self._ideas.update(((ability, tuple(sorted(set(idea.places)))), idea) for idea in found)
         return found
