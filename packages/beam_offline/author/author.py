@@ -73,7 +73,7 @@ Reply = Callable[[Mapping[str, str], str], str]
 
 
 class OfflineAuthor:
-    """Writes one story's plans, messages and questions. It is not a language model: a grammar with a seeded scenario."""
+    """Write the plans, messages and questions of one story by a grammar and a seeded scenario, without any model."""
 
     name = OFFLINE_NAME
 

@@ -1,7 +1,7 @@
 """One plan written out: every message of the user, and for every answer what it is to be about and how long.
 
-The user's side is written when the script is made; an answer is written when it is asked for. Both come from the scenario
-and from random generators of their own, so that a plan is the same whether the others were written or not.
+The user's side is written when the script is made, an answer when it is asked for. Both come from the scenario and
+from random generators of their own, so a plan is the same whether the others were written or not.
 """
 
 from __future__ import annotations
