@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import random
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from beam_offline.author.answers import AnswerDraft, Exercise
 from beam_offline.author.grammar import plural
 from beam_offline.author.scenario import Scenario
-from beam_offline.author.word_bank import BANKS
-from beamlib.errors import UserError
-from beamlib.files import read_text
+from beam_offline.author.word_bank import read_bank
 
-_FILE = BANKS / "snippets.toml"
 _NAMED = re.compile(r"^\s*(?:async )?(?:def|function|func|class) (\w+)", re.MULTILINE)
 _SLOT = re.compile(r"«(\w+)(?::(\w+))?»")
 LANGUAGES = {"numpy": "python", "flask": "python", "node": "javascript", "browser": "javascript"}
@@ -63,11 +59,8 @@ class _Library(_Snippet):
 
 @cache
 def library() -> _Library:
-    """Read all templates and words. A `UserError` names the place that is wrong."""
-    try:
-        return _Library.model_validate(tomllib.loads(read_text(_FILE)))
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise UserError(f"{_FILE}: {str(error).splitlines()[0]}; correct it.") from None
+    """Read all templates and words."""
+    return read_bank(_Library, "snippets")
 
 
 def suits(title: str) -> _Suits:

@@ -34,21 +34,44 @@ _DISTANCE: Mapping[str, tuple[float, float, float]] = {
 once, so that the longest sequence of words shared with the evidence is as in the released 100K questions."""
 
 
+Stated = Fact | Entry
+"""What a message of the user states: its `place` and its `clause`."""
+
+
 @dataclass(frozen=True)
 class Idea:
-    """A candidate: its bullets, what it is about, and how its question is made from the turns shown."""
+    """A candidate: what it is about, the statements that it rests on, and the reply to its `probe_<ability>`.
+
+    `stated` is by part where the ability has parts. The reply holds the nuggets as well; `write` makes one that depends
+    on the turns shown.
+    """
 
     about: str
-    places: Sequence[tuple[int, int, int]]
-    ask: Callable[[Shown], Reply]
-    parts: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    stated: Mapping[str, Stated] | Sequence[Stated]
+    reply: Reply = field(default_factory=dict)
+    write: Callable[[Shown], Reply] | None = None
+
+    @property
+    def places(self) -> list[tuple[int, int, int]]:
+        """Return the places of its bullets."""
+        return [one.place for one in (self.stated.values() if isinstance(self.stated, Mapping) else self.stated)]
 
     @property
     def candidate(self) -> Reply:
         """Return the candidate as the prompts `candidates_<ability>` want it."""
         refs = [".".join(map(str, place)) for place in self.places]
-        parts = {name: ".".join(map(str, place)) for name, place in self.parts.items()}
+        parts = dict(zip(self.stated, refs, strict=True)) if isinstance(self.stated, Mapping) else {}
         return {"bullets": refs, "about": self.about, **parts}
+
+    def ask(self, shown: Shown) -> Reply:
+        """Write the reply for the turns shown."""
+        if self.write is not None:
+            return self.write(shown)
+        if isinstance(self.stated, Mapping):
+            cited: Any = {part: messages_stating(shown, one.clause) for part, one in self.stated.items()}
+        else:
+            cited = messages_stating(shown, *(one.clause for one in self.stated))
+        return {**self.reply, "evidence": cited}
 
 
 class ProbeWindow:
@@ -155,26 +178,22 @@ def _single(window: ProbeWindow, fact: Fact) -> Idea:
     question = window.put(fact, "information_extraction")
     asked = {"date": "date_recall", "choice": "detail_recall"}.get(fact.kind.kind, "numerical_precision")
     key_facts = [fact.v, *([to_you(fact.reason)] if fact.reason else [])]
-
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            "answer": f"You told me that {state_of(fact)}.",
-            "difficulty": "easy" if len(key_facts) == 1 else "medium",
-            "question_type": asked,
-            "conversation_reference": f"The user's message on {fact.kind.np}",
-            "key_facts_tested": key_facts,
-            "evidence": messages_stating(shown, fact.clause),
-            "nuggets": [f"LLM response should state: {one}" for one in key_facts],
-        }
-
-    return Idea(window.named(fact), [fact.place], ask)
+    reply = {
+        "question": question,
+        "answer": f"You told me that {state_of(fact)}.",
+        "difficulty": "easy" if len(key_facts) == 1 else "medium",
+        "question_type": asked,
+        "conversation_reference": f"The user's message on {fact.kind.np}",
+        "key_facts_tested": key_facts,
+        "nuggets": [f"LLM response should state: {one}" for one in key_facts],
+    }
+    return Idea(window.named(fact), [fact], reply)
 
 
 def _advice(window: ProbeWindow, fact: Fact) -> Idea:
     question = window.asked(fact.strand, window.say("ask_advice", np=fact.kind.np))
 
-    def ask(shown: Shown) -> Reply:
+    def write(shown: Shown) -> Reply:
         script = window.script(fact.place[0])
         told = messages_stating(shown, fact.clause)
         after = [(one, said) for one, role, said in shown if role == "assistant" and told and one == told[0] + 1]
@@ -193,7 +212,7 @@ def _advice(window: ProbeWindow, fact: Fact) -> Idea:
             "nuggets": [f"LLM response should state: {one}" for one in given],
         }
 
-    return Idea(f"advice on {window.named(fact)}", [fact.place], ask)
+    return Idea(f"advice on {window.named(fact)}", [fact], write=write)
 
 
 def knowledge_update(window: ProbeWindow) -> Iterator[Idea]:
@@ -206,26 +225,19 @@ def knowledge_update(window: ProbeWindow) -> Iterator[Idea]:
 
 def _newest(window: ProbeWindow, fact: Fact, old: Fact) -> Idea:
     question = window.put(fact, "knowledge_update")
-
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            "answer": fact.v,
-            "difficulty": "easy",
-            "update_type": f"{fact.kind.kind}_change",
-            "tests_retention_of": f"the value of {window.named(fact)} that holds last",
-            "conversation_references": [state_of(old), state_of(fact)],
-            "potential_confusion": f"The answer may give the earlier value, {old.v}.",
-            "evidence": {
-                "original": messages_stating(shown, old.clause),
-                "updated": messages_stating(shown, fact.clause),
-            },
-            "old_value": old.v,
-            "new_value": fact.v,
-            "nuggets": [f"LLM response should state: {fact.v}"],
-        }
-
-    return Idea(window.named(fact), [old.place, fact.place], ask, {"original": old.place, "updated": fact.place})
+    reply = {
+        "question": question,
+        "answer": fact.v,
+        "difficulty": "easy",
+        "update_type": f"{fact.kind.kind}_change",
+        "tests_retention_of": f"the value of {window.named(fact)} that holds last",
+        "conversation_references": [state_of(old), state_of(fact)],
+        "potential_confusion": f"The answer may give the earlier value, {old.v}.",
+        "old_value": old.v,
+        "new_value": fact.v,
+        "nuggets": [f"LLM response should state: {fact.v}"],
+    }
+    return Idea(window.named(fact), {"original": old, "updated": fact}, reply)
 
 
 def contradiction_resolution(window: ProbeWindow) -> Iterator[Idea]:
@@ -240,32 +252,25 @@ def contradiction_resolution(window: ProbeWindow) -> Iterator[Idea]:
 def _denied(window: ProbeWindow, entry: Entry, fact: Fact) -> Idea:
     question = window.put(fact, "contradiction_resolution")
     told, denied = to_you(fact.clause), to_you(entry.clause)
-
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            "answer": (
-                f"Your messages contradict each other here: you said that {told}, but you also said that {denied}. "
-                "Which of the two is correct?"
-            ),
-            "difficulty": "clear",
-            "contradiction_type": "never_statement_violation",
-            "topic_questioned": window.named(fact),
-            "conversation_references": [state_of(fact), denied],
-            "tests_for": "The answer should point the contradiction out and ask which statement holds.",
-            "evidence": {
-                "first": messages_stating(shown, fact.clause),
-                "second": messages_stating(shown, entry.clause),
-            },
-            "nuggets": [
-                "LLM response should state: there is contradictory information",
-                f"LLM response should mention: you said that {told}",
-                f"LLM response should mention: you also said that {denied}",
-                "LLM response should mention: which statement is correct?",
-            ],
-        }
-
-    return Idea(window.named(fact), [fact.place, entry.place], ask, {"first": fact.place, "second": entry.place})
+    reply = {
+        "question": question,
+        "answer": (
+            f"Your messages contradict each other here: you said that {told}, but you also said that {denied}. "
+            "Which of the two is correct?"
+        ),
+        "difficulty": "clear",
+        "contradiction_type": "never_statement_violation",
+        "topic_questioned": window.named(fact),
+        "conversation_references": [state_of(fact), denied],
+        "tests_for": "The answer should point the contradiction out and ask which statement holds.",
+        "nuggets": [
+            "LLM response should state: there is contradictory information",
+            f"LLM response should mention: you said that {told}",
+            f"LLM response should mention: you also said that {denied}",
+            "LLM response should mention: which statement is correct?",
+        ],
+    }
+    return Idea(window.named(fact), {"first": fact, "second": entry}, reply)
 
 
 def preference_following(window: ProbeWindow) -> Iterator[Idea]:
@@ -294,20 +299,17 @@ def instruction_following(window: ProbeWindow) -> Iterator[Idea]:
 def _following(
     window: ProbeWindow, entry: Entry, what: str, question: str, signs: Sequence[str], wanted: list[str], against: str
 ) -> Idea:
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            f"{what}_being_tested": entry.text,
-            "answer": f"{''.join(wanted)}.",
-            "compliance_indicators": list(signs),
-            "non_compliance_signs": [against],
-            "difficulty": "medium",
-            f"{what}_type": "stated preference" if what == "preference" else "format_instruction",
-            "evidence": messages_stating(shown, entry.clause),
-            "nuggets": [f"LLM response should contain: {sign}" for sign in signs],
-        }
-
-    return Idea(f"the {what}: {entry.text}", [entry.place], ask)
+    reply = {
+        "question": question,
+        f"{what}_being_tested": entry.text,
+        "answer": f"{''.join(wanted)}.",
+        "compliance_indicators": list(signs),
+        "non_compliance_signs": [against],
+        "difficulty": "medium",
+        f"{what}_type": "stated preference" if what == "preference" else "format_instruction",
+        "nuggets": [f"LLM response should contain: {sign}" for sign in signs],
+    }
+    return Idea(f"the {what}: {entry.text}", [entry], reply)
 
 
 def abstention(window: ProbeWindow) -> Iterator[Idea]:
@@ -319,21 +321,18 @@ def abstention(window: ProbeWindow) -> Iterator[Idea]:
 
 def _absent(window: ProbeWindow, fact: Fact, absent: Absence) -> Idea:
     question, entity = window.asked(fact.strand, absent.ask), fact.strand.kind.short[0]
-
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            "answer": f"Based on the provided chat, there is no information related to {absent.detail}.",
-            "difficulty": "hard",
-            "abstention_type": "missing_detail",
-            "why_unanswerable": f"The chat never gives {absent.detail}.",
-            "plan_reference": f"Bullet {'.'.join(map(str, fact.place))}",
-            "entity": entity,
-            "detail": absent.detail,
-            "keyword": absent.keyword,
-        }
-
-    return Idea(f"{entity}: {absent.keyword}", [], ask)
+    reply = {
+        "question": question,
+        "answer": f"Based on the provided chat, there is no information related to {absent.detail}.",
+        "difficulty": "hard",
+        "abstention_type": "missing_detail",
+        "why_unanswerable": f"The chat never gives {absent.detail}.",
+        "plan_reference": f"Bullet {'.'.join(map(str, fact.place))}",
+        "entity": entity,
+        "detail": absent.detail,
+        "keyword": absent.keyword,
+    }
+    return Idea(f"{entity}: {absent.keyword}", [], reply)
 
 
 _ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8  # how often a question names a strand as messages do
@@ -355,28 +354,20 @@ def _between(window: ProbeWindow, first: Fact, second: Fact, days: int) -> Idea:
     question = window.say("ask_days", first=names[0], second=names[1])
     count = f"{days} days"
     between = f"between {first.v}, {names[0]}, and {second.v}, {names[1]}"
-
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            "answer": f"There are {count} {between}.",
-            "difficulty": "medium",
-            "temporal_type": "duration_calculation",
-            "time_points": [f"{first.v}: {names[0]}", f"{second.v}: {names[1]}"],
-            "conversation_references": [state_of(first), state_of(second)],
-            "calculation_required": f"from {first.v} to {second.v} = {count}",
-            "evidence": {
-                "first": messages_stating(shown, first.clause),
-                "second": messages_stating(shown, second.clause),
-            },
-            "nuggets": [
-                f"LLM response should state: {count}",
-                f"LLM response should state: from {first.v} till {second.v}",
-            ],
-        }
-
-    places = {"first": first.place, "second": second.place}
-    return Idea(f"the time from {names[0]} to {names[1]}", list(places.values()), ask, places)
+    reply = {
+        "question": question,
+        "answer": f"There are {count} {between}.",
+        "difficulty": "medium",
+        "temporal_type": "duration_calculation",
+        "time_points": [f"{first.v}: {names[0]}", f"{second.v}: {names[1]}"],
+        "conversation_references": [state_of(first), state_of(second)],
+        "calculation_required": f"from {first.v} to {second.v} = {count}",
+        "nuggets": [
+            f"LLM response should state: {count}",
+            f"LLM response should state: from {first.v} till {second.v}",
+        ],
+    }
+    return Idea(f"the time from {names[0]} to {names[1]}", {"first": first, "second": second}, reply)
 
 
 def multi_session_reasoning(window: ProbeWindow) -> Iterator[Idea]:
@@ -401,20 +392,17 @@ def multi_session_reasoning(window: ProbeWindow) -> Iterator[Idea]:
 def _together(
     window: ProbeWindow, facts: Sequence[Fact], question: str, value: str, steps: list[str], nuggets: list[str]
 ) -> Idea:
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            "answer": f"{value} ({'; '.join(steps)})." if facts[0].number else f"{value}: {series(steps)}.",
-            "difficulty": "hard" if len(facts) > 2 else "medium",
-            "reasoning_type": "aggregation_over_sessions",
-            "sessions_required": len({fact.place[:2] for fact in facts}),
-            "conversation_references": [state_of(fact) for fact in facts],
-            "reasoning_steps": [*steps, f"together: {value}"],
-            "evidence": messages_stating(shown, *(fact.clause for fact in facts)),
-            "nuggets": [f"LLM response should state: {one}" for one in nuggets],
-        }
-
-    return Idea(question, [fact.place for fact in facts], ask)
+    reply = {
+        "question": question,
+        "answer": f"{value} ({'; '.join(steps)})." if facts[0].number else f"{value}: {series(steps)}.",
+        "difficulty": "hard" if len(facts) > 2 else "medium",
+        "reasoning_type": "aggregation_over_sessions",
+        "sessions_required": len({fact.place[:2] for fact in facts}),
+        "conversation_references": [state_of(fact) for fact in facts],
+        "reasoning_steps": [*steps, f"together: {value}"],
+        "nuggets": [f"LLM response should state: {one}" for one in nuggets],
+    }
+    return Idea(question, facts, reply)
 
 
 def _tally(window: ProbeWindow, facts: Sequence[Fact]) -> Idea:
@@ -485,22 +473,19 @@ def _order(window: ProbeWindow, every: Sequence[Fact], what: str) -> Iterator[tu
     items = [window.named(fact) if several else fact.kind.np for fact in facts]
     question = window.say("ask_order", what=what, count=in_words(len(items)))
 
-    def ask(shown: Shown) -> Reply:
-        listed = ", ".join(f"{number}) {item}" for number, item in enumerate(items, start=1))
-        return {
-            "question": question,
-            "answer": f"You brought them up in this order: {listed}.",
-            "difficulty": "hard" if len(items) > 6 else "medium",
-            "ordering_type": "mention_sequence",
-            "total_mentions": len(items),
-            "conversation_references": [state_of(fact) for fact in facts],
-            "ordering_tested": items,
-            "evidence": messages_stating(shown, *(fact.clause for fact in facts)),
-            "nuggets": items,
-        }
-
+    listed = ", ".join(f"{number}) {item}" for number, item in enumerate(items, start=1))
+    reply = {
+        "question": question,
+        "answer": f"You brought them up in this order: {listed}.",
+        "difficulty": "hard" if len(items) > 6 else "medium",
+        "ordering_type": "mention_sequence",
+        "total_mentions": len(items),
+        "conversation_references": [state_of(fact) for fact in facts],
+        "ordering_tested": items,
+        "nuggets": items,
+    }
     told = max(_foretold(window, fact, facts[0].place[0]) for fact in facts)
-    yield told, Idea(f"the order of {what}", [fact.place for fact in facts], ask)
+    yield told, Idea(f"the order of {what}", facts, reply)
 
 
 def _foretold(window: ProbeWindow, fact: Fact, start: int) -> float:
@@ -541,7 +526,7 @@ def _summary(window: ProbeWindow, facts: Sequence[Fact], theme: str) -> Idea:
     ]
     tested = [states[number * len(states) // most] for number in range(most)]
 
-    def ask(shown: Shown) -> Reply:
+    def write(shown: Shown) -> Reply:
         ids = sorted(messages_stating(shown, *(fact.clause for fact in facts)))
         return {
             "question": question,
@@ -556,7 +541,7 @@ def _summary(window: ProbeWindow, facts: Sequence[Fact], theme: str) -> Idea:
             "nuggets": [f"LLM response should contain: {state}" for state in tested],
         }
 
-    return Idea(f"the progress of {theme}", [fact.place for fact in facts], ask)
+    return Idea(f"the progress of {theme}", facts, write=write)
 
 
 def _state(versions: Sequence[Fact]) -> str:
