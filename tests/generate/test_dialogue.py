@@ -197,13 +197,13 @@ def test_a_full_window_keeps_ten_messages_and_folds_the_rest() -> None:
             [DialogueMessage("user", f"word{number} " * 20), DialogueMessage("assistant", f"answer{number} " * 20)]
         )
         asyncio.run(window.make_room(TalkingModel(say), repairs, "here"))
-        shown = window.text()()
+        shown = window.text()
         assert f"answer{number}" in shown and shown.count("USER: ") >= LIMITS.recent // 2 - (number < 4) * 5
         assert len(shown.split()) <= 1_000 + 60
     assert 2 <= len(seen) <= 4 and not repairs.entries
     assert seen[1]["summary"] == "summary 1" and "word0 " in seen[0]["exchanges"]
     assert "word0 " not in seen[1]["exchanges"]
-    told = " ".join(one["exchanges"] for one in seen) + window.text()()
+    told = " ".join(one["exchanges"] for one in seen) + window.text()
     assert all(f"word{number} " in told for number in range(60))
 
 
@@ -212,7 +212,7 @@ def test_a_runaway_answer_is_shown_in_part_and_a_long_summary_is_cut() -> None:
     window, repairs = HistoryWindow(talk_, Side("assistant", 1_000, 50), LIMITS.recent), Repairs()
     talk_.add([DialogueMessage("user", "hello"), DialogueMessage("assistant", "long " * 50_000)] * 12)
     asyncio.run(window.make_room(TalkingModel(lambda prompt, text: "much " * 200), repairs, "here"))
-    assert len(window.text()().split()) < 1_000
+    assert len(window.text().split()) < 1_000
     assert len(window.summary.split()) == 50 and len(repairs.entries) == 1
 
 
