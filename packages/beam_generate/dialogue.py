@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from beam_generate.layouts import targets
 from beam_generate.people import render_profile
 from beam_generate.plan_text import bullet_lines, earlier_plans_text, earlier_subplans
 from beam_generate.replies import ask_message, ask_yes_or_no, clean
-from beam_generate.seeds import render_topic
+from beam_generate.seeds import render_topic, targets
 from beam_generate.shapes import DialogueMessage, DialogueTurn, Limits, MainQuestion, Plan, Repairs, Story, Style
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_generate.dialogue import limits_of
-from beam_generate.layouts import PRINTED_SIZE, layouts_of, targets
 from beam_generate.people import (
     People,
     draw_people,
@@ -23,12 +22,15 @@ from beam_generate.people import (
 )
 from beam_generate.seeds import (
     MIXTURE,
+    PRINTED_SIZE,
     domains,
     general_domains,
+    layouts_of,
     make_story,
     parse_domain,
     render_topic,
     style_of,
+    targets,
     titles,
 )
 from beam_generate.shapes import Layout, Person, Profile, Repairs, Story, Style

@@ -17,7 +17,6 @@ import pytest
 
 from beam_claims.data_check import check_folder
 from beam_generate.authors import GenerationConfig
-from beam_generate.layouts import layouts_of, targets
 from beam_generate.pipeline import (
     ConversationSpec,
     make_dialogue_of_plan,
@@ -27,7 +26,7 @@ from beam_generate.pipeline import (
     repairs_of,
 )
 from beam_generate.probes.wording import content, share
-from beam_generate.seeds import style_of
+from beam_generate.seeds import layouts_of, style_of, targets
 from beam_offline.author.grammar import to_you
 from beam_offline.author.scenario import Scenario
 from beam_offline.author.word_bank import banks

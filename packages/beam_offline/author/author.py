@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from beam_generate.layouts import targets
 from beam_generate.people import TYPES
 from beam_generate.plan_text import (
     Narrative,
@@ -21,6 +20,7 @@ from beam_generate.plan_text import (
     render_plan,
     show_timeline,
 )
+from beam_generate.seeds import targets
 from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Bullet, Profile, Special, Story, SubPlan
 from beam_offline.author.grammar import Grammar
 from beam_offline.author.probe_writer import ProbeWriter
