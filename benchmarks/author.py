@@ -19,9 +19,9 @@ import pandas as pd
 import typer
 
 from beam_generate.authors import GenerationConfig
-from beam_generate.layouts import targets
 from beam_generate.of_run import generate_all
 from beam_generate.pipeline import ConversationSpec
+from beam_generate.seeds import targets
 from beam_run.plugins import register_packages
 from beamlib.data.conversations import SIZES, Size
 from beamlib.data.sources import find_conversations, parse_size

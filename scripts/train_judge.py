@@ -30,7 +30,7 @@ from beam_offline.judge import features as judge_features
 from beam_offline.judge import model as judge_model
 from beam_offline.judge.features import NAMES, WEIGHTS, features
 from beam_offline.judge.model import Estimate, Trees, probability, score
-from beam_offline.judge.reading import read_text
+from beam_offline.judge.parsing import parse_answer
 from beam_offline.judge.verdicts import event_features
 from beam_offline.lexicon import KINDS
 from beamlib.files import write_text
@@ -138,7 +138,7 @@ def order_table(rows: Sequence[samples.Row]) -> Matrix:
     good, bad = np.ones((size, size)), np.ones((size, size))
     texts = dict.fromkeys(row[5] for row in rows if row[0] in (*samples.VERDICT_FILES, "reference"))
     for number, text in enumerate(texts):
-        kinds = read_text(text).kinds
+        kinds = parse_answer(text).kinds
         mixed = np.random.default_rng(number).permutation(kinds)
         share = min(1.0, 30 / max(len(kinds), 1))  # no text counts for more than thirty words
         np.add.at(good, (kinds[:-1], kinds[1:]), share)

@@ -73,177 +73,81 @@ def recognise(text: str) -> tuple[Prompt, str]:
     raise ValueError(f"no prompt file begins like {text[:80]!r}")
 
 
-Spoil = Callable[[str, str, random.Random], str]
-
-
-def _is_json(prompt: str) -> bool:
-    return prompt.startswith(("seeds_", "candidates_", "probe_", "titles", "special_bullets"))
-
-
-def _is_plan(prompt: str) -> bool:
-    return prompt in (
-        "plan_general",
-        "plan_coding",
-        "plan_math",
-        "plan_sequential",
-        "plan_hierarchical",
-    )
-
-
-def _is_questions(prompt: str) -> bool:
-    return prompt.startswith("questions_")
-
-
-def _is_message(prompt: str) -> bool:
-    return prompt in ("assistant_answer", "user_reply", "user_followup")
-
-
-def _is_decision(prompt: str) -> bool:
-    return prompt.startswith("detect_")
-
-
-def _batches(reply: str) -> list[str]:
-    return re.split(r"(?m)^(?=BATCH \d+ PLAN)", reply)[1:]
+Spoil = Callable[[str, random.Random], str]
+_JSON = "seeds_|candidates_|probe_|titles|special_bullets"
+_PLAN = "plan_(general|coding|math|sequential|hierarchical)"
+_MESSAGE = "assistant_answer|user_reply|user_followup"
 
 
 def _some_batches_missing(reply: str, rng: random.Random) -> str:
-    *parts, _ = _batches(reply)  # the last one always
+    *parts, _ = re.split(r"(?m)^(?=BATCH \d+ PLAN)", reply)[1:]  # the last one always
     return "\n".join(part for part in parts if rng.random() > 0.3) or parts[0]
 
 
-def _extra_bullets(reply: str, rng: random.Random) -> str:
-    extra = "\n".join(f"• **Extra:Area:** Something further happened, number {n}." for n in range(60))
-    return "\n".join(f"{part.rstrip()}\n{extra}\n" if rng.random() < 0.5 else part for part in _batches(reply))
-
-
-def _wrong_numbers(reply: str, rng: random.Random) -> str:
-    return re.sub(r"BATCH (\d+) PLAN", lambda found: f"BATCH {int(found[1]) + rng.randrange(0, 4)} PLAN", reply)
-
-
-def _doubled(reply: str, rng: random.Random) -> str:
-    return "\n".join(part * (1 + (rng.random() < 0.5)) for part in _batches(reply))
-
-
-def _odd_days(reply: str, rng: random.Random) -> str:
-    days = ("March 3, 1999", "June 40, 2024", "soon", "")
-    return re.sub(
-        r"(\*\*Time Anchor:\*\*).*", lambda m: f"{m[1]} {rng.choice(days)}" if rng.random() < 0.5 else m[0], reply
-    )
-
-
-def _links(change: Callable[[str, random.Random], str]) -> Callable[[str, random.Random], str]:
-    return lambda reply, rng: re.sub(
-        r" ->-> ([0-9]+)", lambda m: change(m[1], rng) if rng.random() < 0.5 else m[0], reply
-    )
-
-
-def _pieces(reply: str) -> tuple[str, list[str]]:
+def _more_or_fewer(reply: str, rng: random.Random) -> str:
     mark = "\n-----\n" if "\n-----\n" in reply else "\n"
-    return mark, reply.split(mark)
+    parts = reply.split(mark)
+    more = [f"And what about thing {n} of {rng.random()}? ->-> 2" for n in range(9)]
+    return mark.join(parts[: len(parts) // 3] if rng.random() < 0.5 else [*parts, *more])
 
 
-def _more(reply: str, rng: random.Random) -> str:
-    mark, parts = _pieces(reply)
-    return mark.join([*parts, *(f"And what about thing {n} of {rng.random()}? ->-> 2" for n in range(9))])
-
-
-def _fewer(reply: str, rng: random.Random) -> str:
-    mark, parts = _pieces(reply)
-    return mark.join(parts[: len(parts) // 3])
-
-
-def _empty_lines(reply: str, rng: random.Random) -> str:
-    mark, parts = _pieces(reply)
-    return mark.join(part for one in parts for part in (one, "", "   "))
-
-
-def _every_value(change: Callable[[str, Any, random.Random], Any]) -> Callable[[str, random.Random], str]:
+def _every_value(change: Callable[[str, Any, random.Random], Any]) -> Spoil:
     def walk(name: str, value: Any, rng: random.Random) -> Any:
         if isinstance(value, dict):
             return {key: walk(key, change(key, part, rng), rng) for key, part in value.items()}
         return [walk(name, part, rng) for part in value] if isinstance(value, list) else value
 
-    def spoil(reply: str, rng: random.Random) -> str:
-        try:
-            return json.dumps(walk("", json.loads(reply), rng))
-        except ValueError:
-            return reply
-
-    return spoil
+    return lambda reply, rng: json.dumps(walk("", json.loads(reply), rng))
 
 
-def _unknown(name: str, value: Any, rng: random.Random) -> Any:
+def _one_of(*texts: str) -> Spoil:
+    return lambda reply, rng: rng.choice(texts)
+
+
+def _links(*links: str) -> Spoil:
+    return lambda reply, rng: re.sub(
+        r" ->-> [0-9]+", lambda link: rng.choice(links) if rng.random() < 0.5 else link[0], reply
+    )
+
+
+def _evidence(name: str, value: Any, rng: random.Random) -> Any:
+    odd = [[], {}, None, "none", ["12"], [[3, [4]]], [10**9], [-5], [True], [1.5], {"first": "x"}]
+    return rng.choice(odd) if name == "evidence" else value
+
+
+def _references(name: str, value: Any, rng: random.Random) -> Any:
     if name not in ("bullets", "original", "updated", "first", "second") or rng.random() < 0.5:
         return value
     odd = rng.choice(["0.99.99", "zero", 7, None, [[1, 2]], {"a": 1}])
     return [odd, *value] if isinstance(value, list) else odd
 
 
-def _evidence(name: str, value: Any, rng: random.Random) -> Any:
-    if name not in ("evidence", "source_chat_ids"):
-        return value
-    odd: list[Any] = [
-        [],
-        {},
-        None,
-        "none",
-        ["12"],
-        [[3, [4]]],
-        [10**9],
-        [-5],
-        [True],
-        [1.5],
-        {"first": "x"},
-        [str(value)],
-    ]
-    return rng.choice(odd)
-
-
 def _types(name: str, value: Any, rng: random.Random) -> Any:
-    odd: list[Any] = [None, 7, 2.5, True, [], {}, "", [None, 3], {"a": [1]}, [["x"]]]
-    return rng.choice(odd) if rng.random() < 0.2 else value
+    return rng.choice([None, 7, 2.5, True, [], {}, "", [None, 3], {"a": [1]}]) if rng.random() < 0.2 else value
 
 
-def _listed(reply: str, rng: random.Random) -> str:
-    return rng.choice(['["a", 3, null]', '"a text"', "[[]]", "{}", "[]", "null", "[1, 2", '{"items": "none"}'])
-
-
-SPOILS: dict[str, tuple[Callable[[str], bool], Callable[[str, random.Random], str]]] = {
+SPOILS: Mapping[str, tuple[str, Spoil]] = {
     "prose": (
-        lambda p: _is_json(p) or _is_plan(p) or _is_questions(p) or p.startswith("narratives"),
-        lambda reply, rng: f"Sure! Here is what you asked for:\n\n{reply}\n\nI hope this helps. Let me know!",
+        f"{_JSON}|{_PLAN}|questions_|narratives",
+        lambda reply, rng: f"Here is what you asked for:\n\n{reply}\n\nOk?",
     ),
-    "fences": (
-        lambda p: _is_json(p) or _is_plan(p) or _is_questions(p) or p.startswith("narratives"),
-        lambda reply, rng: f"```{rng.choice(['', 'json', 'text'])}\n{reply}\n```",
-    ),
-    "missing": (_is_plan, _some_batches_missing),
-    "extra": (_is_plan, _extra_bullets),
-    "numbers": (_is_plan, _wrong_numbers),
-    "doubled": (_is_plan, _doubled),
-    "days": (_is_plan, _odd_days),
-    "no link": (_is_questions, _links(lambda link, rng: "")),
-    "far link": (_is_questions, _links(lambda link, rng: f" ->-> {rng.choice(['99', '0', '-1', 'x', '3, 99'])}")),
-    "too many": (_is_questions, _more),
-    "too few": (_is_questions, _fewer),
-    "empty lines": (_is_questions, _empty_lines),
-    "empty": (lambda p: True, lambda reply, rng: rng.choice(["", " \n\n", "```\n```"])),
-    "arrows": (_is_message, lambda reply, rng: f"{reply} ->-> {rng.choice(['3', 'N/A', '2,7', ''])}"),
-    "tags": (_is_message, lambda reply, rng: reply),  # as below
-    "label": (_is_message, lambda reply, rng: f"**Assistant:** {reply}"),
-    "remark": (lambda p: p == "assistant_answer", lambda reply, rng: f"{reply} That contradicts what you told me."),
-    "detector": (
-        _is_decision,
-        lambda reply, rng: rng.choice(["Yes, definitely.", "Unclear", "I think so", "YES", "**no**", "maybe yes"]),
-    ),
-    "cut": (lambda p: True, lambda reply, rng: reply[: rng.randrange(len(reply) + 1)]),
-    "wrong list": (_is_json, _listed),
-    "types": (_is_json, _every_value(_types)),
-    "refs": (lambda p: p.startswith("candidates_"), _every_value(_unknown)),
-    "evidence": (lambda p: p.startswith("probe_"), _every_value(_evidence)),
-    "refusal": (lambda p: True, lambda reply, rng: "I'm sorry, but I can't help with that."),
-    "instructions": (_is_message, lambda reply, rng: reply),  # see below: it needs the prompt's own text
+    "fences": (f"{_JSON}|{_PLAN}|questions_|narratives", lambda reply, rng: f"```text\n{reply}\n```"),
+    "missing": (_PLAN, _some_batches_missing),
+    "links": ("questions_", _links("", " ->-> 99", " ->-> -1", " ->-> x", " ->-> 3, 99")),
+    "too many or few": ("questions_", _more_or_fewer),
+    "empty": ("", _one_of("", " \n\n", "```\n```")),
+    "arrows": (_MESSAGE, lambda reply, rng: f"{reply} ->-> {rng.choice(['3', 'N/A', '2,7', ''])}"),
+    "label": (_MESSAGE, lambda reply, rng: f"**Assistant:** {reply}"),
+    "remark": ("assistant_answer", lambda reply, rng: f"{reply} That contradicts what you told me."),
+    "detector": ("detect_", _one_of("Yes, definitely.", "Unclear", "I think so", "YES", "**no**", "maybe yes")),
+    "cut": ("", lambda reply, rng: reply[: rng.randrange(len(reply) + 1)]),
+    "wrong list": (_JSON, _one_of('["a", 3, null]', '"a text"', "[[]]", "{}", "null", "[1, 2", '{"items": "none"}')),
+    "types": (_JSON, _every_value(_types)),
+    "refs": ("candidates_", _every_value(_references)),
+    "evidence": ("probe_", _every_value(_evidence)),
+    "refusal": ("", _one_of("I'm sorry, but I can't help with that.")),
 }
+"""Faults of a reply: a pattern of the prompts that can have each (all without one), and what it does to the reply."""
 
 
 class ServedAuthor:
@@ -264,17 +168,11 @@ class ServedAuthor:
         self.calls[prompt.id] += 1
         reply = _at_once(self._author(prompt), prompt)
         rng = random.Random(f"{self.seed} {hashlib.sha256(text.encode()).hexdigest()}")
-        fitting = [kind for kind in self.kinds if SPOILS[kind][0](prompt.id)]
+        fitting = [kind for kind in self.kinds if re.match(SPOILS[kind][0], prompt.id)]
         if not fitting or rng.random() >= self.rate:
             return reply
         kind = rng.choice(fitting)
         self.spoilt[kind] += 1
-        if kind == "tags":
-            tag = re.findall(r"^<(\w+_\w+)>$", text, re.MULTILINE)[-1]
-            return f"<{tag}>\n{reply}\n</{tag}>"
-        if kind == "instructions":
-            lines = [line for line in text.splitlines() if line.startswith("- ")]
-            return f"{reply}\n\n{rng.choice(lines) if lines else text[:300]}"
         return SPOILS[kind][1](reply, rng)
 
     def _author(self, prompt: Prompt) -> OfflineAuthor:
@@ -285,7 +183,7 @@ class ServedAuthor:
             story = author.story
             if story.topic.title in prompt.variables.get("topic", "") or story.profile.name in everything:
                 return author
-            if any(entry.text in everything for entries in author.world.entries.values() for entry in entries):
+            if any(entry.text in everything for entries in author.scenario.entries.values() for entry in entries):
                 return author
         return self.authors[0]
 

@@ -7,15 +7,14 @@ M messages stay and the rest joins the summary. The two speakers have different 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from beam_generate.layouts import targets
 from beam_generate.people import render_profile
 from beam_generate.plan_text import bullet_lines, earlier_plans_text, earlier_subplans
 from beam_generate.replies import ask_message, ask_yes_or_no, clean
-from beam_generate.seeds import render_topic
+from beam_generate.seeds import render_topic, targets
 from beam_generate.shapes import DialogueMessage, DialogueTurn, Limits, MainQuestion, Plan, Repairs, Story, Style
 from beamlib.errors import UserError
 from beamlib.llm.model import Model, ModelError, Prompt
@@ -23,7 +22,6 @@ from beamlib.llm.retrying import gather
 from beamlib.params import RunParameters
 from beamlib.text import count_tokens, token_spans
 
-Variables = dict[str, str | Callable[[], str]]
 _Reaction = Literal["answer_ai_question", "followup_question"]
 _REACTIONS: Mapping[_Reaction, tuple[str, str]] = {
     "answer_ai_question": ("detect_question", "user_reply"),
@@ -86,25 +84,6 @@ def answer_words(story: Story, questions: int, tokens: Sequence[int]) -> int:
     return max(50, 50 * round(aim / exchanges * _WORDS_PER_TOKEN[story.style] / 50))
 
 
-class Lazy(Mapping[str, str]):
-    """Variables of a prompt; a function among the values is called when its variable is first read."""
-
-    def __init__(self, values: Variables) -> None:
-        self._values = values
-
-    def __getitem__(self, name: str) -> str:
-        value = self._values[name]
-        if not isinstance(value, str):
-            value = self._values[name] = value()
-        return value
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-
 class Talk:
     """Messages of a dialogue and the number of tokens of each."""
 
@@ -129,14 +108,11 @@ class HistoryWindow:
         self.start, self.summary = 0, ""
         self.fixed = 0
         self.longest = side.budget // recent  # longer messages are shown cut, so that the recent ones always fit
-        self._counted, self._total = 0, 0
 
     def _is_full(self) -> bool:
-        for tokens in self.talk.tokens[self._counted :]:
-            self._total += min(tokens, self.longest)
-        self._counted = len(self.talk.tokens)
+        remembered = self.talk.tokens[self.start :]
         room = max(self.side.budget - self.fixed, self.side.budget // 2)
-        return self._total > room and self._counted - self.start > self.recent
+        return len(remembered) > self.recent and sum(min(tokens, self.longest) for tokens in remembered) > room
 
     async def make_room(self, model: Model, repairs: Repairs, where: str) -> None:
         """If the window is full, move all but the recent messages into the summary.
@@ -149,7 +125,7 @@ class HistoryWindow:
         if not self._is_full():
             return
         first, start = self.start, len(self.talk.messages) - self.recent
-        variables = Lazy({"summary": self.summary, "exchanges": lambda: self._text(first, start)})
+        variables = {"summary": self.summary, "exchanges": self._text(first, start)}
         prompt = Prompt("dialogue_summary", variables, f"{where}, {self.side.name}'s summary")
         try:
             summary = clean((await model.complete(prompt)).text)
@@ -162,12 +138,10 @@ class HistoryWindow:
             summary = summary[: token_spans(summary)[self.side.summary - 1][1]]
             repairs.note("dialogue", where, "a summary over its limit", f"cut to {self.side.summary} tokens")
         self.start, self.summary = start, summary
-        self._counted, self._total = start, 0
 
-    def text(self, leave_out: int = 0) -> Callable[[], str]:
-        """Return a function that renders the window of this moment without the newest `leave_out` messages."""
-        first, end = self.start, len(self.talk.messages) - leave_out
-        return lambda: self._text(first, end)
+    def text(self, leave_out: int = 0) -> str:
+        """Render the window without the newest `leave_out` messages."""
+        return self._text(self.start, len(self.talk.messages) - leave_out)
 
     def _text(self, first: int, end: int) -> str:
         return "\n\n".join(self._shown(number) for number in range(first, end))
@@ -231,7 +205,7 @@ class _Scene:
         self.memory, self.notes, self.where, self.words = memory, Repairs(), "", ""
         self.bullets = bullet_lines(plan.subplans[number - 1].bullets)
         self.profile = render_profile(story.profile)
-        self.shared: Variables = {
+        self.shared = {
             "topic": render_topic(plan.seed),
             "earlier_plans": earlier_plans,
             "earlier_batches": earlier_subplans(plan, number, EARLIER),
@@ -239,7 +213,7 @@ class _Scene:
 
     async def play(self, questions: Sequence[MainQuestion]) -> list[DialogueTurn]:
         """Write a turn for each question; turns without an answer are dropped."""
-        shared = sum(count_tokens(str(value)) for value in self.shared.values())
+        shared = sum(map(count_tokens, self.shared.values()))
         self.memory.assistant.fixed = shared
         self.memory.user.fixed = shared + count_tokens(self.profile) + count_tokens(self.bullets)
         place = f"plan {self.plan.index}, sub-plan {self.number}"
@@ -273,8 +247,8 @@ class _Scene:
         """Ask for the assistant's answer; only with one the user's message joins the dialogue."""
         window = self.memory.assistant
         await window.make_room(self.model, self.notes, self.where)
-        memory: Variables = {"summary": window.summary, "history": window.text()}
-        variables = Lazy({**self.shared, **memory, "message": message.text, "words": self.words})
+        memory = {"summary": window.summary, "history": window.text()}
+        variables = {**self.shared, **memory, "message": message.text, "words": self.words}
         answer = await self._ask("assistant_answer", variables)
         if answer is None:
             action = "the turn ends before it" if messages else "the turn is dropped"
@@ -292,12 +266,12 @@ class _Scene:
         for _ in range(most):
             await window.make_room(self.model, self.notes, self.where)
             answer = messages[-1].text
-            memory: Variables = {"summary": window.summary, "history": window.text(leave_out=1), "answer": answer}
+            memory = {"summary": window.summary, "history": window.text(leave_out=1), "answer": answer}
             topic = {"topic": self.shared["topic"]} if kind == "followup_question" else {}
-            prompt = Prompt(detector, Lazy({**topic, **memory}), self.where)
+            prompt = Prompt(detector, {**topic, **memory}, self.where)
             if not await ask_yes_or_no(self.model, prompt, self.notes, self.where):
                 return
-            variables = Lazy({**self.shared, **memory, "profile": self.profile, "bullets": self.bullets})
+            variables = {**self.shared, **memory, "profile": self.profile, "bullets": self.bullets}
             text = await self._ask(writer, variables)
             if text is None or not await self._exchange(DialogueMessage("user", text, kind), messages):
                 return

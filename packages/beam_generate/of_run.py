@@ -245,20 +245,11 @@ class GenerationOfRun:
         """Folder of the run's conversations."""
         return self.runs[0].generated
 
-    @property
-    def names(self) -> str:
-        """Names of the models."""
-        return self.config.names
-
     def estimate(self) -> Quote | None:
         """Estimate what is left to write; None for the offline author."""
         if not self.config.models:
             return None
         return estimate_generation(unfinished(self.specs, self.out, self.config), self.config)
-
-    def ready(self) -> None:
-        """Raise a `UserError` if the key of a model is missing."""
-        self.config.check_keys()
 
     def stood_in(self, place: Path) -> tuple[Mapping[Size, int], Path]:
         """Let the offline author write what is missing, for an estimate of the run.

@@ -7,8 +7,7 @@ starts again: its calls are in the call store, so no paid call is repeated.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -99,50 +98,49 @@ def steps_of(folder: Path, story: Story) -> list[tuple[Path, Stage]]:
 def make_plan_stage(spec: ConversationSpec, folder: Path, config: GenerationConfig) -> bool:
     """Write the plans (Algorithm 1). Returns False if there was nothing to do."""
     story = spec.story()
-    made_by = _made_by("plans", story, spec.limits, config)
-    if storage.stage_state(folder, "plans", made_by) in _COMPLETE:
-        return False
-    with _stage(folder, story, "plans", (), made_by, config) as (model, repairs, files):
-        story = _result(with_biography(model, story, repairs))
-        files += storage.write_story(folder, story)
-        plans = _result(make_plans(model, story, repairs))
+
+    def write(model: Model, repairs: Repairs) -> Iterator[Path]:
+        whole = _result(with_biography(model, story, repairs))
+        yield from storage.write_story(folder, whole)
+        plans = _result(make_plans(model, whole, repairs))
         for plan in plans:
-            files += storage.write_plan(folder, story, plan)
+            yield from storage.write_plan(folder, story, plan)
         if story.plans > 1:
-            files.append(write_json(folder / SUMMARIES, _result(ask_summaries(model, story, plans[:-1], repairs))))
-    return True
+            yield write_json(folder / SUMMARIES, _result(ask_summaries(model, whole, plans[:-1], repairs)))
+
+    return _make_stage(folder, story, "plans", (), _made_by("plans", story, spec.limits, config), config, write)
 
 
 def make_question_stage(folder: Path, config: GenerationConfig) -> bool:
     """Write the main questions of all plans (Algorithm 2). Returns False if there was nothing to do."""
     story = storage.read_story(folder)
-    made_by = _made_by("questions", story, storage.settings_of(folder)[1], config)
-    if storage.stage_state(folder, "questions", made_by) in _COMPLETE:
-        return False
-    earlier_texts = set[str]()
     sources = _of_plans(folder, story, storage.PLAN)
-    with _stage(folder, story, "questions", sources, made_by, config) as (model, repairs, files):
+
+    def write(model: Model, repairs: Repairs) -> Iterator[Path]:
+        earlier_texts = set[str]()
         for index in range(story.plans):
             plan = storage.read_plan(folder, story, index)
             questions = _result(make_questions(model, story, plan, repairs, earlier_texts=earlier_texts))
-            files.append(storage.write_questions(folder, story, plan, questions))
-    return True
+            yield storage.write_questions(folder, story, plan, questions)
+
+    made_by = _made_by("questions", story, storage.settings_of(folder)[1], config)
+    return _make_stage(folder, story, "questions", sources, made_by, config, write)
 
 
 def make_dialogue_of_plan(folder: Path, index: int, config: GenerationConfig) -> bool:
     """Write the dialogue of one plan (Algorithm 3). Returns False if there was nothing to do."""
     story, limits = storage.read_story(folder), storage.settings_of(folder)[1]
-    place, made_by = storage.plan_folder(folder, story, index), _made_by("dialogue", story, limits, config)
-    if storage.stage_state(place, "dialogue", made_by) in _COMPLETE:
-        return False
-    plan = storage.read_plan(folder, story, index)
-    questions = storage.read_questions(folder, story, plan)
-    summaries = [str(text) for text in read_json(folder / SUMMARIES)[:index]] if index else []
-    sources = [storage.PLAN, storage.USER_MESSAGES]
-    with _stage(place, story, "dialogue", sources, made_by, config) as (model, repairs, files):
+
+    def write(model: Model, repairs: Repairs) -> Iterator[Path]:
+        plan = storage.read_plan(folder, story, index)
+        questions = storage.read_questions(folder, story, plan)
+        summaries = [str(text) for text in read_json(folder / SUMMARIES)[:index]] if index else []
         turns = _result(generate_dialogue(model, story, plan, questions, summaries, limits, repairs))
-        files.append(storage.write_chat(folder, story, plan, turns))
-    return True
+        yield storage.write_chat(folder, story, plan, turns)
+
+    place, made_by = storage.plan_folder(folder, story, index), _made_by("dialogue", story, limits, config)
+    sources = [storage.PLAN, storage.USER_MESSAGES]
+    return _make_stage(place, story, "dialogue", sources, made_by, config, write)
 
 
 def make_probe_stage(folder: Path, config: GenerationConfig) -> bool:
@@ -150,15 +148,14 @@ def make_probe_stage(folder: Path, config: GenerationConfig) -> bool:
 
     A reviewer's `decisions.jsonl` is applied; when it changes, the questions are chosen again.
     """
-    story, made_by = storage.read_story(folder), config.made_by("probes")
+    story = storage.read_story(folder)
     chats = _of_plans(folder, story, CHAT)
     spoken_by = config.made_by("dialogue")
     if story.plans > 1 and storage.stage_state(folder, "combined", spoken_by) not in _COMPLETE:
         with storage.record_stage(folder, "combined", chats, spoken_by) as files:
             files.append(storage.combine_chats(folder, story))
-    if storage.stage_state(folder, "probes", made_by) in _COMPLETE:
-        return False
-    with _stage(folder, story, "probes", [*chats, DECISIONS], made_by, config) as (model, repairs, files):
+
+    def write(model: Model, repairs: Repairs) -> Iterator[Path]:
         decisions = read_decisions(folder / DECISIONS)
         plans = [storage.read_plan(folder, story, index) for index in range(story.plans)]
         turns = [storage.read_turns(folder, story, plan) for plan in plans]
@@ -167,9 +164,10 @@ def make_probe_stage(folder: Path, config: GenerationConfig) -> bool:
         except TooFew as error:  # the drafts can be reviewed and edited; the stage stays undone
             write_json(folder / CANDIDATES, error.probes.candidates)
             raise UserError(str(error)) from None  # unlike `TooFew`, a pool of processes can pass it on
-        files.append(write_json(folder / CANDIDATES, probes.candidates))
-        files.append(storage.write_probing_questions(folder, probes.questions))
-    return True
+        yield write_json(folder / CANDIDATES, probes.candidates)
+        yield storage.write_probing_questions(folder, probes.questions)
+
+    return _make_stage(folder, story, "probes", [*chats, DECISIONS], config.made_by("probes"), config, write)
 
 
 def unfinished(specs: Sequence[ConversationSpec], out: Path, config: GenerationConfig) -> list[ConversationSpec]:
@@ -212,23 +210,24 @@ def _result(work: Coroutine[Any, Any, Value]) -> Value:
         raise UserError(f"generation stopped: {error.reason}; what is finished stays on file, {again}.") from None
 
 
-@contextmanager
-def _stage(
+def _make_stage(
     folder: Path, story: Story, stage: Stage, made_from: Sequence[str], made_by: Mapping[str, Any],
-    config: GenerationConfig,
-) -> Iterator[tuple[Model, Repairs, list[Path]]]:  # fmt: skip
-    """Open a stage: its author, its log of repairs, and the list of files to record. The log is written in any case."""
+    config: GenerationConfig, write: Callable[[Model, Repairs], Iterator[Path]],
+) -> bool:  # fmt: skip
+    """Write and record a stage, unless it is complete (False). The log of repairs is written in any case."""
+    if storage.stage_state(folder, stage, made_by) in _COMPLETE:
+        return False
     repairs = Repairs()
-    names = ("stage", "where", "found", "done")
     with (
         storage.record_stage(folder, stage, made_from, made_by) as files,
         open_author(config, story, stage, folder / _CALLS) as model,
     ):
         try:
-            yield model, repairs, files
+            files += write(model, repairs)
         finally:
-            rows = (dict(zip(names, entry, strict=True)) for entry in repairs.entries)
+            rows = (dict(zip(("stage", "where", "found", "done"), entry, strict=True)) for entry in repairs.entries)
             files.append(write_jsonl(folder / _repairs(stage), rows))
+    return True
 
 
 def _repairs(stage: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from beam_generate.dialogue import Lazy
 from beam_generate.plan_text import bullet_lines, earlier_subplans, line_tokens
 from beam_generate.replies import QuestionReply, clean, read_questions, repeats_prompt
 from beam_generate.seeds import render_topic
@@ -137,23 +136,18 @@ class _Asker:
         room = CONTEXT - sum(map(line_tokens, (*group.bullets, *group.earlier)))
         number = group.subplan.number
 
-        def earlier() -> str:
-            text, tokens = self._before(number, CONTEXT)
-            for budget in TRIMMED[self.style]:
-                if tokens <= room:
-                    break
-                text, tokens = self._before(number, budget)
-            return text
-
-        variables = Lazy(
-            {
-                "topic": render_topic(self.plan.seed),
-                "bullets": bullet_lines(shown),
-                "earlier_groups": lambda: bullet_lines(group.earlier),
-                "earlier_batches": earlier,
-                "count": str(count),
-            }
-        )
+        earlier, tokens = self._before(number, CONTEXT)
+        for budget in TRIMMED[self.style]:
+            if tokens <= room:
+                break
+            earlier, tokens = self._before(number, budget)
+        variables = {
+            "topic": render_topic(self.plan.seed),
+            "bullets": bullet_lines(shown),
+            "earlier_groups": bullet_lines(group.earlier),
+            "earlier_batches": earlier,
+            "count": str(count),
+        }
         return Prompt(f"questions_{self.style}", variables, f"the questions of {where}")
 
     def _before(self, number: int, budget: int) -> tuple[str, int]:

@@ -1,23 +1,26 @@
-"""Topic, people and days of a conversation, drawn from an explicit seed.
+"""Topic, people, days and sizes of a conversation, drawn from an explicit seed.
 
 A tier has the released mixture of domains (20, 35, 35 and 10 conversations, of them 3, 5, 5, 3 about coding and 2, 5,
 5, 2 about mathematics), in an order drawn from the seed; after the last it starts again. The first conversation of each
 tier is general, and the first ones of the four tiers have four domains. The offline author writes some of the general
 domains, language models write all.
+
+The parameter files hold N, K and I of Table 6. M, the number of bullets, is not in the paper; it is the released
+code's.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from beam_generate.layouts import check_days, layouts_of
 from beam_generate.people import draw_people
-from beam_generate.shapes import Story, Style, Timeline
+from beam_generate.shapes import Layout, Story, Style, Timeline
 from beamlib.data.conversations import SIZES, Seed, Size
 from beamlib.data.published import table
 from beamlib.errors import UserError
@@ -34,6 +37,12 @@ MIXTURE: Mapping[Size, tuple[int, int, int]] = {
 
 _SPAN: Mapping[Size, tuple[int, int]] = {"100K": (60, 120), "500K": (180, 300), "1M": (240, 365), "10M": (730, 1095)}
 """Fewest and most days from the first to the last day."""
+
+PRINTED_SIZE: Mapping[Size, str] = {"100K": "128K", "500K": "500K", "1M": "1M", "10M": "10M"}
+"""Size -> its name in Tables 3 and 6."""
+
+_TOKENS: Mapping[Size, int] = {"100K": 128_000, "500K": 500_000, "1M": 1_000_000, "10M": 10_000_000}
+_CONVERSATIONS_100K = 20
 
 _TOPICS = Path(__file__).with_name("topics.json")
 _RELEASED: Mapping[str, str] = {
@@ -218,3 +227,61 @@ def find_title(text: str) -> tuple[str, str] | None:
 def _plain(text: str) -> str:
     """Normalize a name: "Career & Professional" and "career and professional" are the same domain."""
     return " ".join(text.casefold().replace("&", " and ").split())
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Target size of a conversation: tokens, and the published means per conversation.
+
+    `turns` counts main questions, `answered` replies to the assistant's questions, `followups` follow-up questions.
+    """
+
+    tokens: int
+    turns: float
+    answered: float
+    followups: float
+
+
+def layouts_of(parameters: RunParameters) -> dict[Style, Layout]:
+    """Return N, M, K and I for each style.
+
+    Raises:
+        UserError: A sub-plan has more groups than bullets.
+    """
+    numbers = zip(
+        parameters.subplans, parameters.bullets_per_subplan, parameters.batches_per_subplan,
+        parameters.questions_per_batch, strict=True,
+    )  # fmt: skip
+    layouts: dict[Style, Layout] = {style: Layout(*four) for style, four in zip(get_args(Style), numbers, strict=True)}
+    for style, layout in layouts.items():
+        if layout.groups > layout.bullets:
+            raise UserError(
+                f"batches_per_subplan is {layout.groups} and bullets_per_subplan {layout.bullets} for {style} "
+                f"conversations of {parameters.size}: a batch needs a bullet; give at most {layout.bullets} batches."
+            )
+    return layouts
+
+
+def check_days(story: Story) -> None:
+    """Check that a plan has more days than sub-plans: each sub-plan has a day of its own.
+
+    Raises:
+        UserError: A plan has too few days.
+    """
+    days = ((story.timeline.end - story.timeline.start).days + 1) // story.plans
+    if story.layout.subplans >= days:
+        raise UserError(
+            f"subplans is {story.layout.subplans} for {story.style} conversations, but a plan of {story.size}-"
+            f"{story.number} lasts {days} days, and each sub-plan needs one of its own; give at most {days - 1}."
+        )
+
+
+@cache
+def targets(size: Size) -> Targets:
+    """Return the targets of a size. Table 3's 216 follow-ups at 128K are the total of 20 chats: 10.8 each."""
+    rows = table("table3")
+    row = rows[rows.chat_size == PRINTED_SIZE[size]].iloc[0]
+    followups = float(row.followup_questions)
+    if size == "100K":
+        followups /= _CONVERSATIONS_100K
+    return Targets(_TOKENS[size], float(row.turns), float(row.answered_assistant_questions), followups)

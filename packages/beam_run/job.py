@@ -214,7 +214,7 @@ def confirm(planned: RunPlan, place: Path) -> bool:
 
     def ready() -> None:
         if written and planned.generation:
-            planned.generation.ready()
+            planned.generation.config.check_keys()
         for parameters in planned.runs:
             ensure_keys(parameters)
 

@@ -95,7 +95,7 @@ def _announce(job: Job, planned: RunPlan) -> None:
 def _to_do(job: Job, planned: RunPlan) -> Iterator[str]:
     if planned.generation:
         what = ", ".join(f"{number} of {size}" for size, number in planned.found.items())
-        yield f"generate conversations, written by {planned.generation.names}: {what}"
+        yield f"generate conversations, written by {planned.generation.config.names}: {what}"
     for parameters in planned.runs:
         available = planned.found[parameters.size]
         counted = count(min(available, job.conversations or available), "conversation")

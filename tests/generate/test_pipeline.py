@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +22,7 @@ from beam_generate.pipeline import (
     make_question_stage,
 )
 from beam_generate.review import Decision, write_decisions
-from beam_offline.author.world import World
+from beam_offline.author.scenario import Scenario
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
 from beamlib.evaluate.conversation_record import origin
@@ -134,38 +129,11 @@ def test_an_order_that_makes_no_sense_is_one_sentence_before_anything_is_written
     assert not (tmp_path / "out").exists()
 
 
-def test_nothing_of_another_conversation_is_overwritten(whole: Path) -> None:
-    other = ConversationSpec(COMMISSION.parameters.model_copy(update={"generation_seed": 6}))
-    with pytest.raises(UserError, match="another seed") as raised:
-        other.begin(whole.parents[1])
-    assert str(whole) in str(raised.value)
-
-
-@pytest.mark.slow
-def test_a_generation_that_is_killed_again_and_again_ends_in_the_same_bytes(whole: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "beam_run", "generate", "--out", str(tmp_path), "--seed", "5"]
-    command += ["--domain", "Trip Planning", "--workers", "1"]
-    folder = tmp_path / "100K" / "1"
-    for wanted in ("generation.json", "user_messages.json", "chat.json"):
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        deadline = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < deadline and not (folder / wanted).exists():
-            time.sleep(0.005)
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert contents(folder) == contents(whole)
-
-
 def test_an_edited_plan_is_kept_and_everything_after_it_is_made_anew(whole: Path, tmp_path: Path) -> None:
     folder = copied(whole, tmp_path)
     plan = folder / "plan_new.txt"
     story = read_story(folder)
-    thought = next(one for one in World(story).entries[0, 1][1:] if one.purpose == "dig")
+    thought = next(one for one in Scenario(story).entries[0, 1][1:] if one.purpose == "dig")
     bullet = read_plan(folder, story).subplans[0].bullets[thought.place[2] - 1]
     plan.write_text(plan.read_text().replace(bullet.text, "My cousin keeps a heron on the balcony."))
     assert stage_state(folder, "plans") == "edited"
@@ -197,17 +165,3 @@ def test_a_reviewers_decisions_are_honoured_by_a_rerun(whole: Path, tmp_path: Pa
     assert accepted["question"] in questions
     assert rejected["question"] not in questions
     assert not make_probe_stage(folder, OFFLINE)
-
-
-@pytest.mark.parametrize("name", ["user_messages.json", "chat.json", "topic.json", "story.json"])
-def test_a_damaged_file_is_one_sentence_that_names_it(whole: Path, tmp_path: Path, name: str) -> None:
-    folder = copied(whole, tmp_path)
-    (folder / name).write_bytes((folder / name).read_bytes()[:-40] + b"\x00 not what it was")
-    with pytest.raises(UserError) as raised:
-        make_question_stage(folder, OFFLINE)
-        make_dialogue_of_plan(folder, 0, OFFLINE)
-        make_probe_stage(folder, OFFLINE)
-        read_story(folder)
-        read_turns(folder, read_story(folder), read_plan(folder, read_story(folder)))
-    assert name in str(raised.value)
-    assert "\n" not in str(raised.value)

@@ -28,7 +28,7 @@ from beam_generate.shapes import SubPlan, Timeline
 from beamlib.errors import UserError
 
 HERE = Path("plan.txt")
-DAYS = st.dates(min_value=date(1900, 1, 1), max_value=date(2199, 12, 31))
+DAYS = st.dates(min_value=date(1900, 1, 1), max_value=date(2099, 12, 31))
 LETTERS = st.text("aeiou bcdfg XYZ 0123456789 $%()'’;,/=→ éüß•-", min_size=1).map(lambda text: " ".join(text.split()))
 TEXTS = LETTERS.filter(lambda text: bool(re.search(r"[a-zA-Z]", text)))
 LABELS = TEXTS.filter(lambda text: "anchor" not in text.casefold())

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import calendar
 from dataclasses import replace
-from datetime import date
 from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from beam_generate.probes.checks import CHECKS, examine, examine_all
 from beam_generate.probes.drafts import Ref, View
-from beam_generate.probes.wording import CalendarDay, days, names, numbers, quotations, spans
-from beam_generate.shapes import DialogueMessage, DialogueTurn
+from beam_generate.probes.wording import names, quotations, spans
+from beam_generate.shapes import DialogueMessage
+from beam_offline.read_facts import Day
 from beamlib.data.conversations import ABILITIES
 from scripted_probes import draft, turns, view
 
@@ -184,32 +181,6 @@ def test_what_is_true_is_let_through(ability: str, changes: dict[str, Any]) -> N
     assert (found.dropped, found.why) == ("", "")
 
 
-def test_what_is_asked_about_does_not_count_as_a_leak() -> None:
-    rubric = ("LLM response should state: the fetch call is faster than the search call",)
-    question = "Which is faster, the fetch call or the search call?"
-    check = CHECKS["question_leaks"][0]
-    asked = draft(
-        "multi_session_reasoning", rubric=rubric, question=question, about="the fetch call and the search call"
-    )
-    assert check(asked, view()) is None
-    assert check(draft("multi_session_reasoning", rubric=rubric, question=question, about="speed"), view())
-
-
-def test_a_detail_told_elsewhere_is_no_answer_about_the_entity() -> None:
-    rings = DialogueTurn(
-        0, 2, 6, (DialogueMessage("user", "The rings have a delivery date."), DialogueMessage("assistant", "Good."))
-    )
-    with_rings = View([[*turns(), rings]])
-    assert not examine(draft("abstention"), with_rings).dropped
-    both = DialogueTurn(
-        0,
-        2,
-        6,
-        (DialogueMessage("user", "And the rings?"), DialogueMessage("assistant", "Nora Bell's deliveries are free.")),
-    )
-    assert examine(draft("abstention"), View([[*turns(), both]])).dropped == "abstention_absent"
-
-
 def test_the_second_of_two_equal_questions_is_dropped() -> None:
     one = draft("summarization")
     other = draft("summarization", question=one.question.upper() + "!", refs=(Ref(0, 1, 6), Ref(0, 2, 4)))
@@ -221,43 +192,14 @@ def test_the_second_of_two_equal_questions_is_dropped() -> None:
 # Words, days and numbers
 
 
-def test_days_are_read_in_the_usual_spellings() -> None:
-    text = (
-        "2025-03-15, March 15th, 15 March 2024, Sept. 3, 5th of May 2025; not May 12:30, February 31 or March 3rd-ish"
-    )
-    assert days(text) == [
-        CalendarDay(2025, 3, 15),
-        CalendarDay(None, 3, 15),
-        CalendarDay(2024, 3, 15),
-        CalendarDay(None, 9, 3),
-        CalendarDay(2025, 5, 5),
-        CalendarDay(None, 3, 3),
-    ]
-    assert CalendarDay(None, 3, 15).agrees(CalendarDay(2024, 3, 15))
-    assert not CalendarDay(2025, 3, 15).agrees(CalendarDay(2024, 3, 15))
-
-
-@given(st.dates(min_value=date(1990, 1, 1), max_value=date(2090, 1, 1)))
-def test_any_day_is_read_back(day: date) -> None:
-    wanted = CalendarDay(day.year, day.month, day.day)
-    month = calendar.month_name[day.month]
-    for text in (day.isoformat(), f"{month} {day.day}, {day.year}", f"{day.day} {month[:3]} {day.year}"):
-        assert days(f"It is on {text}.") == [wanted], text
-        assert not numbers(f"It is on {text}.")
-
-
-def test_numbers_in_words_and_names() -> None:
-    assert numbers("Twelve boxes of 2.5 kg and 5k in v1.2.3, ES2021 and HTML5") == [12, Fraction(5, 2), 5000]
-
-
 def test_names_and_quotations() -> None:
     assert names("My friend Ana went to Kyoto. She likes March. You and I don't") == ["Ana", "Kyoto"]
     assert quotations("the “Blue Door”, \"a b\" and 'c d', but not don't or you're") == ["Blue Door", "a b", "c d"]
 
 
 def test_spans_take_a_missing_year_from_the_other_day_and_count_whole_months() -> None:
-    assert Fraction(21) in spans([CalendarDay(2024, 3, 3), CalendarDay(None, 3, 24)])
-    assert Fraction(1) in spans([CalendarDay(2024, 1, 31), CalendarDay(2024, 3, 1)])
-    assert Fraction(2) in spans([CalendarDay(2024, 1, 30), CalendarDay(2024, 3, 30)])
-    assert spans([CalendarDay(None, 2, 29), CalendarDay(2023, 3, 1)]) == set()  # there is no such day in 2023
-    assert spans([CalendarDay(2024, 3, 3)]) == set()
+    assert Fraction(21) in spans([Day(3, 3, 2024), Day(3, 24)])
+    assert Fraction(1) in spans([Day(1, 31, 2024), Day(3, 1, 2024)])
+    assert Fraction(2) in spans([Day(1, 30, 2024), Day(3, 30, 2024)])
+    assert spans([Day(2, 29), Day(3, 1, 2023)]) == set()  # there is no such day in 2023
+    assert spans([Day(3, 3, 2024)]) == set()

@@ -6,9 +6,9 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from beam_generate.layouts import PRINTED_SIZE
 from beam_generate.probes import making
 from beam_generate.probes.making import deciles, published_deciles, released_deciles
+from beam_generate.seeds import PRINTED_SIZE
 from beamlib.data.conversations import SIZES
 from beamlib.data.published import table
 from beamlib.files import read_json

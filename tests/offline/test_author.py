@@ -17,7 +17,6 @@ import pytest
 
 from beam_claims.data_check import check_folder
 from beam_generate.authors import GenerationConfig
-from beam_generate.layouts import layouts_of, targets
 from beam_generate.pipeline import (
     ConversationSpec,
     make_dialogue_of_plan,
@@ -27,10 +26,10 @@ from beam_generate.pipeline import (
     repairs_of,
 )
 from beam_generate.probes.wording import content, share
-from beam_generate.seeds import style_of
+from beam_generate.seeds import layouts_of, style_of, targets
 from beam_offline.author.grammar import to_you
+from beam_offline.author.scenario import Scenario
 from beam_offline.author.word_bank import banks
-from beam_offline.author.world import World
 from beamlib.data.conversations import Size
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
@@ -63,8 +62,8 @@ def loaded(domain: str) -> Loaded:
     return load(find_conversations(generated(domain))[0])
 
 
-def world(domain: str, size: Size = "100K", seed: int = SEED) -> World:
-    return World(ConversationSpec(usual_parameters(size, generation_seed=seed, domain=domain)).story())
+def scenario(domain: str, size: Size = "100K", seed: int = SEED) -> Scenario:
+    return Scenario(ConversationSpec(usual_parameters(size, generation_seed=seed, domain=domain)).story())
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
@@ -120,7 +119,7 @@ def test_every_clause_stands_in_a_message_linked_to_its_bullet(domain: str) -> N
             if marker is not None and marker.bullets:
                 key = (marker.batch, marker.bullets[0])
                 by_bullet[key] = f"{by_bullet.get(key, '')} {turn.messages[0].content}"
-    for entries in world(domain).entries.values():
+    for entries in scenario(domain).entries.values():
         for entry in entries:
             assert entry.clause.casefold() in by_bullet.get(entry.place[1:], "").casefold()
 
@@ -129,7 +128,7 @@ def test_every_clause_stands_in_a_message_linked_to_its_bullet(domain: str) -> N
 def test_nothing_is_told_before_it_can_have_happened(size: Size) -> None:
     waited = 0
     for domain in DOMAINS:
-        found = world(domain, size)
+        found = scenario(domain, size)
         for entries in found.entries.values():
             for entry in entries:
                 fact = entry.fact
@@ -179,7 +178,7 @@ def digest(folder: Path) -> str:
 @pytest.mark.parametrize(("size", "seed"), [("100K", 41), ("500K", 43), ("1M", 44)])
 def test_enough_deeds_are_denied_that_were_told_of_one_strand_alone(domain: str, size: Size, seed: int) -> None:
     """A conversation asks for two contradictions; in longer ones the same deed comes back with other strands."""
-    entries = [one for found in world(domain, size, seed).entries.values() for one in found if one.fact is not None]
+    entries = [one for found in scenario(domain, size, seed).entries.values() for one in found if one.fact is not None]
     told = Counter(entry.clause for entry in entries if entry.purpose == "fact")
     denied = [entry.fact for entry in entries if entry.purpose == "contradiction" and entry.fact]
     assert sum(told[fact.clause] == 1 for fact in denied) >= (3 if size == "100K" else 6)

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from beam_generate.probes.wording import content, share
 from beam_generate.seeds import titles
 from beam_offline.author import word_bank as bank_module
 from beam_offline.author.grammar import Grammar, compiled, is_plural, sentence, slots, to_me, to_you
-from beam_offline.author.word_bank import BANKS, NUMBERS, StrandKind, bank, banks, common, grammar
+from beam_offline.author.word_bank import NUMBERS, FactKind, StrandKind, bank, banks, common, grammar
 from beamlib.errors import UserError
 
 _SCOPE = {
@@ -89,24 +90,40 @@ def test_what_abstention_asks_for_stands_nowhere_else_in_its_strand() -> None:
             assert not [text for text in told if word.search(text)], f"{domain}: {one.label}: {absent.keyword}"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('domain = "Coding"', 'domain = "Coding', "not valid TOML"),
-        ('kind = "event"', 'kind = "evnt"', "kind"),
-        ("{v}", "it", "lacks"),
-        ("[[preference]]", "[[preferences]]", "coding.toml: preference"),
-    ],
-)
-def test_a_broken_bank_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, message: str
-) -> None:
-    text = (BANKS / "coding.toml").read_text(encoding="utf-8")
-    (tmp_path / "coding.toml").write_text(text.replace(old, new, 1), encoding="utf-8")
+def needs(fact: FactKind) -> bool:
+    """Whether a fact has what its kind needs."""
+    if fact.kind == "event":
+        return "/" in fact.did.split(" ", 1)[0] and bool(fact.ask)
+    value = {"v", "other", "reason"}
+    filled = all((value if fact.kind == "choice" else {"v"}) <= slots(text) for text in fact.say)
+    told = [share(content(fact.np), content(re.sub(r"\{\w+\}", " ", f"{text} {fact.unit}"))) for text in fact.say]
+    least = {"choice": 4, "list": 4}.get(fact.kind, 0)
+    return (
+        len(fact.say) > 1 and filled and all(text.endswith("?") and not slots(text) & value for text in fact.ask)
+        and (fact.kind in ("tally", "list") or min(told) >= 0.5)
+        and not any(text.endswith((".", "!", "?")) for text in fact.say)
+        and (fact.kind not in NUMBERS or 0 < fact.low + 5 * fact.step <= fact.high)
+        and (fact.kind not in ("count", "span", "tally") or bool(fact.unit))
+        and (fact.kind != "date" or (fact.days == sorted(set(fact.days)) and len(fact.days) == 2))
+        and len(fact.options) >= least and (fact.kind != "choice" or len(fact.reasons) >= 3)
+    )  # fmt: skip
+
+
+def test_every_fact_has_what_its_kind_needs() -> None:
+    assert not [
+        f"{domain}: {one.label}: {fact.np}" for domain, one in strands() for fact in one.fact if not needs(fact)
+    ]
+
+
+def test_a_broken_bank_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bank_module, "BANKS", tmp_path)
-    with pytest.raises(UserError, match=message) as raised:
-        bank_module._checked(bank_module.Bank, "coding")
-    assert str(tmp_path / "coding.toml") in str(raised.value)
+    for text, problem in (
+        ('domain = "Coding', "Unterminated"),
+        ('domain = "Coding"\nwrong = 1', "style Field required"),
+    ):
+        (tmp_path / "coding.toml").write_text(text, encoding="utf-8")
+        with pytest.raises(UserError, match=rf"coding\.toml: .*{problem}.*correct it"):
+            bank_module.read_bank(bank_module.Bank, "coding")
 
 
 def test_a_domain_without_a_bank_is_for_language_models() -> None:

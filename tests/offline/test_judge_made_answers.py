@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from beam_offline.judge import judge
-from beam_offline.judge.reading import MOST_CHARACTERS
+from beam_offline.judge.parsing import MOST_CHARACTERS
 
 AT_MOST = {
     "nothing": 0,

@@ -91,7 +91,7 @@ def question_leaks(draft: Draft, view: View) -> str | None:
     lower, about = draft.question.lower(), draft.about.lower()
     figures, dated = set(numbers(draft.question)), days(draft.question)
     for nugget in map(payload, draft.rubric):
-        leaks = [any(day.agrees(other) for other in dated) for day in days(nugget)]
+        leaks = [any(day.same(other) for other in dated) for day in days(nugget)]
         leaks += [number in figures for number in numbers(nugget)]
         named = [*quotations(nugget), *names(nugget)]
         leaks += [name.lower() in lower for name in named if name.lower() not in about]
@@ -171,7 +171,7 @@ def rubric_grounded(draft: Draft, view: View) -> str | None:
         figures |= spans(cited_days)
     for nugget in map(payload, draft.rubric):
         for day in days(nugget):
-            if not any(day.agrees(other) for other in cited_days):
+            if not any(day.same(other) for other in cited_days):
                 return f"the day {day.month}/{day.day} of {nugget!r} is not in the evidence"
         for number in numbers(nugget):
             if number not in figures:
@@ -225,9 +225,9 @@ def update_values(draft: Draft, view: View) -> str | None:
         return None if _holds(before, old) else f"the old value {old!r} is not in the original evidence"
     confusion = str(draft.fields["potential_confusion"])
     stale = [n for n in numbers(confusion) if n not in numbers(new)]
-    dated = [day for day in days(confusion) if not any(day.agrees(other) for other in days(new))]
+    dated = [day for day in days(confusion) if not any(day.same(other) for other in days(new))]
     missing = bool(stale) and not set(stale) & set(numbers(before))
-    missing |= bool(dated) and not any(day.agrees(other) for day in dated for other in days(before))
+    missing |= bool(dated) and not any(day.same(other) for day in dated for other in days(before))
     return "the old value is not in the original evidence" if missing else None
 
 
@@ -236,7 +236,7 @@ def _holds(text: str, value: str) -> bool:
     dated, figures = days(value), numbers(value)
     if dated or figures:
         text_days, text_numbers = days(text), set(numbers(text))
-        return all(any(day.agrees(other) for other in text_days) for day in dated) and text_numbers.issuperset(figures)
+        return all(any(day.same(other) for other in text_days) for day in dated) and text_numbers.issuperset(figures)
     return share(content(value), content(text)) >= MOST
 
 

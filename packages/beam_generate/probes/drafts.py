@@ -9,7 +9,7 @@ from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from beam_generate.probes.wording import raw_words, stem
+from beam_generate.probes.wording import content
 from beam_generate.shapes import DialogueTurn
 from beamlib.data.conversations import Ability
 from beamlib.errors import UserError
@@ -115,20 +115,13 @@ class View:
 
         New stems take one pass over the conversation together: ask for all at once.
         """
-        distinct = sorted(set(stems))
-        new = frozenset(one for one in distinct if one not in self._postings)
-        if new:
-            postings: dict[str, list[int]] = {one: [] for one in sorted(new)}
-            seen: set[str] = set()
-            stem_of: dict[str, str] = {}  # only words whose stem is wanted; each word is stemmed once
+        wanted = frozenset(stems)
+        if new := wanted - self._postings.keys():
+            self._postings |= {one: [] for one in new}
             for message in self.messages:
-                words = set(raw_words(message.text))
-                stem_of.update((word, one) for word in words - seen if (one := stem(word)) in new)
-                seen |= words
-                for one in {stem_of[word] for word in stem_of.keys() & words}:
-                    postings[one].append(message.id)
-            self._postings.update(postings)
-        return {one: self._postings[one] for one in distinct}
+                for one in content(message.text) & new:
+                    self._postings[one].append(message.id)
+        return {one: self._postings[one] for one in sorted(wanted)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from datetime import date
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
-from typing import NamedTuple
 
 import Stemmer
+
+from beam_offline.read_facts import Day, find_dates, find_numbers
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -27,39 +28,9 @@ there these they this those through to too under until up us use used using ve v
 which while who whom whose why will with won would wouldn you your yours
 """
 _STOP = frozenset(_COMMONEST.split())
-_MONTHS = tuple(map(str.lower, MONTHS))
-_MONTH = (
-    "(?P<{}>" + "|".join(rf"{name[:3]}(?:{name[3:]})?" for name in _MONTHS).replace("sep(?:", "sep(?:t|") + r")\b\.?"
-)
-_DAY = re.compile(
-    r"\b(?P<y1>\d{4})-(?P<m1>\d{2})-(?P<d1>\d{2})\b"
-    rf"|\b{_MONTH.format('m2')} (?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<y2>\d{{4}})\b)?"
-    rf"|\b(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? {_MONTH.format('m3')}\b(?:,? (?P<y3>\d{{4}})\b)?",
-    re.IGNORECASE,
-)
-_NUMBER = re.compile(r"(?<![\w.,])(?:[$€£]\s?)?(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(k\b)?")
-_SPELLED_WORDS = """
-two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
-twenty
-"""
-_SPELLED = {word: Fraction(value) for value, word in enumerate(_SPELLED_WORDS.split(), start=2)}
-_SPELLED_NUMBER = re.compile(rf"\b({'|'.join(_SPELLED)})\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<![.!?:] )(?<!^)(?<![\w'’])[A-Z][\w-]+")
 _QUOTED = re.compile(r"[“\"]([^“”\"]{2,80})[”\"]|(?<!\w)[‘']([^‘’']{2,80})[’'](?!\w)")
-_NO_NAMES = frozenset({"Based", "Could", "I", "LLM", "Which", "You", "Your"}) | {m.capitalize() for m in _MONTHS}
-
-
-class CalendarDay(NamedTuple):
-    """A calendar day; `year` is None if the text names none."""
-
-    year: int | None
-    month: int
-    day: int
-
-    def agrees(self, other: CalendarDay) -> bool:
-        """Tell whether both may be the same day: a missing year agrees with any."""
-        years = self.year is None or other.year is None or self.year == other.year
-        return years and (self.month, self.day) == (other.month, other.day)
+_NO_NAMES = frozenset({"Based", "Could", "I", "LLM", "Which", "You", "Your"}) | set(MONTHS)
 
 
 @cache
@@ -83,30 +54,14 @@ def share(part: frozenset[str], whole: frozenset[str]) -> float:
     return len(part & whole) / len(part) if part else 0.0
 
 
-def days(text: str) -> list[CalendarDay]:
+def days(text: str) -> list[Day]:
     """Return the calendar days that a text names, in order, without impossible ones (February 31)."""
-    named = []
-    for match in _DAY.finditer(text):
-        kind = "1" if match["y1"] else "2" if match["m2"] else "3"
-        year, month, day = match[f"y{kind}"], match[f"m{kind}"], int(match[f"d{kind}"])
-        number = int(month) if month.isdigit() else 1 + [m[:3] for m in _MONTHS].index(month[:3].lower())
-        try:
-            date(int(year) if year else 2024, number, day)  # a leap year: February 29 may be meant
-        except ValueError:
-            continue
-        named.append(CalendarDay(int(year) if year else None, number, day))
-    return named
+    return [dated.day for dated in find_dates(text)]
 
 
 def numbers(text: str) -> list[Fraction]:
-    """Return the numbers of a text in order, in digits or as words from two to twenty; days and `ES2021` are none."""
-    rest = _DAY.sub(" ", text)
-    values = [
-        (match.start(), Fraction(match[1].replace(",", "")) * (1000 if match[2] else 1))
-        for match in _NUMBER.finditer(rest)
-    ]
-    values += [(match.start(), _SPELLED[match[1].lower()]) for match in _SPELLED_NUMBER.finditer(rest)]
-    return [value for _, value in sorted(values)]
+    """Return the numbers of a text in order, in digits or as words; those of days are none."""
+    return [Fraction(str(number.value)) for number in find_numbers(text)]
 
 
 def names(text: str) -> list[str]:
@@ -122,17 +77,17 @@ def quotations(text: str) -> list[str]:
 MOST_SUMMANDS = 6
 
 
-def spans(evidence: Sequence[CalendarDay]) -> set[Fraction]:
+def spans(evidence: Sequence[Day]) -> set[Fraction]:
     """Return every length of time between two of the days: days, whole weeks, whole calendar months and years.
 
     A day without a year is taken in each year that another day names.
     """
-    years = sorted({day.year for day in evidence if day.year is not None}) or [2023]  # any year without February 29
+    years = sorted({day.year for day in evidence if day.year}) or [2023]  # any year without February 29
     dated = [
         (place, moment)
         for place, day in enumerate(evidence)
-        for year in ([day.year] if day.year is not None else years)
-        if (moment := _date(year, day)) is not None
+        for year in years
+        if (moment := _date(year, day)) is not None and day.year in (0, year)
     ]
     lengths: set[Fraction] = set()
     for (place, first), (other, second) in combinations(dated, 2):
@@ -145,9 +100,9 @@ def spans(evidence: Sequence[CalendarDay]) -> set[Fraction]:
     return lengths
 
 
-def _date(year: int, day: CalendarDay) -> date | None:
+def _date(year: int, day: Day) -> date | None:
     try:
-        return date(year, day.month, day.day)
+        return day.on(year)
     except ValueError:
         return None
 

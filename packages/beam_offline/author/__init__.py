@@ -1,1 +1,1 @@
-"""The offline author: conversations from a seeded world of strands, written by a phrase grammar. No language model."""
+"""The offline author: conversations from a seeded scenario, written by a phrase grammar. No language model."""

@@ -10,7 +10,7 @@ from functools import cache, partial
 
 from beam_generate.probes.wording import content
 from beam_offline.author.grammar import Value, capital, is_plural, to_me, to_you
-from beam_offline.author.world import Entry, Strand, World
+from beam_offline.author.scenario import Entry, Scenario, Strand
 from beamlib.text import count_tokens
 
 _OWN_DO = 0.9
@@ -49,7 +49,7 @@ class ShufflePool:
 
 
 def scope_of(
-    world: World, strand: Strand, others: Sequence[Strand], plan: int, rng: random.Random, *,
+    scenario: Scenario, strand: Strand, others: Sequence[Strand], plan: int, rng: random.Random, *,
     last: dict[str, str] | None = None, matters: Sequence[str] = (), about: str = "",
 ) -> dict[str, Value]:  # fmt: skip
     """Build the scope for the lists of `user.toml`, or of `assistant.toml` with the user's words turned to `you`.
@@ -59,16 +59,16 @@ def scope_of(
     The assistant begins `about` what was asked, without saying it again, and each phrase of the strand is near to the
     one before it. Nobody is told what is `about` them.
     """
-    kind, grammar, assistant = strand.kind, world.grammar, last is None
-    words = world.scope(strand, plan, rng)
+    kind, grammar, assistant = strand.kind, scenario.grammar, last is None
+    words = scenario.scope(strand, plan, rng)
     turned: Callable[[str], str] = to_you if assistant else str
     unsaid = {about} if assistant else kind.foretelling
     phrases = {name: getattr(kind, name) for name in ("do", "why", "risk", "want", "things", "talk")}
     decks = {
         name: ShufflePool([one for one in found if turned(one) not in unsaid], rng) for name, found in phrases.items()
     }
-    known = world.people[plan]
-    elsewhere = ShufflePool([turned(world.scope(one, plan, rng)["ref"]) for one in others], rng)
+    known = scenario.people[plan]
+    elsewhere = ShufflePool([turned(scenario.scope(one, plan, rng)["ref"]) for one in others], rng)
     people = ShufflePool(rng.sample(known, min(_NAMED, len(known))) if assistant else known, rng)
     said = {"do": about} if last is None else last
     near = content(about if assistant else "")
@@ -113,8 +113,8 @@ def scope_of(
         "talk": lambda: drawn("talk"),
         "worry": lambda: turned(drawn("talk")),
         "matter": (lambda: rng.choice(matters)) if matters else lambda: drawn("things"),
-        "goal": world.title.goal,
-        "name": world.story.profile.name.split()[0],
+        "goal": scenario.title.goal,
+        "name": scenario.story.profile.name.split()[0],
     }
     return scope
 
@@ -167,7 +167,7 @@ class AnswerDraft:
     sentence that asks.
     """
 
-    world: World
+    scenario: Scenario
     strand: Strand
     others: Sequence[Strand]
     plan: int
@@ -187,14 +187,16 @@ class AnswerDraft:
 
     def __post_init__(self) -> None:
         act, about = to_you(self.act), to_you(self.act or self.aim or self.question or self.clause)
-        self.scope = scope_of(self.world, self.strand, self.others, self.plan, self.rng, about=about)
-        aim = to_you(self.aim or self.world.grammar.fill(self.rng.choice(self.strand.kind.want), self.scope, self.rng))
+        self.scope = scope_of(self.scenario, self.strand, self.others, self.plan, self.rng, about=about)
+        aim = to_you(
+            self.aim or self.scenario.grammar.fill(self.rng.choice(self.strand.kind.want), self.scope, self.rng)
+        )
         self.scope |= {"aim": aim, "aim_title": title_case(aim), "act": act}
         self.headed = self.rng.choice(("### {}", "### {}", "**{}**", ""))
 
     def say(self, name: str, **pinned: Value) -> str:
         """Draw one alternative of a list, as it stands within a text."""
-        return tidy(self.world.grammar.say(name, {**self.scope, **pinned}, self.rng))
+        return tidy(self.scenario.grammar.say(name, {**self.scope, **pinned}, self.rng))
 
     def heading(self) -> list[str]:
         """Return a new heading, or nothing where the answer has none or has it already."""
@@ -248,7 +250,7 @@ def _items(draft: AnswerDraft, room: int, *, numbered: bool) -> list[str]:
     first, lines = numbered and not draft.advice, dict[str, str]()
     for _ in range(_count(draft, room, 28 if numbered else 34, 7 if numbered else 6)):
         slot = "{own}" if first else "{do}" if numbered else "{thing}"
-        head = tidy(draft.world.grammar.fill(slot, draft.scope, draft.rng))
+        head = tidy(draft.scenario.grammar.fill(slot, draft.scope, draft.rng))
         rest = draft.say("after_do") if numbered else f": {capital(draft.say('item'))}"
         more = f" {draft.say('prose')}" if draft.rng.random() < 0.42 else ""
         blank = "" if rest[0] in ",;.:" else " "
@@ -283,9 +285,9 @@ def _table(draft: AnswerDraft, room: int) -> list[str]:
 
 def _note(draft: AnswerDraft, room: int) -> list[str]:
     """Write a message that the user could send, in the user's voice."""
-    person = draft.rng.choice(draft.world.people[draft.plan])
-    thing = tidy(draft.world.grammar.fill("{thing}", draft.scope, draft.rng))
-    other = draft.world.grammar.fill("{other}", draft.scope, draft.rng)
+    person = draft.rng.choice(draft.scenario.people[draft.plan])
+    thing = tidy(draft.scenario.grammar.fill("{thing}", draft.scope, draft.rng))
+    other = draft.scenario.grammar.fill("{other}", draft.scope, draft.rng)
     pinned = {"person": person, "thing": thing, "my_thing": to_me(thing), "my_other": to_me(other)}
     lines = [draft.say(name, **pinned) for name in ("note_hello", "note_body", "note_bye")]
     quoted = "\n>\n".join(f"> {line}" for line in lines)

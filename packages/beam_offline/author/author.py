@@ -1,4 +1,4 @@
-"""The offline author as a `Model`: every prompt of generation, answered from one story's world.
+"""The offline author as a `Model`: every prompt of generation, answered from one story's scenario.
 
 What a prompt is about is recognised by the texts in its variables: a bullet, a message, an answer. Texts that are not
 the author's own (somebody edited a file) get a plain answer by rule.
@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from beam_generate.layouts import targets
 from beam_generate.people import TYPES
 from beam_generate.plan_text import (
     Narrative,
@@ -21,12 +20,13 @@ from beam_generate.plan_text import (
     render_plan,
     show_timeline,
 )
+from beam_generate.seeds import targets
 from beam_generate.shapes import SPECIAL_LABELS, SPECIALS, Bullet, Profile, Special, Story, SubPlan
-from beam_offline.author.examiner import QuestionWriter
 from beam_offline.author.grammar import Grammar
+from beam_offline.author.probe_writer import ProbeWriter
+from beam_offline.author.scenario import Entry, Scenario, Strand
 from beam_offline.author.script import Measures, PlanScript, ScriptTurn
 from beam_offline.author.word_bank import common
-from beam_offline.author.world import Entry, Strand, World
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt
 
 _REPLIES = (3, 3, 4, 9, 10, 12, 12, 14, 15, 17, 25, 25, 33, 35, 38, 39, 47, 49, 62, 71)
@@ -73,7 +73,7 @@ Reply = Callable[[Mapping[str, str], str], str]
 
 
 class OfflineAuthor:
-    """Writes one story's plans, messages and questions. It is not a language model: a grammar with a seeded world."""
+    """Write the plans, messages and questions of one story by a grammar and a seeded scenario, without any model."""
 
     name = OFFLINE_NAME
 
@@ -92,8 +92,8 @@ class OfflineAuthor:
             "assistant_answer": self._assistant_answer,
             "user_reply": lambda variables, about: self._said_next(variables["answer"], "reply"),
             "user_followup": lambda variables, about: self._said_next(variables["answer"], "followup"),
-            "probe_abstention": lambda variables, about: json.dumps(self._examiner.abstentions(variables["plan"])),
-            "probe_nuggets": lambda variables, about: json.dumps(self._examiner.nuggets(variables)),
+            "probe_abstention": lambda variables, about: json.dumps(self._probe_writer.abstentions(variables["plan"])),
+            "probe_nuggets": lambda variables, about: json.dumps(self._probe_writer.nuggets(variables)),
         }
         for style in ("general", "coding", "math"):
             self._replies[f"narratives_{style}"] = self._narratives
@@ -110,26 +110,28 @@ class OfflineAuthor:
             return Completion(reply(prompt.variables, prompt.about))
         if prompt.id.startswith("candidates_"):
             ability = prompt.id.removeprefix("candidates_")
-            return Completion(json.dumps(self._examiner.candidates(ability, prompt.variables["plan"])))
+            return Completion(json.dumps(self._probe_writer.candidates(ability, prompt.variables["plan"])))
         if prompt.id.startswith("probe_"):
             ability = prompt.id.removeprefix("probe_")
-            asked = self._examiner.question(ability, prompt.variables["bullets"], prompt.variables["turns"])
+            asked = self._probe_writer.question(ability, prompt.variables["bullets"], prompt.variables["turns"])
             return Completion(json.dumps(asked))
         raise ModelError(f"the {OFFLINE_NAME}, has no rules for prompt '{prompt.id}'")
 
     @cached_property
-    def world(self) -> World:
-        """The world behind the story; drawn when it is first needed."""
-        return World(self.story)
+    def scenario(self) -> Scenario:
+        """The scenario behind the story; drawn when it is first needed."""
+        return Scenario(self.story)
 
     @cached_property
-    def _examiner(self) -> QuestionWriter:
-        return QuestionWriter(self.world, self.script)
+    def _probe_writer(self) -> ProbeWriter:
+        return ProbeWriter(self.scenario, self.script)
 
     @cached_property
     def _by_text(self) -> dict[str, Entry]:
         """Entries by label and text of their bullets."""
-        return {f"{entry.label}: {entry.text}": entry for entries in self.world.entries.values() for entry in entries}
+        return {
+            f"{entry.label}: {entry.text}": entry for entries in self.scenario.entries.values() for entry in entries
+        }
 
     def script(self, plan: int) -> PlanScript:
         """Return the script of a plan. It is written on first use."""
@@ -138,25 +140,27 @@ class OfflineAuthor:
             replies, followups = share_of(self.story, goal.answered, goal.followups)
             shy = _SHY if (self.story.size, self.story.style) == ("10M", "general") else 0.0
             measures = Measures(goal.tokens // plans, _part(replies, plan, plans), _part(followups, plan, plans), shy)
-            self._scripts[plan] = PlanScript(self.world, plan, measures)
+            self._scripts[plan] = PlanScript(self.scenario, plan, measures)
         return self._scripts[plan]
 
     def _titles(self, variables: Mapping[str, str], about: str) -> str:
         used = set(variables["used"].splitlines())
-        bank = self.world.bank
+        bank = self.scenario.bank
         free = [bank.titled(one.title) for one in bank.titles if one.title not in used]
         found = [{"title": one.title, "theme": one.theme, "subtopics": one.subtopics} for one in free]
         return json.dumps(found[: int(variables["count"])])
 
     def _narratives(self, variables: Mapping[str, str], about: str) -> str:
-        title = self.world.title
-        own = [Narrative(one.label, one.theme[0], tuple(fact.np for fact in one.fact[:4])) for one in self.world.kinds]
+        title = self.scenario.title
+        own = [
+            Narrative(one.label, one.theme[0], tuple(fact.np for fact in one.fact[:4])) for one in self.scenario.kinds
+        ]
         more = [Narrative(one, f"{title.goal}: {one.lower()}", tuple(title.stages[:4])) for one in title.subtopics]
         return render_narratives([*own, *more][:_NARRATIVES])
 
     def _seeds(self, variables: Mapping[str, str], about: str) -> str:
-        title, kinds, found = self.world.title, self.world.kinds, []
-        for number, (stage, timeline) in enumerate(zip(title.stages, self.world.timelines, strict=False)):
+        title, kinds, found = self.scenario.title, self.scenario.kinds, []
+        for number, (stage, timeline) in enumerate(zip(title.stages, self.scenario.timelines, strict=False)):
             subtopics = [kinds[(number * 3 + step) % len(kinds)].label for step in range(6)]
             theme = f"{title.title}: {stage[:1].lower()}{stage[1:]}"
             found.append({"title": stage, "theme": theme, "subtopics": subtopics, "timeline": show_timeline(timeline)})
@@ -167,10 +171,10 @@ class OfflineAuthor:
         return render_plan(
             SubPlan(
                 batch,
-                self.world.today(plan, batch),
-                tuple(_bullet(one) for one in self.world.entries[plan, batch] if one.purpose not in SPECIAL_LABELS),
+                self.scenario.today(plan, batch),
+                tuple(_bullet(one) for one in self.scenario.entries[plan, batch] if one.purpose not in SPECIAL_LABELS),
             )
-            for batch in range(1, self.world.layout.subplans + 1)
+            for batch in range(1, self.scenario.layout.subplans + 1)
         )
 
     def _special_bullets(self, variables: Mapping[str, str], about: str) -> str:
@@ -179,7 +183,7 @@ class OfflineAuthor:
             entries = [self._by_text.get(f"{label}: {text}") for label, text in read.bullets]
             known = next((entry for entry in entries if entry is not None and entry.label != "Time Anchor"), None)
             if known is not None:
-                told = self.world.entries[known.place[:2]]
+                told = self.scenario.entries[known.place[:2]]
                 special = {entry.purpose: entry.text for entry in told if entry.purpose in SPECIAL_LABELS}
                 found.append({"batch": str(read.number)} | special)
         return json.dumps(found)
@@ -192,7 +196,7 @@ class OfflineAuthor:
     def _questions(self, variables: Mapping[str, str], about: str) -> str:
         own, strange = [], []
         named = _PLACE.search(about)
-        told = self.world.entries.get((int(named[1]), int(named[2])), []) if named else []
+        told = self.scenario.entries.get((int(named[1]), int(named[2])), []) if named else []
         here = self._by_text | {f"{entry.label}: {entry.text}": entry for entry in told}
         for match in _LINE.finditer(variables["bullets"]):
             entry = here.get(f"{match['label']}: {match['text']}")
@@ -234,7 +238,7 @@ class OfflineAuthor:
     def _nearest(self, message: str) -> Strand:
         """Return the strand that shares most words with a message."""
         words = set(message.lower().split())
-        told = self.world.strands
+        told = self.scenario.strands
         return max(told, key=lambda one: len(words & set(f"{one.kind.label} {one.it} {one.kind.full}".lower().split())))
 
     def _said_next(self, answer: str, purpose: str) -> str:

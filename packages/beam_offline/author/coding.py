@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import random
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from beam_offline.author.answers import AnswerDraft, Exercise
 from beam_offline.author.grammar import plural
-from beam_offline.author.word_bank import BANKS
-from beam_offline.author.world import World
-from beamlib.errors import UserError
-from beamlib.files import read_text
+from beam_offline.author.scenario import Scenario
+from beam_offline.author.word_bank import read_bank
 
-_FILE = BANKS / "snippets.toml"
 _NAMED = re.compile(r"^\s*(?:async )?(?:def|function|func|class) (\w+)", re.MULTILINE)
 _SLOT = re.compile(r"«(\w+)(?::(\w+))?»")
 LANGUAGES = {"numpy": "python", "flask": "python", "node": "javascript", "browser": "javascript"}
@@ -63,11 +59,8 @@ class _Library(_Snippet):
 
 @cache
 def library() -> _Library:
-    """Read all templates and words. A `UserError` names the place that is wrong."""
-    try:
-        return _Library.model_validate(tomllib.loads(read_text(_FILE)))
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise UserError(f"{_FILE}: {str(error).splitlines()[0]}; correct it.") from None
+    """Read all templates and words."""
+    return read_bank(_Library, "snippets")
 
 
 def suits(title: str) -> _Suits:
@@ -105,16 +98,16 @@ def _written(word: str, form: str) -> str:
     return word
 
 
-def exercises(world: World, rng: random.Random) -> Iterator[Exercise]:
+def exercises(scenario: Scenario, rng: random.Random) -> Iterator[Exercise]:
     """Yield code that fails, is slow or is missing, with the answer's part on it: every template in turn."""
-    kinds = suits(world.title.title).kinds
+    kinds = suits(scenario.title.title).kinds
     snippets = [one for one in library().snippets if one.kind in kinds]
     while True:
-        yield from (_exercise(world, snippet, rng) for snippet in rng.sample(snippets, len(snippets)))
+        yield from (_exercise(scenario, snippet, rng) for snippet in rng.sample(snippets, len(snippets)))
 
 
-def _exercise(world: World, snippet: Snippet, rng: random.Random) -> Exercise:
-    title = world.title.title
+def _exercise(scenario: Scenario, snippet: Snippet, rng: random.Random) -> Exercise:
+    title = scenario.title.title
     words, form = draw_words(title, rng), rng.choice(("broken", "broken", "slow", "wanted"))
     form = "broken" if form == "slow" and not snippet.slow else form
     language = LANGUAGES.get(snippet.kind, snippet.kind)
@@ -128,10 +121,10 @@ def _exercise(world: World, snippet: Snippet, rng: random.Random) -> Exercise:
         "line": str(snippet.line),
         "symptom": _small(filled(snippet.symptom, words)),
         "wanted": filled(snippet.wanted, words),
-        "person": rng.choice(world.people[0]),
+        "person": rng.choice(scenario.people[0]),
     }
     shape = form if form != "broken" else "error" if error else "symptom"
-    said = world.grammar.say(f"code_{shape}", scope, rng)
+    said = scenario.grammar.say(f"code_{shape}", scope, rng)
     message = said if form == "wanted" else f"{said}\n{fenced(getattr(snippet, form))}"
 
     def answer(draft: AnswerDraft) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any
 import sympy as sp
 
 from beam_offline.author.answers import AnswerDraft, Exercise
-from beam_offline.author.world import World
+from beam_offline.author.scenario import Scenario
 
 X, Y, N, T = sp.symbols("x y n t")
 _equal = partial(sp.Eq, evaluate=False)  # sympy's finding out whether it holds took most of the time
@@ -341,22 +341,22 @@ FAMILIES: Mapping[str, Family] = {
 }  # fmt: skip
 
 
-def exercises(world: World, rng: random.Random) -> Iterator[Exercise]:
+def exercises(scenario: Scenario, rng: random.Random) -> Iterator[Exercise]:
     """Yield problems of the families that suit the title, each family in turn; none comes twice in a plan."""
-    named = next((one.families for one in world.bank.titles if one.title == world.title.title), [])
+    named = next((one.families for one in scenario.bank.titles if one.title == scenario.title.title), [])
     families, told = named or list(FAMILIES), set[tuple[str, ...]]()
     while True:
         for name in rng.sample(families, len(families)):
             problem = FAMILIES[name](rng)
             if ((name, *problem.given) not in told or len(told) > _MANY) and problem.slip != problem.result:
                 told.add((name, *problem.given))
-                yield _exercise(world, name, problem, rng)
+                yield _exercise(scenario, name, problem, rng)
 
 
-def _exercise(world: World, family: str, problem: MathProblem, rng: random.Random) -> Exercise:
-    task = world.grammar.say(f"task_{family}", dict(zip("abcd", problem.given, strict=False)), rng)
-    words = {"task": task, "slip": problem.slip, "person": rng.choice(world.people[0])}
-    message = world.grammar.say("math_shown", words, rng)
+def _exercise(scenario: Scenario, family: str, problem: MathProblem, rng: random.Random) -> Exercise:
+    task = scenario.grammar.say(f"task_{family}", dict(zip("abcd", problem.given, strict=False)), rng)
+    words = {"task": task, "slip": problem.slip, "person": rng.choice(scenario.people[0])}
+    message = scenario.grammar.say("math_shown", words, rng)
 
     def answer(draft: AnswerDraft) -> list[str]:
         lines = [f"{at}. {draft.say(f'math_{name}', a=a)}" for at, (name, a) in enumerate(problem.steps, start=1)]

@@ -1,7 +1,7 @@
 """One plan written out: every message of the user, and for every answer what it is to be about and how long.
 
-The user's side is written when the script is made; an answer is written when it is asked for. Both come from the world
-and from random generators of their own, so that a plan is the same whether the others were written or not.
+The user's side is written when the script is made, an answer when it is asked for. Both come from the scenario and
+from random generators of their own, so a plan is the same whether the others were written or not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from beam_generate.questions import divide
 from beam_offline.author.answers import AnswerDraft, Exercise, WrittenAnswer, scope_of, tidy, write_answer
 from beam_offline.author.grammar import sentence, to_you
-from beam_offline.author.world import Entry, Strand, World
+from beam_offline.author.scenario import Entry, Scenario, Strand
 from beamlib.text import count_tokens
 
 _TOKENS_PER_MESSAGE = 4  # role and separators, as the published sizes count
@@ -85,20 +85,20 @@ class ScriptTurn:
 
 @dataclass
 class PlanScript:
-    """The script of plan `plan` of a world, written to `targets`."""
+    """The script of plan `plan` of a scenario, written to `targets`."""
 
-    world: World
+    scenario: Scenario
     plan: int
     targets: Measures
     turns: dict[int, list[ScriptTurn]] = field(default_factory=dict)
     """By sub-plan, in the order in which the questions are asked."""
 
     def __post_init__(self) -> None:
-        self._key = f"{self.world.key} {self.plan}"
+        self._key = f"{self.scenario.key} {self.plan}"
         self._rng = random.Random(f"script {self._key}")
         self._said: set[str] = set()
-        self._exercises = _exercises(self.world, self._rng)
-        for batch in range(1, self.world.layout.subplans + 1):
+        self._exercises = _exercises(self.scenario, self._rng)
+        for batch in range(1, self.scenario.layout.subplans + 1):
             self.turns[batch] = [self._turn(*asked) for asked in self._questions(batch)]
         self._trigger()
         self._measure()
@@ -130,17 +130,17 @@ class PlanScript:
         asks = "".join(_ASKS.findall(message.partition("\n")[0])[-1:])
         return write_answer(
             AnswerDraft(
-                self.world, step.strand, step.others, self.plan, rng, step.target, opening, clause, step.closing,
+                self.scenario, step.strand, step.others, self.plan, rng, step.target, opening, clause, step.closing,
                 step.entry, *_question(message, step.asked), asks, step.exercise,
             )
         )  # fmt: skip
 
     def _questions(self, batch: int) -> list[tuple[Entry, str]]:
         """Return what is asked in a sub-plan: bullets with the purpose of each message about them, in order."""
-        entries = sorted(self.world.entries[self.plan, batch], key=lambda one: one.purpose != "introduction")
+        entries = sorted(self.scenario.entries[self.plan, batch], key=lambda one: one.purpose != "introduction")
         found: list[tuple[Entry, str]] = []
-        for group in divide([one for one in entries if one.purpose not in _SPECIAL], self.world.layout.groups):
-            count = self.world.layout.questions - (self._rng.random() < self.targets.shy)
+        for group in divide([one for one in entries if one.purpose not in _SPECIAL], self.scenario.layout.groups):
+            count = self.scenario.layout.questions - (self._rng.random() < self.targets.shy)
             extra = max(0, count - len(group))
             asked = group[:count]
             for number, entry in enumerate(asked):
@@ -158,22 +158,27 @@ class PlanScript:
         others = self._others(strand, entry.place if entry else (self.plan, batch, 99))
         asked, rng, takes_up = dict[str, str](), self._rng, ""
         fact = entry.fact if entry is not None else None  # numbers of a problem may be those that it takes later
-        shown = purpose in _SHOWING and not (fact and (fact.kind.kind == "tally" or fact.key in self.world.revised))
+        shown = purpose in _SHOWING and not (fact and (fact.kind.kind == "tally" or fact.key in self.scenario.revised))
         exercise = next(self._exercises, None) if shown and rng.random() < _SHOWN else None
         if not text:
-            grammar = self.world.grammar
+            grammar = self.scenario.grammar
             before = [one.kind for one in strand.told if one.place[:2] < (self.plan, batch)]
             matters = [kind.np for kind in before if kind.kind != "event"]  # that it was done may be denied
             told = entry is not None and purpose != "dig"
             about = (entry.clause or entry.text.rstrip(".")) if entry is not None and told else ""
-            scope = scope_of(self.world, strand, others, self.plan, rng, last=asked, matters=matters, about=about)
+            scope = scope_of(self.scenario, strand, others, self.plan, rng, last=asked, matters=matters, about=about)
             scope["clause"] = about or scope["talk"]
             if not told and purpose != "dig":
                 scope |= {pin: grammar.fill(f"{{{name}}}", scope, rng) for pin, name in _PINNED.items()}
             showing = "shown" if about else "shown_talk"  # nothing new is told of a matter: it is not named
             said = grammar.say(showing if exercise else _LIST[purpose], scope, rng)
             takes_up, _, said = said.rpartition(_TAKES_UP)
-            if told and purpose != "introduction" and not self.world.alone(strand) and str(scope["full"]) not in said:
+            if (
+                told
+                and purpose != "introduction"
+                and not self.scenario.alone(strand)
+                and str(scope["full"]) not in said
+            ):
                 said = f"{said} {grammar.say('which_one', scope, rng)}"
             text = sentence(tidy(said))
         text = f"{text}\n{exercise.message}" if exercise else text
@@ -185,9 +190,12 @@ class PlanScript:
 
     def _others(self, strand: Strand, place: tuple[int, int, int]) -> list[Strand]:
         """Draw other strands that were talked about shortly before `place`, at least one; at the start any."""
-        lately = [*self.world.entries.get((self.plan, place[1] - 1), []), *self.world.entries[self.plan, place[1]]]
+        lately = [
+            *self.scenario.entries.get((self.plan, place[1] - 1), []),
+            *self.scenario.entries[self.plan, place[1]],
+        ]
         here = {one.strand: None for one in lately if one.strand is not strand and one.fact and one.place < place}
-        return self._rng.sample(list(here) or self.world.strands, min(_OTHERS, len(here) or 1))
+        return self._rng.sample(list(here) or self.scenario.strands, min(_OTHERS, len(here) or 1))
 
     def _trigger(self) -> None:
         """Let some answers end in a question and some users ask back, as often as the published data do."""
@@ -213,15 +221,15 @@ class PlanScript:
             step.target = min(_LONGEST, max(_SHORTEST, round(weight * unit)))
 
 
-def _exercises(world: World, rng: random.Random) -> Iterator[Exercise]:
+def _exercises(scenario: Scenario, rng: random.Random) -> Iterator[Exercise]:
     """Code or problems to show; the libraries behind them are loaded only for a domain that needs them."""
-    if world.bank.style == "coding":
+    if scenario.bank.style == "coding":
         from beam_offline.author.coding import exercises
-    elif world.bank.style == "math":
+    elif scenario.bank.style == "math":
         from beam_offline.author.mathematics import exercises
     else:
         return iter(())
-    return exercises(world, rng)
+    return exercises(scenario, rng)
 
 
 def _question(message: str, asked: Mapping[str, str]) -> tuple[str, str]:

@@ -4,18 +4,17 @@ one is written.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from beam_generate.probes.wording import content, share
 from beam_generate.shapes import Style
-from beam_offline.author.grammar import Grammar, slots
+from beam_offline.author.grammar import Grammar
 from beamlib.errors import UserError
 from beamlib.files import read_text
 
@@ -30,9 +29,6 @@ Kind = Literal["money", "count", "percent", "span", "date", "choice", "person", 
 NUMBERS = ("money", "count", "percent", "span")
 """Kinds whose value is one number."""
 MOST = 0.5  # this share of the words that are a fact's own brings it up
-_SLOT = re.compile(r"\{\w+\}")
-VALUE = {"v", "other", "reason"}
-"""Slots of a fact's texts that its value fills."""
 
 
 class _BankPart(BaseModel):
@@ -40,7 +36,9 @@ class _BankPart(BaseModel):
 
 
 class FactKind(_BankPart):
-    """Something that can be told of a strand; see `banks/README.md` for each field, with examples."""
+    """Something that can be told of a strand. `banks/README.md` explains each field; tests/offline/test_banks.py checks
+    that each kind has what it needs.
+    """
 
     kind: Kind
     np: str
@@ -57,38 +55,6 @@ class FactKind(_BankPart):
     key: str = ""
     after: str = ""
     before: str = ""
-
-    @model_validator(mode="after")
-    def _complete(self) -> FactKind:
-        if self.kind == "event":
-            if "/" not in self.did.split(" ", 1)[0] or not self.ask:
-                raise ValueError(f"event {self.np!r} needs an `ask` and a `did` that begins past/participle")
-            return self
-        if len(self.say) < 2 or not self.ask:
-            raise ValueError(f"{self.kind} {self.np!r} needs two `say` and an `ask`")
-        for text in self.say:
-            held = share(content(self.np), content(f"{_SLOT.sub(' ', text)} {self.unit}"))
-            if self.kind not in ("tally", "list") and held < 0.5:
-                raise ValueError(f"{text!r} holds less than half of the content words of {self.np!r}")
-            missing = ({"v", "other", "reason"} if self.kind == "choice" else {"v"}) - slots(text)
-            if missing or text.endswith((".", "!", "?")):
-                raise ValueError(f"{text!r} lacks {missing or 'nothing, but ends in a mark'}")
-        if any(slots(text) & VALUE or not text.endswith("?") for text in self.ask):
-            raise ValueError(f"{self.np!r}: an `ask` gives the value away or is no question")
-        if (
-            self.kind in (*NUMBERS, "tally")
-            and not 0 < self.low + 5 * self.step <= self.high + (self.kind == "tally") * 99
-        ):
-            raise ValueError(f"{self.np!r} needs low, high, step with six values")
-        if self.kind in ("count", "span", "tally") and not self.unit:
-            raise ValueError(f"{self.np!r} needs a unit, in the singular")
-        if self.kind == "date" and (len(self.days) != 2 or self.days[0] >= self.days[1]):
-            raise ValueError(f"{self.np!r} needs days = [first, last] from the telling, negative for the past")
-        if self.kind in ("choice", "list") and len(self.options) < 4:
-            raise ValueError(f"{self.np!r} needs four options")
-        if self.kind == "choice" and len(self.reasons) < 3:
-            raise ValueError(f"{self.np!r} needs three reasons")
-        return self
 
 
 class Absence(_BankPart):
@@ -202,7 +168,7 @@ class _Common(_BankPart):
 def banks() -> Mapping[str, str]:
     """Map every domain that the author can write to the name of its file, alphabetically by file."""
     files = sorted(path.stem for path in BANKS.glob("*.toml") if path.stem not in (*_COMMON, *_OTHER))
-    return {_read(name)["domain"]: name for name in files}
+    return {_load(BANKS / f"{name}.toml")["domain"]: name for name in files}
 
 
 @cache
@@ -213,13 +179,13 @@ def bank(domain: str) -> Bank:
             f"domain {domain!r:.80}: the offline author does not write it, language models do; choose one of: "
             f"{', '.join(banks())}; or name a models file (parameter authors: generate --models, run-all --authors)."
         )
-    return _checked(Bank, banks()[domain])
+    return read_bank(Bank, banks()[domain])
 
 
 @cache
 def common() -> _Common:
     """Read what serves every domain."""
-    parts = [_checked(_Common, name) for name in _COMMON if (BANKS / f"{name}.toml").exists()]
+    parts = [read_bank(_Common, name) for name in _COMMON if (BANKS / f"{name}.toml").exists()]
     return _Common(
         strand=[one for part in parts for one in part.strand],
         preference=[one for part in parts for one in part.preference],
@@ -234,18 +200,14 @@ def grammar(domain: str) -> Grammar:
     return Grammar({**common().lists, **bank(domain).lists})
 
 
-def _read(name: str) -> dict[str, Any]:
+def read_bank(kind: type[Model], name: str) -> Model:
+    """Read a file of `banks/`; a `UserError` names the file, the place and what is wrong."""
     path = BANKS / f"{name}.toml"
     try:
-        return tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: not valid TOML ({error}); correct it.") from None
+        return kind.model_validate(_load(path))
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        raise UserError(f"{path}: {' '.join(str(error).split()):.300}; correct it (see banks/README.md).") from None
 
 
-def _checked(model: type[Model], name: str) -> Model:
-    try:
-        return model.model_validate(_read(name))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UserError(f"{BANKS / name}.toml: {place}: {first['msg']}; correct it (see README.md).") from None
+def _load(path: Path) -> dict[str, Any]:
+    return tomllib.loads(read_text(path))

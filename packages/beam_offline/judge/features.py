@@ -14,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 import beam_offline.judge.cues as cues
-from beam_offline.judge.reading import (
+from beam_offline.judge.parsing import (
     MOST_CHARACTERS,
     WINDOW,
     Array,
-    Nugget,
-    Text,
+    ParsedAnswer,
+    ParsedNugget,
     figures_of,
     ordinals,
+    parse_answer,
+    parse_nugget,
     products,
-    read_nugget,
-    read_text,
 )
 from beam_offline.lexicon import FIRST_PERSON, KINDS, NAME, NEGATION, NUMBER, VAGUE, YOU
 from beamlib.files import read_json
@@ -74,8 +74,8 @@ _NONE: Final = -1.0
 class Exchange:
     """An answer to a question, read: the features `OF_ANSWER`, and by clause whether it is denied, hedged, abstains."""
 
-    answer: Text
-    question: Nugget
+    answer: ParsedAnswer
+    question: ParsedNugget
     values: tuple[float, ...]
     denied: Array
     hedged: Array
@@ -83,7 +83,7 @@ class Exchange:
     shows: dict[int, bool]
 
 
-def _where(pattern: re.Pattern[str], text: Text, stems: frozenset[str]) -> Array:
+def _where(pattern: re.Pattern[str], text: ParsedAnswer, stems: frozenset[str]) -> Array:
     """1 for each clause that `pattern` is found in; looked for where there is a negation or one of `stems`."""
     found = np.zeros(len(text.negated), dtype=np.float32)
     rows = [text.rows[stem] for stem in stems if stem in text.rows]
@@ -94,7 +94,7 @@ def _where(pattern: re.Pattern[str], text: Text, stems: frozenset[str]) -> Array
     return found
 
 
-def _reached(found: Array, text: Text) -> Array:
+def _reached(found: Array, text: ParsedAnswer) -> Array:
     """1 for each clause of a sentence that one of the clauses `found` is in.
 
     A sentence of few words ("That is not true.") speaks of the one before it, too.
@@ -121,9 +121,9 @@ def order_table() -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=8)
-def read_exchange(question: str, answer: str) -> Exchange:
+def parse_exchange(question: str, answer: str) -> Exchange:
     """Read `answer` as one to `question`, once for all nuggets."""
-    text, asked = read_text(answer), read_nugget(question)
+    text, asked = parse_answer(answer), parse_nugget(question)
     count, words = len(text.negated), max(len(text.kinds), 1)
     lowered, lead = text.body.lower(), text.clauses[0] if text.clauses else ""
     denying = _where(cues.DENIES, text, cues.DENIES_WITHOUT_NEGATION)
@@ -154,7 +154,7 @@ def read_exchange(question: str, answer: str) -> Exchange:
 @lru_cache(maxsize=4096)
 def of_nugget(nugget: str) -> tuple[float, ...]:
     """Compute the features `OF_NUGGET`."""
-    read = read_nugget(nugget)
+    read = parse_nugget(nugget)
     short, text, stems = len(read.stems) <= 8, read.text, read.stems
     return (
         float(cues.NO_INFORMATION.search(text) is not None),
@@ -167,7 +167,7 @@ def of_nugget(nugget: str) -> tuple[float, ...]:
     )  # fmt: skip
 
 
-def _figures(read: Nugget, text: Text, start: int) -> tuple[float, ...]:
+def _figures(read: ParsedNugget, text: ParsedAnswer, start: int) -> tuple[float, ...]:
     """The share of the nugget's figures that are met, and in the window; those with rivals; another one in the lead."""
     wanted = read.figures
     if not wanted:
@@ -185,7 +185,7 @@ def _figures(read: Nugget, text: Text, start: int) -> tuple[float, ...]:
     return (met / len(wanted), near / len(wanted), float(rivals), float(other), float(not met))
 
 
-def _ordinal_other(read: Nugget, text: Text) -> float:
+def _ordinal_other(read: ParsedNugget, text: ParsedAnswer) -> float:
     """The share of the nugget's ordinals in whose place the answer has only others: "the third week", not the first."""
     if not read.ordinals:
         return 0.0
@@ -194,7 +194,7 @@ def _ordinal_other(read: Nugget, text: Text) -> float:
     return sum(one not in given and one[1] in counted for one in read.ordinals) / len(read.ordinals)
 
 
-def _form(read: Nugget, exchange: Exchange, answer: str) -> float:
+def _form(read: ParsedNugget, exchange: Exchange, answer: str) -> float:
     """The share of the forms asked for that the answer shows."""
     shown = exchange.shows
     lowered = read.text.lower()
@@ -205,7 +205,7 @@ def _form(read: Nugget, exchange: Exchange, answer: str) -> float:
     return sum(shown[number] for number in asked) / len(asked) if asked else _NONE
 
 
-def _avoided(read: Nugget, exchange: Exchange) -> float:
+def _avoided(read: ParsedNugget, exchange: Exchange) -> float:
     """How much of what a nugget rules out one clause of the answer says without turning it down."""
     text, wanted = exchange.answer, [at for at, stem in enumerate(read.stems) if stem not in VAGUE]
     rows = [text.rows[read.stems[at]] for at in wanted if read.stems[at] in text.rows]
@@ -228,7 +228,7 @@ def _done(of: tuple[float, ...], values: tuple[float, ...]) -> float:
     return _NONE
 
 
-def _soft(read: Nugget, text: Text, rows: list[int], window: int) -> tuple[list[float], list[float]]:
+def _soft(read: ParsedNugget, text: ParsedAnswer, rows: list[int], window: int) -> tuple[list[float], list[float]]:
     """For each stem of the nugget the cosine of the nearest word in the answer, and in the window; 1 for itself."""
     if not len(text.words):
         return [0.0] * len(rows), [0.0] * len(rows)
@@ -246,7 +246,7 @@ def _soft(read: Nugget, text: Text, rows: list[int], window: int) -> tuple[list[
     return anywhere, inside
 
 
-def _held(text: Text, rows: list[int], weights: list[float]) -> Array:
+def _held(text: ParsedAnswer, rows: list[int], weights: list[float]) -> Array:
     """How much of the weights stands in each clause, then in each window."""
     found = text.held[rows]
     wide = found.copy()
@@ -256,7 +256,7 @@ def _held(text: Text, rows: list[int], weights: list[float]) -> Array:
     return held
 
 
-def _of_words(read: Nugget, exchange: Exchange, cosines: Array) -> tuple[tuple[float, ...], int, int, Array]:
+def _of_words(read: ParsedNugget, exchange: Exchange, cosines: Array) -> tuple[tuple[float, ...], int, int, Array]:
     """The features from `covered` to `parts`; the best clause and window; how much of the nugget each clause covers."""
     text, weights = exchange.answer, read.weights
     rows = [text.rows.get(stem, -1) for stem in read.stems]
@@ -291,7 +291,7 @@ def _of_words(read: Nugget, exchange: Exchange, cosines: Array) -> tuple[tuple[f
 
 def features(question: str, nugget: str, answer: str) -> tuple[float, ...]:
     """Compute the values of `NAMES` for one nugget."""
-    exchange, read = read_exchange(question, answer), read_nugget(nugget)
+    exchange, read = parse_exchange(question, answer), parse_nugget(nugget)
     text, count = exchange.answer, len(exchange.answer.negated)
     cosines = text.cosines(read.vector)
     of_words, clause, window, held = _of_words(read, exchange, cosines)

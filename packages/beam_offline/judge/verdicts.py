@@ -11,7 +11,7 @@ from typing import Final
 
 from beam_offline.judge.features import NAMES, features, trained
 from beam_offline.judge.model import estimate, score
-from beam_offline.judge.reading import MOST_OF_NUGGET, Nugget, read_nugget
+from beam_offline.judge.parsing import MOST_OF_NUGGET, ParsedNugget, parse_nugget
 
 _SAID = tuple(map(NAMES.index, ("soft", "figures_met")))
 
@@ -51,7 +51,7 @@ the nearest words."""
 
 def event_features(event: str, nugget: str) -> tuple[float, ...]:
     """Compute the values of `FEATURES`; zeros where a text has no word with content."""
-    first, second = read_nugget(event), read_nugget(nugget)
+    first, second = parse_nugget(event), parse_nugget(nugget)
     if not first.stems or not second.stems:
         return (0.0,) * len(FEATURES)
     cosines = second.words @ first.words.T
@@ -64,12 +64,12 @@ def event_features(event: str, nugget: str) -> tuple[float, ...]:
     )
 
 
-def _covered(wanted: Nugget, given: Nugget) -> float:
+def _covered(wanted: ParsedNugget, given: ParsedNugget) -> float:
     pairs = zip(wanted.stems, wanted.weights, strict=True)
     return sum(weight for stem, weight in pairs if stem in given.stems) / sum(wanted.weights)
 
 
-def _soft(wanted: Nugget, nearest: list[float]) -> float:
+def _soft(wanted: ParsedNugget, nearest: list[float]) -> float:
     return sum(weight * near for weight, near in zip(wanted.weights, nearest, strict=True)) / sum(wanted.weights)
 
 

@@ -1,4 +1,4 @@
-"""What the offline author would ask about its world: candidates, questions, reference answers and nuggets.
+"""What the offline author would ask about its scenario: candidates, questions, reference answers and nuggets.
 
 Everything is read off the facts, so a reference answer is true by construction. A question is known by its ability and
 the bullets it rests on, its nuggets by ability, words and answer: two questions in the same words keep apart.
@@ -17,9 +17,9 @@ from typing import Any
 
 from beam_generate.probes.wording import content, share
 from beam_offline.author.grammar import in_words, plural, series, to_you
+from beam_offline.author.scenario import Entry, Fact, Scenario, Strand, participle_of
 from beam_offline.author.script import PlanScript
 from beam_offline.author.word_bank import MOST, Absence
-from beam_offline.author.world import Entry, Fact, Strand, World, participle_of
 
 Reply = dict[str, Any]
 Shown = Sequence[tuple[int, str, str]]
@@ -34,36 +34,59 @@ _DISTANCE: Mapping[str, tuple[float, float, float]] = {
 once, so that the longest sequence of words shared with the evidence is as in the released 100K questions."""
 
 
+Stated = Fact | Entry
+"""What a message of the user states: its `place` and its `clause`."""
+
+
 @dataclass(frozen=True)
 class Idea:
-    """A candidate: its bullets, what it is about, and how its question is made from the turns shown."""
+    """A candidate: what it is about, the statements that it rests on, and the reply to its `probe_<ability>`.
+
+    `stated` is by part where the ability has parts. The reply holds the nuggets as well; `write` makes one that depends
+    on the turns shown.
+    """
 
     about: str
-    places: Sequence[tuple[int, int, int]]
-    ask: Callable[[Shown], Reply]
-    parts: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    stated: Mapping[str, Stated] | Sequence[Stated]
+    reply: Reply = field(default_factory=dict)
+    write: Callable[[Shown], Reply] | None = None
+
+    @property
+    def places(self) -> list[tuple[int, int, int]]:
+        """Return the places of its bullets."""
+        return [one.place for one in (self.stated.values() if isinstance(self.stated, Mapping) else self.stated)]
 
     @property
     def candidate(self) -> Reply:
         """Return the candidate as the prompts `candidates_<ability>` want it."""
         refs = [".".join(map(str, place)) for place in self.places]
-        parts = {name: ".".join(map(str, place)) for name, place in self.parts.items()}
+        parts = dict(zip(self.stated, refs, strict=True)) if isinstance(self.stated, Mapping) else {}
         return {"bullets": refs, "about": self.about, **parts}
+
+    def ask(self, shown: Shown) -> Reply:
+        """Write the reply for the turns shown."""
+        if self.write is not None:
+            return self.write(shown)
+        if isinstance(self.stated, Mapping):
+            cited: Any = {part: messages_stating(shown, one.clause) for part, one in self.stated.items()}
+        else:
+            cited = messages_stating(shown, *(one.clause for one in self.stated))
+        return {**self.reply, "evidence": cited}
 
 
 class ProbeWindow:
     """The plans that a question may look at, and what was told in them."""
 
     def __init__(
-        self, world: World, plans: Sequence[int], rng: random.Random, script: Callable[[int], PlanScript]
+        self, scenario: Scenario, plans: Sequence[int], rng: random.Random, script: Callable[[int], PlanScript]
     ) -> None:
-        self.world, self.plans, self.rng, self.script = world, tuple(plans), rng, script
-        self.entries = [one for (plan, _), found in world.entries.items() if plan in self.plans for one in found]
+        self.scenario, self.plans, self.rng, self.script = scenario, tuple(plans), rng, script
+        self.entries = [one for (plan, _), found in scenario.entries.items() if plan in self.plans for one in found]
 
     @property
     def every(self) -> Iterator[Entry]:
-        """Iterate over all entries of the world that tell, revise or deny a fact, in order."""
-        return (one for found in self.world.entries.values() for one in found if one.fact is not None)
+        """Iterate over all entries of the scenario that tell, revise or deny a fact, in order."""
+        return (one for found in self.scenario.entries.values() for one in found if one.fact is not None)
 
     def final(self) -> list[Fact]:
         """Return the facts of the window that nothing revises or denies anywhere."""
@@ -87,24 +110,24 @@ class ProbeWindow:
 
     def asked(self, strand: Strand, question: str) -> str:
         """Put a question. Where the conversation has several strands of a kind, it says which is meant."""
-        if self.world.alone(strand):
+        if self.scenario.alone(strand):
             return question
         words = {"full": self.full(strand), "ask": question}
-        return self.world.grammar.say("which_strand", words, self.rng)
+        return self.scenario.grammar.say("which_strand", words, self.rng)
 
     def full(self, strand: Strand) -> str:
         """Return the strand's whole name, as messages do not put it."""
-        return self.world.grammar.fill(strand.kind.full[-1], {"it": strand.it}, self.rng)
+        return self.scenario.grammar.fill(strand.kind.full[-1], {"it": strand.it}, self.rng)
 
     def named(self, fact: Fact) -> str:
         """Return the noun phrase of a fact, with its strand where that is not the only one of its kind."""
-        if self.world.alone(fact.strand):
+        if self.scenario.alone(fact.strand):
             return fact.kind.np
         return f"{fact.kind.np} ({self.full(fact.strand)})"
 
     def say(self, name: str, **words: str) -> str:
         """Draw one alternative of a list of `probes.toml`."""
-        return self.world.grammar.say(name, words, self.rng)
+        return self.scenario.grammar.say(name, words, self.rng)
 
     def put(self, fact: Fact, ability: str) -> str:
         """Write the question for a fact, as near to its own words as questions of an ability are."""
@@ -120,7 +143,7 @@ class ProbeWindow:
 Maker = Callable[[ProbeWindow], Iterator[Idea]]
 
 
-def telling(shown: Shown, *clauses: str) -> list[int]:
+def messages_stating(shown: Shown, *clauses: str) -> list[int]:
     """Return the user's message for each clause, each once: two strands may be told in the same words."""
     found: list[int] = []
     for clause in map(str.casefold, clauses):
@@ -155,28 +178,24 @@ def _single(window: ProbeWindow, fact: Fact) -> Idea:
     question = window.put(fact, "information_extraction")
     asked = {"date": "date_recall", "choice": "detail_recall"}.get(fact.kind.kind, "numerical_precision")
     key_facts = [fact.v, *([to_you(fact.reason)] if fact.reason else [])]
-
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            "answer": f"You told me that {state_of(fact)}.",
-            "difficulty": "easy" if len(key_facts) == 1 else "medium",
-            "question_type": asked,
-            "conversation_reference": f"The user's message on {fact.kind.np}",
-            "key_facts_tested": key_facts,
-            "evidence": telling(shown, fact.clause),
-            "nuggets": [f"LLM response should state: {one}" for one in key_facts],
-        }
-
-    return Idea(window.named(fact), [fact.place], ask)
+    reply = {
+        "question": question,
+        "answer": f"You told me that {state_of(fact)}.",
+        "difficulty": "easy" if len(key_facts) == 1 else "medium",
+        "question_type": asked,
+        "conversation_reference": f"The user's message on {fact.kind.np}",
+        "key_facts_tested": key_facts,
+        "nuggets": [f"LLM response should state: {one}" for one in key_facts],
+    }
+    return Idea(window.named(fact), [fact], reply)
 
 
 def _advice(window: ProbeWindow, fact: Fact) -> Idea:
     question = window.asked(fact.strand, window.say("ask_advice", np=fact.kind.np))
 
-    def ask(shown: Shown) -> Reply:
+    def write(shown: Shown) -> Reply:
         script = window.script(fact.place[0])
-        told = telling(shown, fact.clause)
+        told = messages_stating(shown, fact.clause)
         after = [(one, said) for one, role, said in shown if role == "assistant" and told and one == told[0] + 1]
         turn = next((one for one in script.all_turns if one.entry.place == fact.place), None)
         # Where code or a problem was shown, the answer is about that.
@@ -193,7 +212,7 @@ def _advice(window: ProbeWindow, fact: Fact) -> Idea:
             "nuggets": [f"LLM response should state: {one}" for one in given],
         }
 
-    return Idea(f"advice on {window.named(fact)}", [fact.place], ask)
+    return Idea(f"advice on {window.named(fact)}", [fact], write=write)
 
 
 def knowledge_update(window: ProbeWindow) -> Iterator[Idea]:
@@ -206,23 +225,19 @@ def knowledge_update(window: ProbeWindow) -> Iterator[Idea]:
 
 def _newest(window: ProbeWindow, fact: Fact, old: Fact) -> Idea:
     question = window.put(fact, "knowledge_update")
-
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            "answer": fact.v,
-            "difficulty": "easy",
-            "update_type": f"{fact.kind.kind}_change",
-            "tests_retention_of": f"the value of {window.named(fact)} that holds last",
-            "conversation_references": [state_of(old), state_of(fact)],
-            "potential_confusion": f"The answer may give the earlier value, {old.v}.",
-            "evidence": {"original": telling(shown, old.clause), "updated": telling(shown, fact.clause)},
-            "old_value": old.v,
-            "new_value": fact.v,
-            "nuggets": [f"LLM response should state: {fact.v}"],
-        }
-
-    return Idea(window.named(fact), [old.place, fact.place], ask, {"original": old.place, "updated": fact.place})
+    reply = {
+        "question": question,
+        "answer": fact.v,
+        "difficulty": "easy",
+        "update_type": f"{fact.kind.kind}_change",
+        "tests_retention_of": f"the value of {window.named(fact)} that holds last",
+        "conversation_references": [state_of(old), state_of(fact)],
+        "potential_confusion": f"The answer may give the earlier value, {old.v}.",
+        "old_value": old.v,
+        "new_value": fact.v,
+        "nuggets": [f"LLM response should state: {fact.v}"],
+    }
+    return Idea(window.named(fact), {"original": old, "updated": fact}, reply)
 
 
 def contradiction_resolution(window: ProbeWindow) -> Iterator[Idea]:
@@ -237,29 +252,25 @@ def contradiction_resolution(window: ProbeWindow) -> Iterator[Idea]:
 def _denied(window: ProbeWindow, entry: Entry, fact: Fact) -> Idea:
     question = window.put(fact, "contradiction_resolution")
     told, denied = to_you(fact.clause), to_you(entry.clause)
-
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            "answer": (
-                f"Your messages contradict each other here: you said that {told}, but you also said that {denied}. "
-                "Which of the two is correct?"
-            ),
-            "difficulty": "clear",
-            "contradiction_type": "never_statement_violation",
-            "topic_questioned": window.named(fact),
-            "conversation_references": [state_of(fact), denied],
-            "tests_for": "The answer should point the contradiction out and ask which statement holds.",
-            "evidence": {"first": telling(shown, fact.clause), "second": telling(shown, entry.clause)},
-            "nuggets": [
-                "LLM response should state: there is contradictory information",
-                f"LLM response should mention: you said that {told}",
-                f"LLM response should mention: you also said that {denied}",
-                "LLM response should mention: which statement is correct?",
-            ],
-        }
-
-    return Idea(window.named(fact), [fact.place, entry.place], ask, {"first": fact.place, "second": entry.place})
+    reply = {
+        "question": question,
+        "answer": (
+            f"Your messages contradict each other here: you said that {told}, but you also said that {denied}. "
+            "Which of the two is correct?"
+        ),
+        "difficulty": "clear",
+        "contradiction_type": "never_statement_violation",
+        "topic_questioned": window.named(fact),
+        "conversation_references": [state_of(fact), denied],
+        "tests_for": "The answer should point the contradiction out and ask which statement holds.",
+        "nuggets": [
+            "LLM response should state: there is contradictory information",
+            f"LLM response should mention: you said that {told}",
+            f"LLM response should mention: you also said that {denied}",
+            "LLM response should mention: which statement is correct?",
+        ],
+    }
+    return Idea(window.named(fact), {"first": fact, "second": entry}, reply)
 
 
 def preference_following(window: ProbeWindow) -> Iterator[Idea]:
@@ -274,11 +285,11 @@ def preference_following(window: ProbeWindow) -> Iterator[Idea]:
 
 def instruction_following(window: ProbeWindow) -> Iterator[Idea]:
     """Make a request that exactly one standing instruction is about."""
-    ruled = Counter(one.occasion for found in window.world.entries.values() for one in found if one.rule)
+    ruled = Counter(one.occasion for found in window.scenario.entries.values() for one in found if one.rule)
     for entry in window.entries:
         if entry.rule is not None and ruled[entry.occasion] == 1:
             question = window.rng.choice(entry.strand.kind.requests)
-            if not window.world.occasion(entry.strand)[1]:
+            if not window.scenario.occasion(entry.strand)[1]:
                 question = window.say("which_strand", full=window.full(entry.strand), ask=question)
             signs, against = entry.rule.signs, "answers without following the instruction"
             wanted = ["Response should follow the instruction: ", "; ".join(signs)]
@@ -288,20 +299,17 @@ def instruction_following(window: ProbeWindow) -> Iterator[Idea]:
 def _following(
     window: ProbeWindow, entry: Entry, what: str, question: str, signs: Sequence[str], wanted: list[str], against: str
 ) -> Idea:
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            f"{what}_being_tested": entry.text,
-            "answer": f"{''.join(wanted)}.",
-            "compliance_indicators": list(signs),
-            "non_compliance_signs": [against],
-            "difficulty": "medium",
-            f"{what}_type": "stated preference" if what == "preference" else "format_instruction",
-            "evidence": telling(shown, entry.clause),
-            "nuggets": [f"LLM response should contain: {sign}" for sign in signs],
-        }
-
-    return Idea(f"the {what}: {entry.text}", [entry.place], ask)
+    reply = {
+        "question": question,
+        f"{what}_being_tested": entry.text,
+        "answer": f"{''.join(wanted)}.",
+        "compliance_indicators": list(signs),
+        "non_compliance_signs": [against],
+        "difficulty": "medium",
+        f"{what}_type": "stated preference" if what == "preference" else "format_instruction",
+        "nuggets": [f"LLM response should contain: {sign}" for sign in signs],
+    }
+    return Idea(f"the {what}: {entry.text}", [entry], reply)
 
 
 def abstention(window: ProbeWindow) -> Iterator[Idea]:
@@ -313,21 +321,18 @@ def abstention(window: ProbeWindow) -> Iterator[Idea]:
 
 def _absent(window: ProbeWindow, fact: Fact, absent: Absence) -> Idea:
     question, entity = window.asked(fact.strand, absent.ask), fact.strand.kind.short[0]
-
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            "answer": f"Based on the provided chat, there is no information related to {absent.detail}.",
-            "difficulty": "hard",
-            "abstention_type": "missing_detail",
-            "why_unanswerable": f"The chat never gives {absent.detail}.",
-            "plan_reference": f"Bullet {'.'.join(map(str, fact.place))}",
-            "entity": entity,
-            "detail": absent.detail,
-            "keyword": absent.keyword,
-        }
-
-    return Idea(f"{entity}: {absent.keyword}", [], ask)
+    reply = {
+        "question": question,
+        "answer": f"Based on the provided chat, there is no information related to {absent.detail}.",
+        "difficulty": "hard",
+        "abstention_type": "missing_detail",
+        "why_unanswerable": f"The chat never gives {absent.detail}.",
+        "plan_reference": f"Bullet {'.'.join(map(str, fact.place))}",
+        "entity": entity,
+        "detail": absent.detail,
+        "keyword": absent.keyword,
+    }
+    return Idea(f"{entity}: {absent.keyword}", [], reply)
 
 
 _ORDERED_BY_NAME, _SUMMED_BY_NAME = 0.85, 0.8  # how often a question names a strand as messages do
@@ -349,25 +354,20 @@ def _between(window: ProbeWindow, first: Fact, second: Fact, days: int) -> Idea:
     question = window.say("ask_days", first=names[0], second=names[1])
     count = f"{days} days"
     between = f"between {first.v}, {names[0]}, and {second.v}, {names[1]}"
-
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            "answer": f"There are {count} {between}.",
-            "difficulty": "medium",
-            "temporal_type": "duration_calculation",
-            "time_points": [f"{first.v}: {names[0]}", f"{second.v}: {names[1]}"],
-            "conversation_references": [state_of(first), state_of(second)],
-            "calculation_required": f"from {first.v} to {second.v} = {count}",
-            "evidence": {"first": telling(shown, first.clause), "second": telling(shown, second.clause)},
-            "nuggets": [
-                f"LLM response should state: {count}",
-                f"LLM response should state: from {first.v} till {second.v}",
-            ],
-        }
-
-    places = {"first": first.place, "second": second.place}
-    return Idea(f"the time from {names[0]} to {names[1]}", list(places.values()), ask, places)
+    reply = {
+        "question": question,
+        "answer": f"There are {count} {between}.",
+        "difficulty": "medium",
+        "temporal_type": "duration_calculation",
+        "time_points": [f"{first.v}: {names[0]}", f"{second.v}: {names[1]}"],
+        "conversation_references": [state_of(first), state_of(second)],
+        "calculation_required": f"from {first.v} to {second.v} = {count}",
+        "nuggets": [
+            f"LLM response should state: {count}",
+            f"LLM response should state: from {first.v} till {second.v}",
+        ],
+    }
+    return Idea(f"the time from {names[0]} to {names[1]}", {"first": first, "second": second}, reply)
 
 
 def multi_session_reasoning(window: ProbeWindow) -> Iterator[Idea]:
@@ -392,20 +392,17 @@ def multi_session_reasoning(window: ProbeWindow) -> Iterator[Idea]:
 def _together(
     window: ProbeWindow, facts: Sequence[Fact], question: str, value: str, steps: list[str], nuggets: list[str]
 ) -> Idea:
-    def ask(shown: Shown) -> Reply:
-        return {
-            "question": question,
-            "answer": f"{value} ({'; '.join(steps)})." if facts[0].number else f"{value}: {series(steps)}.",
-            "difficulty": "hard" if len(facts) > 2 else "medium",
-            "reasoning_type": "aggregation_over_sessions",
-            "sessions_required": len({fact.place[:2] for fact in facts}),
-            "conversation_references": [state_of(fact) for fact in facts],
-            "reasoning_steps": [*steps, f"together: {value}"],
-            "evidence": telling(shown, *(fact.clause for fact in facts)),
-            "nuggets": [f"LLM response should state: {one}" for one in nuggets],
-        }
-
-    return Idea(question, [fact.place for fact in facts], ask)
+    reply = {
+        "question": question,
+        "answer": f"{value} ({'; '.join(steps)})." if facts[0].number else f"{value}: {series(steps)}.",
+        "difficulty": "hard" if len(facts) > 2 else "medium",
+        "reasoning_type": "aggregation_over_sessions",
+        "sessions_required": len({fact.place[:2] for fact in facts}),
+        "conversation_references": [state_of(fact) for fact in facts],
+        "reasoning_steps": [*steps, f"together: {value}"],
+        "nuggets": [f"LLM response should state: {one}" for one in nuggets],
+    }
+    return Idea(question, facts, reply)
 
 
 def _tally(window: ProbeWindow, facts: Sequence[Fact]) -> Idea:
@@ -444,7 +441,7 @@ def _orders(window: ProbeWindow) -> Iterator[tuple[float, Idea]]:
         if _whole(window, facts):
             days = [one for one in facts if one.kind.kind == "date"]
             yield from _order(window, days, window.say("days_about", theme=_name(window, facts, _ORDERED_BY_NAME)))
-    if len(window.plans) == window.world.story.plans:
+    if len(window.plans) == window.scenario.story.plans:
         every = [one for found in told.values() for one in found]
         sums = [one for one in every if one.kind.kind == "money" or one.kind.unit == "dollar"]
         yield from _order(window, sums, window.say("every_money"))
@@ -453,12 +450,12 @@ def _orders(window: ProbeWindow) -> Iterator[tuple[float, Idea]]:
 
 def _asked_alone(window: ProbeWindow, facts: Sequence[Fact]) -> bool:
     """Whether a strand is asked about by itself: of many of a kind only some are."""
-    return window.world.alone(facts[0].strand) or window.rng.random() < _ONE_OF_MANY
+    return window.scenario.alone(facts[0].strand) or window.rng.random() < _ONE_OF_MANY
 
 
 def _whole(window: ProbeWindow, facts: Sequence[Fact]) -> bool:
     """Whether facts are of all strands of their kind, of which there are several."""
-    return 1 < len({fact.strand.number for fact in facts}) == window.world.count(facts[0].strand)
+    return 1 < len({fact.strand.number for fact in facts}) == window.scenario.count(facts[0].strand)
 
 
 def _name(window: ProbeWindow, facts: Sequence[Fact], named: float) -> str:
@@ -476,22 +473,19 @@ def _order(window: ProbeWindow, every: Sequence[Fact], what: str) -> Iterator[tu
     items = [window.named(fact) if several else fact.kind.np for fact in facts]
     question = window.say("ask_order", what=what, count=in_words(len(items)))
 
-    def ask(shown: Shown) -> Reply:
-        listed = ", ".join(f"{number}) {item}" for number, item in enumerate(items, start=1))
-        return {
-            "question": question,
-            "answer": f"You brought them up in this order: {listed}.",
-            "difficulty": "hard" if len(items) > 6 else "medium",
-            "ordering_type": "mention_sequence",
-            "total_mentions": len(items),
-            "conversation_references": [state_of(fact) for fact in facts],
-            "ordering_tested": items,
-            "evidence": telling(shown, *(fact.clause for fact in facts)),
-            "nuggets": items,
-        }
-
+    listed = ", ".join(f"{number}) {item}" for number, item in enumerate(items, start=1))
+    reply = {
+        "question": question,
+        "answer": f"You brought them up in this order: {listed}.",
+        "difficulty": "hard" if len(items) > 6 else "medium",
+        "ordering_type": "mention_sequence",
+        "total_mentions": len(items),
+        "conversation_references": [state_of(fact) for fact in facts],
+        "ordering_tested": items,
+        "nuggets": items,
+    }
     told = max(_foretold(window, fact, facts[0].place[0]) for fact in facts)
-    yield told, Idea(f"the order of {what}", [fact.place for fact in facts], ask)
+    yield told, Idea(f"the order of {what}", facts, reply)
 
 
 def _foretold(window: ProbeWindow, fact: Fact, start: int) -> float:
@@ -532,8 +526,8 @@ def _summary(window: ProbeWindow, facts: Sequence[Fact], theme: str) -> Idea:
     ]
     tested = [states[number * len(states) // most] for number in range(most)]
 
-    def ask(shown: Shown) -> Reply:
-        ids = sorted(telling(shown, *(fact.clause for fact in facts)))
+    def write(shown: Shown) -> Reply:
+        ids = sorted(messages_stating(shown, *(fact.clause for fact in facts)))
         return {
             "question": question,
             "answer": f"This is what you told me: {'; '.join(states)}.",
@@ -547,7 +541,7 @@ def _summary(window: ProbeWindow, facts: Sequence[Fact], theme: str) -> Idea:
             "nuggets": [f"LLM response should contain: {state}" for state in tested],
         }
 
-    return Idea(f"the progress of {theme}", [fact.place for fact in facts], ask)
+    return Idea(f"the progress of {theme}", facts, write=write)
 
 
 def _state(versions: Sequence[Fact]) -> str:
@@ -561,7 +555,7 @@ def _state(versions: Sequence[Fact]) -> str:
 def _theme(window: ProbeWindow, fact: Fact, named: float) -> str:
     """What a strand is about, in words that its messages do not use; by its name where there are several of a kind."""
     strand = fact.strand
-    if not window.world.alone(strand):
+    if not window.scenario.alone(strand):
         return window.full(strand)
     return strand.kind.short[0] if window.rng.random() < named else window.rng.choice(strand.kind.theme)
 
@@ -584,11 +578,11 @@ _MAKERS: Mapping[str, Maker] = {
 }
 
 
-class QuestionWriter:
-    """Thinks of questions about a world."""
+class ProbeWriter:
+    """Thinks of questions about a scenario."""
 
-    def __init__(self, world: World, script: Callable[[int], PlanScript]) -> None:
-        self.world, self._script = world, script
+    def __init__(self, scenario: Scenario, script: Callable[[int], PlanScript]) -> None:
+        self.scenario, self._script = scenario, script
         self._ideas: dict[tuple[str, tuple[tuple[int, int, int], ...]], Idea] = {}
         self._nuggets: dict[tuple[str, ...], list[str]] = {}
 
@@ -619,8 +613,8 @@ class QuestionWriter:
     def _thought_of(self, ability: str, plan_text: str) -> list[Idea]:
         """Draw at most `_CANDIDATES` candidates from all over a window."""
         plans = sorted({int(found[1]) for found in _REF.finditer(plan_text)}) or [0]
-        rng = random.Random(f"probes {ability} {plans} {self.world.key}")
-        found = list(_MAKERS[ability](ProbeWindow(self.world, plans, rng, self._script)))
+        rng = random.Random(f"probes {ability} {plans} {self.scenario.key}")
+        found = list(_MAKERS[ability](ProbeWindow(self.scenario, plans, rng, self._script)))
         found = found if len(found) <= _CANDIDATES else rng.sample(found, _CANDIDATES)
         self._ideas.update(((ability, tuple(sorted(set(idea.places)))), idea) for idea in found)
         return found

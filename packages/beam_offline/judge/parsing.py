@@ -102,7 +102,7 @@ def figures(clauses: Iterable[tuple[int, str]]) -> tuple[Figure, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Text:
+class ParsedAnswer:
     """An answer by its clauses.
 
     `body` is what was read, `length` the characters that there are, `marks` how many list items. `rows`: the content
@@ -145,7 +145,7 @@ class Text:
 
 
 @lru_cache(maxsize=8)
-def figures_of(text: Text) -> tuple[Figure, ...]:
+def figures_of(text: ParsedAnswer) -> tuple[Figure, ...]:
     """Return the figures of an answer."""
     return figures((at, text.clauses[at]) for at in text.numbered)
 
@@ -211,7 +211,7 @@ def _lengths(sums: Array) -> Array:
 
 
 @lru_cache(maxsize=8)
-def read_text(text: str) -> Text:
+def parse_answer(text: str) -> ParsedAnswer:
     """Read an answer (or a snippet of one); the marks of list items are no part of it."""
     body, marks = _MARK.subn("", text[:MOST_CHARACTERS])
     clauses = _clauses(body)
@@ -236,7 +236,7 @@ def read_text(text: str) -> Text:
         denied = bool(negated[at]) or (denied and not clause.opens)
         under[at] = denied
     sums = sum_vectors(own, np.bincount(inside, minlength=count))
-    return Text(
+    return ParsedAnswer(
         body, len(text), marks, tuple(clause.text for clause in clauses), rows, held, own[first],
         known.lengths[numbers[first]], sums, _lengths(sums), f" {' '.join(stems)} ", negated, under,
         np.cumsum([clause.opens for clause in clauses] or [True]), kinds,
@@ -245,7 +245,7 @@ def read_text(text: str) -> Text:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nugget:
+class ParsedNugget:
     """A nugget without the words that begin each, which name its `verb`.
 
     `stems` are its content stems, with what each weighs (rare words and names more, vague ones less), the part of the
@@ -268,7 +268,7 @@ class Nugget:
 
 
 @lru_cache(maxsize=4096)
-def read_nugget(nugget: str) -> Nugget:
+def parse_nugget(nugget: str) -> ParsedNugget:
     """Read a nugget: what it says after "LLM response should state:"."""
     nugget = nugget[:MOST_OF_NUGGET]
     begun = _STEM.match(nugget)
@@ -292,7 +292,7 @@ def read_nugget(nugget: str) -> Nugget:
     names = {own: at > 0 and words[at][0].isupper() for own, at in chosen.items()}
     weigh = {own: 0.4 if own in VAGUE else 1.5 if names[own] else 1.0 for own in chosen}
     total = vectors[[at for at, number in enumerate(numbers) if known.stems[number]]].sum(axis=0)
-    return Nugget(
+    return ParsedNugget(
         wanted,
         ((begun["verb"] or "") if begun else "").lower(),
         tuple(chosen),

@@ -1,4 +1,4 @@
-"""The seeded world of one conversation: strands, what happens in them, and when each of it is told.
+"""The seeded scenario of one conversation: strands, what happens in them, and when each of it is told.
 
 A strand (the audit, the damp wall) opens, goes through its facts in the order of life over several sub-plans, and is
 come back to under other words. Facts are drawn once; plan, messages and gold are all written from them, which makes
@@ -141,7 +141,7 @@ _THEMED = 0.69  # how often such an instruction is tied to the theme; the rest s
 
 @dataclass
 class _Draw:
-    """What has been used up while the world is drawn."""
+    """What has been used up while the scenario is drawn."""
 
     kinds: list[StrandKind] = field(default_factory=list)
     names: set[tuple[str, str]] = field(default_factory=set)
@@ -157,8 +157,8 @@ class _Draw:
     spared: set[str] = field(default_factory=set)
 
 
-class World:
-    """The world of a story; drawn when made, and the same for the same story."""
+class Scenario:
+    """The scenario of a story; drawn when made, and the same for the same story."""
 
     def __init__(self, story: Story) -> None:
         self.story, self.layout = story, story.layout
