@@ -8,15 +8,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from beam_run.arguments import listed
-from beamlib.data.loading import PAPER
-from beamlib.data.sources import Source, find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
-from beamlib.files import code_hash
+
+if TYPE_CHECKING:
+    from beamlib.data.sources import Source
 
 
 def measure(
@@ -34,6 +34,9 @@ def measure(
     For every question and arm the file has the pairs that are retrieved for K = 1 to 30, the notes that are shown, and
     the time. Exit code 1 when --verify finds a difference.
     """
+    from beamlib.data.loading import PAPER
+    from beamlib.data.sources import find_conversations, parse_size, refuse_data
+    from beamlib.files import code_hash
     from beamlib.scoring.measured import CODE, SHIPPED_FILE, Header, measure_all, write_measurements
 
     sizes = [parse_size(name) for name in listed(size)] or None
@@ -55,6 +58,7 @@ def measure(
 
 
 def _verify(sources: Sequence[Source], path: Path, sample: int, workers: int) -> int:
+    from beamlib.files import code_hash
     from beamlib.scoring.measured import CODE, differences, measure_all, read_measurements
 
     header, stated = read_measurements(path)
