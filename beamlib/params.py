@@ -67,7 +67,11 @@ SETTINGS = "settings"
 
 BASE = "base.yaml"
 
-RetrieverName = Literal["hybrid", "hybrid-beam", "dense", "bm25", "splade"]
+RetrieverName = Literal["hybrid", "dense", "bm25", "splade"]
+HYBRID_BEAM_REMOVED = (
+    "the retriever 'hybrid-beam' was fitted to BEAM, found no more evidence than 'hybrid' on conversations that it was "
+    "not fitted to, and is no part of this version"
+)
 ProtocolName = Literal["paper", "released-code", "f1-weighted", "nugget-mean", "binary"]
 
 
@@ -170,8 +174,11 @@ class RunParameters(BaseModel):
     @field_validator("retriever", "retrievers", mode="before")
     @classmethod
     def _renamed_retriever(cls, value: Any) -> Any:
-        if value == "embedded" or (isinstance(value, list) and "embedded" in value):
-            raise ValueError("the retriever 'embedded' is now called 'hybrid'; what LIGHT had, tuned, is 'hybrid-beam'")
+        names = value if isinstance(value, list) else [value]
+        if "embedded" in names:
+            raise ValueError("the retriever 'embedded' is now called 'hybrid'")
+        if "hybrid-beam" in names:
+            raise ValueError(f"{HYBRID_BEAM_REMOVED}; use 'hybrid'")
         return value
 
     @field_validator("retrievers")

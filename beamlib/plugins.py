@@ -7,7 +7,7 @@ factories have to be picklable: functions and classes of a module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from beamlib.memory.protocol import Memory
     from beamlib.params import RunParameters
     from beamlib.processes import Workers
-    from beamlib.retrieval.base import Document, Index, Keys
+    from beamlib.retrieval.base import Index, Keys
     from beamlib.retrieval.encoder import Encoder
 
 
@@ -63,7 +63,6 @@ class Plugins:
         open_memory: Opens a memory that is not in `beamlib.memory`, for an `Arm`, `ResolvedParameters` and the models.
             (The two are not imported here: retrieval imports this module, and must not reach `beamlib.evaluate`.)
         identify_memory: For an arm's `target`, a hash of the memory's code and the notes that tables print.
-        tuned_index: The retriever `hybrid-beam`.
         neural: The encoders that are neural models.
         cluster: Workers on other machines, None to use processes of this one.
     """
@@ -72,7 +71,6 @@ class Plugins:
     judge_error: Callable[[], str] = _missing
     open_memory: Callable[[Any, Any, ModelRoles], AbstractContextManager[Memory]] = _missing
     identify_memory: Callable[[str], tuple[str, tuple[str, ...]]] = _missing
-    tuned_index: Callable[[Sequence[Document], Encoder], Index] = _missing
     neural: Callable[[], NeuralModels] = _missing
     cluster: Cluster | None = None
 

@@ -8,7 +8,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from beamlib.params import ADAPTERS, EVOLVING, OWN_MEMORY, PROCESS, EvolvingName, RetrieverName, RunParameters
+from beamlib.params import (
+    ADAPTERS,
+    EVOLVING,
+    HYBRID_BEAM_REMOVED,
+    OWN_MEMORY,
+    PROCESS,
+    EvolvingName,
+    RetrieverName,
+    RunParameters,
+)
 
 MemoryName = Literal["none", "oracle", "full-context", "rag", "light", "own", "imported"] | EvolvingName
 Component = Literal["retrieval", "scratchpad", "working-memory", "noise-filter"]
@@ -19,7 +28,7 @@ IMPORTED = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
 
 _INDEXES = {
     "hybrid": "hybrid is words and the shipped vectors",
-    "hybrid-beam": "hybrid-beam is tuned on BEAM",
+    "hybrid-beam": HYBRID_BEAM_REMOVED,
     "bm25": "bm25 is words",
     "dense": "dense is vectors by {encoder}",
     "splade": "splade is vectors by {splade}",
@@ -42,7 +51,7 @@ class Arm(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     memory: MemoryName
-    retriever: RetrieverName | None = None
+    retriever: RetrieverName | Literal["hybrid-beam"] | None = None  # hybrid-beam: in records of earlier versions
     k: Annotated[int, Field(ge=1)] | None = None
     without: Component | None = None
     other_budget: Literal["fixed", "flowing"] | None = None  # of runs by versions before 2026-11-26

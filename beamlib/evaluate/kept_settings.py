@@ -22,9 +22,13 @@ _BY_NAME = (*EVOLVING, *ADAPTERS)
 
 
 def kept_values(path: Path) -> dict[str, Any] | None:
-    """The parameters that a run kept, without those that are no more; None where the file holds something else."""
+    """Return a run's parameters without those that this version lacks; None if the file holds no parameters."""
     kept = read_json(path)
-    return {name: value for name, value in kept.items() if name not in _GONE} if isinstance(kept, dict) else None
+    if not isinstance(kept, dict):
+        return None
+    if isinstance(kept.get("retrievers"), list):
+        kept["retrievers"] = [name for name in kept["retrievers"] if name != "hybrid-beam"] or ["hybrid"]
+    return {name: value for name, value in kept.items() if name not in _GONE}
 
 
 def keep_settings(parameters: RunParameters) -> None:

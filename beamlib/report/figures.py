@@ -77,16 +77,16 @@ def score_changes(frame: pd.DataFrame) -> pd.DataFrame:
     return changes.reset_index(drop=True)
 
 
-def ablation_figure(changes: pd.DataFrame, footer: Footer) -> Figure:
+def ablation_figure(changes: pd.DataFrame, footer: Footer, measure: str = "change of the average score") -> Figure:
     """Draw Figure 3: the change of the average per removed component at each length, from `score_changes`."""
     frame = averages(changes)
     frame = frame.assign(series=_field(frame, "removed").str.replace("-", " "))
-    return _by_size(frame, footer, "change of the average score", "removed component")
+    return _by_size(frame, footer, measure, "removed component")
 
 
-def retriever_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
+def retriever_figure(frame: pd.DataFrame, footer: Footer, measure: str = "average score") -> Figure:
     """Draw Figure 5: the average of each retriever per length."""
-    return _by_size(averages(frame), footer, "average score")
+    return _by_size(averages(frame), footer, measure)
 
 
 def _by_size(frame: pd.DataFrame, footer: Footer, measure: str, title: str | None = None) -> Figure:
@@ -99,7 +99,7 @@ def _by_size(frame: pd.DataFrame, footer: Footer, measure: str, title: str | Non
     return figure
 
 
-def budget_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
+def budget_figure(frame: pd.DataFrame, footer: Footer, measure: str = "average score") -> Figure:
     """Draw Figure 4: the average over the retrieval budget, the column `k`, with a line per length.
 
     The axis starts at zero, or below if an interval does.
@@ -113,12 +113,12 @@ def budget_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
         lines(axes, _sized(frame), "k", "size")
         axes.axhline(0, linewidth=0)  # so that the room above the highest marker is a share of the whole axis
         axes.set_ylim(bottom=min(0, frame["low"].min()))
-        axes.set(xlabel="retrieval budget K (documents)", ylabel="average score")
+        axes.set(xlabel="retrieval budget K (documents)", ylabel=measure)
         legend(figure, axes, columns=4)
     return figure
 
 
-def main_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
+def main_figure(frame: pd.DataFrame, footer: Footer, measure: str = "score") -> Figure:
     """Draw Table 1 as bars: groups are abilities and their average, bars are series, a panel per length."""
     rows = [ability for ability in ROWS if ability in set(check_frame(frame)["ability"])]
     frame = _sized(frame).assign(
@@ -131,7 +131,7 @@ def main_figure(frame: pd.DataFrame, footer: Footer) -> Figure:
         for axes, (size, rows_of_size) in zip(places, panels, strict=True):
             bars(axes, rows_of_size, "ability", "series")
             axes.set_title(str(size).replace("\n", " "), loc="left", fontweight="bold")
-            axes.set(xlabel="", ylabel="score")
+            axes.set(xlabel="", ylabel=measure)
         for name in places[-1].get_xticklabels():
             name.set(rotation=25, ha="right", rotation_mode="anchor")
         legend(figure, places[0], columns=5)

@@ -16,7 +16,7 @@ from beamlib.evaluate.arm_folder import Manifest, read_judgements, read_manifest
 from beamlib.evaluate.arms import Arm, experiments
 from beamlib.evaluate.run import Evaluation, evaluate
 from beamlib.params import RunParameters
-from beamlib.report.footer import Footer, ensure_comparable, footer
+from beamlib.report.footer import Footer, ensure_comparable, footer, is_offline
 from beamlib.report.long_frame import AVERAGE, COLUMNS, SERIES_FIELDS
 from beamlib.scoring.evidence import evidence_recall
 from beamlib.scoring.intervals import compare, interval_note
@@ -63,6 +63,23 @@ class Results:
     evidence_footer: Footer
 
     @property
+    def by_stand_in(self) -> bool:
+        """Whether the stand-in answered or judged, so that scores say nothing about any model."""
+        return is_offline(self.footer.reader) or is_offline(self.footer.judge)
+
+    @property
+    def plotted(self) -> tuple[pd.DataFrame, Footer, str]:
+        """The frame, footer and measure of figures: scores, or evidence recall where the stand-in made the scores."""
+        if self.by_stand_in:
+            return self.evidence, self.evidence_footer, "evidence recall"
+        return self.summary, self.footer, "average score"
+
+    @property
+    def plotted_scores(self) -> Mapping[str, pd.DataFrame]:
+        """The rows per question that `plotted` averages."""
+        return self.recalls if self.by_stand_in else self.scores
+
+    @property
     def judgements(self) -> Mapping[str, list[Judgement]]:
         """The judgements of every arm by its name."""
         return self.evaluation.judgements
@@ -90,7 +107,7 @@ def results(parameters: RunParameters, experiment: str) -> Results:
     return Results(
         evaluation=evaluation,
         summary=long_frame(scores),
-        evidence=long_frame(recalls),
+        evidence=_without_fixed(long_frame(recalls)),
         scores=scores,
         recalls=recalls,
         partial=long_frame(partial),
@@ -98,6 +115,12 @@ def results(parameters: RunParameters, experiment: str) -> Results:
         footer=footer_of(manifests, scores, parameters.protocol, losses),
         evidence_footer=footer_of(manifests, recalls, RECALL, losses),
     )
+
+
+def _without_fixed(evidence: pd.DataFrame) -> pd.DataFrame:
+    """Take the intervals off what is fixed by construction: the oracle is handed every cited message."""
+    evidence.loc[evidence["series"] == "oracle", ["low", "high"]] = float("nan")
+    return evidence
 
 
 def of_arm(scores: pd.DataFrame, arm: Arm) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from beamlib.files import read_text, to_json, write_text
-from beamlib.report.footer import Footer
+from beamlib.report.footer import SHOWN_LINES, Footer
 
 _WIDTH = 180
 _MARKS = re.compile(
@@ -104,7 +104,7 @@ class Table:
         blocks = [list(block) for _, block in groupby(rows, lambda row: row[0][:heads])]
         groups = [(name, len(list(own))) for name, own in groupby(self.groups)]
         template = environment.get_template("table.html.j2")
-        return template.render(table=self, blocks=blocks, heads=heads, groups=groups)
+        return template.render(table=self, blocks=blocks, heads=heads, groups=groups, shown=SHOWN_LINES)
 
     def _repr_html_(self) -> str:
         return self.to_html()

@@ -67,8 +67,11 @@ def result_table(
     present = set(zip(frame["size"], frame["ability"], strict=True))
     places = [(size, ability) for size in sizes for ability in ROWS if (size, ability) in present]
     most = frame.groupby("size")["conversations"].max()
+    alone = set(most[most.eq(1).fillna(False).astype(bool)].index)
+    if alone and len(sizes) == 1:
+        notes = [*notes, "n = 1 conversation, hence no interval in any cell."]
     cells = [
-        [size, ability_label(ability)]
+        [f"{size} (n = 1)" if size in alone else size, ability_label(ability)]
         + [_cell(rows.get((size, ability, name)), most[size], intervals=intervals) for name in series]
         for size, ability in places
     ]
@@ -124,7 +127,9 @@ def _cell(row: _Row | None, most: Any = 0, *, intervals: bool = True) -> str:
     mean, n = ("", None) if row is None else (_mean(row), row["conversations"])
     if row is None or not mean:
         return NOTHING
-    shown = with_interval(mean, row["low"] if intervals else float("nan"), row["high"], n)
+    shown = with_interval(
+        mean, row["low"] if intervals else float("nan"), row["high"], n if pd.isna(most) or most != 1 else None
+    )
     return f"{shown} (n = {int(n)})" if not pd.isna(n) and 1 < n < most else shown
 
 

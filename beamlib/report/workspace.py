@@ -7,13 +7,14 @@ import platform
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
 from IPython import get_ipython
-from IPython.display import Image, Markdown, display
+from IPython.display import HTML, Image, Markdown, display
 from matplotlib.figure import Figure
 
 from beamlib.data.checked_json import left_out_line
@@ -50,6 +51,7 @@ from beamlib.params import (
 from beamlib.places import PARAMS, ROOT
 from beamlib.report.figures import save_figure
 from beamlib.report.long_frame import published_long
+from beamlib.report.released import ReleasedRecall
 from beamlib.report.results import Results, results
 from beamlib.report.table import Table, markdown_text, save_table
 from beamlib.report.tables import NOTHING, published_footer, result_table, side_by_side
@@ -95,10 +97,10 @@ class Workspace:
 
         `scores` False: `data` is a table of counts and not a long frame of scores.
 
-        A figure of published values (its name ends in `_published`) rests on no parameter and has one place for all
-        tiers.
+        A figure of published values, or of measurements of the released benchmark (its name ends in `_published` or
+        `_released`), rests on no parameter and has one place for all tiers.
         """
-        published = name.endswith(PUBLISHED)
+        published = name.endswith((PUBLISHED, "released"))
         caption = " ".join(filter(None, [caption, _constant_note(data) if scores else ""]))
         if not (published or self.suite) and self.parameters.data and (missed := left_out(self.parameters)):
             caption = f"{caption} {left_out_line(missed)}"
@@ -186,6 +188,11 @@ class Workspace:
             print(f"– LIGHT could not recall: {error.reason}")
             return RetrievedContext("", ())
 
+    @cached_property
+    def released(self) -> ReleasedRecall:
+        """Evidence recall on the released benchmark, from the shipped measurements."""
+        return ReleasedRecall()
+
     def published(self, name: str, by: str = "as named in the columns") -> Table:
         """The paper's table with this name, for the tier if there is one, answered `by` whom; it is saved as well."""
         frame = published_long(name)
@@ -194,13 +201,19 @@ class Workspace:
         table = result_table(frame, f"{name.replace('table', 'Table ')} as published", published_footer(by))
         return self.save_table(table, f"{name}_published")
 
-    def beside(self, published: Table, measured: Results, name: str) -> Table:
-        """Show the published table and what parts the two, save this run's under `name` and give it back."""
+    def beside(self, published: Table, measured: Results, name: str) -> None:
+        """Show this run's table, and why it is not one with the `published` table; save it under `name`.
+
+        Scores by the stand-in are folded: they say nothing about any model.
+        """
         title = f"{published.title.removesuffix(' as published')}, this run, {self.parameters.size}"
-        display(published)  # type: ignore[no-untyped-call]
-        ours = result_table(measured.summary, title, measured.footer, measured.manifests)
-        display(Markdown(markdown_text(side_by_side(published, self.save_table(ours, name)))))  # type: ignore[no-untyped-call]
-        return ours
+        ours = self.save_table(result_table(measured.summary, title, measured.footer, measured.manifests), name)
+        display(Markdown(markdown_text(side_by_side(published, ours))))  # type: ignore[no-untyped-call]
+        if measured.by_stand_in:
+            folded = f"<details><summary>Scores by the {OFFLINE_NAME}</summary>{ours.to_html()}</details>"
+            display(HTML(folded))  # type: ignore[no-untyped-call]
+        else:
+            display(ours)  # type: ignore[no-untyped-call]
 
     def evidence(self, measured: Results, what: str, name: str) -> Table:
         """Save the evidence recall of a run under `name` and give it back; `what` begins its title."""

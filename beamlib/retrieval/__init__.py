@@ -1,4 +1,4 @@
-"""Retrieval: BM25, dense vectors over FAISS, learned sparse vectors, and two fusions."""
+"""Retrieval: BM25, dense vectors over FAISS, learned sparse vectors, and a fusion of words and vectors."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = [
     "embedded_encoder",
 ]
 
-SHIPPED = ("bm25", "dense", "hybrid", "hybrid-beam")
+SHIPPED = ("bm25", "dense", "hybrid")
 """Retrievers that need nothing beyond the default install."""
 
 RETRIEVERS = (*SHIPPED, "splade")
-"""`hybrid`, the default: words, the shipped table's vectors, and more. `hybrid-beam`: a fusion tuned on BEAM. `bm25`:
-words. `dense`: vectors over FAISS. `splade`: learned sparse vectors."""
+"""`hybrid`, the default: words, the shipped table's vectors, and more. `bm25`: words. `dense`: vectors over
+FAISS. `splade`: learned sparse vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Encoders:
             return plugins().neural().encoder_name(self.splade, "splade")
         if retriever == "dense" and self.dense != "embedded":
             return plugins().neural().encoder_name(self.dense, "encoder")
-        return EMBEDDED_NAME if retriever in ("dense", "hybrid", "hybrid-beam") else None
+        return EMBEDDED_NAME if retriever in ("dense", "hybrid") else None
 
 
 _DEFAULT = Encoders()
@@ -63,8 +63,6 @@ def build_index(documents: Sequence[Document], retriever: str = "hybrid", encode
         from beamlib.retrieval.hybrid import HybridIndex
 
         return HybridIndex(documents, embedded_encoder())
-    if retriever == "hybrid-beam":
-        return plugins().tuned_index(documents, embedded_encoder())
     keys = [document.keys for document in documents]
     if retriever == "bm25":
         from beamlib.retrieval.sparse import SparseIndex

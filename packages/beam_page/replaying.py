@@ -18,7 +18,7 @@ from beamlib.files import to_json
 from beamlib.llm.endpoints import MODELS
 from beamlib.llm.model import ModelError
 from beamlib.memory.protocol import RetrievedContext
-from beamlib.params import parse_parameters
+from beamlib.params import HYBRID_BEAM_REMOVED, parse_parameters
 
 OWN = "its memory is a program of its own, which a page does not run"
 OTHERWISE = "recalled again, its context is not the one on record (other messages, or as many tokens less or more)"
@@ -53,8 +53,9 @@ def remade_contexts(run: RunFolder, arms: Sequence[StoredArm], loaded: Loaded) -
     contexts: Remade = {}
     groups: dict[str, list[StoredArm]] = {}
     for arm in arms:
-        if arm.arm is None or arm.arm.memory == "own":
-            contexts[arm.series] = {probe.id: OWN for probe in loaded.probes} if arm.arm else {}
+        if arm.arm is None or arm.arm.memory == "own" or arm.arm.retriever == "hybrid-beam":
+            reason = OWN if arm.arm and arm.arm.memory == "own" else HYBRID_BEAM_REMOVED
+            contexts[arm.series] = {probe.id: reason for probe in loaded.probes} if arm.arm else {}
         elif arm.manifest:
             groups.setdefault(to_json([arm.part, recorded_parameters(arm.manifest)]), []).append(arm)
     for group in groups.values():

@@ -226,7 +226,7 @@ def evidence(
     data: Data,
     size: Annotated[str, typer.Option(help="Tiers, separated by commas.")] = "100k",
     memory: Annotated[str, typer.Option(help="light, rag or both.")] = "light,rag",
-    retriever: Annotated[str, typer.Option(help="bm25, dense, hybrid, hybrid-beam.")] = "bm25,hybrid",
+    retriever: Annotated[str, typer.Option(help="bm25, dense, hybrid.")] = "bm25,hybrid",
     k: Annotated[str, typer.Option("--k", help="Retrieval budgets.")] = "5,10,15,20",
     skip_broken: SkipBroken = False,
     as_json: Json = False,

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING
 from beamlib.plugins import NeuralModels, Plugins, register
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from beamlib.evaluate.arms import Arm
     from beamlib.evaluate.calling import ResolvedParameters
     from beamlib.llm.model import Model, ModelRoles
     from beamlib.memory.protocol import Memory
-    from beamlib.retrieval.base import Document, Index
-    from beamlib.retrieval.encoder import Encoder
 
 
 def _model() -> Model:
@@ -45,12 +42,6 @@ def _identify_memory(target: str) -> tuple[str, tuple[str, ...]]:
     return identify_memory(target)
 
 
-def _tuned_index(documents: Sequence[Document], encoder: Encoder) -> Index:
-    from beam_memories.hybrid_beam import TunedIndex
-
-    return TunedIndex(documents, encoder)
-
-
 def _neural() -> NeuralModels:
     from beam_memories import transformer
 
@@ -65,7 +56,6 @@ def register_packages() -> None:
             judge_error=_judge_error,
             open_memory=_open_memory,
             identify_memory=_identify_memory,
-            tuned_index=_tuned_index,
             neural=_neural,
         )
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from beamlib.files import make_folder, sha256_of_file, temporary_folder, to_json
 from beamlib.llm.endpoints import MODELS, key_variables
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import ADAPTERS, RunParameters, parse_parameters
+from beamlib.params import ADAPTERS, HYBRID_BEAM_REMOVED, RunParameters, parse_parameters
 
 
 def publish(run: Path, archive: Path) -> str:
@@ -129,12 +130,7 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
         ensure_finished(manifest, str(folder))
         if manifest.arm != folder.name:
             raise UserError(f"{folder}/manifest.json: field 'arm' is {manifest.arm!r}, not the folder's name.")
-    # The user's own memory is not in the archive.
-    replayable = {
-        folder: manifest
-        for folder, manifest in published.items()
-        if manifest.settings["arm"]["target"] in (None, *ADAPTERS)
-    }
+    replayable = {folder: manifest for folder, manifest in published.items() if not _why_not_replayed(manifest)}
     if not replayable:
         raise UserError(f"{part}/: it holds no method that can be replayed.")
     # An arm that the last run did not include has an earlier run's parameters.
@@ -158,10 +154,16 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
     readers = " | ".join(dict.fromkeys(manifest.reader for manifest in replayable.values()))
     line = f"{part.name}: {len(replayable)} methods replayed, {judged:,} answers and judgements, all as published"
     line = f"{line}; {readers}"
-    others = len(published) - len(replayable)
-    return line + (
-        f"; {others} with the user's own memory, whose code is in no archive, not replayed" if others else ""
-    )
+    others = Counter(reason for manifest in published.values() if (reason := _why_not_replayed(manifest)))
+    return "; ".join([line, *(f"{count} not replayed: {reason}" for reason, count in others.items())])
+
+
+def _why_not_replayed(published: Manifest) -> str:
+    """Say why this version cannot replay an arm; empty if it can."""
+    arm = published.settings["arm"]
+    if arm["target"] not in (None, *ADAPTERS):
+        return "the user's own memory, whose code is in no archive"
+    return HYBRID_BEAM_REMOVED if arm.get("retriever") == "hybrid-beam" else ""
 
 
 def _parameters(part: Path, replay: Path, data: Path, published: Manifest) -> RunParameters:

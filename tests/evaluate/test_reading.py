@@ -9,7 +9,7 @@ import pytest
 from beam_offline import OfflineModel
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
-from beamlib.evaluate.arms import Arm
+from beamlib.evaluate.arms import Arm, searches
 from beamlib.evaluate.ingest_cache import read_light
 from beamlib.evaluate.kept_settings import kept_values
 from beamlib.llm.model import ModelRoles
@@ -72,7 +72,7 @@ def test_other_settings_of_the_reading_read_again(parameters: RunParameters, loa
 
 def test_parameters_that_are_no_more_do_not_bar_an_earlier_run(tmp_path: Path) -> None:
     path = tmp_path / "parameters.json"
-    path.write_text('{"k": 7, "context_budget": "fixed"}')
-    assert kept_values(path) == {"k": 7}
+    path.write_text('{"k": 7, "context_budget": "fixed", "retrievers": ["bm25", "hybrid-beam"]}')
+    assert kept_values(path) == {"k": 7, "retrievers": ["bm25"]}
     path.write_text("[]")
     assert kept_values(path) is None

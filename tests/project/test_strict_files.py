@@ -69,9 +69,17 @@ def test_parameters_are_read_strictly(line: str, message: str, tmp_path: Path, r
         load_parameters(path)
 
 
-@pytest.mark.parametrize("name, value", [("retriever", "embedded"), ("retrievers", ["dense", "embedded"])])
-def test_the_old_name_of_the_default_index_leads_to_the_new(name: str, value: object, repo_root: Path) -> None:
-    with pytest.raises(UserError, match=f"parameter '{name}' .*now called 'hybrid'.*'hybrid-beam'"):
+@pytest.mark.parametrize(
+    "name, value, message",
+    [
+        ("retriever", "embedded", "now called 'hybrid'"),
+        ("retrievers", ["dense", "embedded"], "now called 'hybrid'"),
+        ("retriever", "hybrid-beam", "no part of this version; use 'hybrid'"),
+        ("retrievers", ["hybrid", "hybrid-beam"], "no part of this version; use 'hybrid'"),
+    ],
+)
+def test_an_old_name_of_a_retriever_leads_to_the_new(name: str, value: object, message: str, repo_root: Path) -> None:
+    with pytest.raises(UserError, match=f"parameter '{name}' .*{message}"):
         load_parameters(repo_root / "params/100k.yaml", **{name: value})
 
 

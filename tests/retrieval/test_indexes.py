@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_memories.hybrid_beam import Coverage
 from beamlib.errors import UserError
 from beamlib.retrieval import SHIPPED, Document, Index, build_index, embedded_encoder
 from beamlib.retrieval.base import best_hits, standardised
@@ -94,14 +93,6 @@ def test_constant_scores_do_not_count() -> None:
     assert standardised([]).tolist() == []
 
 
-def test_coverage_is_the_covered_share_of_information() -> None:
-    coverage = Coverage([["a", "b"], ["a"], ["c"]])
-    a, b = np.log(4 / 2.5), np.log(4 / 1.5)
-    np.testing.assert_allclose(coverage.scores(["a", "b"]), [1, a / (a + b), 0], rtol=1e-5)
-    assert coverage.of(["a", "b"], frozenset("a")) == pytest.approx(a / (a + b))
-    assert coverage.scores([]).tolist() == [0, 0, 0]
-
-
 @pytest.mark.parametrize("retriever", SHIPPED)
 @pytest.mark.parametrize("query", ["", "and of the", "日本語 😀", "Momo " * 50_000])
 def test_no_query_is_too_odd(retriever: str, query: str) -> None:
@@ -131,7 +122,7 @@ def test_two_builds_give_the_same_hits(retriever: str) -> None:
 
 
 def test_unknown_names_and_budgets_are_refused() -> None:
-    with pytest.raises(UserError, match=r"bm26.*choose one of bm25, dense, hybrid, hybrid-beam, splade"):
+    with pytest.raises(UserError, match=r"bm26.*choose one of bm25, dense, hybrid, splade"):
         key_index(KEYS, "bm26")
     with pytest.raises(UserError, match="k is 0"):
         key_index(KEYS).search("cat", 0)

@@ -33,7 +33,7 @@ def conversation() -> Conversation:
     return Conversation("100K-1", "100K", Seed("Sport", "Rowing"), (Batch(1, tuple(turns)),))
 
 
-@pytest.mark.parametrize("retriever", ["bm25", "dense", "hybrid", "hybrid-beam"])
+@pytest.mark.parametrize("retriever", ["bm25", "dense", "hybrid"])
 def test_recalls_pairs_in_rank_order(retriever: str) -> None:
     memory = Rag(k=2, retriever=retriever)
     memory.ingest(conversation())

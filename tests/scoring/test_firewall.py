@@ -15,7 +15,7 @@ from pathlib import Path
 
 INSIDE = (
     *("beamlib.memory", "beamlib.llm", "beamlib.retrieval", "beam_generate", "beam_offline"),
-    *(f"beam_memories.{name}" for name in ("evolving", "hybrid_beam", "query_intent", "transformer", "own_process")),
+    *(f"beam_memories.{name}" for name in ("evolving", "transformer", "own_process")),
 )
 OUTSIDE = (
     *("beamlib.data.gold", "beamlib.data.loading", "beamlib.scoring", "beamlib.evaluate", "beamlib.report"),

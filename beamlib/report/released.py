@@ -1,0 +1,201 @@
+"""Evidence recall on the released benchmark, as tables and figures, from the shipped measurements.
+
+No model answers or judges, so these numbers are real without a key. LIGHT's keys and notes come from the offline
+stand-in, which is not a language model; RAG's numbers rest on no model at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import product
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from beamlib.data.published import LENGTHS
+from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure
+from beamlib.report.footer import Footer
+from beamlib.report.results import RECALL, Counting, changes_of, long_frame
+from beamlib.report.table import Table
+from beamlib.report.tables import result_table
+from beamlib.scoring.intervals import interval_note
+from beamlib.scoring.measured import (
+    LIGHT_ARMS,
+    MOST_PAIRS,
+    RETRIEVERS,
+    Measurement,
+    Question,
+    read_measurements,
+    shown,
+)
+from beamlib.scoring.scores import SCORE_COLUMNS
+from beamlib.text import count
+
+BEST = "best possible"
+"""The pairs that hold most cited messages: what retrieval of whole pairs can reach."""
+
+SHOWN_ARMS: Mapping[str, str] = {
+    "rag": "RAG",
+    "light retrieval alone": "LIGHT's index",
+    BEST: BEST,
+    **{arm: arm.replace("light", "LIGHT") for arm in LIGHT_ARMS if arm != "light retrieval alone"},
+}
+"""Arms by the names that tables show."""
+
+CURVE = (1, 2, 3, 5, 7, 10, 15, 20, 25, MOST_PAIRS)
+"""Retrieval budgets of the figure."""
+
+_KEYS = "RAG by its default index needs no model; LIGHT's keys and notes by the offline stand-in, not a language model."
+
+
+class ReleasedRecall:
+    """Evidence recall of RAG and LIGHT on the released conversations, by the shipped measurements.
+
+    Tables have all tiers. Figures leave out tiers with a single conversation: one shows no spread.
+
+    Args:
+        measurements: By default the shipped ones.
+        size: Only this tier, where it was measured; by default, and elsewhere, all.
+    """
+
+    def __init__(self, measurements: Sequence[Measurement] | None = None, size: str = "") -> None:
+        every = list(read_measurements()[1] if measurements is None else measurements)
+        every.sort(key=lambda one: (LENGTHS.index(one.size) if one.size in LENGTHS else len(LENGTHS), one.id))
+        self.measurements = [one for one in every if one.size == size] or every
+
+    def scores(self, arm: str, retriever: str = "hybrid", k: int = 5, counting: Counting = "whole") -> pd.DataFrame:
+        """Compute evidence recall per question, in the shape of scores, over questions that cite messages.
+
+        Args:
+            arm: One of `beamlib.scoring.measured.ARMS`.
+            counting: Which messages count: shown whole, also in part, or also those that a note comes from.
+        """
+        rows = []
+        for measurement in self.measurements:
+            for question in measurement.questions:
+                if question.cited:
+                    recalled = _recalled(measurement, question, arm, retriever, k, counting)
+                    recall = len(recalled.intersection(question.cited)) / len(question.cited)
+                    rows.append((question.id, measurement.id, measurement.size, question.ability, recall, ""))
+        return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).assign(k=k, removed=_removed(arm))
+
+    def table(
+        self,
+        title: str,
+        arms: Sequence[str] = ("rag", "light retrieval alone"),
+        retrievers: Sequence[str] = ("hybrid",),
+        ks: Sequence[int] = (5, 10, 15, 20),
+        counting: Counting = "whole",
+        abilities: bool = False,
+    ) -> Table:
+        """Make a table of arms, retrievers and budgets, a column each.
+
+        Args:
+            abilities: A row per tier and ability; otherwise the averages alone.
+        """
+        scores: dict[str, pd.DataFrame] = {}
+        for arm, retriever, k in product(arms, retrievers, ks):
+            varied = [SHOWN_ARMS[arm]] if len(arms) > 1 else []
+            varied += [retriever] if len(retrievers) > 1 else []
+            varied += [f"K={k}"] if len(ks) > 1 else []
+            scores[" ".join(varied) or SHOWN_ARMS[arm]] = self.scores(arm, retriever, k, counting)
+        fixed = [f"index {retrievers[0]}"] if len(retrievers) == 1 else []
+        fixed += [f"K = {ks[0]}"] if len(ks) == 1 else []
+        frame = long_frame(scores)
+        # What the best choice reaches is a bound of the data, no sample's mean.
+        frame.loc[frame["series"].str.startswith(BEST), ["low", "high"]] = float("nan")
+        title = ", ".join([title, "released benchmark", *fixed])
+        return result_table(frame if abilities else averages(frame), title, self.footer)
+
+    def gains(
+        self, ks: Sequence[int] = (5, 10, 15, 20), arm: str = "light retrieval alone", retriever: str = "hybrid"
+    ) -> pd.DataFrame:
+        """Compute the paired change of average recall from the first of `ks` to each other, with its interval."""
+        scores = {f"K={k}": self.scores(arm, retriever, k) for k in ks}
+        return self._spread(changes_of(scores, f"K={ks[0]}", seed=0)).drop(columns=["ability", "removed"])
+
+    def sizes(self, arms: Sequence[str], retriever: str = "hybrid", k: int = 5) -> pd.DataFrame:
+        """Average the tokens of contexts by tier and arm, over all questions."""
+        rows = [
+            {"size": one.size, "memory": SHOWN_ARMS[arm], "tokens": shown(one, question, arm, retriever, k).tokens}
+            for arm in arms
+            for one in self.measurements
+            for question in one.questions
+        ]
+        return pd.DataFrame(rows).pivot_table("tokens", "size", "memory", sort=False).round().astype(int)
+
+    @cached_property
+    def footer(self) -> Footer:
+        """What the tables and figures rest on."""
+        cited = sum(bool(question.cited) for one in self.measurements for question in one.questions)
+        sizes = pd.Series([one.size for one in self.measurements]).value_counts(sort=False)
+        return Footer(
+            protocol=RECALL,
+            judge="none",
+            reader="none",
+            data_revision=f"released benchmark ({', '.join(f'{size}: {n}' for size, n in sizes.items())})",
+            n_conversations=len(self.measurements),
+            n_questions=cited,
+            unscored=0,
+            interval=interval_note(int(sizes.max())).partition(" (")[0] + ", none for a single one",
+            treatment="chat_variant=truncated, strip_markers=true, errata=flag",
+            token_counter="words and marks",
+            memories=(_KEYS,),
+        )
+
+    @property
+    def basis(self) -> str:
+        """What a caption says about the data."""
+        conversations = count(self.footer.n_conversations, "conversation")
+        return f"Evidence recall on the released benchmark, {conversations}, n = {self.footer.n_questions}."
+
+    def budgets(self, arm: str = "light retrieval alone", retriever: str = "hybrid") -> pd.DataFrame:
+        """Average recall against the retrieval budget: the long frame of `budget_figure`."""
+        scores = {f"K={k}": self.scores(arm, retriever, k) for k in CURVE}
+        return self._spread(averages(long_frame(scores)))
+
+    def figure4(self, arm: str = "light retrieval alone", retriever: str = "hybrid") -> Figure:
+        """Draw Figure 4's question on the released benchmark: recall against the retrieval budget."""
+        return budget_figure(self.budgets(arm, retriever), self.footer, measure="evidence recall")
+
+    def retrievers(self, arm: str = "light retrieval alone", k: int = 5) -> pd.DataFrame:
+        """Average recall by retriever: the long frame of `retriever_figure`."""
+        return self._spread(averages(long_frame({name: self.scores(arm, name, k) for name in RETRIEVERS})))
+
+    def figure5(self, arm: str = "light retrieval alone", k: int = 5) -> Figure:
+        """Draw Figure 5's question on the released benchmark: recall by retriever."""
+        return retriever_figure(self.retrievers(arm, k), self.footer, measure="evidence recall")
+
+    def removals(self, retriever: str = "hybrid", k: int = 5, counting: Counting = "whole") -> pd.DataFrame:
+        """Paired changes of average recall when a part of LIGHT is removed: the long frame of `ablation_figure`."""
+        arms = [arm for arm in LIGHT_ARMS if arm == "light" or _removed(arm)]
+        scores = {arm: self.scores(arm, retriever, k, counting) for arm in arms}
+        return self._spread(changes_of(scores, "light", seed=0))
+
+    def figure3(self, retriever: str = "hybrid", k: int = 5, counting: Counting = "whole") -> Figure:
+        """Draw what retrieval contributes to Figure 3: the change of recall per removed part of LIGHT."""
+        changes = self.removals(retriever, k, counting)
+        return ablation_figure(changes, self.footer, measure="change of evidence recall")
+
+    def _spread(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Keep the tiers with several conversations, if any has."""
+        several = frame[frame["conversations"] > 1]
+        return frame if several.empty else several.reset_index(drop=True)
+
+
+def _recalled(
+    measurement: Measurement, question: Question, arm: str, retriever: str, k: int, counting: Counting
+) -> frozenset[int]:
+    """Return the messages of a context that count as recalled."""
+    if arm == BEST:
+        cited = frozenset(question.cited)
+        pairs = sorted((cited.intersection(ids) for *ids, _ in measurement.pairs), key=len, reverse=True)
+        return frozenset().union(*pairs[:k])
+    context = shown(measurement, question, arm, retriever, k)
+    recalled = context.whole if counting == "whole" else context.whole | context.in_part
+    return recalled | context.noted if counting == "noted" else recalled
+
+
+def _removed(arm: str) -> str | None:
+    return arm.partition(" without ")[2] or None
