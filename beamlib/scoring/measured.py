@@ -55,7 +55,7 @@ LIGHT_ARMS: Mapping[str, tuple[bool, bool, str]] = {
 
 ARMS = ("rag", *LIGHT_ARMS)
 
-SHIPPED_FILE = Path(__file__).parents[1] / "data" / "measured" / "retrieval.jsonl.xz"
+SHIPPED_FILE = Path(__file__).parent.parent / "data" / "measured" / "retrieval.jsonl.xz"
 
 CODE = ("beamlib.retrieval", "beamlib.memory", "beamlib.data", "beamlib.text", "beam_offline.notes", __name__)
 """Modules that the measurements rest on."""

@@ -9,7 +9,7 @@ import pytest
 from beam_offline import OfflineModel
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import find_conversations
-from beamlib.evaluate.arms import Arm, searches
+from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.ingest_cache import read_light
 from beamlib.evaluate.kept_settings import kept_values
 from beamlib.llm.model import ModelRoles
