@@ -97,7 +97,6 @@ def main(
             total = ours.recv()
             calls, before = total - before, total
             rows.append({**row, "calls": calls, "waited": calls * latency / (min(number, conversations) * lanes)})
-    ours.send(False)
     if as_json:
         print(to_json({"rows": rows}))
         return
