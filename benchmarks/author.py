@@ -1,7 +1,7 @@
 """Do conversations of the offline author behave like the released ones? `python benchmarks/author.py --help`.
 
 Generates conversations (or takes those in FOLDER), measures them (`likeness.py`) and prints every figure beside that of
-the released conversations and its goal. The author is a stand-in, not a language model.
+the released conversations. The author is a stand-in, not a language model.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from beamlib.errors import UserError
 from beamlib.files import temporary_folder, to_json, write_text
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import usual_parameters
-from likeness import Figure, agreement_rows, agreements, figures, goal, read_figures, write_figures
+from likeness import Figure, agreement_rows, agreements, figures, read_figures, write_figures
 from run import print_table
 
 SHIPPED = Path(__file__).parent / "released_likeness.csv"
@@ -55,7 +55,7 @@ def main(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Compare generated conversations with released ones, and check the goals."""
+    """Compare generated conversations with released ones."""
     register_packages()
     chosen = [size for size in SIZES if size in {parse_size(name) for name in sizes.split(",")}]
     theirs = _released(released, released_figures, chosen, workers)
@@ -116,21 +116,20 @@ def _generate(
 
 
 def compare_figures(columns: dict[str, list[Figure]], released: Sequence[Figure]) -> list[dict[str, Any]]:
-    """Return a row per figure: the released value, and per folder the value, its goal and whether it is met."""
+    """Return a row per figure: the released value, the mean that Table 3 prints, and the value of each folder."""
     theirs = {(figure.size, figure.row, figure.part): figure for figure in released}
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for folder, own in columns.items():
         for figure in [*own, *agreements(own, released)]:
             key = (figure.size, figure.row, figure.part)
             real = theirs.get(key)
-            words, met = goal(figure, real, _printed(figure))
             row = rows.setdefault(
                 key,
-                {"size": figure.size, "row": figure.row, "part": figure.part, "goal": words}
+                {"size": figure.size, "row": figure.row, "part": figure.part, "paper": _printed(figure)}
                 | {"released": real and real.value, "released_values": list(real.values) if real else []}
                 | {"generated": {}},
             )
-            row["generated"][folder] = {"value": figure.value, "n": figure.n, "met": met, "values": list(figure.values)}
+            row["generated"][folder] = {"value": figure.value, "n": figure.n, "values": list(figure.values)}
     return list(rows.values())
 
 
@@ -146,18 +145,14 @@ def _print(rows: Sequence[dict[str, Any]], folders: Sequence[str]) -> None:
     shown = []
     for row in rows:
         cells = {folder: row["generated"].get(folder) for folder in folders}
-        met = [{True: "yes", False: "NO", None: ""}[cell["met"]] if cell else "" for cell in cells.values()]
         own = {
             Path(folder).name: _shown(cell["value"], cell["values"]) if cell else "" for folder, cell in cells.items()
         }
         real = "" if row["released"] is None else _shown(row["released"], row["released_values"])
-        facts = {"size": row["size"], "figure": row["row"], "": row["part"], "goal": row["goal"], "met": " ".join(met)}
+        paper = "" if row["paper"] is None else _shown(row["paper"], ())
+        facts = {"size": row["size"], "figure": row["row"], "": row["part"], "Table 3": paper}
         shown.append({**facts, "released": real, **own})
-    print_table(NOTE, shown, {name: lambda row, name=name: row[name] for name in shown[0]}, names=5)
-    for folder in folders:
-        known = [row["generated"][folder]["met"] for row in rows if folder in row["generated"]]
-        goals = [met for met in known if met is not None]
-        print(f"{folder if len(folders) > 1 else 'goals'}: {sum(goals)} of {len(goals)} met")
+    print_table(NOTE, shown, {name: lambda row, name=name: row[name] for name in shown[0]}, names=3)
 
 
 def _shown(value: float, values: Sequence[float]) -> str:

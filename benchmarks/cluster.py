@@ -29,7 +29,6 @@ from beamlib.places import PARAMS, ROOT
 from run import EXAMPLE, Row, print_table
 
 ARMS = [Arm(memory="none"), Arm(memory="rag", retriever="bm25", k=2)]
-TASKS_PER_CONVERSATION = 2  # its arms answer, and are judged
 
 
 def _serve(latency: float, pipe: Connection) -> None:
@@ -97,11 +96,7 @@ def main(
             ours.send(True)
             total = ours.recv()
             calls, before = total - before, total
-            at_once = min(number, conversations)
-            waited = calls * latency / (at_once * lanes)
-            beyond = (row["seconds"] - waited) * at_once / (TASKS_PER_CONVERSATION * conversations)
-            rows.append({**row, "calls": calls, "waited": waited, "per_task": beyond})
-    ours.send(False)
+            rows.append({**row, "calls": calls, "waited": calls * latency / (min(number, conversations) * lanes)})
     if as_json:
         print(to_json({"rows": rows}))
         return
@@ -116,7 +111,6 @@ def main(
             "speed-up": lambda row: f"{base / row['seconds']:.2f}",
             "calls": "{calls:,}",
             "calls alone s": "{waited:.1f}",
-            "beyond them, s a task": "{per_task:.2f}",
             "bytes": "{bytes}",
         },
         ["bytes: the same whatever the number of workers" if same else "bytes: THEY DIFFER"],

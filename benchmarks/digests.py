@@ -57,8 +57,6 @@ COMMANDS = (
     "estimate", "calls export", "calls import", "calls verify", "generate", "titles", "run-all", "memorycode score",
     "memorycode generate", "memorycode run",
 )  # fmt: skip
-RECORDS = ("answers.jsonl", "judgements.jsonl", "manifest.json", "parameters.json", "run.json", "generation.json")
-
 DATA = frozenset({".csv", ".json", ".toml", ".safetensors", ".mplstyle", ".j2", ".yaml"})
 """Suffixes of the packages' data files, which are compared by name wherever they are."""
 
@@ -210,24 +208,6 @@ def _outputs(notebook: Mapping[str, Any]) -> Iterator[str]:
                 yield "".join(shown)
 
 
-def shape(values: Iterable[Any]) -> str:
-    """Return the fields of JSON values with their types, a line each; names that are data are one `*`."""
-    types: dict[str, set[str]] = {}
-
-    def walk(place: str, value: Any) -> None:
-        types.setdefault(place, set()).add(type(value).__name__)
-        if isinstance(value, dict):
-            for name, own in value.items():
-                walk(f"{place}.{name if re.fullmatch(r'[a-z]+(_[a-z0-9]+)*', name) else '*'}", own)
-        elif isinstance(value, list):
-            for own in value:
-                walk(f"{place}[]", own)
-
-    for value in values:
-        walk("", value)
-    return "\n".join(f"{place or '.'}: {', '.join(sorted(own))}" for place, own in sorted(types.items()))
-
-
 class Digests:
     """The items, group by group; each method named like a group yields its items."""
 
@@ -290,10 +270,6 @@ class Digests:
         self.product.call("run-all", *words)
         yield "layout/run", "\n".join(sorted(p.relative_to(run).as_posix() for p in run.rglob("*"))).encode()
         yield from self.below("run", run, without=r"\.(sqlite|pdf|png)$|^notebooks/.*\.html$|^index\.html$|^readings/")
-        for kind in RECORDS:
-            texts = (path.read_text(encoding="utf-8") for path in sorted(run.rglob(kind)))
-            values = (json.loads(own) for text in texts for own in (text.splitlines() if "jsonl" in kind else [text]))
-            yield f"records/{kind}", shape(values).encode()
         for protocol in PROTOCOLS:
             yield self.output(f"scores/{protocol}", "score", run, "--protocol", protocol, "--json")
         yield self.output("scores/tables", "tables", run, "--json")
@@ -331,15 +307,6 @@ def _calls(path: Path, name: str) -> Iterator[Item]:
     yield f"records/{name}", "\n".join(sql for (sql,) in tables).encode()
 
 
-def _by_name(items: Iterable[Item]) -> dict[str, bytes]:
-    by_name: dict[str, bytes] = {}
-    for name, data in items:
-        if name in by_name:
-            raise CommandFailed(f"{name}: two things have this name, so one of them would be compared with the other.")
-        by_name[name] = data
-    return by_name
-
-
 def measure(groups: Iterable[str], keep: Path | None) -> Measured:
     """Compute the digests of the named groups; write their contents to `keep`."""
     with TemporaryDirectory(prefix="digests-") as folder:
@@ -347,7 +314,7 @@ def measure(groups: Iterable[str], keep: Path | None) -> Measured:
         digests = Digests(product)
         try:
             with ThreadPoolExecutor(2) as pool:
-                work = {pool.submit(lambda name: _by_name(getattr(digests, name)()), name): name for name in groups}
+                work = {pool.submit(lambda name: dict(getattr(digests, name)()), name): name for name in groups}
                 done = tqdm(as_completed(work), desc="digests", unit="group", total=len(work))
                 items = {work[future]: future.result() for future in done}
         finally:

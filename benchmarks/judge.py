@@ -1,4 +1,4 @@
-"""How far the offline judge agrees with GPT-5, what it pays for made-up answers, and how fast it is: see `--help`."""
+"""How far the offline judge agrees with GPT-5, and what it pays for made-up answers: see `--help`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import random
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -258,33 +257,13 @@ def made_answers(data: Path, conversations: Sequence[int] = HELD_OUT) -> pd.Data
     return pd.DataFrame(table, columns=["answers", "n", "mean", "goal"])
 
 
-def speed(data: Path, passes: int = 6) -> tuple[float, float, float]:
-    """Measure the nuggets judged per second of processor time.
-
-    Returns the rate while words and nuggets are new, the median of later passes, and the seconds of ten million
-    additions in Python, which tell how fast the machine is.
-    """
-    rows = [row for row in samples.published_verdicts(data) if row.run == "1m-top200"]
-    judge("Where is it?", "LLM response should state: here", "It is here.")  # loads the encoder
-    rates = []
-    for _ in range(passes):
-        started = time.process_time()
-        for row in rows:
-            judge(row.question, row.nugget, row.answer)
-        rates.append(len(rows) / (time.process_time() - started))
-    started, total = time.process_time(), 0
-    for number in range(10_000_000):
-        total += number
-    return rates[0], float(np.median(rates[1:])), time.process_time() - started
-
-
 def main(
     data: Annotated[Path, typer.Option(help="A folder with field/, verdicts/ and beam/.")],
     out: Annotated[Path | None, typer.Option(help="Write the table of made-up answers here, as CSV.")] = None,
     error: Annotated[Path | None, typer.Option(help="Write the table of agreement here, as CSV.")] = None,
     verdicts: Annotated[Path | None, typer.Option(help="Write the verdicts of the first table here, as CSV.")] = None,
 ) -> None:
-    """Print agreement out of fold, made-up answers, and speed."""
+    """Print agreement out of fold, and what made-up answers earn."""
     rows, ours = held_out_scores(data)
     if verdicts is not None:
         write_text(verdicts, packed_verdicts(rows, ours))
@@ -297,11 +276,6 @@ def main(
         print(Table(title, shown.replace("nan", "–"), names=1).to_text())
         if path is not None:
             write_text(path, frame.to_csv(index=False, float_format="%.3f", lineterminator="\n"))
-    new, known, additions = speed(data)
-    print(
-        f"Nuggets a second of processor time: {new:,.0f} while words are new, {known:,.0f} after "
-        f"(ten million additions in Python: {additions:.2f} s)"
-    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How similar generated conversations are to the released ones: the figures and their goals.
+"""How similar generated conversations are to the released ones: the figures.
 
 Everything is read under the paper's treatment (cut chats, markers removed), without code blocks; words are runs of
 letters, digits and apostrophes in lower case.
@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any
 
 import pandas as pd
-from scipy.stats import ks_2samp, spearmanr
+from scipy.stats import spearmanr
 from tqdm import tqdm
 
 from beamlib.data.conversations import Conversation, Size
@@ -26,29 +26,19 @@ from beamlib.files import sha256, write_text
 from beamlib.processes import process_pool
 from beamlib.retrieval.sparse import SparseIndex
 from beamlib.scoring.measured import evidence_rows
-from beamlib.text import count_tokens, split_sentences
+from beamlib.text import count_tokens
 
 KS = (5, 15)
 RECALL = "evidence recall, "
 """The prefix of rows with the evidence recall of an arm at one K."""
 AGREEMENT = "rank agreement"
 ORDER = "rank agreement over the arms"
-VOCABULARY = 45_000
-"""The assistant's words in which its vocabulary is counted; shorter conversations have none."""
 PIECE = 5
 """The fewest words of a sentence: shorter pieces are headings and greetings."""
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _PIECE_END = re.compile(r"[.!?:\n]+")
 _WORD = re.compile(r"[a-z0-9']+")
-_LETTERS = re.compile(r"[a-z]+")
-CHANGE = re.compile(
-    r"\b(?:now|no longer|instead|changed|moved|updated?:|rescheduled|postponed|pushed|switched|revised|extended"
-    r"|corrected|correction|turns out|after all|used to|(?:the|a|one) change|quick update)\b",
-    re.IGNORECASE,
-)
-"""Words and phrases that say that something has changed."""
-_COUNTING = re.compile(r"\bhow (?:many|often)\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +109,12 @@ def measured(source: Source) -> dict[str, Any]:
     loaded = load(source)
     conversation = loaded.conversation
     kinds = Counter(message.kind for message in conversation)
-    finals = list(filter(None, (final_question(m.content) for m in conversation if m.kind == "main_question")))
-    letters = [word for m in conversation if m.role == "assistant" for word in _LETTERS.findall(m.content.lower())]
     index = SparseIndex([[f"{pair.user.content}\n{pair.assistant.content}"] for pair in conversation.pairs])
     return {
         "pieces": {
             role: [int(sha256(piece)[:15], 16) for m in conversation if m.role == role for piece in pieces(m.content)]
             for role in ("assistant", "user")
         },
-        "finals": (len(finals) - len(set(finals)), len(finals)),
-        "vocabulary": len(set(letters[:VOCABULARY])) if len(letters) >= VOCABULARY else None,
         "shape": {
             "replies": kinds["answer_ai_question"],
             "follow-ups": kinds["followup_question"],
@@ -141,12 +127,6 @@ def measured(source: Source) -> dict[str, Any]:
     }
 
 
-def final_question(message: str) -> str:
-    """Return the words of the last sentence of a message that ends in a question mark, "" if there is none."""
-    asked = [sentence for sentence in split_sentences(message) if sentence.endswith("?")]
-    return " ".join(words(asked[-1])) if asked else ""
-
-
 def _asked(question: str, gold: Gold, conversation: Conversation, index: SparseIndex) -> dict[str, Any]:
     """Measure one question against the messages it cites."""
     row: dict[str, Any] = {"ability": gold.ability}
@@ -156,13 +136,6 @@ def _asked(question: str, gold: Gold, conversation: Conversation, index: SparseI
         cited = {place for place, pair in enumerate(conversation.pairs) if texts.keys() & set(pair.message_ids)}
         ranking = [hit.owner for hit in index.search(question, len(conversation.pairs))]
         row["precision"] = len(cited.intersection(ranking[: len(cited)])) / len(cited)
-    if gold.ability == "knowledge_update":
-        update = (gold.extras.get("source_chat_ids") or {}).get("updated_info") or ()
-        text = " ".join(prose(texts[message]) for message in update if message in texts)
-        row["change"] = bool(CHANGE.search(text)) if text else None
-    if gold.ability == "multi_session_reasoning":
-        counting = "counting" if _COUNTING.search(question) else "difference, sum, comparison"
-        row["kind"] = "synthesis over 4 or more messages" if len(texts) >= 4 else counting
     return row
 
 
@@ -176,11 +149,6 @@ def _text_figures(size: Size, chats: Sequence[Mapping[str, Any]]) -> list[Figure
     chats_with = Counter(piece for chat in chats for piece in set(chat["pieces"]["assistant"]))
     shares = [_mean(chats_with[piece] > 1 for piece in chat["pieces"]["assistant"]) for chat in chats]
     rows.append(Figure(size, "sentences of another chat", "assistant", fmean(shares), len(shares)))
-    before, asked = (sum(chat["finals"][place] for chat in chats) for place in (0, 1))
-    rows.append(Figure(size, "final questions asked before", "", before / max(asked, 1), asked))
-    sizes = [chat["vocabulary"] for chat in chats if chat["vocabulary"] is not None]
-    if sizes:
-        rows.append(Figure(size, "vocabulary in 45,000 words", "assistant", fmean(sizes), len(sizes)))
     for name in chats[0]["shape"]:
         values = tuple(sorted(chat["shape"][name] for chat in chats))
         rows.append(Figure(size, "per chat", name, fmean(values), len(values), values))
@@ -194,12 +162,6 @@ def _question_figures(size: Size, asked: Sequence[Mapping[str, Any]]) -> list[Fi
             values = [row[key] for row in asked if row["ability"] == ability and key in row]
             if values:
                 rows.append(Figure(size, name, ability, fmean(values), len(values)))
-    changes = [row["change"] for row in asked if row.get("change") is not None]
-    if changes:
-        rows.append(Figure(size, "updates with a word of change", "", _mean(changes), len(changes)))
-    kinds = [row["kind"] for row in asked if "kind" in row]
-    for kind in ("counting", "synthesis over 4 or more messages", "difference, sum, comparison"):
-        rows.append(Figure(size, "multi-session questions", kind, _mean(own == kind for own in kinds), len(kinds)))
     return rows
 
 
@@ -237,41 +199,6 @@ def agreement_rows(generated: Sequence[Figure], released: Sequence[Figure]) -> l
         }
         for own in agreements(generated, released)
     ]
-
-
-_AT_MOST: Mapping[tuple[str, str], Mapping[str, float]] = {
-    ("repeated sentences", "assistant"): {"100K": 0.20},
-    ("repeated sentences", "user"): {"100K": 0.06},
-    ("sentences of another chat", "assistant"): {"100K": 0.05},
-    ("final questions asked before", ""): {"100K": 0.02, "500K": 0.06, "10M": 0.10},
-    ("updates with a word of change", ""): {"100K": 0.40, "500K": 0.40, "1M": 0.40, "10M": 0.40},
-}
-_WITHIN = {"longest shared sequence": 1.5, "keyword R-precision": 0.15, RECALL: 0.12}
-_LEAST_AGREEMENT = 0.8
-_SPREAD = ("replies", "follow-ups")
-_TABLE3 = 0.05
-
-
-def goal(figure: Figure, released: Figure | None, printed: float | None = None) -> tuple[str, bool | None]:
-    """Return the goal of a figure in words and whether it is met; "" and None where there is nfigure.
-
-    `printed` is Table 3's mean of a count per chat.
-    """
-    if (most := _AT_MOST.get((figure.row, figure.part), {}).get(figure.size)) is not None:
-        return f"<= {most:.2f}", figure.value <= most
-    if figure.part == AGREEMENT:
-        return f">= {_LEAST_AGREEMENT}", figure.value >= _LEAST_AGREEMENT
-    if printed is not None and figure.part not in _SPREAD:
-        return f"{printed:,.0f} within 5 %", abs(figure.value / printed - 1) <= _TABLE3
-    if released is None:
-        return "", None
-    if figure.row == "per chat" and figure.part in _SPREAD:
-        p = float(ks_2samp(figure.values, released.values).pvalue)
-        return "spread (K-S p >= .05)", p >= 0.05
-    width = next((width for row, width in _WITHIN.items() if figure.row.startswith(row)), None)
-    if width is not None and figure.part in ABILITIES:
-        return f"within {width}", abs(figure.value - released.value) <= width
-    return "", None
 
 
 def write_figures(path: Path, measured: Sequence[Figure]) -> Path:

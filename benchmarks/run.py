@@ -32,11 +32,9 @@ BASELINES = {"characters": "index pairs, bm25", "questions": "recall, rag bm25"}
 
 STAGES = {
     "load": "characters",
-    "embed": "characters",
     "index pairs, bm25": "characters",
     "index pairs, dense": "characters",
     "index pairs, hybrid": "characters",
-    "extract and index keys": "characters",
     "ingest, light": "characters",
     "recall, rag bm25": "questions",
     "recall, rag dense": "questions",

@@ -19,8 +19,6 @@ from beam_run.plugins import register_packages
 from beamlib.data.loading import Loaded, load
 from beamlib.data.sources import Source
 from beamlib.memory import Memory
-from beamlib.memory.episodic import EpisodicIndex
-from beamlib.memory.extraction import extract, extraction_prompts, keys_of_pairs
 from beamlib.memory.light import Light
 from beamlib.memory.rag import Rag
 from beamlib.retrieval import SHIPPED, Document, build_index, embedded_encoder
@@ -84,29 +82,12 @@ def _loading(sources: Sequence[Source]) -> Work:
     return _characters(_load_all(sources)), lambda: _load_all(sources)
 
 
-def _embedding(sources: Sequence[Source]) -> Work:
-    loaded = _prepared(sources)
-    texts = [message.content for own in loaded for message in own.conversation.messages]
-    return _characters(loaded), lambda: embedded_encoder().encode(texts)
-
-
 def _ingesting(make: Callable[[], Memory], sources: Sequence[Source]) -> Work:
     loaded = _prepared(sources)
 
     def work() -> None:
         for own in loaded:
             make().ingest(own.conversation)
-
-    return _characters(loaded), work
-
-
-def _indexing_keys(sources: Sequence[Source]) -> Work:
-    loaded = _prepared(sources)
-
-    def work() -> None:
-        for own in loaded:
-            replies = extract(OfflineModel(), extraction_prompts("episodic_keys", own.conversation))
-            EpisodicIndex(own.conversation, keys_of_pairs(own.conversation, replies))
 
     return _characters(loaded), work
 
@@ -133,11 +114,9 @@ def _light() -> Memory:
 
 STAGES: Mapping[str, Callable[[Sequence[Source]], Work]] = {
     "load": _loading,
-    "embed": _embedding,
     "index pairs, bm25": partial(_ingesting, _rag("bm25")),
     "index pairs, dense": partial(_ingesting, _rag("dense")),
     "index pairs, hybrid": partial(_ingesting, _rag("hybrid")),
-    "extract and index keys": _indexing_keys,
     "ingest, light": partial(_ingesting, _light),
     "recall, rag bm25": partial(_recalling, _rag("bm25")),
     "recall, rag dense": partial(_recalling, _rag("dense")),

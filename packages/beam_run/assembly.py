@@ -9,12 +9,13 @@ about.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 from pydantic import ValidationError
 
 from beamlib.errors import UserError
@@ -27,7 +28,7 @@ from beamlib.files import to_json
 from beamlib.llm.model import OFFLINE_NAME
 from beamlib.params import EVOLVING, RunParameters
 from beamlib.report.figures import ablation_figure, averages, budget_figure, retriever_figure, save_figure
-from beamlib.report.footer import model_shown
+from beamlib.report.footer import Footer, model_shown
 from beamlib.report.results import changes_of, footer_of, long_frame, of_arm
 from beamlib.report.table import Table, join_tables, save_table
 from beamlib.report.tables import result_table
@@ -47,9 +48,9 @@ _METHODS: dict[str, str] = {
     "imported": "",
     "oracle": "oracle",
 }
-_MAIN = "table1_main_results"
+MAIN = "table1_main_results"
 _TITLES = {
-    _MAIN: "Table 1",
+    MAIN: "Table 1",
     "table8_ablation": "Table 8",
     "table9_retrieval_budget": "Table 9",
     "table10_dense_vs_sparse": "Table 10",
@@ -62,11 +63,39 @@ _VARIED = {
 """The fields of an arm that a table is about."""
 
 _COMPLETE = "complete"
-_FIGURES = {
-    "table8_ablation": ("figure3_ablation", ablation_figure, "change of the average without a part of LIGHT"),
-    "table9_retrieval_budget": ("figure4_retrieval_budget", budget_figure, "average of LIGHT against the budget K"),
-    "table10_dense_vs_sparse": ("figure5_dense_vs_sparse", retriever_figure, "average of LIGHT by retriever"),
-}
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure of the paper: how it is drawn, and its captions as published and for a run."""
+
+    number: int
+    name: str
+    published: str
+    draw: Callable[[pd.DataFrame, Footer], Figure]
+    caption: str
+    run_caption: str
+
+
+FIGURES = {
+    "table8_ablation": PaperFigure(
+        3, "ablation", "table8", ablation_figure,
+        "change of the average score when one component of LIGHT is removed",
+        "change of the average without a part of LIGHT",
+    ),
+    "table9_retrieval_budget": PaperFigure(
+        4, "retrieval_budget", "table9", budget_figure,
+        "average score of LIGHT against the retrieval budget K",
+        "average of LIGHT against the budget K",
+    ),
+    "table10_dense_vs_sparse": PaperFigure(
+        5, "dense_vs_sparse", "table10", retriever_figure,
+        "average score of LIGHT with dense and with sparse retrieval",
+        "average of LIGHT by retriever",
+    ),
+}  # fmt: skip
+"""The figures by the tables that they show."""
+
 _OF_DATA = {
     "table3_conversations": "Table 3, the conversations that this run read",
     "table7_deciles": "Table 7, where the evidence of this run's questions lies",
@@ -166,27 +195,44 @@ class _Columns:
         return {name: pd.concat(own) for name, own in parts.items()}
 
 
-def assemble(run: Path, options: AssemblyOptions) -> dict[str, Table]:
-    """Write tables and figures over all sizes and backbones of `run` to its parts `all`; return the tables by name.
-
-    Captions name what is left out, and why.
+class Assembly:
+    """The results of a run over all sizes and backbones, read once.
 
     Raises:
         UserError: The folder has no results, a base is missing or ambiguous, or runs cannot share a table.
     """
-    compared, sizes, notes = _compared(run, options)
-    tables: dict[str, Table] = {}
-    files: list[Path] = []
-    for columns in compared:
-        tables[columns.name] = table = _table(columns, options, sizes, notes)
-        files += _figure(columns, table, options, run / "figures" / ALL)
+
+    def __init__(self, run: Path, options: AssemblyOptions) -> None:
+        self.run, self.options = run, options
+        self.columns, self.sizes, self.notes = _compared(run, options)
+
+    def tables(self, names: Collection[str] = ()) -> tuple[dict[str, Table], list[Path]]:
+        """Build the tables of these names, or all, and draw their figures; return the tables by name and the files.
+
+        Captions name what is left out, and why.
+        """
+        tables: dict[str, Table] = {}
+        files: list[Path] = []
+        for columns in self.columns:
+            if not names or columns.table in names:
+                tables[columns.name] = table = _table(columns, self.options, self.sizes, self.notes)
+                files += _figure(columns, table, self.options, self.run / "figures" / ALL)
+        return tables, files
+
+
+def assemble(run: Path, options: AssemblyOptions) -> dict[str, Table]:
+    """Write tables and figures over all sizes and backbones of `run` to its parts `all`; return the tables by name."""
+    assembly = Assembly(run, options)
+    tables, files = assembly.tables()
     for name, title in _OF_DATA.items():
-        parts: dict[str, str] = {one.manifest.size: one.part for _, one in reversed(compared[0].members)}
-        paths = [run / "tables" / parts[size] / f"{name}.csv" for size in sizes]
+        parts: dict[str, str] = {
+            stored.manifest.size: stored.part for _, stored in reversed(assembly.columns[0].members)
+        }
+        paths = [run / "tables" / parts[size] / f"{name}.csv" for size in assembly.sizes]
         if there := [path for path in paths if path.exists()]:
             tables[name] = join_tables(f"{title}, all sizes", there)
-    for name, one in tables.items():
-        files += save_table(one, name, run / "tables" / ALL)
+    for name, table in tables.items():
+        files += save_table(table, name, run / "tables" / ALL)
     _remove_others(run, files)
     return tables
 
@@ -195,22 +241,6 @@ def _remove_others(run: Path, files: Collection[Path] = ()) -> None:
     """Delete joined tables and figures that are not among `files`."""
     for earlier in {*run.glob(f"tables/{ALL}/*"), *run.glob(f"figures/{ALL}/*")} - set(files):
         earlier.unlink()
-
-
-class OverSizes:
-    """A run over all of its sizes, read once."""
-
-    def __init__(self, run: Path, options: AssemblyOptions) -> None:
-        self.run, self.options = run, options
-        self._compared, self._sizes, self._notes = _compared(run, options)
-
-    def tables(self, names: Collection[str]) -> dict[str, Table]:
-        """Build these tables by name and write their figures."""
-        chosen = [columns for columns in self._compared if columns.table in names]
-        built = {one.name: (one, _table(one, self.options, self._sizes, self._notes)) for one in chosen}
-        for columns, table in built.values():
-            _figure(columns, table, self.options, self.run / "figures" / ALL)
-        return {name: table for name, (_, table) in built.items()}
 
 
 def assemble_job(run: Path, runs: Sequence[RunParameters]) -> str:
@@ -320,7 +350,7 @@ def _all_columns(stored: Sequence[Stored], bases: Mapping[str, Arm]) -> Iterator
     backbones = list(dict.fromkeys(entry.backbone for entry in stored))
     several = len(backbones) > 1
     methods = [(_method(entry.arm, bases[entry.part]), entry) for entry in stored]
-    yield _Columns(_MAIN, "", [(method, entry) for method, entry in methods if method], several)
+    yield _Columns(MAIN, "", [(method, entry) for method, entry in methods if method], several)
     for table, fields in _VARIED.items():
         for backbone in backbones:
             members = [
@@ -391,11 +421,11 @@ def _missing(frame: pd.DataFrame, sizes: Sequence[str]) -> list[str]:
 def _figure(columns: _Columns, shown: Table, options: AssemblyOptions, folder: Path) -> list[Path]:
     """Write the figure of a table and return its files, none where there is nothing to draw."""
     frame, footer = shown.frame, shown.basis
-    if columns.table not in _FIGURES or frame is None or footer is None:
+    if columns.table not in FIGURES or frame is None or footer is None:
         return []
-    name, draw, what = _FIGURES[columns.table]
+    figure = FIGURES[columns.table]
     frame = averages(frame)
-    if columns.table == "table8_ablation":
+    if figure.number == 3:
         scores = columns.scores.items()
         removals = {label: column for label, column in scores if label == _COMPLETE or column["removed"].notna().all()}
         frame = changes_of(removals, _COMPLETE, options.seed)
@@ -405,7 +435,9 @@ def _figure(columns: _Columns, shown: Table, options: AssemblyOptions, folder: P
         f"{entry.part}/{entry.arm.name}": combined_hash(entry.manifest.judgements_sha256)
         for _, entry in columns.members
     }
-    caption = f"Figure {name[6]}, this run, all sizes: {what}. Reader: {model_shown(footer.reader)}."
+    caption = (
+        f"Figure {figure.number}, this run, all sizes: {figure.run_caption}. Reader: {model_shown(footer.reader)}."
+    )
     parameters = {"protocol": options.protocol, "seed": options.seed}
-    named = columns.name.replace(columns.table, name)
-    return save_figure(draw(frame, footer), named, folder, frame, {"judgements": rests}, parameters, caption)
+    name = columns.name.replace(columns.table, f"figure{figure.number}_{figure.name}")
+    return save_figure(figure.draw(frame, footer), name, folder, frame, {"judgements": rests}, parameters, caption)

@@ -31,18 +31,18 @@ _ONE_SIDED = {"held": "calls held", "failures": "failures", "seconds": "seconds 
 TOTAL = "total"
 
 
-def cost_table(estimate: Estimate | None, spent: Sequence[RealisedRow], *, by_step: bool = False) -> Table:
+def cost_table(estimate: Estimate | None, spent: Sequence[RealisedRow]) -> Table:
     """Build a table of the estimate, of the calls since then, or of both; `spent` are all stored calls.
 
-    One row per stage and role, with `by_step` per step, the total last. Of the reader's calls, those of the estimate's
-    backbone are counted: backbones share the stores.
+    One row per stage and role, the total last. Of the reader's calls, those of the estimate's backbone are counted:
+    backbones share the stores.
     """
     made = list(spent)
     if estimate is not None:
         readers = {row.model for row in estimate.rows if row.role.startswith("reader")}
         new = since(spent, estimate.before or ())
         made = [row for row in new if not row.role.startswith("reader") or row.model in readers]
-    lead = ["stage", "role", "step", "model"] if by_step else ["stage", "role", "model"]
+    lead = ["stage", "role", "model"]
     sides = {"estimated": estimate.rows if estimate else (), "realised": made}
     shown = [side for side, rows in sides.items() if rows or (side == "estimated" and estimate is not None)]
     # The total has a group of its own, which is sorted behind the stages.
@@ -59,18 +59,14 @@ def cost_table(estimate: Estimate | None, spent: Sequence[RealisedRow], *, by_st
     rows = pd.DataFrame(records, columns=["side", "place", *lead, *values])
     rows[values] = rows[values].astype(float)
     groups = rows.groupby(["place", *lead, "side"])[values]
-    sums = (
-        groups.sum().where(groups.count().eq(groups.size(), axis=0)).unstack("side")
-    )  # nothing where a price is missing
+    complete = groups.count().eq(groups.size(), axis=0)  # no sum of dollars where a price is missing
+    sums = groups.sum().where(complete).unstack("side")
     columns = {f"{label} {side}": (name, side) for name, label in _LABELS.items() for side in shown}
     columns |= {_ONE_SIDED["held"]: ("held", "estimated")} if "estimated" in shown else {}
     columns |= {_ONE_SIDED[name]: (name, "realised") for name in ("failures", "seconds") if "realised" in shown}
     frame = pd.DataFrame({label: sums.get(column) for label, column in columns.items()}, index=sums.index)
     frame = frame.reset_index().drop(columns="place")
-    whole = [
-        label for label in columns if label not in ("US dollars estimated", "US dollars realised", "seconds waited")
-    ]
-    frame = frame.astype(dict.fromkeys(whole, "Int64"))
+    frame = frame.astype({label: "Int64" for label in columns if not label.startswith(("US dollars", "seconds"))})
     cells = pd.DataFrame({name: [_cell(str(name), value) for value in frame[name]] for name in frame})
     notes = tuple(_notes(estimate, made, spent))
     return Table(_title(estimate, shown), cells, notes, kind="costs", names=len(lead), csv=frame, frame=frame)

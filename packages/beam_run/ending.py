@@ -52,10 +52,6 @@ def conclude(command: Callable[[], object]) -> NoReturn:
         place = error.filename if error.filename is not None else "the file system"
         # Papermill raises some of its own, with a text and no number.
         code = _told(shown(f"{place}: {error.strerror or error}; mend that, then run again."), 2)
-    except RuntimeError as error:
-        if not str(error).startswith("Symlink loop"):  # what Python up to 3.12 makes of the system's ELOOP
-            raise
-        code = _told(shown(f"{error}: links that lead round in a circle; mend that, then run again."), 2)
     except SystemExit as ended:
         code = ended.code
         if isinstance(ended.__context__, BrokenPipeError):  # Typer's own way of ending on it

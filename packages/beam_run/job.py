@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -78,7 +79,7 @@ class RunPlan:
     """
 
     runs: Sequence[RunParameters]
-    found: Mapping[Size, int]
+    conversations: Mapping[Size, int]
     suites: Sequence[Suite]
     generated: bool
 
@@ -90,12 +91,12 @@ class RunPlan:
     @property
     def generation(self) -> GenerationOfRun | None:
         """The conversations that this run writes; None if they exist elsewhere."""
-        return GenerationOfRun(self.runs, self.found) if self.generated else None
+        return GenerationOfRun(self.runs, self.conversations) if self.generated else None
 
     def agreed(self, changes: Mapping[str, Any]) -> RunPlan:
         """Apply changes to the parameters that follow from the user's confirmation."""
-        runs = [one.model_copy(update=changes) for one in self.runs]
-        return replace(self, runs=runs, suites=[one.agreed(changes) for one in self.suites])
+        runs = [parameters.model_copy(update=changes) for parameters in self.runs]
+        return replace(self, runs=runs, suites=[suite.agreed(changes) for suite in self.suites])
 
 
 def plan(job: Job, place: Path) -> RunPlan:
@@ -106,17 +107,29 @@ def plan(job: Job, place: Path) -> RunPlan:
         if name in options:
             raise UserError(f"--set {name}: this parameter has an option of its own; give {options[name]}.")
     refuse_data(job.folder)
-    wanted = [parse_size(size) for size in job.sizes]
     places = _places(job, place)
     folders = {name: find_data(name, job.suites.get(name)) for name in SUITES}
-    data = _data(job, wanted)
-    found = _found(data, wanted) if data else dict.fromkeys(wanted or SIZES, job.conversations or 1)
-    runs = [one for size in found for one in _parameters(job, size, data or job.folder / GENERATED, places)]
+    data, conversations = _conversations(job)
+    runs = [
+        load_parameters(
+            PARAMS / f"{size.lower()}.yaml",
+            **{
+                **job.settings, **places, "data": str(data or job.folder / GENERATED), "run": str(job.folder),
+                "protocol": job.protocol, "calls": job.calls, "backbone": backbone,
+                # In a folder of generated ones others may lie, from an earlier run with more of them.
+                "conversations": job.conversations if data else number,
+                **({"confirm_cost": True} if job.yes else {}),
+            },
+        )
+        for size, number in conversations.items()
+        for backbone in job.backbones or [""]
+    ]  # fmt: skip
     if places["own_memory"] not in ("", *EVOLVING):  # a mistake in it shows before anything runs
         check_own_memory(places["own_memory"], runs[0].memory_timeout, runs[0].models)
-    if data is None:  # others may lie there from an earlier run with more of them
-        runs = [one.model_copy(update={"conversations": found[one.size]}) for one in runs]
-    shared = {"run": str(job.folder), "conversations": job.conversations, "calls": job.calls}
+    for parameters in runs:  # an encoder that cannot be had should show before anything is done
+        for arm in arms_of(parameters, experiments(parameters)):
+            if arm.retriever:
+                Encoders(parameters.encoder, parameters.splade).used(arm.retriever)
     suites = [
         suite_of_run(
             name,
@@ -125,15 +138,11 @@ def plan(job: Job, place: Path) -> RunPlan:
             backbones=job.backbones,
             places=places | ({"own_memory": ""} if job.memory in EVOLVING else {}),  # of BEAM's tables alone
             settings=job.settings,
-            shared=shared,
+            shared={"run": str(job.folder), "conversations": job.conversations, "calls": job.calls},
         )
         for name, folder in folders.items()
     ]
-    for parameters in runs:  # an encoder that cannot be had should show before anything is done
-        for arm in arms_of(parameters, experiments(parameters)):
-            if arm.retriever:
-                Encoders(parameters.encoder, parameters.splade).used(arm.retriever)
-    return RunPlan(runs, found, suites, generated=data is None)
+    return RunPlan(runs, conversations, suites, generated=data is None)
 
 
 def _places(job: Job, place: Path) -> dict[str, str]:
@@ -155,36 +164,26 @@ def _places(job: Job, place: Path) -> dict[str, str]:
     }
 
 
-def _parameters(job: Job, size: Size, data: Path, places: Mapping[str, str]) -> list[RunParameters]:
-    """Return the parameters of a tier, once per backbone."""
-    values = {
-        **job.settings, **places, "data": str(data), "run": str(job.folder), "protocol": job.protocol,
-        "conversations": job.conversations, "calls": job.calls, **({"confirm_cost": True} if job.yes else {}),
-    }  # fmt: skip
-    file = PARAMS / f"{size.lower()}.yaml"
-    return [load_parameters(file, **values, backbone=backbone) for backbone in job.backbones or [""]]
+def _conversations(job: Job) -> tuple[Path | None, dict[Size, int]]:
+    """Return the folder of conversations, None where the run writes them, and their number per tier.
 
-
-def _data(job: Job, wanted: Sequence[Size]) -> Path | None:
+    A requested tier without any is an error.
+    """
+    sizes = [parse_size(size) for size in job.sizes]
+    data = job.data.absolute() if job.data is not None else None
     if job.download:
         from beamlib.data.hub import download
 
-        return download((job.data or ROOT / "data").absolute(), wanted or SIZES)
-    if job.data is not None:
-        if not str(job.data).isprintable():  # the path goes into notebooks, which are text
-            raise UserError(f"--data: {str(job.data)!r} holds characters that no text can carry; rename the folder.")
-        return job.data.absolute()
-    return None
-
-
-def _found(data: Path, wanted: Sequence[Size]) -> dict[Size, int]:
-    """Count the conversations of each tier; a requested tier without any is an error."""
-    sources = find_conversations(data, list(wanted) or None)
-    counts = {size: sum(source.size == size for source in sources) for size in SIZES}
-    for size in wanted:
+        data = download(data or ROOT / "data", sizes or SIZES)
+    if data is None:
+        return None, dict.fromkeys(sizes or SIZES, job.conversations or 1)
+    if not str(data).isprintable():  # the path goes into notebooks, which are text
+        raise UserError(f"--data: {str(job.data)!r} holds characters that no text can carry; rename the folder.")
+    counts = Counter(source.size for source in find_conversations(data, sizes or None))
+    for size in sizes:
         if not counts[size]:
             raise UserError(f"--sizes: {data} holds no conversation of size {size}; leave it out.")
-    return {size: count for size, count in counts.items() if count}
+    return data, {size: counts[size] for size in SIZES if counts[size]}
 
 
 def label(parameters: RunParameters) -> str:
@@ -199,32 +198,31 @@ def confirm(planned: RunPlan, place: Path) -> bool:
     No request is sent. `place` is an empty folder for temporary files. On confirmation the estimates are stored, to be
     compared with the real costs.
     """
-    first = planned.runs[0]
-    asked = first.models or any(one.shown.models for one in planned.suites)
-    models = bool(asked or (planned.generated and first.authors))
+    first, generation = planned.runs[0], planned.generation
+    models = first.models or any(suite.shown.models for suite in planned.suites) or (generation and first.authors)
     if not models or first.calls == "replay":
         return first.confirm_cost
-    written = planned.generation.estimate() if planned.generation else None
-    rehearsed = _rehearsed(planned, place) if first.models else []
+    writing = generation.estimate() if generation else None
+    estimates = _estimates(planned, place) if first.models else []
     shown: dict[str, Priced] = {
-        **({"conversations": written} if written else {}),
-        **{label(parameters): found for parameters, found in rehearsed},
-        **{title: found for suite in planned.suites for title, found in suite.estimates().items()},
+        **({"conversations": writing} if writing else {}),
+        **{label(parameters): estimated for parameters, estimated in estimates},
+        **{title: estimated for suite in planned.suites for title, estimated in suite.estimates().items()},
     }
 
-    def ready() -> None:
-        if written and planned.generation:
-            planned.generation.config.check_keys()
+    def check_keys() -> None:
+        if writing and generation:
+            generation.config.check_keys()
         for parameters in planned.runs:
             ensure_keys(parameters)
 
-    confirmed = confirm_calls(shown, ready, first.confirm_cost)
-    for parameters, found in rehearsed:
-        save_estimate(found, parameters)
+    confirmed = confirm_calls(shown, check_keys, first.confirm_cost)
+    for parameters, estimated in estimates:
+        save_estimate(estimated, parameters)
     return confirmed
 
 
-def _rehearsed(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Estimate]]:
+def _estimates(planned: RunPlan, place: Path) -> list[tuple[RunParameters, Estimate]]:
     """Estimate the calls of each tier and backbone."""
     data: Path | str = planned.runs[0].data
     missing: Mapping[Size, int] = {}

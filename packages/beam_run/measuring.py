@@ -8,16 +8,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from beam_run.arguments import Json, SkipBroken, listed, listed_numbers
-from beamlib.data.conversations import SIZES
-from beamlib.data.loading import PAPER
-from beamlib.data.sources import Source, find_conversations, parse_size, refuse_data
 from beamlib.errors import UserError
-from beamlib.files import code_hash
+
+if TYPE_CHECKING:
+    from beamlib.data.sources import Source
 
 
 def evidence(
@@ -38,6 +37,8 @@ def evidence(
 
     LIGHT's keys are the offline stand-in's, which is not a language model.
     """
+    from beamlib.data.conversations import SIZES
+    from beamlib.data.sources import find_conversations, parse_size
     from beamlib.report.table import print_rows
     from beamlib.scoring.intervals import interval_note
     from beamlib.scoring.measured import ARMS, average_recall, check_choices, evidence_rows, read_measurements
@@ -84,6 +85,9 @@ def measure(
     For every question and arm the file has the pairs that are retrieved for K = 1 to 30, the notes that are shown, and
     the time. Exit code 1 when --verify finds a difference.
     """
+    from beamlib.data.loading import PAPER
+    from beamlib.data.sources import find_conversations, parse_size, refuse_data
+    from beamlib.files import code_hash
     from beamlib.scoring.measured import CODE, SHIPPED_FILE, FileHeader, measure_all, write_measurements
 
     sizes = [parse_size(name) for name in listed(size)] or None
@@ -105,6 +109,7 @@ def measure(
 
 
 def _verify(sources: Sequence[Source], path: Path, sample: int, workers: int) -> int:
+    from beamlib.files import code_hash
     from beamlib.scoring.measured import CODE, differences, measure_all, read_measurements
 
     header, stated = read_measurements(path)

@@ -94,10 +94,10 @@ def _announce(job: Job, planned: RunPlan) -> None:
 
 def _to_do(job: Job, planned: RunPlan) -> Iterator[str]:
     if planned.generation:
-        what = ", ".join(f"{number} of {size}" for size, number in planned.found.items())
+        what = ", ".join(f"{number} of {size}" for size, number in planned.conversations.items())
         yield f"generate conversations, written by {planned.generation.config.names}: {what}"
     for parameters in planned.runs:
-        available = planned.found[parameters.size]
+        available = planned.conversations[parameters.size]
         counted = count(min(available, job.conversations or available), "conversation")
         roles = endpoints(parameters)
         by = f"reader {roles['reader'].model}, judge {roles['judge'].model}" if roles else OFFLINE_NAME
@@ -125,22 +125,19 @@ def evaluation(job: Job, planned: RunPlan) -> None:
     """Answer and judge each tier with all memories, then evaluate the other benchmarks."""
     with one_cluster():
         for parameters in planned.runs:
-            _evaluated(parameters)
+            console.print(f"\n{label(parameters)}", style="bold")
+            started = time.monotonic()
+            start_estimate(parameters)
+            evaluated = evaluate(parameters, arms_of(parameters, experiments(parameters)))
+            keep_settings(resolved(parameters))
+            if parameters.models and (costs := costs_in_words(parameters)):
+                print(costs)
+            seconds = f"{time.monotonic() - started:.0f} s"
+            console.print(f"  answered and judged in {seconds} (what was on file is not redone)")
+            for line in unscored_lines(evaluated):
+                console.print(f"  {line}", style="red", markup=False)
     for suite in planned.suites:
         suite.ask()
-
-
-def _evaluated(parameters: RunParameters) -> None:
-    console.print(f"\n{label(parameters)}", style="bold")
-    started = time.monotonic()
-    start_estimate(parameters)
-    evaluated = evaluate(parameters, arms_of(parameters, experiments(parameters)))
-    keep_settings(resolved(parameters))
-    if parameters.models and (realised_costs := costs_in_words(parameters)):
-        print(realised_costs)
-    console.print(f"  answered and judged in {time.monotonic() - started:.0f} s (what was on file is not redone)")
-    for line in unscored_lines(evaluated):
-        console.print(f"  {line}", style="red", markup=False)
 
 
 def unscored_lines(evaluated: Evaluation) -> Iterator[str]:

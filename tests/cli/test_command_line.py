@@ -203,8 +203,10 @@ WRONG = (
     (["preflight", "nowhere"], "nowhere"),
     (["data", "download", "x", "--sizes", "7k"], "'7k'"),
 )
-TYPED = {arguments[0]: (arguments, message) for arguments, message in reversed(WRONG)}
-"""Of each command the first of these."""
+TYPED = {
+    arguments[0]: (arguments, message) for arguments, message in reversed(WRONG) if arguments[0] in ("data", "run-all")
+}
+"""The first of each of these commands is also typed in a process of its own."""
 
 
 @pytest.fixture

@@ -39,10 +39,6 @@ def test_texts_are_counted_as_by_hand(likeness: Any) -> None:
         ("", "anything", 0),
     ):
         assert likeness.longest_shared(likeness.words(question), likeness.words(other)) == longest
-    assert likeness.final_question("Is it fair? I wonder. What do you think? Thanks.") == "what do you think"
-    assert likeness.final_question("It is fair.") == ""
-    assert all(likeness.CHANGE.search(text) for text in ("We are 95 now.", "It moved to May."))
-    assert not any(likeness.CHANGE.search(text) for text in ("The response time is 250ms.", "Snow fell."))
 
 
 def test_agreement_is_a_rank_correlation_over_abilities_and_arms(likeness: Any) -> None:
@@ -60,16 +56,9 @@ def test_agreement_is_a_rank_correlation_over_abilities_and_arms(likeness: Any) 
     found = {(figure.row, figure.part): figure for figure in likeness.agreements(figures(-1), figures(1))}
     assert found.pop((likeness.ORDER, "K=5")).value == pytest.approx(1)
     assert [figure.value for figure in found.values()] == pytest.approx([-1, -1, -1])
-    assert {likeness.goal(figure, None)[1] for figure in found.values()} == {False}
 
 
-def test_released_conversations_meet_the_goals_set_by_comparison(likeness: Any, shipped: Any, tmp_path: Path) -> None:
-    for figure in shipped:
-        if figure.row.startswith(("longest", "keyword", likeness.RECALL)) or figure.part in ("replies", "follow-ups"):
-            assert likeness.goal(figure, figure)[1] in (True, None), figure
-    later = likeness.Figure("100K", "longest shared sequence", "summarization", 9.0, 2)
-    real = next(figure for figure in shipped if (figure.row, figure.part) == (later.row, later.part))
-    assert likeness.goal(later, real) == ("within 1.5", False)
+def test_figures_are_read_as_they_were_written(likeness: Any, shipped: Any, tmp_path: Path) -> None:
     assert likeness.read_figures(likeness.write_figures(tmp_path / "figures.csv", shipped)) == shipped
 
 
@@ -84,9 +73,8 @@ def test_shipped_figures_are_those_of_the_released_conversations(likeness: Any, 
 
 
 def test_every_shipped_figure_is_measured(likeness: Any, shipped: Any) -> None:
-    """On the built-in example, which is too small for a vocabulary of 45,000 words."""
     found = likeness.figures(Path(beamlib.__file__).parent / "data" / "example", ["100K"], quiet=True)
-    assert {figure.row for figure in shipped} ^ {figure.row for figure in found} == {"vocabulary in 45,000 words"}
+    assert {figure.row for figure in shipped} == {figure.row for figure in found}
     assert all(isfinite(figure.value) for figure in found)
     assert next(figure for figure in found if figure.part == "probes").value == 20
 

@@ -25,7 +25,7 @@ def test_every_call_is_made_once_and_bounds_follow_from_the_calls(repo_root: Pat
     done = benchmark(repo_root, "--json", "--lanes", str(LANES), "--latency", str(LATENCY))
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    calls, bounds, (row,) = report["calls"], report["bounds"], report["schedules"]
+    calls, bounds, row = report["calls"], report["bounds"], report["measured"]
     assert calls["episodic_keys"] == calls["scratchpad_notes"] == 13
     assert calls["answer"] == bounds["questions"] == row["answered"] == 20
     assert calls["scratchpad_filter"] % 20 == 0
@@ -34,9 +34,7 @@ def test_every_call_is_made_once_and_bounds_follow_from_the_calls(repo_root: Pat
     assert bounds["chain"] == 3  # extraction, filter, answer: the example's notes need no compression
     waves = sum(math.ceil(count / LANES) for count in (26, calls["scratchpad_filter"], 20))
     assert bounds["bound_seconds"] == pytest.approx(waves * LATENCY)
-    assert bounds["released_seconds"] == pytest.approx((1 + 1 + calls["scratchpad_filter"] + 20) * LATENCY)
     assert row["times_bound"] == pytest.approx(row["seconds"] / bounds["bound_seconds"])
-    assert row["times_chain"] == pytest.approx(row["seconds"] / bounds["chain_seconds"])
     assert row["times_bound"] >= 1  # nobody can be faster than the endpoint
 
 

@@ -110,9 +110,9 @@ def test_one_side_may_be_missing() -> None:
     assert "The stores of this tier hold 20 calls, which cost an unknown sum." in alone.footer
     assert "No price is known for big: the models file names no price, or not the model." in alone.footer
     assert numbers(alone.to_csv())[-1]["US dollars realised"] == ""
-    before = cost_table(BOTH, [], by_step=True)
+    before = cost_table(BOTH, [])
     assert not any("realised" in name for name in before.cells)
-    assert [row["step"] for row in numbers(before.to_csv())] == ["answer", "judge_nugget", ""]
+    assert [row["role"] for row in numbers(before.to_csv())] == ["reader", "judge", ""]
 
 
 def test_names_are_escaped() -> None:
