@@ -297,7 +297,7 @@ from pathlib import Path
 from test_store import key_of, stored
 from beamlib.llm.call_store import CallStore
 path, reopen = Path(sys.argv[1]), int(sys.argv[2])
-store, n = CallStore(path), int(sys.argv[3])
+store, n, last = CallStore(path), int(sys.argv[3]), int(sys.argv[4])
 print("ready", flush=True)
 while True:
     store.put(key_of(n), stored(n, text=f"answer {n} " * 200))
