@@ -25,11 +25,9 @@ from beamlib.evaluate.calling import PUBLISHED
 from beamlib.evaluate.configuration import stated
 from beamlib.files import read_json, read_text
 
-# Those of table.html.j2.
 _TAGS = frozenset(
-    ["br", "caption", "details", "figcaption", "figure", "strong"]
-    + ["summary", "table", "tbody", "td", "th", "thead", "tr"]
-)
+    ["br", "caption", "details", "figcaption", "figure", "strong", "summary"]  # of table.html.j2, as the next ones
+).union(["table", "tbody", "td", "th", "thead", "tr"])
 _ATTRIBUTES = {"figure": ["class"], "tr": ["class"], "th": ["scope", "colspan", "rowspan"]}
 ALL = "all"
 INDEX = "index.html"
