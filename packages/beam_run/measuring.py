@@ -50,8 +50,10 @@ def evidence(
         measured = [one for one in read_measurements()[1] if one.size in sizes]
         rows = average_recall(measured, arms, retrievers, ks)
     else:
-        present = [tier for tier in sizes if size or find_conversations(data, [tier])]
-        rows = evidence_rows(data, present, arms, retrievers, ks, skip_broken=skip_broken)
+        present = {source.size for source in find_conversations(data)}
+        rows = evidence_rows(
+            data, [tier for tier in sizes if size or tier in present], arms, retrievers, ks, skip_broken=skip_broken
+        )
     print_rows(rows if long or as_json else _by_ability(rows), as_json=as_json)
     if not as_json:
         numbers = {row["size"]: row["conversations"] for row in rows if row["ability"] == "all"}

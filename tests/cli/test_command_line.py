@@ -53,7 +53,7 @@ def test_the_main_job_writes_what_it_promises(run: Path, repo_root: Path) -> Non
             for part in ("100k", "all"):
                 text = (run / f"tables/{part}/{name}.{kind}").read_text()
                 assert "offline stand-in, not a language model" in text
-                assert "none (n = 1: one conversation" in text and ("(n = 1)</strong>" in text or kind != "html")
+                assert "none (n = 1: one conversation" in text and "n = 1 conversation, hence no interval" in text
     assert "(n = 1)</a>" in page[: page.index('id="claims"')]  # the summary, which would otherwise rank
     for name in ("table3_conversations", "table7_deciles"):
         text = (run / f"tables/100k/{name}.csv").read_text()
@@ -131,7 +131,7 @@ def test_judgements_made_elsewhere_are_scored_only_when_asked(run: Path, tmp_pat
 
 
 def test_evidence(example: Path) -> None:
-    done = beamlib("evidence", "--data", example, "--memory", "light,rag", "--k", "1,13", "--json")
+    done = beamlib("evidence", "--data", example, "--arm", "light retrieval alone,rag", "--k", "1,13", "--json")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
     assert {row["conversations"] for row in rows} == {1} and {row["low"] for row in rows} == {None}
@@ -153,7 +153,7 @@ WRONG = (
     (["evidence", "--data", "EXAMPLE", "--size", "2m"], "'2m' is no size"),
     (["evidence", "--data", "EXAMPLE", "--size", "500k"], "500K"),
     (["evidence", "--data", "EXAMPLE", "--k", "0"], "--k"),
-    (["evidence", "--data", "EXAMPLE", "--memory", "ligth"], "'ligth'"),
+    (["evidence", "--data", "EXAMPLE", "--arm", "ligth"], "'ligth'"),
     (["evidence", "--data", "EXAMPLE", "--retriever", "qdrant"], "'qdrant'"),
     (["score", "nowhere"], "nowhere"),
     (["score", "EXAMPLE"], "manifest.json"),

@@ -113,7 +113,7 @@ TRIED: dict[str, list[tuple[Arguments, int, str]]] = {
     "data audit": [(lambda p: [p.data], 0, "")],
     "data errata": [(lambda p: [], 0, "")],
     "data download": [(lambda p: [p.data], 2, REFUSED), (lambda p: [p.data / "100K"], 2, REFUSED)],
-    "evidence": [(lambda p: ["--data", p.data, "--memory", "light,rag", "--k", "1"], 0, "recall")],
+    "evidence": [(lambda p: ["--data", p.data, "--k", "1", "--long"], 0, "recall")],
     "measure": [
         (lambda p: ["--data", p.data, "--out", p.data / "x.jsonl.xz"], 2, REFUSED),
         (

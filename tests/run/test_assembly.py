@@ -93,7 +93,7 @@ def test_table_1_of_four_backbones_and_two_sizes(served: tuple[Path, RunParamete
         for row in ([cell.strip(" *") for cell in line.split("|")] for line in text.splitlines())
         if len(row) > 3
     }
-    assert rows["500K", "Average"][9:12] == ["–", "–", "–"]
+    assert rows["500K (n = 1)", "Average"][9:12] == ["–", "–", "–"]
     assert rows["100K", "Average"][7] == "–"
     assert rows["100K", "Average"][9].endswith("(n = 1)") and "n =" not in rows["100K", "Average"][0]
     assert frame.loc[("100K", "average"), "a / LIGHT conversations"] == 2
