@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from beamlib.report.released import BEST, ReleasedRecall
+
 _PROGRAM = [sys.executable, "-m", "beam_run"]
 
 
@@ -53,3 +55,16 @@ def test_the_citation_is_whole(repo_root: Path) -> None:
     citation = yaml.safe_load((repo_root / "CITATION.cff").read_text("utf-8"))
     assert citation["preferred-citation"]["url"].endswith("2510.27246")
     assert {"cff-version", "message", "title", "authors", "license", "version"} <= citation.keys()
+
+
+def test_the_readme_states_what_is_measured(repo_root: Path) -> None:
+    """The sentence on Figure 4's question: what more pairs bring, with intervals, and the best choice of five."""
+    text = " ".join((repo_root / "README.md").read_text("utf-8").split())
+    released = ReleasedRecall()
+    for row in released.gains([5, 15]).to_dict("records"):
+        mean, low, high = (f"{row[name]:.2f}".lstrip("0") for name in ("mean", "low", "high"))
+        assert f"{mean} at {row['size']}" in text
+        assert f"{low} to {high}" in text
+    best = released.table("", [BEST], ks=[5]).records()
+    shown = " and ".join(f"{row['mean']:.2f}".lstrip("0") for row in best if row["size"] in ("100K", "500K"))
+    assert f"five pairs would hold {shown}:" in text
