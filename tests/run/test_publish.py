@@ -18,7 +18,7 @@ from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters, load_parameters
-from remade_archives import contents, remade
+from remade_archives import contents, remade, signed
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint, steady_reply
 
@@ -144,3 +144,18 @@ def test_a_comment_of_the_models_file_is_not_published(repo_root: Path, tmp_path
     models.write_text(models.read_text() + "# ask Ana for the key: tulips-in-amsterdam\n")
     keep_settings(load_parameters(repo_root / "params/100k.yaml", run=str(tmp_path / "run"), models=str(models)))
     assert "tulips" not in (tmp_path / "run" / "100k-one" / "models.yaml").read_text()
+
+
+def test_an_arm_of_a_retriever_that_is_gone_is_named_and_the_rest_replayed(run: Path, tmp_path: Path) -> None:
+    older = shutil.copytree(run, tmp_path / "run")
+    manifest = next(older.glob("100k-one/light-*/manifest.json"))
+    recorded = json.loads(manifest.read_text())
+    recorded["settings"]["arm"]["retriever"] = "hybrid-beam"
+    recorded["arm"] = "light-hybrid-beam-k2"
+    manifest.write_bytes(signed(recorded))
+    manifest.parent.rename(manifest.parents[1] / recorded["arm"])
+    archive = tmp_path / "run.tar.zst"
+    publish(older, archive)
+    line = verify(archive, EXAMPLE)
+    assert "100k-one: 1 methods replayed, 20 answers and judgements, all as published" in line
+    assert "1 not replayed: the retriever 'hybrid-beam' was fitted to BEAM" in line
