@@ -91,16 +91,9 @@ def figures(folder: Path, sizes: Sequence[Size], workers: int = 2, *, quiet: boo
             *_question_figures(size, [row for chat in chats for row in chat["asked"]]),
         ]
         recalls = evidence_rows(folder, [size], ks=KS, workers=workers, quiet=quiet)
-        rows += [
-            Figure(
-                size,
-                f"{RECALL}{r['arm'].partition(' ')[0]} {r['retriever']} K={r['k']}",
-                r["ability"],
-                r["recall"],
-                r["n"],
-            )
-            for r in recalls
-        ]
+        for row in recalls:
+            arm = f"{RECALL}{row['arm'].partition(' ')[0]} {row['retriever']} K={row['k']}"
+            rows.append(Figure(size, arm, row["ability"], row["recall"], row["n"]))
     return rows
 
 
