@@ -26,8 +26,8 @@ from beamlib.scoring.measured import (
     RETRIEVERS,
     MeasuredQuestion,
     Measurement,
+    context_shown,
     read_measurements,
-    shown,
 )
 from beamlib.scoring.scores import SCORE_COLUMNS
 from beamlib.text import count
@@ -46,7 +46,8 @@ SHOWN_ARMS: Mapping[str, str] = {
 CURVE = (1, 2, 3, 5, 7, 10, 15, 20, 25, MOST_PAIRS)
 """Retrieval budgets of the figure."""
 
-_KEYS = "RAG by its default index needs no model; LIGHT's keys and notes by the offline stand-in, not a language model."
+_KEYS = "LIGHT's keys and notes are by the offline stand-in, not a language model; RAG needs none."
+_FITTED = "The index hybrid was fitted to questions of 100K and of 500K 1 and 2; 500K 3 to 20, 1M and 10M are held out."
 
 
 class ReleasedRecall:
@@ -56,13 +57,11 @@ class ReleasedRecall:
 
     Args:
         measurements: By default the shipped ones.
-        size: Only this tier, where it was measured; by default, and elsewhere, all.
     """
 
-    def __init__(self, measurements: Sequence[Measurement] | None = None, size: str = "") -> None:
-        every = list(read_measurements()[1] if measurements is None else measurements)
-        every.sort(key=lambda one: (LENGTHS.index(one.size) if one.size in LENGTHS else len(LENGTHS), one.id))
-        self.measurements = [one for one in every if one.size == size] or every
+    def __init__(self, measurements: Sequence[Measurement] | None = None) -> None:
+        known = read_measurements()[1] if measurements is None else measurements
+        self.measurements = sorted(known, key=lambda measurement: (LENGTHS.index(measurement.size), measurement.id))
 
     def scores(self, arm: str, retriever: str = "hybrid", k: int = 5, counting: Counting = "whole") -> pd.DataFrame:
         """Compute evidence recall per question, in the shape of scores, over questions that cite messages.
@@ -118,18 +117,22 @@ class ReleasedRecall:
     def sizes(self, arms: Sequence[str], retriever: str = "hybrid", k: int = 5) -> pd.DataFrame:
         """Average the tokens of contexts by tier and arm, over all questions."""
         rows = [
-            {"size": one.size, "memory": SHOWN_ARMS[arm], "tokens": shown(one, question, arm, retriever, k).tokens}
+            {
+                "size": measurement.size,
+                "memory": SHOWN_ARMS[arm],
+                "tokens": context_shown(measurement, question, arm, retriever, k).tokens,
+            }
             for arm in arms
-            for one in self.measurements
-            for question in one.questions
+            for measurement in self.measurements
+            for question in measurement.questions
         ]
         return pd.DataFrame(rows).pivot_table("tokens", "size", "memory", sort=False).round().astype(int)
 
     @cached_property
     def footer(self) -> Footer:
         """What the tables and figures rest on."""
-        cited = sum(bool(question.cited) for one in self.measurements for question in one.questions)
-        sizes = pd.Series([one.size for one in self.measurements]).value_counts(sort=False)
+        cited = sum(bool(question.cited) for measured in self.measurements for question in measured.questions)
+        sizes = pd.Series([measurement.size for measurement in self.measurements]).value_counts(sort=False)
         return Footer(
             protocol=RECALL,
             judge="none",
@@ -141,14 +144,8 @@ class ReleasedRecall:
             interval=interval_note(int(sizes.max())).partition(" (")[0] + ", none for a single one",
             treatment="chat_variant=truncated, strip_markers=true, errata=flag",
             token_counter="words and marks",
-            memories=(_KEYS,),
+            memories=(_KEYS, _FITTED),
         )
-
-    @property
-    def basis(self) -> str:
-        """What a caption says about the data."""
-        conversations = count(self.footer.n_conversations, "conversation")
-        return f"Evidence recall on the released benchmark, {conversations}, n = {self.footer.n_questions}."
 
     def budgets(self, arm: str = "light retrieval alone", retriever: str = "hybrid") -> pd.DataFrame:
         """Average recall against the retrieval budget: the long frame of `budget_figure`."""
@@ -165,16 +162,21 @@ class ReleasedRecall:
         scores = {arm: self.scores(arm, retriever, k, counting) for arm in arms}
         return self._spread(changes_of(scores, "light", seed=0))
 
-    def figure(self, number: int) -> tuple[Figure, pd.DataFrame]:
-        """Draw the question of Figure 3, 4 or 5 on the released benchmark; also returns the values."""
+    def figure(self, number: int) -> tuple[Figure, pd.DataFrame, str]:
+        """Draw the question of Figure 3, 4 or 5 on the released benchmark; also returns the values and a caption."""
         if number == 3:
-            frame = self.removals()
-            return ablation_figure(frame, self.footer, "change of evidence recall"), frame
-        if number == 4:
-            frame = self.budgets()
-            return budget_figure(frame, self.footer, "evidence recall"), frame
-        frame = self.retrievers()
-        return retriever_figure(frame, self.footer, "evidence recall"), frame
+            frame, what = self.removals(), "change of evidence recall when a part of LIGHT is removed, K = 5"
+            figure = ablation_figure(frame, self.footer, "change of evidence recall")
+        elif number == 4:
+            frame, what = self.budgets(), "evidence recall of LIGHT's index against the retrieval budget K"
+            figure = budget_figure(frame, self.footer, "evidence recall")
+        else:
+            frame, what = self.retrievers(), "evidence recall of LIGHT's index by retriever, K = 5"
+            figure = retriever_figure(frame, self.footer, "evidence recall")
+        drawn = frame.drop_duplicates("size")
+        conversations = count(int(drawn["conversations"].sum()), "conversation")
+        basis = f"{conversations}, n = {drawn['n'].sum()}. {_KEYS}"
+        return figure, frame, f"Figure {number} on the released benchmark: {what}. {basis}"
 
     def _spread(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Keep the tiers with several conversations, if any has."""
@@ -190,7 +192,7 @@ def _recalled(
         cited = frozenset(question.cited)
         pairs = sorted((cited.intersection(ids) for *ids, _ in measurement.pairs), key=len, reverse=True)
         return frozenset().union(*pairs[:k])
-    context = shown(measurement, question, arm, retriever, k)
+    context = context_shown(measurement, question, arm, retriever, k)
     recalled = context.whole if counting == "whole" else context.whole | context.in_part
     return recalled | context.noted if counting == "noted" else recalled
 

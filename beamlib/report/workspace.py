@@ -195,8 +195,8 @@ class Workspace:
 
     def released_figure(self, number: int) -> Any:
         """Save and show the question of Figure 3, 4 or 5 on the released benchmark."""
-        figure, frame = self.released.figure(number)
-        return self.save_figure(figure, f"figure{number}_released", frame, f"Figure {number}. {self.released.basis}")
+        figure, frame, caption = self.released.figure(number)
+        return self.save_figure(figure, f"figure{number}_released", frame, caption)
 
     def published(self, name: str, by: str = "as named in the columns") -> Table:
         """The paper's table with this name, for the tier if there is one, answered `by` whom; it is saved as well."""

@@ -205,7 +205,7 @@ def measure(
     )
 
 
-def shown(measurement: Measurement, question: MeasuredQuestion, arm: str, retriever: str, k: int) -> Shown:
+def context_shown(measurement: Measurement, question: MeasuredQuestion, arm: str, retriever: str, k: int) -> Shown:
     """Return what the context of an arm (one of `ARMS`) shows for a question with a budget of `k` pairs."""
     retrieved, working, notes = LIGHT_ARMS.get(arm, (True, False, ""))
     memory = "rag" if arm == "rag" else "light"
@@ -258,7 +258,11 @@ def average_recall(
     rows = []
     for (size, group), arm, retriever, k in product(by_size.items(), arms, retrievers, ks):
         recalls = [
-            (number, question.ability, *_shares(question.cited, shown(measurement, question, arm, retriever, k)))
+            (
+                number,
+                question.ability,
+                *_shares(question.cited, context_shown(measurement, question, arm, retriever, k)),
+            )
             for number, measurement in enumerate(group)
             for question in measurement.questions
             if question.cited

@@ -55,8 +55,8 @@ class Paper:
         return pictures
 
     def _released(self, number: int) -> Path:
-        figure, frame = self._recall.figure(number)
-        return self._save(figure, f"figure{number}_released", frame, {}, f"Figure {number}. {self._recall.basis}")
+        figure, frame, caption = self._recall.figure(number)
+        return self._save(figure, f"figure{number}_released", frame, {}, caption)
 
     @cached_property
     def _recall(self) -> ReleasedRecall:

@@ -18,10 +18,10 @@ from beamlib.scoring.measured import (
     Measurement,
     Shown,
     average_recall,
+    context_shown,
     differences,
     measure,
     read_measurements,
-    shown,
     write_measurements,
 )
 from beamlib.text import count_tokens
@@ -59,7 +59,7 @@ def test_a_measurement_shows_what_the_context_shows(source: Source, measurement:
     for probe, question in zip(loaded.probes, measurement.questions, strict=True):
         context = memory.recall(probe.question)
         expected = set(context.message_ids).difference(partly_shown(context, texts))
-        measured = shown(measurement, question, arm, "bm25", k)
+        measured = context_shown(measurement, question, arm, "bm25", k)
         assert measured.whole == expected
         assert measured.whole | measured.in_part | measured.noted == set(context.message_ids)
         assert measured.tokens == pytest.approx(count_tokens(context.context), abs=2 * (k + 6))  # a joint per pair
@@ -71,9 +71,9 @@ def test_what_does_not_fit_is_not_shown(measurement: Measurement) -> None:
     pairs = list(measurement.pairs)
     pairs[second] = (*pairs[second][:2], 130_000)
     large = measurement.model_copy(update={"pairs": pairs})
-    assert shown(large, question, "rag", "bm25", 30).whole == frozenset(pairs[first][:2])
+    assert context_shown(large, question, "rag", "bm25", 30).whole == frozenset(pairs[first][:2])
     short = large.model_copy(update={"overlong": {"rag": {second: (900, [pairs[second][1]])}, "light": {}}})
-    context = shown(short, question, "rag", "bm25", 2)
+    context = context_shown(short, question, "rag", "bm25", 2)
     assert context.whole == {*pairs[first][:2], pairs[second][0]} and pairs[second][1] in context.in_part
     assert context.tokens == pairs[first][2] + 900
 
@@ -100,7 +100,7 @@ def test_a_file_holds_what_was_written_and_names_what_differs(measurement: Measu
 def test_recall_rows(measurement: Measurement) -> None:
     rows = {row["ability"]: row for row in average_recall([measurement], ["rag"], ["bm25"], [5])}
     questions = [question for question in measurement.questions if question.cited]
-    contexts: list[Shown] = [shown(measurement, question, "rag", "bm25", 5) for question in questions]
+    contexts: list[Shown] = [context_shown(measurement, question, "rag", "bm25", 5) for question in questions]
     shares = [
         len(set(question.cited) & context.whole) / len(question.cited)
         for question, context in zip(questions, contexts, strict=True)
