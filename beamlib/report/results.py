@@ -14,7 +14,9 @@ from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.arm_folder import Manifest, read_judgements, read_manifest, stored_judgements
 from beamlib.evaluate.arms import Arm, experiments
+from beamlib.evaluate.calling import TRIALS
 from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.task import RUN
 from beamlib.params import RunParameters
 from beamlib.report.footer import Footer, ensure_comparable, footer, is_offline
 from beamlib.report.long_frame import AVERAGE, COLUMNS, SERIES_FIELDS
@@ -225,7 +227,9 @@ def score_folders(run: Path, protocol: str, *, as_is: bool = False) -> list[dict
     """
     # A folder with judgements and no manifest was not finished: reading it raises an error, skipping it would not.
     names = ("manifest.json", "judgements.jsonl")
-    folders = sorted({path.parent for name in names for path in run.rglob(name)}) if run.is_dir() else []
+    there = {path.parent for name in names for path in run.rglob(name)} if run.is_dir() else set()
+    there = {folder for folder in there if not (folder / RUN).exists()}  # of another benchmark
+    folders = sorted(folder for folder in there if TRIALS not in folder.relative_to(run).parts)
     if not folders:
         raise UserError(f"{run}: no manifest.json in it or below; name a run folder that run_all.sh wrote.")
     return [row for folder in folders for row in _score_folder(folder, protocol, as_is)]

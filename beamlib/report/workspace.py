@@ -260,12 +260,17 @@ def open_workspace(values: Mapping[str, Any]) -> Workspace:
     Relative paths count from the repository's top folder, wherever the notebook was opened.
     """
     _show_dashes()
-    parameters = _rooted(_parameters(values))
+    parameters = parse_cell(values)
     refuse_data(Path(parameters.run))
     base = _base()
     changed = {name: value for name, value in parameters if value != getattr(base, name)}
     print("parameters as in params/base.yaml, but:", ", ".join(f"{key}={value!r}" for key, value in changed.items()))
     return Workspace(parameters)
+
+
+def parse_cell(values: Mapping[str, Any]) -> RunParameters:
+    """Parse what a notebook's parameter cell defines; paths are as seen from where this process is."""
+    return _rooted(_parameters(values))
 
 
 def _show_dashes() -> None:
