@@ -51,6 +51,7 @@ from beamlib.params import (
 from beamlib.places import PARAMS, ROOT
 from beamlib.report.figures import save_figure
 from beamlib.report.long_frame import published_long
+from beamlib.report.outcomes import outcome_figure, outcome_frame, outcome_table, outcomes_of
 from beamlib.report.released import ReleasedRecall
 from beamlib.report.results import Results, results
 from beamlib.report.table import Table, markdown_text, save_table
@@ -225,6 +226,13 @@ class Workspace:
         title = f"{what}, this run, {self.parameters.size}"
         table = result_table(measured.evidence, title, measured.evidence_footer, measured.manifests)
         return self.save_table(table, name)
+
+    def where_lost(self, measured: Results, name: str) -> Table:
+        """Show where the answers of a run are lost as stacked bars, and give back the table; save both under `name`."""
+        frame = outcome_frame(outcomes_of(measured))
+        what = f"Where answers are lost, {self.parameters.size}; reader and judge: {measured.footer.reader}."
+        display(self.save_figure(outcome_figure(frame), name, frame, what, scores=False))  # type: ignore[no-untyped-call]
+        return self.save_table(outcome_table(frame, measured), name)
 
     def save_run_figure(self, figure: Figure, name: str, frame: pd.DataFrame, measured: Results, what: str) -> Any:
         """`save_figure` for scores of this run; `what` begins the caption, which names the reader."""

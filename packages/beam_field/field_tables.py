@@ -263,7 +263,7 @@ def systems_frame(systems: Sequence[FieldSystem]) -> pd.DataFrame:
     printed).
     """
     columns = ["tier", "system", "value", "low", "high", "judge", "gold", "basis"]
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (own.source.tier, own.name, *own.average(), own.source.judged_by, own.source.gold_in_prompt, "verdicts")
         for own in systems
     ]
