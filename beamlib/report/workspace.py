@@ -272,7 +272,8 @@ def open_workspace(values: Mapping[str, Any]) -> Workspace:
     refuse_data(Path(parameters.run))
     base = _base()
     changed = {name: value for name, value in parameters if value != getattr(base, name)}
-    print("parameters as in params/base.yaml, but:", ", ".join(f"{key}={value!r}" for key, value in changed.items()))
+    but = f", but: {', '.join(f'{key}={value!r}' for key, value in changed.items())}" if changed else ""
+    print(f"parameters as in params/base.yaml{but}")
     return Workspace(parameters)
 
 

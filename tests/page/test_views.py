@@ -23,7 +23,9 @@ from beamlib.scoring.scores import score_run
 from browser_driver import Browser
 from page_views import Look, each, go, press, text_of
 
-RAG = "rag-bm25-k3"
+RAG, LIGHT = "rag-bm25-k3", "light-bm25-k3"
+BESIDE = {LIGHT: RAG}
+"""The arm that an arm is compared with, where it is not LIGHT: a click on a score opens both."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,11 @@ def test_every_cell_of_the_main_tables_leads_to_its_questions(held: RunFolder, p
         (arm,) = (one for one in held.arms if one.series == series)
         expected = [one for one in arm.judgements if ability in ("average", one.ability)]
         assert counted(browser) == len(expected) > 0, (key, href)
-        assert each(browser, "table.list thead th", "one.textContent") == ["question", series]
+        assert each(browser, "table.list thead th", "one.textContent") == [
+            "question",
+            series,
+            BESIDE.get(series, LIGHT),
+        ]
         assert all(row.startswith(size) for row in each(browser, "table.list tbody th small", "one.textContent"))
     print(f"{(time.monotonic() - started) / len(cells) * 1000:.0f} ms a view")
 
