@@ -227,6 +227,14 @@ class Workspace:
         table = result_table(measured.evidence, title, measured.evidence_footer, measured.manifests)
         return self.save_table(table, name)
 
+    def errata_effect(self, measured: Results, name: str) -> pd.DataFrame | None:
+        """Show scores with and without defective questions, save them under `name`; give back averages by protocol."""
+        if (compared := measured.without_defective()) is None:
+            print("No question of this run is on the errata list: leaving defective ones out changes nothing.")
+            return None
+        display(self.save_table(compared[0], name))  # type: ignore[no-untyped-call]
+        return compared[1]
+
     def where_lost(self, measured: Results, name: str) -> Table:
         """Show where the answers of a run are lost as stacked bars, and give back the table; save both under `name`."""
         frame = outcome_frame(outcomes_of(measured))

@@ -32,7 +32,7 @@ memorycode_app = task_group(
 
 VARIANTS = (
     "How rules are read: released; all rules at once; every name, not the first; absent counts 0; absent counts "
-    "1; unparsed left out; empty arguments or attributes are absent; attributes anywhere in __init__; from- "
+    "1; unparsed left out; empty arguments or attributes are absent; attributes anywhere in __init__; from-"
     "imports count; a # in a string is no comment; all python fences joined."
 )
 

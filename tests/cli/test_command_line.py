@@ -34,7 +34,7 @@ def run(repo_root: Path) -> Path:
     """The whole main job on one generated conversation."""
     folder = repo_root / "runs" / f"test-{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
-    done = beamlib("run-all", "--sizes", "100k", "--name", folder.name)
+    done = beamlib("run-all", "--sizes", "100k", "--conversations", "1", "--name", folder.name)
     assert done.returncode == 0, done.stderr
     assert f"Open runs/{folder.name}/index.html" in done.stdout
     yield folder
@@ -74,7 +74,7 @@ def test_a_second_run_gives_the_same_conversation_tables_and_figures(run: Path, 
     parts = ("generated", "tables", "figures", "100k", "page")
     before = {p: p.read_bytes() for part in parts for p in sorted((run / part).rglob("*")) if p.is_file()}
     for step, said in (("conversations", "generated 0 of 1"), ("evaluate", "not redone"), ("page", "index.html")):
-        done = called("run-all", "--sizes", "100k", "--name", run.name, "--step", step)
+        done = called("run-all", "--sizes", "100k", "--conversations", "1", "--name", run.name, "--step", step)
         assert done.returncode == 0, done.stderr
         assert said in done.stdout
     assert {p: p.read_bytes() for part in parts for p in sorted((run / part).rglob("*")) if p.is_file()} == before
