@@ -163,6 +163,7 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "offline": any(one.offline for one in run.arms),
         "judged_offline": sorted({one.series for one in run.arms if one.judged_offline and not one.offline}),
         "judge_error": stated(),
+        "claimed": sorted({one.series for one in run.arms if one.manifest and one.manifest.claimed}),
         "drop": bool(data.spoilt),
         "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],
         "chart": chart(sizes, [one["id"] for one in index["series"] if one["main"]], scores),
