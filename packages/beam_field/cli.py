@@ -33,7 +33,9 @@ def import_results(
     form: Annotated[
         str,
         typer.Option(
-            "--format", help="mem0, cognee, truememory, amb, past, honcho or beam-results; recognised if empty."
+            "--format",
+            help="mem0, cognee, truememory, amb, past, honcho, memorybench, remnic, memmachine, released-code or "
+            "beam-results; recognised if empty.",
         ),
     ] = "",
     name: Annotated[str, typer.Option(help="Name of the run folder under runs/; by default the format's.")] = "",

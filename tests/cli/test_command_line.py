@@ -14,6 +14,7 @@ from typing import get_args
 
 import pytest
 
+from beam_field.formats import READERS
 from beam_memorycode.rule_scoring import VARIANTS
 from beam_run.executing import EVALUATION, FIELD, GENERATION, PAPER, SUITES, execute_all
 from beam_run.steps import STEPS
@@ -145,6 +146,7 @@ CLOSED = {
     "tables": tuple(PROTOCOLS), "score": tuple(PROTOCOLS), "page": tuple(PROTOCOLS), "judge-card": tuple(PROTOCOLS),
     "generate": ("100k", "500k", "1m", "10m", "hierarchical", "sequential", "conversation", "batch", "replay"),
     "evidence": ("100k", "10m", "bm25", "dense", "hybrid", *ARMS),
+    "import": tuple(READERS),
     "estimate": get_args(Preset), "memorycode score": tuple(variant.name for variant in VARIANTS),
 }  # fmt: skip
 
