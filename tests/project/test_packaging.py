@@ -62,6 +62,13 @@ def test_the_default_install_has_no_torch_and_vllm_is_no_extra(project: dict[str
     assert {"models", "dev"} <= set(project["project"]["optional-dependencies"])
 
 
+def test_binder_installs_what_run_all_does(repo_root: Path, project: dict[str, dict]) -> None:  # type: ignore[type-arg]
+    lines = (repo_root / ".binder/requirements.txt").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#")] == ["--editable ."]  # without an extra
+    python = (repo_root / ".binder/runtime.txt").read_text().strip().removeprefix("python-")
+    assert SpecifierSet(project["project"]["requires-python"]).contains(f"{python}.0")
+
+
 @pytest.mark.parametrize("script", ["run_all.sh", "run_tests.sh", ".ci/run", "scripts/venv.sh", "scripts/step.sh"])
 def test_scripts_parse_and_can_be_run(repo_root: Path, script: str) -> None:
     subprocess.run(["bash", "-n", repo_root / script], check=True)
