@@ -234,8 +234,8 @@ def relevant_in_batches(
 ) -> list[tuple[list[Chunk], int] | ModelError]:
     """Filter the chunks by question as `relevant_chunks` does, with one call per question about all chunks.
 
-    Chunks of more than `INPUT_TOKENS` together are asked about in several calls. Where a reply is no list of numbers, or
-    a call fails for good, its chunks are asked about one by one.
+    Chunks of more than `INPUT_TOKENS` together are asked about in several calls. Where a reply is no list of numbers,
+    or a call fails for good, its chunks are asked about one by one.
     """
     distinct = list(dict.fromkeys(questions))
     batches = list(_batches(chunks))
