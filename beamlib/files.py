@@ -183,15 +183,20 @@ def refuse_lfs_pointer(path: Path, start: bytes) -> None:
         raise UserError(f"{path}: a Git LFS pointer, not the file itself; run `git lfs pull` where it comes from.")
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str, *, nan_as_null: bool = False) -> Any:
     """Parse JSON strictly.
+
+    Args:
+        nan_as_null: Read NaN and Infinity as null.
 
     Raises:
         ValueError: For invalid JSON, a repeated key, NaN, Infinity, numbers beyond a float or of thousands of digits,
             nesting beyond Python's limit; says where, if that is known.
     """
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_constant, parse_float=_finite)
+        return json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_nothing if nan_as_null else _constant, parse_float=_finite
+        )
     except json.JSONDecodeError as error:
         problem = f"line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}): damaged or truncated"
     except RecursionError:
@@ -233,6 +238,10 @@ def _unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
         repeated = next(key for key, times in Counter(key for key, _ in items).items() if times > 1)
         raise _Refused(f"the key `{repeated[:60]!r}` occurs twice in one object")
     return value
+
+
+def _nothing(_: str) -> None:
+    """Read a constant that JSON lacks as null."""
 
 
 def _constant(name: str) -> NoReturn:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, create_model, model_serializer
 
+from beamlib.data.checked_json import REVISION
 from beamlib.data.conversations import NUMBER, SIZES, Size
 from beamlib.errors import UserError
 from beamlib.evaluate import run_store
@@ -15,7 +16,7 @@ from beamlib.evaluate.answer_record import Answer
 from beamlib.evaluate.arms import Arm, arms_of, experiments
 from beamlib.evaluate.calling import ResolvedParameters, identities, resolved, run_path
 from beamlib.evaluate.configuration import Configuration, configuration, stated
-from beamlib.evaluate.conversation_record import data_revision
+from beamlib.evaluate.conversation_record import FOLDER, data_revision
 from beamlib.evaluate.imported import Imported
 from beamlib.evaluate.run_store import (
     ANSWER_CODE,
@@ -34,12 +35,23 @@ from beamlib.evaluate.run_store import (
     read_records,
     settings_of,
 )
-from beamlib.files import code_hash, sha256, to_json
+from beamlib.files import code_hash, read_json, sha256, sha256_of_file, to_json, write_json
 from beamlib.params import EVOLVING, RunParameters
 from beamlib.plugins import plugins
 from beamlib.scoring.records import Judgement
 
 MANIFEST = "manifest.json"
+FROM_ARCHIVE = "archive.json"
+"""Lists, at the top of a run folder, the manifests that came from somebody's archive, with the hash of each file."""
+CLAIMED: Mapping[str, str] = {
+    "commit": "the commit",
+    "package_version": "the version",
+    "answers_key": "", "judgements_key": "",  # hashes of the settings, the models and that version's code
+    "prompts": "prompts that no call is of",
+    "settings": "settings that change no call and no answer",
+    "claimed": "",
+}  # fmt: skip
+"""Fields of a manifest that a replay does not show to be so, and how that is said. All others are compared."""
 JUDGED_BY = "-by-"
 """Stands in the name of a part between that of the part that was judged again and the judge's."""
 
@@ -87,6 +99,7 @@ class Manifest(RunManifest):
 
     `left_out` are conversations of the run that cannot be read, with the reason. `imported` is only there where others
     made the results; `settings` then hold the arm alone. `notes` is what tables say of a memory that is adapted.
+    `claimed` says that it came from somebody's archive and was not made here.
     """
 
     size: Size
@@ -98,11 +111,12 @@ class Manifest(RunManifest):
     judgements_sha256: dict[ConversationId, str]
     left_out: dict[ConversationId, str] = Field(default_factory=dict)
     imported: Imported | None = None
+    claimed: bool = False
 
     @model_serializer(mode="wrap")
     def _omit_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
-        return {key: value for key, value in fields.items() if value or key not in ("imported", "notes")}
+        return {key: value for key, value in fields.items() if value or key not in ("imported", "notes", "claimed")}
 
 
 RECORD_KINDS: Mapping[str, type[BaseModel]] = {ANSWERS: Answer, JUDGEMENTS: Judgement}
@@ -132,6 +146,7 @@ class ArmFolder(RunStore[Manifest]):
             "answers_key": answers,
             "judgements_key": judgements_key(answers, parameters),
             "notes": plugins().identify_memory(arm.target)[1] if arm.target else (),
+            "claimed": False,
             **made_by(),
         }
         super().__init__(run_path(parameters, arm.name), Manifest, RECORD_KINDS, fields, MANIFEST)
@@ -142,6 +157,19 @@ class ArmFolder(RunStore[Manifest]):
             return read_manifest(self.folder)
         except UserError:
             return None
+
+    def open(self, data: Mapping[str, ConversationRecord], *, retry: bool) -> None:
+        """Load the records on file that are valid; what came from an archive stays claimed as long as any is kept."""
+        super().open(data, retry=retry)
+        found = self.find()
+        self.fields["claimed"] = bool(found and found.claimed and any(self.outputs.values()))
+
+    def write_manifest(self) -> Manifest:
+        """Write the manifest; one that was made here may have the same bytes as one that came from an archive."""
+        listed = _listed(self.folder)
+        if listed.pop(f"{self.folder.parent.name}/{self.folder.name}/{MANIFEST}", "") and not self.fields["claimed"]:
+            write_json(self.folder.absolute().parent.parent / FROM_ARCHIVE, listed)
+        return super().write_manifest()
 
     def manifest(self) -> Manifest:
         """Build the manifest over the conversations that have been answered."""
@@ -218,10 +246,43 @@ def manifest_over(
     return build_manifest(Manifest, {**fields, "data_revision": revision}, conversations, left_out, sums)
 
 
+def differing_claim(published: Manifest, again: Manifest) -> str:
+    """The first field of a published manifest that its replay contradicts, with both values; empty if none does.
+
+    Compared is every field but `CLAIMED`, and with them everything that footers, tables and pages print.
+    """
+    for name in Manifest.model_fields.keys() - CLAIMED.keys() - {"conversations", "data_revision"}:
+        stated, found = getattr(published, name), getattr(again, name)
+        if stated != found:
+            return f"field '{name}' is {stated!r:.200}, and its replay gives {found!r:.200}"
+    for key, record in published.conversations.items():
+        if _identity(record) != _identity(again.conversations[key]):
+            return (
+                f"field 'conversations' says of {key} {record!r:.300}, and here it is {again.conversations[key]!r:.300}"
+            )
+    if published.data_revision != data_revision(published.conversations):
+        return f"field 'data_revision' is {published.data_revision!r:.200}, which its conversations do not say"
+    return ""
+
+
+def _identity(record: ConversationRecord) -> tuple[object, ...]:
+    """What two records of one conversation share: a released one may come from a folder or from parquet files."""
+    released = record.origin in (FOLDER, REVISION) and set(record.files.values()) == {"released"}
+    return record.variant, record.sha256, record.questions_sha256, released or (record.origin, record.files)
+
+
+def _listed(folder: Path) -> dict[str, str]:
+    """The manifests of an arm's run that came from an archive, and the hashes of their files."""
+    place = folder.absolute().parent.parent / FROM_ARCHIVE
+    return dict(read_json(place)) if place.is_file() else {}
+
+
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of an arm's folder."""
     path = folder / MANIFEST
     found = run_store.read_manifest(path, Manifest)
+    if _listed(folder).get("/".join(path.absolute().parts[-3:])) == sha256_of_file(path):
+        found = found.model_copy(update={"claimed": True})
     settings = checked(
         _Settings if found.imported is None else _OnlyArm, found.settings, f"{path}: ", within="settings."
     )

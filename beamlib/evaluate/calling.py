@@ -161,6 +161,10 @@ PUBLISHED = "published"
 """The part of a run folder for published values."""
 
 
+TRIALS = "trials"
+"""The folder of a run that notebooks with other parameters than the run's write to."""
+
+
 def run_subdir(parameters: RunParameters) -> str:
     """The part of a run folder that holds a tier: `100k`, or `100k-<backbone>` where models are called."""
     found = models_file(parameters)
@@ -184,6 +188,8 @@ def calls_folder(parameters: RunParameters, suite: str = "") -> Path:
 
 def recording_command(parameters: RunParameters) -> str:
     """The shell command that calls what this run is missing, and nothing that it does not ask for."""
+    if Path(parameters.run).parent.name == TRIALS:
+        return "the notebook itself with calls: record and confirm_cost: true"
     options = {
         "--data": from_root(parameters.data), "--sizes": parameters.size.lower(), "--name": Path(parameters.run).name,
         "--models": parameters.models, "--backbones": parameters.backbone, "--prompts": parameters.prompts,

@@ -100,7 +100,8 @@ def _stored_cost(folder: Path, prices: dict[tuple[str, str], Endpoint]) -> float
     """Sum the price of all calls stored below `folder` whose model a models file still names."""
     spent = 0.0
     for path in sorted(folder.rglob("*.sqlite")):
-        if any(part.startswith(".") for part in path.relative_to(folder).parts):  # databases of memories
+        # Databases of memories, and trials of notebooks, which begin with copies of these stores.
+        if any(part.startswith(".") or part == "trials" for part in path.relative_to(folder).parts):
             continue
         with CallStore(path, read_only=True) as store:
             for sums in store.totals():

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
+from beamlib.data.conversations import Probe
+from beamlib.data.errata import spoilt_probes
 from beamlib.data.gold import Gold
+from beamlib.data.loading import Loaded
 from beamlib.errors import UserError
 from beamlib.evaluate.answer_record import Answer, ContextLosses
 from beamlib.evaluate.arm_folder import Manifest, read_judgements, read_manifest, stored_judgements
 from beamlib.evaluate.arms import Arm, experiments
+from beamlib.evaluate.calling import TRIALS
 from beamlib.evaluate.run import Evaluation, evaluate
+from beamlib.evaluate.task import RUN
 from beamlib.params import RunParameters
+from beamlib.report.figures import averages
 from beamlib.report.footer import Footer, ensure_comparable, footer, is_offline
 from beamlib.report.long_frame import AVERAGE, COLUMNS, SERIES_FIELDS
+from beamlib.report.table import Table
+from beamlib.report.tables import result_table, shown_averages
 from beamlib.scoring.intervals import compare, interval_note
 from beamlib.scoring.measured import evidence_recall
+from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import (
     SCORE_COLUMNS,
+    judge_spread,
     not_computable,
     present_sizes,
     score_run,
     summarise,
     unscored_reasons,
 )
+
+_Record = TypeVar("_Record", Answer, Judgement)
+_ALL, _DROP = "none, flag", "drop"
+"""The two question sets of the parameter `errata`: `flag` marks questions and removes none."""
 
 RECALL = "evidence recall: share of the cited messages shown whole in the context (no model, no judge)"
 NOTES = "scratchpad"
@@ -37,6 +51,33 @@ NOTES = "scratchpad"
 Counting = Literal["whole", "partial", "noted"]
 """Which messages count as recalled: those whose whole text is in the context; also those that it shows in part; also
 those that only a note paraphrases."""
+
+
+@dataclass(frozen=True)
+class ShownQuestion:
+    """A question with each arm's answer and judgement."""
+
+    loaded: Loaded
+    probe: Probe
+    gold: Gold
+    answers: Mapping[str, Answer]
+    judgements: Mapping[str, Judgement]
+
+    def retrieved(self) -> pd.DataFrame:
+        """Show the messages that each arm gave to the reader, with a star for cited messages."""
+        rows = {}
+        for name, answer in self.answers.items():
+            cited = set(self.gold.evidence) & set(answer.message_ids)
+            whole = cited & recalled_ids(answer)
+            shown = [f"{message_id}*" if message_id in cited else str(message_id) for message_id in answer.message_ids]
+            rows[name] = {
+                "context tokens": answer.context_tokens,
+                "messages": len(shown),
+                "cited ones shown whole": f"{len(whole)} of {len(self.gold.evidence)}",
+                "cited ones in part or noted": len(cited - whole),
+                "first": " ".join(shown[:10]),
+            }
+        return pd.DataFrame(rows).T.rename_axis("memory")
 
 
 @dataclass(frozen=True)
@@ -89,6 +130,102 @@ class Results:
         """The manifests of all arms, as tables take them."""
         return [manifest.model_dump(mode="json") for manifest in self.evaluation.manifests.values()]
 
+    def question(self, ability: str = "") -> ShownQuestion:
+        """Pick a question of the first conversation: the first of an ability, else the one that arms differ most on."""
+        loaded = next(iter(self.evaluation.loaded.values()))
+        scores = pd.DataFrame({name: rows.set_index("probe_id")["score"] for name, rows in self.scores.items()})
+        spread = scores.T.std().fillna(0)
+
+        def preference(probe: Probe) -> tuple[bool, bool, float]:
+            gold = loaded.gold[probe.id]
+            return ability not in ("", gold.ability), not gold.evidence, -spread[probe.id]
+
+        probe = min(loaded.probes, key=preference)
+        return ShownQuestion(
+            loaded,
+            probe,
+            loaded.gold[probe.id],
+            {name: _of_probe(answers, probe) for name, answers in self.evaluation.answers.items()},
+            {name: _of_probe(judgements, probe) for name, judgements in self.evaluation.judgements.items()},
+        )
+
+    def averages(self) -> pd.DataFrame:
+        """Average score and evidence recall of every arm; recall is missing if no question cites messages."""
+        columns = {"score": self.summary, "evidence recall": self.evidence}
+        return pd.DataFrame({name: averages(frame).set_index("series")["mean"] for name, frame in columns.items()})
+
+    def light_against(self, seed: int) -> pd.DataFrame:
+        """Compare LIGHT with every other arm, paired over conversations: t-interval and p-value of a sign-flip test."""
+        light = next(name for name in self.scores if name.startswith("light"))
+        rows = {}
+        for name, scores in self.scores.items():
+            if name != light:
+                change = compare(self.scores[light], scores, seed=seed)
+                rows[name] = {field: getattr(change, field) for field in ("difference", "low", "high", "p_value", "n")}
+        return pd.DataFrame(rows).T.rename_axis("light minus").round(3)
+
+    def by_protocol(self) -> pd.DataFrame:
+        """Average all arms under every protocol, from the same verdicts."""
+        rows = {}
+        for protocol in PROTOCOLS:
+            scores = {name: score_run(judged, protocol) for name, judged in self.evaluation.judgements.items()}
+            rows[protocol] = shown_averages(long_frame(scores))
+        return pd.DataFrame(rows).T
+
+    def without_defective(self) -> tuple[Table, pd.DataFrame] | None:
+        """Compare the scores of all questions with those that no erratum spoils: a table, and averages by protocol.
+
+        Returns None if no question of the run is on the list: both would be equal.
+        """
+        spoilt = spoilt_probes([probe for loaded in self.evaluation.loaded.values() for probe in loaded.probes])
+        if not spoilt:
+            return None
+        size = self.evaluation.parameters.size
+        title = f"All questions (errata: none, flag) beside those no erratum spoils (drop: {len(spoilt)} fewer), {size}"
+        table = result_table(errata_effect(self.scores, spoilt), title, self.footer, self.manifests)
+        return table, effect_by_protocol(self.evaluation.judgements, spoilt).round(3)
+
+    def steadiness(self) -> pd.DataFrame:
+        """Measure how the averages of all arms, and the verdicts, change when the judge is asked again."""
+        protocol = self.evaluation.parameters.protocol
+        spread = {name: judge_spread(judged, protocol) for name, judged in self.evaluation.judgements.items()}
+        rows = [frame[frame["ability"] == "average"].assign(memory=name) for name, frame in spread.items()]
+        return pd.concat(rows).set_index("memory")[["sd", "changed", "n_nuggets", "n_questions", "missing"]].round(3)
+
+    def changes(self, seed: int) -> pd.DataFrame:
+        """Compute the paired change of what figures plot for every series against the complete one (`changes_of`)."""
+        base = next(name for name in self.scores if "without" not in name)
+        return changes_of(self.plotted_scores, base, seed)
+
+    def index_recall(self) -> pd.DataFrame:
+        """Compute the evidence recall of LIGHT's episodic index by itself."""
+        gold = {key: value for loaded in self.evaluation.loaded.values() for key, value in loaded.gold.items()}
+        alone = {}
+        for name, answers in self.evaluation.answers.items():
+            episodic = [_only_episodic(answer) for answer in answers]
+            alone[name] = recall_rows(episodic, gold)
+        frame = averages(long_frame(alone)).set_index("series")[["mean"]]
+        return frame.rename(columns={"mean": "episodic index alone"})
+
+    def recall_by_counting(self) -> pd.DataFrame:
+        """Average the evidence recall of every arm: messages shown whole, at least in part, shown or noted."""
+        columns = {"whole": self.evidence, "at least in part": self.partial, "shown or noted": self.noted}
+        frame = {name: averages(recall).set_index("series")["mean"] for name, recall in columns.items()}
+        return pd.DataFrame(frame).round(3)
+
+    def cut_counts(self) -> pd.DataFrame:
+        """Count per arm what was recalled and did not fit into the contexts, and their mean size in tokens."""
+        rows = {}
+        for name, answers in self.evaluation.answers.items():
+            losses = ContextLosses.of(answers)
+            rows[name] = {
+                "questions": len(answers),
+                "with cuts": losses.cut_answers,
+                **losses.cuts.labelled,
+                "mean context tokens": round(sum(answer.context_tokens for answer in answers) / max(len(answers), 1)),
+            }
+        return pd.DataFrame(rows).T.rename_axis("series")
+
 
 def results(parameters: RunParameters, experiment: str) -> Results:
     """Evaluate (or replay) the arms of an experiment and score them."""
@@ -118,8 +255,8 @@ def results(parameters: RunParameters, experiment: str) -> Results:
 
 
 def _without_fixed(evidence: pd.DataFrame) -> pd.DataFrame:
-    """Take the intervals off what is fixed by construction: the oracle is handed every cited message."""
-    evidence.loc[evidence["series"] == "oracle", ["low", "high"]] = float("nan")
+    """Take the intervals off what is fixed by construction: `oracle` is handed all cited messages, `none` nothing."""
+    evidence.loc[evidence["series"].isin(["oracle", "none"]), ["low", "high"]] = float("nan")
     return evidence
 
 
@@ -209,6 +346,53 @@ def footer_of(
     )
 
 
+def _of_probe(records: Sequence[_Record], probe: Probe) -> _Record:
+    return next(record for record in records if record.probe_id == probe.id)
+
+
+def _only_episodic(answer: Answer) -> Answer:
+    ids = answer.parts.get("episodic", ())
+    return answer.model_copy(update={"parts": {"episodic": ids}, "message_ids": ids})
+
+
+def errata_effect(scores: Mapping[str, pd.DataFrame], spoilt: Collection[str]) -> pd.DataFrame:
+    """Summarise every arm over all questions (`none`, `flag`) and, as "<arm>, drop", without `spoilt` ones.
+
+    Args:
+        scores: Tables of `score_run` by arm. No call is needed: judgements under `flag` have all questions.
+    """
+    parts = []
+    for arm, frame in scores.items():
+        spared = frame[~frame["probe_id"].isin(spoilt)]
+        parts.append(long_frame({arm: frame}).assign(arm=arm, errata=_ALL))
+        parts.append(long_frame({f"{arm}, {_DROP}": spared}).assign(arm=arm, errata=_DROP))
+    return pd.concat(parts, ignore_index=True)
+
+
+def effect_by_protocol(judgements: Mapping[str, Sequence[Judgement]], spoilt: Collection[str]) -> pd.DataFrame:
+    """Average `errata_effect` under every protocol, by protocol and arm, for the judgements of one tier.
+
+    Each average comes with its rank among the arms and `n`, the questions that have a score; `unscored` counts the
+    others. A single conversation (`conversations`) ranks nothing.
+    """
+    parts = {}
+    for protocol in PROTOCOLS:
+        effect = errata_effect({arm: score_run(judged, protocol) for arm, judged in judgements.items()}, spoilt)
+        average = effect[effect["ability"] == AVERAGE].pivot(index="arm", columns="errata")
+        columns: dict[str, Any] = {}
+        for kept in (_ALL, _DROP):
+            mean = average["mean", kept]
+            columns |= {
+                kept: mean,
+                f"rank, {kept}": mean.rank(ascending=False, method="min").astype("Int64"),
+                f"n, {kept}": average["n", kept],
+            }
+        unscored = average["unscored", _ALL]
+        counts = {"unscored": unscored, "conversations": average["conversations", _ALL]}
+        parts[protocol] = pd.DataFrame({**columns, **counts}).loc[list(judgements)]
+    return pd.concat(parts, names=["protocol", "arm"])
+
+
 def score_folders(run: Path, protocol: str, *, as_is: bool = False) -> list[dict[str, Any]]:
     """Score every arm in or below the folder `run`.
 
@@ -225,7 +409,9 @@ def score_folders(run: Path, protocol: str, *, as_is: bool = False) -> list[dict
     """
     # A folder with judgements and no manifest was not finished: reading it raises an error, skipping it would not.
     names = ("manifest.json", "judgements.jsonl")
-    folders = sorted({path.parent for name in names for path in run.rglob(name)}) if run.is_dir() else []
+    there = {path.parent for name in names for path in run.rglob(name)} if run.is_dir() else set()
+    there = {folder for folder in there if not (folder / RUN).exists()}  # of another benchmark
+    folders = sorted(folder for folder in there if TRIALS not in folder.relative_to(run).parts)
     if not folders:
         raise UserError(f"{run}: no manifest.json in it or below; name a run folder that run_all.sh wrote.")
     return [row for folder in folders for row in _score_folder(folder, protocol, as_is)]

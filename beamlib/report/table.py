@@ -20,6 +20,7 @@ from rich.table import Table as Grid
 
 from beamlib.files import read_text, to_json, write_text
 from beamlib.report.footer import SHOWN_LINES, Footer
+from beamlib.scoring.intervals import interval_note
 
 _WIDTH = 180
 _MARKS = re.compile(
@@ -172,6 +173,51 @@ def markdown_table(
 
 def _markdown_row(cells: Sequence[str], mark: str = "") -> str:
     return "| " + " | ".join(f"{mark}{markdown_text(cell)}{mark}" for cell in cells) + " |"
+
+
+def print_by_ability(
+    rows: Sequence[Mapping[str, Any]],
+    value: str,
+    names: Sequence[str],
+    *,
+    long: bool = False,
+    as_csv: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Print rows per ability as one row for each arm, the abilities in columns; what all rows share stands above.
+
+    Args:
+        rows: A row per arm and ability, with `low`, `high`, `size` and the number of conversations; the average's
+            ability is `average` or `all`.
+        value: The column that is shown by ability.
+        names: The columns that tell rows of different arms apart.
+        long: Keep the row per ability, with its interval and counts.
+    """
+    if as_json or as_csv:
+        print(to_json(list(rows), indent=2) if as_json else pd.DataFrame(rows).to_csv(index=False), end="\n" * as_json)
+        return
+    wide: dict[tuple[Any, ...], dict[str, Any]] = {}
+    others = [name for name in rows[0] if name not in {*names, *_OF_ABILITY, value}]
+    averages = [row for row in rows if row["ability"] in ("average", "all")]
+    for row in rows:
+        key = tuple(row[name] for name in names)
+        own = wide.setdefault(key, {name: row[name] for name in names})
+        own[row["ability"].replace("_", "\n")] = row[value]
+    for row in averages:
+        wide[tuple(row[name] for name in names)] |= {name: row[name] for name in ("low", "high", *others)}
+    shown = [dict(row) for row in rows] if long else list(wide.values())
+    shared = [name for name in (*names, *others) if len({row[name] for row in shown if name in row}) == 1]
+    for name in shared if len(shown) > 1 else ():
+        (shared_value,) = {row.pop(name) for row in shown if name in row}
+        if shared_value not in (None, ""):
+            print(f"{name.replace('_', ' ')}: {shared_value}")
+    print_rows(shown, as_json=False)
+    conversations = {row["size"]: row[next(name for name in _CONVERSATIONS if name in row)] for row in averages}
+    print(*(f"Interval, {size}: {interval_note(n)}." for size, n in conversations.items()), sep="\n")
+
+
+_CONVERSATIONS = ("n_conversations", "conversations")
+_OF_ABILITY = ("ability", "low", "high", "n_questions", "n")
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:

@@ -51,6 +51,7 @@ from beamlib.params import (
 from beamlib.places import PARAMS, ROOT
 from beamlib.report.figures import save_figure
 from beamlib.report.long_frame import published_long
+from beamlib.report.outcomes import outcome_figure, outcome_frame, outcome_table, outcomes_of
 from beamlib.report.released import ReleasedRecall
 from beamlib.report.results import Results, results
 from beamlib.report.table import Table, markdown_text, save_table
@@ -226,6 +227,21 @@ class Workspace:
         table = result_table(measured.evidence, title, measured.evidence_footer, measured.manifests)
         return self.save_table(table, name)
 
+    def errata_effect(self, measured: Results, name: str) -> pd.DataFrame | None:
+        """Show scores with and without defective questions, save them under `name`; give back averages by protocol."""
+        if (compared := measured.without_defective()) is None:
+            print("No question of this run is on the errata list: leaving defective ones out changes nothing.")
+            return None
+        display(self.save_table(compared[0], name))  # type: ignore[no-untyped-call]
+        return compared[1]
+
+    def where_lost(self, measured: Results, name: str) -> Table:
+        """Show where the answers of a run are lost as stacked bars, and give back the table; save both under `name`."""
+        frame = outcome_frame(outcomes_of(measured))
+        what = f"Where answers are lost, {self.parameters.size}; reader and judge: {measured.footer.reader}."
+        display(self.save_figure(outcome_figure(frame), name, frame, what, scores=False))  # type: ignore[no-untyped-call]
+        return self.save_table(outcome_table(frame, measured), name)
+
     def save_run_figure(self, figure: Figure, name: str, frame: pd.DataFrame, measured: Results, what: str) -> Any:
         """`save_figure` for scores of this run; `what` begins the caption, which names the reader."""
         caption = f"{what}, {self.parameters.size}; reader and judge: {measured.footer.reader}."
@@ -260,12 +276,18 @@ def open_workspace(values: Mapping[str, Any]) -> Workspace:
     Relative paths count from the repository's top folder, wherever the notebook was opened.
     """
     _show_dashes()
-    parameters = _rooted(_parameters(values))
+    parameters = parse_cell(values)
     refuse_data(Path(parameters.run))
     base = _base()
     changed = {name: value for name, value in parameters if value != getattr(base, name)}
-    print("parameters as in params/base.yaml, but:", ", ".join(f"{key}={value!r}" for key, value in changed.items()))
+    but = f", but: {', '.join(f'{key}={value!r}' for key, value in changed.items())}" if changed else ""
+    print(f"parameters as in params/base.yaml{but}")
     return Workspace(parameters)
+
+
+def parse_cell(values: Mapping[str, Any]) -> RunParameters:
+    """Parse what a notebook's parameter cell defines; paths are as seen from where this process is."""
+    return _rooted(_parameters(values))
 
 
 def _show_dashes() -> None:

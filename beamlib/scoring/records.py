@@ -30,6 +30,13 @@ class NuggetVerdict(BaseModel):
     reason: str = ""
     reply: str = ""
 
+    @property
+    def explanation(self) -> str:
+        """Why there is no score; else the reason that the judge gave in its reply, empty if it gave none."""
+        from beamlib.scoring.replies import read_reason
+
+        return self.reason or read_reason(self.reply)
+
     @field_validator("score")
     @classmethod
     def _on_the_scale(cls, score: float | None) -> float | None:

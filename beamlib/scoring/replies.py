@@ -123,6 +123,13 @@ def read_score(reply: str, *, cut: bool = False) -> tuple[float | None, str]:
     return None, "the judge's reply holds no object with a score"
 
 
+def read_reason(reply: str) -> str:
+    """Read the judge's reason in a reply that has a score, as one line; empty if it has none."""
+    found = next((value for value in _parses(reply) if isinstance(value, dict) and "score" in value), {})
+    reason = found.get("reason", "")
+    return " ".join(reason.split()) if isinstance(reason, str) else ""
+
+
 Matches = dict[int, tuple[int, ...]]
 """The numbers of the nuggets that an item denotes, by its number; both from 1, without items that match nothing."""
 

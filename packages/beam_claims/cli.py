@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from beam_run.arguments import Json
+from beam_run.arguments import RESULTS, Json
 from beamlib.files import to_json
 
 
@@ -61,7 +61,7 @@ def data_check(folder: Path, as_json: Json = False) -> None:
 
 def add_to(app: typer.Typer, data: typer.Typer) -> None:
     """Add the commands to `beamlib` and `beamlib data`."""
-    app.command("claims")(claims)
+    app.command("claims", rich_help_panel=RESULTS)(claims)
     data.command("check")(data_check)
     data.command("audit")(data_audit)
     data.command("errata")(data_errata)

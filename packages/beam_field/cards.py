@@ -130,7 +130,8 @@ def corrections_table(frame: pd.DataFrame, cheap: str, better: str) -> Table:
         "Prediction-powered inference, jackknife over conversations; the interval holds however bad the cheap "
         "judge is, if what is labelled was not chosen by its answers (its coverage is simulated in the tests).",
     )
-    return _table("Averages corrected by a labelled part", frame, _CORRECTED, footer, form=".3f")
+    labelled = count(int(frame["conversations"].max()), "labelled conversation")
+    return _table(f"Averages corrected by {labelled}", frame, _CORRECTED, footer, form=".3f")
 
 
 def deception_table() -> Table:

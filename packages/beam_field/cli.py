@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from beam_run.arguments import (
+    FIELD,
     BaseUrl,
+    Calls,
     ClusterName,
     Endpoints,
     Json,
@@ -17,6 +19,7 @@ from beam_run.arguments import (
     Model,
     Models,
     Prompts,
+    Protocol,
     Settings,
     Window,
     check_run_name,
@@ -30,7 +33,9 @@ def import_results(
     form: Annotated[
         str,
         typer.Option(
-            "--format", help="mem0, cognee, truememory, amb, past, honcho or beam-results; recognised if empty."
+            "--format",
+            help="mem0, cognee, truememory, amb, past, honcho, memorybench, remnic, memmachine, released-code or "
+            "beam-results; recognised if empty.",
         ),
     ] = "",
     name: Annotated[str, typer.Option(help="Name of the run folder under runs/; by default the format's.")] = "",
@@ -88,7 +93,7 @@ def judge(
         Path | None, typer.Option("--data", help="The released questions, for answers whose rubric is not on file.")
     ] = None,
     prompts: Prompts = None,
-    calls: Annotated[str, typer.Option("--calls", help="With models: replay, record or refresh.")] = "record",
+    calls: Calls = "record",
     settings: Settings = None,
     max_cost: MaxCost = None,
     cluster: ClusterName = "",
@@ -121,7 +126,7 @@ def judge(
 def judge_card(
     run: Annotated[Path, typer.Argument(help="The run, or part of one, whose judge is examined.")],
     against: Annotated[Path, typer.Option("--against", help="The run, or part of one, of the judge to compare with.")],
-    protocol: Annotated[str, typer.Option(help="Scoring protocol of the averages.")] = "nugget-mean",
+    protocol: Protocol = "nugget-mean",
     as_json: Json = False,
 ) -> None:
     """Compare the judges of two runs over the same answers: agreement, bias, and what that means for a comparison.
@@ -136,7 +141,7 @@ def judge_card(
 
 def add_to(app: typer.Typer, data_app: typer.Typer) -> None:
     """Add the commands to the project's `app`."""
-    app.command("import")(import_results)
-    app.command("export")(export_results)
-    app.command("judge")(judge)
-    app.command("judge-card")(judge_card)
+    app.command("import", rich_help_panel=FIELD)(import_results)
+    app.command("export", rich_help_panel=FIELD)(export_results)
+    app.command("judge", rich_help_panel=FIELD)(judge)
+    app.command("judge-card", rich_help_panel=FIELD)(judge_card)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from beam_field.comparing import (
     FieldSystem,
@@ -26,7 +27,7 @@ from beamlib.data.gold import ABILITIES
 from beamlib.report.figures import PAGE_WIDTH, style
 from beamlib.report.footer import OFFLINE, is_offline
 from beamlib.report.long_frame import ability_label
-from beamlib.report.table import Table
+from beamlib.report.table import Table, markdown_text
 from beamlib.report.tables import NOTHING, with_interval
 from beamlib.scoring.records import Judgement
 from beamlib.scoring.scores import AVERAGE
@@ -186,6 +187,14 @@ def tier_answer(systems: Sequence[FieldSystem], tier: str) -> list[str]:
     return lines
 
 
+def answers_in_markdown(answers: Mapping[str, Sequence[str]]) -> str:
+    """Write `tier_answer` of several tiers as Markdown: a heading and a list for each."""
+    return "\n".join(
+        "\n".join([f"**{tier}**\n", *(f"- {markdown_text(line)}" for line in lines), ""])
+        for tier, lines in answers.items()
+    )
+
+
 def _headline(own: Sequence[FieldSystem], pairs: Sequence[SystemPair], tier: str) -> str:
     """Say how much of the ranking is known at all."""
     judged = {system.name for system in own}  # answers judged by several judges are one system
@@ -244,6 +253,65 @@ def _printed_sentence(tier: str) -> str:
         if len(rows)
     ]
     return f"Printed only, so not checked and not comparable with the above ({'; '.join(parts)})." if parts else ""
+
+
+def systems_frame(systems: Sequence[FieldSystem]) -> pd.DataFrame:
+    """Return every score of the field by tier, highest first: those of verdicts with intervals, then printed ones.
+
+    Columns: `tier`, `system`, `value` (mean over questions, 0 to 1), `low`, `high` (95 % over conversations; NaN for
+    one conversation, or unknown), `judge` (with its prompt), `gold` (in the answer prompt), `basis` (verdicts or
+    printed).
+    """
+    columns = ["tier", "system", "value", "low", "high", "judge", "gold", "basis"]
+    rows: list[tuple[object, ...]] = [
+        (own.source.tier, own.name, *own.average(), own.source.judged_by, own.source.gold_in_prompt, "verdicts")
+        for own in systems
+    ]
+    for _, row in only_printed().iterrows():
+        gold = row["gold_in_answer_prompt"] if row["gold_in_answer_prompt"] in ("yes", "no") else "in part"
+        value = row["score_percent"] / 100
+        rows.append((row["tier"], row["system"], value, np.nan, np.nan, row["judge"], gold, "printed"))
+    frame = pd.DataFrame(rows, columns=columns)
+    order = frame.assign(place=frame["tier"].map(SIZES.index)).sort_values(["place", "value"], ascending=[True, False])
+    return frame.loc[order.index].reset_index(drop=True)
+
+
+_SHAPES = "oDs^vPX*hpd<>8"
+_SYSTEMS = (
+    "One shape per judge and prompt: scores of different shapes are not comparable. Filled: verdicts are public and "
+    "gold was not in the answer prompt; hollow: gold was in the answer prompt (all or in part), or no verdicts are "
+    "public. Bars: 95 % intervals over conversations, where verdicts of several are public."
+)
+
+
+def systems_figure(frame: pd.DataFrame) -> Figure:
+    """Draw `systems_frame`: a panel per tier, a row per system, a shape per judge and prompt."""
+    judges = {name: (_SHAPES[n % len(_SHAPES)], f"C{n % 8}") for n, name in enumerate(dict.fromkeys(frame["judge"]))}
+    groups = dict(list(frame.groupby("tier", sort=False)))
+    with style():
+        figure = Figure(figsize=(PAGE_WIDTH, 0.17 * len(frame) + 0.3 * len(groups) + 1.6), layout="constrained")
+        heights = [len(own) + 1 for own in groups.values()]
+        panels = figure.subplots(len(groups), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+        for axes, (tier, own) in zip(panels, groups.items(), strict=True):
+            for place, (_, row) in enumerate(own.iterrows()):
+                marker, colour = judges[row["judge"]]
+                filled = row["basis"] == "verdicts" and row["gold"] == "no"
+                axes.hlines(place, row["low"], row["high"], color=colour, linewidth=1)
+                face = colour if filled else "white"
+                axes.plot(row["value"], place, marker, color=colour, markerfacecolor=face, markersize=5)
+            axes.set_yticks(range(len(own)), own["system"], fontsize=6)
+            axes.set(xlim=(0, 1), ylim=(len(own) - 0.4, -0.6))
+            axes.set_title(tier, loc="left")
+        panels[-1].set_xlabel("score, mean over questions")
+        marks = [
+            Line2D([], [], marker=marker, color=colour, linestyle="", markersize=4)
+            for marker, colour in judges.values()
+        ]
+        figure.legend(
+            marks, [textwrap.shorten(name, 60) for name in judges], loc="outside lower center", ncols=2, fontsize=6
+        )
+        figure.set_label(_SYSTEMS)
+    return figure
 
 
 _BY_GOLD = {"yes": "systems, gold shown", "no": "systems, gold not shown"}

@@ -1,4 +1,4 @@
-"""Read the result files that others publish: seven formats, each converted into the neutral form.
+"""Read the result files that others publish: eleven formats, each converted into the neutral form.
 
 A reader keeps what its format holds and ignores fields that it does not know. A field with an impossible value (a score
 off the scale, a number for a text) refuses the file.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 from beam_field.results import (
@@ -18,8 +20,10 @@ from beam_field.results import (
     JsonEntry,
     ResultFile,
     ResultRow,
+    as_text,
     one_line,
 )
+from beamlib.data.gold import ABILITIES
 from beamlib.errors import UserError
 from beamlib.evaluate.imported import Provenance
 from beamlib.evaluate.run_store import checked
@@ -80,13 +84,12 @@ def _cognee_row(entry: JsonEntry) -> ResultRow:
     full, partial, none, total = map(int, criteria.groups()) if criteria else (0, 0, 0, 0)
     if full + partial + none != total:
         raise UserError(f"{entry.place}: {criteria and criteria[0]!r} does not add up; correct the file.")
-    context = entry.get("retrieval_context", str)
     return entry.row(
         **entry.renamed(question="question", answer="answer", rubric="rubric", reference="golden_answer"),
         counts={"full": full, "partial": partial, "none": none} if total else None,
         score=rubric.value.get("score"),
         order=metrics.entry("kendall_tau").value.get("score"),
-        context_chars=None if context is None else len(context),
+        context_chars=entry.length("retrieval_context"),
     )
 
 
@@ -131,7 +134,7 @@ def read_amb(files: Sequence[ResultFile]) -> list[ImportedRun]:
 
 
 def _amb_row(entry: JsonEntry, tier: str) -> ResultRow:
-    context, correct = entry.get("context", str), entry.get("correct", bool)
+    correct = entry.get("correct", bool)
     score = entry.value.get("score")
     return entry.row(
         **entry.renamed(question="query", answer="answer", context_tokens="context_tokens"),
@@ -139,15 +142,96 @@ def _amb_row(entry: JsonEntry, tier: str) -> ResultRow:
         tier=tier,
         score=float(correct) if score is None and correct is not None else score,
         reference=_joined(entry, "gold_answers"),
-        context_chars=None if context is None else len(context),
+        context_chars=entry.length("context"),
     )
 
 
 def _joined(entry: JsonEntry, name: str) -> str:
-    texts = entry.get(name, list) or []
-    if not all(isinstance(text, str) for text in texts):
-        raise UserError(f"{entry.place}: field '{name}' must be a list of texts; {FORMAT_ADVICE}")
-    return " | ".join(texts)
+    value = entry.value.get(name)
+    return " | ".join(map(as_text, value if isinstance(value, list) else [value]))
+
+
+def read_memorybench(files: Sequence[ResultFile]) -> list[ImportedRun]:
+    """Read reports of supermemory's memorybench: a score per question."""
+    runs = []
+    for file in files:
+        whole = file.entry()
+        tier = whole.text("benchmark").rpartition("-")[2]
+        names = {"question": "question", "answer": "hypothesis", "score": "score", "reference": "groundTruth"}
+        rows = [entry.row(**entry.renamed(**names), tier=tier) for entry in whole.entries("evaluations")]
+        provider = whole.text("provider") or "memorybench"
+        facts = {"reader": whole.text("answeringModel"), "judge": whole.text("judge")}
+        runs.append(whole.run(provider, rows, system=provider, **facts))
+    return runs
+
+
+def read_remnic(files: Sequence[ResultFile]) -> list[ImportedRun]:
+    """Read remnic's reports: the score of a judge per question."""
+    runs = []
+    for file in files:
+        whole = file.entry()
+        rows = [
+            task.row(
+                **task.renamed(question="question", answer="actual", reference="expected"),
+                **task.entry("scores").renamed(score="llm_judge"),
+                **task.entry("details").renamed(rubric="rubric", tier="scale"),
+            )
+            for task in whole.entry("results").entries("tasks")
+        ]
+        runs.append(whole.run("remnic", rows, system="remnic"))
+    return runs
+
+
+def read_by_ability(files: Sequence[ResultFile]) -> list[ImportedRun]:
+    """Read MemMachine's results and the released code's own: lists of questions by ability.
+
+    The released code writes answers to one file and verdicts, without the questions, to `evaluation-<name>` beside it:
+    both are needed, and are joined by place.
+    """
+    answers, verdicts = _questions_of(files), _questions_of(files, "llm_judge_responses")
+    if not answers:
+        raise UserError(
+            f"{files[0].name}: verdicts without questions; give the file of answers as well, whose name lacks "
+            "'evaluation-'."
+        )
+    if verdicts and [place for place, _ in verdicts] != [place for place, _ in answers]:
+        raise UserError(f"{files[0].name}: answers and verdicts of other questions than one another; give one run's.")
+    pairs = zip(answers, verdicts or answers, strict=True)
+    rows = [_row_by_ability(JsonEntry({**one.value, **two.value}, two.place)) for (_, one), (_, two) in pairs]
+    memmachine = any("criterion_scores" in entry.value for _, entry in answers)
+    label = "memmachine" if memmachine else Path(files[0].name).stem
+    facts = {"system": "MemMachine"} if memmachine else {"judge_sees_question": "no"}
+    return [JsonEntry({}, files[0].name).run(label, rows, judge_sees_rubric="yes", gold_in_prompt="no", **facts)]
+
+
+def _questions_of(files: Sequence[ResultFile], field: str = "question") -> list[tuple[tuple[str, int], JsonEntry]]:
+    """The questions that have a field, by ability and place."""
+    return [
+        ((ability, number), entry)
+        for file in files
+        for ability in file.entry().value
+        for number, entry in enumerate(file.entry().entries(ability))
+        if field in entry.value
+    ]
+
+
+def _row_by_ability(entry: JsonEntry) -> ResultRow:
+    answer = entry.renamed(answer="llm_response") or entry.renamed(answer="response")
+    scores = entry.get("criterion_scores", list) or []
+    reasons = entry.get("criterion_reasonings", list) or []
+    nuggets: list[dict[str, Any]] = [
+        {"score": score, "reason": reason} for score, reason in zip_longest(scores, reasons[: len(scores)])
+    ]
+    nuggets = nuggets or [one.renamed(score="score", reason="reason") for one in entry.entries("llm_judge_responses")]
+    ordering = entry.value if "tau_norm" in entry.value else entry.entry("event_ordering").value
+    scored = next((entry.value[name] for name in ("llm_judge_score", "llm_score") if name in entry.value), None)
+    return entry.row(
+        **entry.renamed(question="question", rubric="rubric", reference="ideal_answer"),
+        **answer,
+        nuggets=[{"score": None, **nugget} for nugget in nuggets],
+        score=ordering.get("final_score", scored),
+        order=ordering.get("tau_norm"),
+    )
 
 
 def read_honcho(files: Sequence[ResultFile]) -> list[ImportedRun]:
@@ -235,10 +319,9 @@ def _past_row(key: str, line: JsonEntry) -> ResultRow:
 
 def _past_events(judge: JsonEntry, name: str) -> list[dict[str, Any]]:
     """Match the answer's items to the reference: a matched item has the text of its topic, any other its own."""
-    _joined(judge, name), _joined(judge, "reference")  # both must be lists of texts
-    nuggets = judge.get("reference", list) or []
+    nuggets, items = (list(map(as_text, judge.get(field, list) or [])) for field in ("reference", name))
     free = {text: number for number, text in reversed([*enumerate(nuggets)])}
-    return [{"text": text, "nugget": free.pop(text, None)} for text in judge.get(name, list) or []]
+    return [{"text": text, "nugget": free.pop(text, None)} for text in items]
 
 
 def _is_whole(file: ResultFile) -> bool:
@@ -249,8 +332,27 @@ def _is_whole(file: ResultFile) -> bool:
 
 def group_files(form: str, files: Sequence[ResultFile]) -> list[list[ResultFile]]:
     """Group files by run: one file each, but answers and verdicts in separate files belong together."""
+    if form == "released-code":
+        return _with_verdicts(files)
     apart = [file for file in files if form == "past" and not _is_whole(file)]
     return [*([apart] if apart else []), *([file] for file in files if file not in apart)]
+
+
+def _with_verdicts(files: Sequence[ResultFile]) -> list[list[ResultFile]]:
+    """Group files of answers with those of their verdicts, by name or, where names differ, by order.
+
+    Files of one name are a run: the released code writes one per conversation.
+    """
+    verdicts = [file for file in files if not _questions_of([file])]
+    answers = [file for file in files if file not in verdicts]
+    by_name = {Path(file.name).parent / Path(file.name).name.removeprefix("evaluation-"): file for file in verdicts}
+    if not answers or not by_name.keys() & {Path(file.name) for file in answers}:
+        by_name = dict(zip((Path(file.name) for file in answers), verdicts, strict=False))
+    runs: dict[str, list[ResultFile]] = {}
+    for file in answers:
+        own = runs.setdefault(Path(file.name).name, [])
+        own += [file, *filter(None, [by_name.pop(Path(file.name), None)])]
+    return [*runs.values(), *([file] for file in by_name.values())] or [[file] for file in verdicts]
 
 
 def read_neutral(files: Sequence[ResultFile]) -> list[ImportedRun]:
@@ -275,31 +377,52 @@ READERS: Mapping[str, Callable[[Sequence[ResultFile]], list[ImportedRun]]] = {
     "amb": read_amb,
     "past": read_past,
     "honcho": read_honcho,
+    "memorybench": read_memorybench,
+    "remnic": read_remnic,
+    "memmachine": read_by_ability,
+    "released-code": read_by_ability,
     "beam-results": read_neutral,
 }
 
-_MARKS = (
-    ("mem0", {"evaluations"}),
-    ("truememory", {"details"}),
-    ("honcho", {"detailed_results"}),
-    ("amb", {"results", "memory_provider"}),
-    ("beam-results", {"format"}),
-    ("cognee", {"question", "metrics"}),
-    ("honcho", {"question_results"}),
-    ("past", {"questionId"}),
-    ("past", {"id", "method"}),
-    ("past", {"id", "question", "answer"}),
+_MARKS: Sequence[tuple[str, Sequence[str]]] = (
+    ("mem0", ("evaluations.cutoff_results", "evaluations.question")),
+    ("memorybench", ("evaluations.question", "evaluations.hypothesis")),
+    ("truememory", ("details.question", "details.correct")),
+    ("honcho", ("detailed_results.question_results",)),
+    ("amb", ("results", "memory_provider")),
+    ("remnic", ("results.tasks", "meta")),
+    ("beam-results", ("format", "system")),
+    ("cognee", ("question", "metrics")),
+    ("honcho", ("question_results", "context_length")),
+    ("past", ("questionId",)),
+    ("past", ("id", "method")),
+    ("past", ("id", "question", "answer")),
+    ("memmachine", ("*.question", "*.criterion_scores")),
+    ("released-code", ("*.llm_judge_responses",)),
+    ("released-code", ("*.question", "*.llm_response")),
 )
-"""Fields of a file's object, or of its first one, that identify a format; the first match counts."""
+"""Fields of a file's object, or of its first one, that identify a format; the first format with all of them counts.
+
+After a dot: a field of the object, or of the first in the list, that is there; `*` is an ability.
+"""
+
+
+def _has(value: Any, field: str) -> bool:
+    outer, _, inner = field.partition(".")
+    if outer == "*":
+        return isinstance(value, dict) and any(_has(value, f"{ability}.{inner}") for ability in ABILITIES)
+    if not isinstance(value, dict) or outer not in value:
+        return False
+    within = value[outer][0] if isinstance(value[outer], list) and value[outer] else value[outer]
+    return not inner or _has(within, inner)
 
 
 def recognise_format(file: ResultFile) -> str:
     """Name the format of a file by its fields; raise `UserError` if none matches."""
     first = file.value[0] if isinstance(file.value, list) and file.value else file.value
-    if isinstance(first, dict):
-        for name, fields in _MARKS:
-            if fields <= first.keys() and (name != "beam-results" or first["format"] == RESULT_FORMAT):
-                return name
+    for name, fields in _MARKS:
+        if all(_has(first, field) for field in fields) and (name != "beam-results" or first["format"] == RESULT_FORMAT):
+            return name
     raise UserError(
         f"{file.name}: not one of the known formats ({', '.join(READERS)}); name one with --format, or write the "
         "results in beam-results/1 (docs/publishing-results.md)."

@@ -107,7 +107,7 @@ def _parse(path: Path, text: str) -> Any:
 
     def parse(part: str, where: str) -> Any:
         try:
-            return parse_json(part)
+            return well_formed(parse_json(part, nan_as_null=True))
         except ValueError as error:
             raise UserError(f"{where}: {error}; correct the file.") from None
 
@@ -116,6 +116,15 @@ def _parse(path: Path, text: str) -> Any:
         return parse(text, str(path))
     lines = enumerate(text.split("\n"), start=1)
     return [parse(line, f"{path}: line {number}") for number, line in lines if line.strip()]
+
+
+def well_formed(value: Any) -> Any:
+    """Replace halves of UTF-16 pairs in the texts of a JSON value, which no file and no terminal takes."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {well_formed(key): well_formed(own) for key, own in value.items()}
+    return [well_formed(own) for own in value] if isinstance(value, list) else value
 
 
 def _is_object(line: str) -> bool:
@@ -324,7 +333,7 @@ def import_summary(own: ImportedArm) -> str:
     lines += [f"these are the shipped verdicts of {imported.shipped}"] if imported.shipped else []
     for what, names, number in (
         ("not a released question", imported.unmatched, imported.unmatched_count),
-        ("there twice, the first taken", imported.twice, len(imported.twice)),
+        ("there twice, the first with a verdict taken", imported.twice, len(imported.twice)),
         ("missing from these conversations", imported.missing, len(imported.missing)),
         ("with another number of nuggets than the rubric", imported.other_rubric, len(imported.other_rubric)),
     ):

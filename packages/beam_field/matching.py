@@ -68,6 +68,8 @@ def match_run(run: ImportedRun, files: Iterable[str], table: Path | None = None)
             unmatched.append(row.question or row.probe)
         elif question.probe_id in tiers.setdefault(question.tier, {}):
             twice.setdefault(question.tier, []).append(question.probe_id)
+            if row.has_verdict and not tiers[question.tier][question.probe_id].has_verdict:  # of a later try
+                tiers[question.tier][question.probe_id] = row
         else:
             tiers[question.tier][question.probe_id] = row
     if not tiers:

@@ -9,12 +9,13 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from beamlib.data.checked_json import show
 from beamlib.errors import UserError
 from beamlib.evaluate.imported import Known, Provenance
 from beamlib.evaluate.run_store import checked
+from beamlib.files import to_json
 
 RESULT_FORMAT = "beam-results/1"
 FORMAT_ADVICE = "correct the file, or name its format with --format if it is another one."
@@ -39,8 +40,23 @@ UnitScore = Annotated[float, Field(strict=True, ge=0, le=1)]
 OrderScore = Annotated[float, Field(strict=True, ge=-1, le=1)]
 """A figure of event ordering, such as Kendall's tau."""
 LongText = Annotated[str, Field(strict=True, max_length=10_000_000)]
+
+
+def as_text(value: Any) -> Any:
+    """Write what stands where a text belongs as text: a number as it is, null as nothing, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else to_json(value)
+
+
+LooseText = Annotated[LongText, BeforeValidator(as_text)]
+"""A text that is neither matched nor scored: whatever stands in its place refuses no file."""
 ShortText = Annotated[str, Field(strict=True, max_length=500), AfterValidator(one_line)]
 Natural = Annotated[int, Field(strict=True, ge=0, le=2**53)]
+LooseNatural = Annotated[
+    Natural | None, BeforeValidator(lambda value: value if type(value) is int and 0 <= value <= 2**53 else None)
+]
+"""A count that is only shown: None where something else stands in its place."""
 Flag = Annotated[bool, Field(strict=True)]
 Texts = Annotated[tuple[LongText, ...], Field(max_length=1_000)]
 
@@ -54,10 +70,10 @@ class _Strict(BaseModel):
 class NuggetResult(_Strict):
     """A verdict on one rubric item, in rubric order. `score` is None where the judge failed; `reason` then says why."""
 
-    text: LongText = ""
+    text: LooseText = ""
     score: UnitScore | None
-    reason: LongText = ""
-    reply: LongText = ""
+    reason: LooseText = ""
+    reply: LooseText = ""
 
 
 class NuggetCounts(_Strict):
@@ -96,11 +112,17 @@ class ResultRow(_Strict):
     events: tuple[OrderedEvent, ...] | None = None
     lines: tuple[OrderedEvent, ...] | None = None
     rubric: Texts = ()
-    reference: LongText = ""
-    context_chars: Natural | None = None
-    context_tokens: Natural | None = None
-    memories: Natural | None = None
+    reference: LooseText = ""
+    context_chars: LooseNatural = None
+    context_tokens: LooseNatural = None
+    memories: LooseNatural = None
     cut: Flag | None = None
+
+    @property
+    def has_verdict(self) -> bool:
+        """Whether anything was decided about the answer."""
+        scored = any(nugget.score is not None for nugget in self.nuggets) or self.counts or self.votes
+        return not self.failed and bool(scored or self.score is not None or self.events or self.lines)
 
     @model_validator(mode="before")
     @classmethod
@@ -186,6 +208,11 @@ class JsonEntry:
         """Return a list of objects, empty where it is missing or null."""
         values = self.get(name, list) or []
         return [as_entry(value, f"{self.place}: {name}[{number}]") for number, value in enumerate(values)]
+
+    def length(self, name: str) -> int | None:
+        """Return the length of a text, None where there is no text."""
+        value = self.value.get(name)
+        return len(value) if isinstance(value, str) else None
 
     def renamed(self, **names: str) -> dict[str, Any]:
         """Return the fields that are present under our names (ours=theirs); a null counts only as a score."""

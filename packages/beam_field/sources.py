@@ -59,8 +59,8 @@ class ReleasedQuestion:
 
 
 def question_hash(tier: str, text: str) -> str:
-    """Hash a question: 16 hexadecimal digits of the SHA-256 of tier, a newline and its exact text."""
-    return sha256(f"{tier}\n{text}".encode("utf-8", "surrogatepass"))[:16]
+    """Hash a question: 16 hexadecimal digits of the SHA-256 of tier, a newline and its text, stripped."""
+    return sha256(f"{tier}\n{text.strip()}".encode("utf-8", "surrogatepass"))[:16]
 
 
 @cache

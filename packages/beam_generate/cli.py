@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from beam_run.arguments import MaxCost, Models, Prompts, Settings, listed, named_settings
+from beam_run.arguments import DATA, Calls, MaxCost, Models, Prompts, Settings, Sizes, listed, named_settings
 
 
 def generate(
     out: Annotated[Path, typer.Option(help="Folder to write to, in the released layout.")],
-    size: Annotated[str, typer.Option(help="Tiers, separated by commas: 100k, 500k, 1m, 10m.")] = "100k",
+    size: Sizes = "100k",
     conversations: Annotated[int, typer.Option(min=1, help="How many of each tier.")] = 1,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed that everything is drawn from.")] = None,
     domain: Annotated[
@@ -54,7 +54,7 @@ def new_titles(
     domain: Annotated[str, typer.Option(help="One of the 19 domains.")],
     models: Annotated[Path, typer.Option("--models", help="Models file; its authors.titler is asked.")],
     count: Annotated[int, typer.Option(min=1, max=50, help="How many.")] = 10,
-    calls: Annotated[str, typer.Option(help="replay, record or refresh.")] = "record",
+    calls: Calls = "record",
     prompts: Prompts = None,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm the estimate.")] = False,
 ) -> None:
@@ -70,5 +70,5 @@ def new_titles(
 
 def add_to(app: typer.Typer, data: typer.Typer) -> None:
     """Add the commands to `beamlib`."""
-    app.command("generate")(generate)
-    app.command("titles")(new_titles)
+    app.command("generate", rich_help_panel=DATA)(generate)
+    app.command("titles", rich_help_panel=DATA)(new_titles)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beam_run.arguments import Json, MaxCost, Models, Prompts, listed
-from beam_run.task_commands import Calls, Variant, Yes, task_group
+from beam_run.arguments import BENCHMARKS, Calls, Json, MaxCost, Models, Prompts, listed
+from beam_run.task_commands import Variant, Yes, task_group
 from beamlib.files import to_json
 
 if TYPE_CHECKING:
@@ -98,4 +98,4 @@ def stats(data: Episodes, variant: Variant = "", as_json: Json = False) -> None:
 
 def add_to(app: typer.Typer, data: typer.Typer) -> None:
     """Add the commands to `beamlib`."""
-    app.add_typer(meme_app, name="meme")
+    app.add_typer(meme_app, name="meme", rich_help_panel=BENCHMARKS)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beam_run.arguments import Json, MaxCost, Models, Prompts, listed_numbers
-from beam_run.task_commands import Calls, Yes, task_group
+from beam_run.arguments import BENCHMARKS, Calls, Json, MaxCost, Models, Prompts, listed_numbers
+from beam_run.task_commands import Yes, task_group
 from beamlib.files import to_json
 
 if TYPE_CHECKING:
@@ -28,6 +28,12 @@ memorycode_app = task_group(
     "instruction, session, history, chain, retrieval, alone, full_context, rag, light, own",
     _open,
     judged=False,
+)
+
+VARIANTS = (
+    "How rules are read: released; all rules at once; every name, not the first; absent counts 0; absent counts "
+    "1; unparsed left out; empty arguments or attributes are absent; attributes anywhere in __init__; from-"
+    "imports count; a # in a string is no comment; all python fences joined."
 )
 
 
@@ -51,7 +57,7 @@ def score(
     order: Annotated[
         str, typer.Option(help="dialogue-mean (the paper's Table 4), position-mean (released script) or rule-mean.")
     ] = "dialogue-mean",
-    variant: Annotated[str, typer.Option(help="A departure from the released rules, by name.")] = "released",
+    variant: Annotated[str, typer.Option(help=VARIANTS)] = "released",
     as_json: Json = False,
 ) -> None:
     """Score the code that models wrote, as the paper's Table 4 does: in percent, with standard errors over dialogues.
@@ -113,4 +119,4 @@ def generate(
 
 def add_to(app: typer.Typer, data: typer.Typer) -> None:
     """Add the commands to `beamlib`."""
-    app.add_typer(memorycode_app, name="memorycode")
+    app.add_typer(memorycode_app, name="memorycode", rich_help_panel=BENCHMARKS)

@@ -20,7 +20,7 @@ from beam_page.headlines import RECALL, cell_text
 from beam_page.memorycode import PART, SIZE, memorycode_data, write_files
 from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder, in_order
-from beam_page.sections import INDEX, field_section, released_figures, sections_of, shown_section
+from beam_page.sections import INDEX, field_section, sections_of, shown_section, top_figures
 from beamlib.data.gold import ABILITIES
 from beamlib.files import read_text, write_json, write_text
 from beamlib.places import from_root
@@ -82,7 +82,8 @@ def write_page(
     shown = [shown_section(run.folder, one) for one in sections_of(run, notes or {})]
     values = {
         **glance(run, data),
-        "released": released_figures(run.folder),
+        "released": top_figures(run.folder, released=True),
+        "drawn": top_figures(run.folder, released=False),
         "sections": shown,
         "field": field_section(run.folder),
         **_claims(run.folder, claims),
@@ -93,7 +94,7 @@ def write_page(
 def render(name: str, index: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """Render index.html."""
     usual: dict[str, Any] = {"claims": [], "totals": {}, "sections": [], "field": None, "pairs": [], "lead": ""}
-    usual |= {"released": [], "offline": False}
+    usual |= {"released": [], "drawn": [], "offline": False}
     return _TEMPLATES.get_template("page.html.j2").render(
         name=name,
         scripts=scripts(),
@@ -162,6 +163,7 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
         "offline": any(one.offline for one in run.arms),
         "judged_offline": sorted({one.series for one in run.arms if one.judged_offline and not one.offline}),
         "judge_error": stated(),
+        "claimed": sorted({one.series for one in run.arms if one.manifest and one.manifest.claimed}),
         "drop": bool(data.spoilt),
         "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],
         "chart": chart(sizes, [one["id"] for one in index["series"] if one["main"]], scores),

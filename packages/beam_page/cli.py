@@ -8,9 +8,18 @@ from typing import Annotated
 
 import typer
 
+from beam_run.arguments import RESULTS
+
 page_app = typer.Typer()
 
-OPENS = "paper, or the first by which all memories have an average"
+PageProtocol = Annotated[
+    str,
+    typer.Option(
+        "--protocol",
+        help="The page opens with it: paper, released-code, f1-weighted, nugget-mean or binary.",
+        show_default="paper, or the first by which all memories have an average",
+    ),
+]
 
 Run = Annotated[Path, typer.Argument(help="A run folder, for example runs/default.")]
 DataOf = Annotated[
@@ -23,9 +32,7 @@ DataOf = Annotated[
 def page(
     run: Run,
     data: DataOf = None,
-    protocol: Annotated[
-        str, typer.Option(help="The scoring protocol that the page opens with.", show_default=OPENS)
-    ] = "",
+    protocol: PageProtocol = "",
     zipped: Annotated[
         bool, typer.Option("--zip", help="Put the page and all it links to into RUN.zip as well.")
     ] = False,
@@ -59,9 +66,7 @@ def compare(
     second: Annotated[Path, typer.Argument(help="Another one, on the same questions.")],
     data: DataOf = None,
     out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("runs/compared"),
-    protocol: Annotated[
-        str, typer.Option(help="The scoring protocol that the page opens with.", show_default=OPENS)
-    ] = "",
+    protocol: PageProtocol = "",
     zipped: Annotated[bool, typer.Option("--zip", help="Put the page into OUT.zip as well.")] = False,
 ) -> None:
     """Compare two runs: paired differences with intervals, and every question, those with other verdicts first."""
@@ -102,4 +107,6 @@ def data_of(run: Path, data: Path | None) -> Path | None:
 
 def add_to(app: typer.Typer, data_app: typer.Typer) -> None:
     """Put the commands into the project's `app`."""
-    app.registered_commands += page_app.registered_commands
+    for command in page_app.registered_commands:
+        command.rich_help_panel = RESULTS
+        app.registered_commands.append(command)

@@ -147,10 +147,11 @@ def _once(folder: Path, kind: str, part: str, ending: str) -> list[Path]:
     ]
 
 
-def released_figures(folder: Path) -> list[dict[str, Any]]:
-    """List the figures of the released benchmark: Figure 4, which shows most at a glance, then 5 and 3."""
-    paths = [folder / "figures" / PUBLISHED / f"figure{number}{_RELEASED}.json" for number in (4, 5, 3)]
-    return [_figure(folder, path) for path in paths if path.exists()]
+def top_figures(folder: Path, *, released: bool) -> list[dict[str, Any]]:
+    """List Figures 4, which shows most at a glance, 5 and 3: of the released benchmark, or of the run's tiers."""
+    place = folder / "figures" / (PUBLISHED if released else ALL)
+    paths = (sorted(place.glob(f"figure{number}*{_RELEASED * released}.json")) for number in (4, 5, 3))
+    return [_figure(folder, path) for own in paths for path in own[:1]]
 
 
 def field_section(folder: Path) -> dict[str, Any] | None:
@@ -159,6 +160,8 @@ def field_section(folder: Path) -> dict[str, Any] | None:
     shown = shown_section(folder, Section(FIELD, pages, "What others published about BEAM"))
     answer = folder / "tables" / FIELD / _ANSWER
     answers = read_json(answer) if answer.exists() else {}
+    lead = [figure for figure in shown["figures"] if figure["csv"].endswith("/field_systems.csv")]
+    shown |= {"lead": lead, "figures": [figure for figure in shown["figures"] if figure not in lead]}
     shown["answer"] = {tier: answers[tier] for tier in sorted(answers, key=_tier)}
     return shown if pages or shown["tables"] or shown["figures"] else None
 

@@ -28,7 +28,17 @@ import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from beamlib.errors import UserError, shown
-from beamlib.files import inside, make_folder, parse_json, sha256_of_file, temporary_folder, write_pieces
+from beamlib.evaluate.arm_folder import FROM_ARCHIVE, MANIFEST
+from beamlib.files import (
+    inside,
+    make_folder,
+    parse_json,
+    read_json,
+    sha256_of_file,
+    temporary_folder,
+    write_json,
+    write_pieces,
+)
 from beamlib.llm.call_store import CallStore, StoredCall
 
 FORMAT = 1
@@ -130,14 +140,19 @@ def import_calls(archive: Path, run: Path) -> ArchiveSummary:
             with other content; a path is outside `run`.
     """
     summary = _read(archive, run)
+    manifests: dict[str, str] = {}
     with _disk(archive):
-        for name, _, body in _members(archive):
+        for name, member, body in _members(archive):
             place = _place(run, name)
             if name.startswith(_CALLS):
                 with CallStore(place) as store:
                     store.add(_lines(archive, name, body))
             else:
                 write_pieces(place, iter(lambda: body.read(_BUFFER), b""))  # noqa: B023 (written before the next one)
+                manifests |= {name: member.sha256} if place.name == MANIFEST else {}
+        if manifests:
+            earlier = read_json(run / FROM_ARCHIVE) if (run / FROM_ARCHIVE).exists() else {}
+            write_json(run / FROM_ARCHIVE, {**earlier, **manifests})
     return summary
 
 
@@ -354,6 +369,8 @@ def _read_list(unpacked: _Unpacked, most: int) -> dict[str, _Member]:
             raise _broken(archive, f"it lists '{name}', which is no name for a file of a run")
         if parent := next((parent for parent in PurePosixPath(name).parents if str(parent) in files), None):
             raise _broken(archive, f"it lists '{parent}' as a file and as the folder of '{name}'")
+    if len({name.casefold() for name in files}) < len(files):  # one file where a disk ignores case, or several
+        raise _broken(archive, "it lists names that differ by case only")
     total = sum(member.size for member in files.values())
     if total > most:
         raise _broken(archive, f"it would unpack to {total:,} bytes, where {most:,} are allowed or free")

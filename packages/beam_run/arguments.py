@@ -28,7 +28,7 @@ KeyVariable = Annotated[str, typer.Option("--key-variable", help="With --base-ur
 Window = Annotated[int, typer.Option("--context-window", min=1000, help="With --base-url: tokens the model accepts.")]
 Prompts = Annotated[Path | None, typer.Option("--prompts", help="Folder whose prompt files override ours.")]
 PresetName = Annotated[
-    str, typer.Option("--preset", help="paper: the paper's configuration (params/paper.yaml), by --models offline too.")
+    str, typer.Option("--preset", help="default, or paper: the paper's configuration (params/paper.yaml).")
 ]
 ClusterName = Annotated[
     str, typer.Option("--cluster", help="local:N, tcp://HOST:PORT or a file: workers of dask (docs/scaling.md).")
@@ -37,7 +37,25 @@ MaxCost = Annotated[
     float | None,
     typer.Option("--max-cost", min=0, help="US dollars that the run may spend in all; reached, it ends with code 3."),
 ]
+Protocol = Annotated[
+    str, typer.Option("--protocol", help="Scoring protocol: paper, released-code, f1-weighted, nugget-mean or binary.")
+]
+Sizes = Annotated[
+    str, typer.Option("--sizes", "--size", help="Tiers, of 100k, 500k, 1m, 10m, separated by commas; by default all.")
+]
+Calls = Annotated[
+    str, typer.Option("--calls", help="With models: replay (call nothing), record (what is missing) or refresh (all).")
+]
+Long = Annotated[bool, typer.Option("--long", help="Print a row per ability, with interval and counts.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print those rows as CSV.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter, as name=value; may be repeated.")]
+
+MAIN_JOB = "Main job"
+RESULTS = "Results of a run, and of the released benchmark"
+FIELD = "Results of others, and other judges"
+DATA = "Conversations"
+BENCHMARKS = "Other benchmarks"
+"""Panels of `beamlib --help`."""
 
 
 def listed(value: str) -> list[str]:

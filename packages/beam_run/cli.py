@@ -14,18 +14,27 @@ from beam_meme import cli as meme_cli
 from beam_memorycode import cli as memorycode_cli
 from beam_page import cli as page_cli
 from beam_run.arguments import (
+    DATA,
+    FIELD,
+    MAIN_JOB,
+    RESULTS,
     BaseUrl,
+    Calls,
     ClusterName,
+    Csv,
     Endpoints,
     Json,
     KeyVariable,
+    Long,
     MaxCost,
     MemoryTimeout,
     Model,
     Models,
     PresetName,
     Prompts,
+    Protocol,
     Settings,
+    Sizes,
     SkipBroken,
     Window,
     check_run_name,
@@ -43,21 +52,15 @@ register_packages()
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 data_app = typer.Typer(no_args_is_help=True, help="Look at BEAM conversations, or fetch them.")
 calls_app = typer.Typer(no_args_is_help=True, help="Publish the stored model calls of a run, or check them.")
-for _group in (claims_cli, field_cli, generate_cli, meme_cli, memorycode_cli, page_cli):
-    _group.add_to(app, data_app)
-app.add_typer(data_app, name="data")
-app.add_typer(calls_app, name="calls")
-app.command()(evidence)
-app.command()(measure)
 
 
-@app.command("run-all")
+@app.command("run-all", rich_help_panel=MAIN_JOB)
 def run_all(
     data: Annotated[Path | None, typer.Option(envvar="BEAM_DATA", help="Folder of BEAM conversations.")] = None,
-    sizes: Annotated[str, typer.Option(help="Tiers to run; by default all that are found.")] = "",
+    sizes: Sizes = "",
     name: Annotated[str, typer.Option(help="Name of the run folder under runs/.")] = "default",
     conversations: Annotated[int, typer.Option(min=0, help="At most this many per tier; 0 for all.")] = 0,
-    protocol: Annotated[str, typer.Option(help="Scoring protocol of the tables.")] = "paper",
+    protocol: Protocol = "paper",
     authors: Annotated[Path | None, typer.Option(help="Models file whose authors write conversations.")] = None,
     memory: Annotated[str, typer.Option(help="One more, by name or file.py:Class (docs/memories.md).")] = "",
     memory_timeout: MemoryTimeout = None,
@@ -74,7 +77,7 @@ def run_all(
     model: Model = "",
     key_variable: KeyVariable = "",
     context_window: Window = 131_072,
-    calls: Annotated[str, typer.Option(help="replay, record or refresh.")] = "record",
+    calls: Calls = "record",
     prompts: Prompts = None,
     preset: PresetName = "",
     settings: Settings = None,
@@ -130,10 +133,10 @@ def run_all(
     )
 
 
-@app.command()
+@app.command(rich_help_panel=RESULTS)
 def tables(
     run: Annotated[Path, typer.Argument(help="A run folder, for example runs/default.")],
-    protocol: Annotated[str, typer.Option(help="Scoring protocol.")] = "paper",
+    protocol: Protocol = "paper",
     parts: Annotated[str, typer.Option(help="Parts of RUN to use, such as 100k,500k-nano; by default all.")] = "",
     base: Annotated[str, typer.Option(help="The arm that is LIGHT in Table 1; by default that with RAG's K.")] = "",
     mixed: Annotated[bool, typer.Option("--mixed", help="Join parts whose judges or data differ.")] = False,
@@ -156,7 +159,7 @@ def tables(
         print("\n".join([*(table.to_markdown() for table in joined.values()), f"wrote {run}/tables/{ALL}"]))
 
 
-@app.command("preflight")
+@app.command("preflight", rich_help_panel=MAIN_JOB)
 def compare_parameters(
     params: Annotated[Path, typer.Argument(help="Folder of parameter files.")] = Path("params"),
 ) -> None:
@@ -167,7 +170,7 @@ def compare_parameters(
         print(line)
 
 
-@app.command("estimate")
+@app.command("estimate", rich_help_panel=MAIN_JOB)
 def estimate_cost(
     params: Annotated[Path, typer.Argument(help="Parameter file, for example params/100k.yaml.")],
     data: Annotated[
@@ -220,35 +223,34 @@ def estimate_cost(
     print(to_json(costs.model_dump(mode="json"), indent=2) if as_json else costs.render())
 
 
-@app.command()
+@app.command(rich_help_panel=RESULTS)
 def score(
     run: Annotated[Path, typer.Argument(help="A run folder, or one arm's folder in it.")],
-    protocol: Annotated[str, typer.Option(help="Scoring protocol.")] = "paper",
+    protocol: Protocol = "paper",
     as_is: Annotated[bool, typer.Option("--as-is", help="Score judgements that no manifest vouches for.")] = False,
+    long: Long = False,
+    as_csv: Csv = False,
     as_json: Json = False,
 ) -> None:
-    """Score the stored judgements of RUN by a protocol, with intervals; no call is made."""
+    """Score the stored judgements of RUN by a protocol, arms by abilities; no call is made."""
     from beamlib.report.results import score_folders
-    from beamlib.report.table import print_rows
-    from beamlib.scoring.intervals import interval_note
+    from beamlib.report.table import print_by_ability
 
     rows = score_folders(run, protocol, as_is=as_is)
-    print_rows(rows, as_json=as_json)
-    if not as_json:
-        numbers = {row["size"]: row["n_conversations"] for row in rows}  # a size's last row is its average
-        print(*(f"Interval, {size}: {interval_note(n)}." for size, n in numbers.items()), sep="\n")
+    print_by_ability(rows, "mean", ("size", "arm"), long=long, as_csv=as_csv, as_json=as_json)
 
 
 @data_app.command("download")
 def data_download(
     folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path("data"),
-    sizes: Annotated[str, typer.Option(help="Tiers to fetch.")] = "100k,500k,1m,10m",
+    sizes: Sizes = "",
 ) -> None:
     """Fetch the released data sets at the pinned revision and verify their checksums."""
+    from beamlib.data.conversations import SIZES
     from beamlib.data.hub import download
     from beamlib.data.sources import parse_size
 
-    print(download(folder, [parse_size(size) for size in listed(sizes)]))
+    print(download(folder, [parse_size(size) for size in listed(sizes)] or SIZES))
 
 
 @calls_app.command("export")
@@ -287,6 +289,14 @@ def calls_verify(
     from beam_run.publish import verify
 
     print(verify(archive, data))
+
+
+app.command(rich_help_panel=RESULTS)(evidence)
+app.command(rich_help_panel=RESULTS)(measure)
+for _group in (page_cli, field_cli, claims_cli, generate_cli, memorycode_cli, meme_cli):
+    _group.add_to(app, data_app)
+app.add_typer(data_app, name="data", rich_help_panel=DATA)
+app.add_typer(calls_app, name="calls", rich_help_panel=FIELD)
 
 
 def main() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
 from beamlib.errors import UserError
-from beamlib.files import make_folder, read_json, temporary_folder, write_text
+from beamlib.files import make_folder, read_json, temporary_folder, write_json, write_text
 from beamlib.llm.endpoints import MODELS, load_models
 from beamlib.params import BASE, SETTINGS, Preset, RunParameters, check_names, load_parameters, usual_parameters
 from beamlib.places import NOTEBOOKS, PARAMS, ROOT
@@ -63,7 +63,7 @@ def preflight(folder: Path) -> list[str]:
     notebooks = [NOTEBOOKS / f"{name}.ipynb" for name in (*PAPER, *GENERATION, *EVALUATION, *SUITES, *FIELD)]
     base = load_parameters(PARAMS / BASE).model_dump() | {SETTINGS: {}}
     for notebook in notebooks:
-        for name, value in _cell(notebook).items():
+        for name, value in parameter_cell(notebook).items():
             if name != SETTINGS:
                 check_names([name], notebook.name)
             if value != base[name]:
@@ -75,27 +75,40 @@ def preflight(folder: Path) -> list[str]:
     return lines + [f"{preset}.yaml: agrees with each of them" for preset in presets]
 
 
-def _cell(notebook: Path) -> dict[str, Any]:
+def parameter_cell(notebook: Path) -> dict[str, Any]:
     """Read the parameters of a notebook: the names and values of its cell tagged `parameters`."""
     tagged = [cell for cell in read_json(notebook)["cells"] if "parameters" in cell["metadata"].get("tags", ())]
-    lines = ast.parse("".join(tagged[0]["source"])).body if tagged else []
-    return {ast.unparse(one.targets[0]): ast.literal_eval(one.value) for one in lines if isinstance(one, ast.Assign)}
+    lines = _assignments(tagged[0]) if tagged else []
+    return {ast.unparse(line.targets[0]): ast.literal_eval(line.value) for line in lines}
 
 
-def _injected(notebook: Path, parameters: RunParameters) -> dict[str, Any]:
-    """Return the values to inject into `notebook`: its cell's names, and other changed parameters under `settings`.
+def _assignments(cell: Mapping[str, Any]) -> list[ast.Assign]:
+    return [line for line in ast.parse("".join(cell["source"])).body if isinstance(line, ast.Assign)]
 
-    A cell's value equal to base.yaml's counts as not set: where a preset has another value, it goes to `settings` too.
+
+def _filled_in(notebook: Path, parameters: RunParameters) -> dict[str, Any]:
+    """Return `notebook` with `parameters` in its cell tagged `parameters`; changed ones it lacks go to `settings`.
+
+    papermill would add a second cell. A cell's value equal to base.yaml's counts as not set: where a preset has another
+    value, it goes to `settings` too.
     """
-    cell = _cell(notebook)
     values, base = parameters.model_dump(), load_parameters(PARAMS / BASE).model_dump()
     usual = usual_parameters(parameters.size, preset=parameters.preset).model_dump() | {"preset": "default"}
+    filled: dict[str, Any] = read_json(notebook)
+    (cell,) = (cell for cell in filled["cells"] if "parameters" in cell["metadata"].get("tags", ()))
+    lines = "".join(cell["source"]).splitlines()
+    assigned = {ast.unparse(line.targets[0]): line.value for line in _assignments(cell)}
     settings = {
         name: value
         for name, value in values.items()
-        if value != usual[name] and (name not in cell or value == base[name])
+        if value != usual[name] and (name not in assigned or value == base[name])
     }
-    return {name: (values | {SETTINGS: settings})[name] for name in cell}
+    for name, place in assigned.items():
+        line = lines[place.lineno - 1].encode()  # columns count bytes
+        value = repr((values | {SETTINGS: settings})[name]).encode()
+        lines[place.lineno - 1] = (line[: place.col_offset] + value + line[place.end_col_offset :]).decode()
+    cell["source"] = "\n".join(lines)
+    return filled
 
 
 def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
@@ -105,15 +118,14 @@ def execute(name: str, parameters: RunParameters, folder: Path) -> Path:
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    make_folder(folder)
-    target = folder / f"{name}.ipynb"
     source = NOTEBOOKS / f"{name}.ipynb"
+    # A notebook that differs from the run's copy is a trial (`beam_run.notebooks`): this is the run's copy.
+    target = write_json(make_folder(folder) / f"{name}.ipynb", _filled_in(source, parameters))
     try:
         with temporary_folder("beamlib-kernel-") as own:  # for what IPython else keeps in the user's home
             papermill.execute_notebook(
-                str(source),
                 str(target),
-                parameters=_injected(source, parameters),
+                str(target),
                 kernel_name="python3",
                 cwd=str(ROOT),
                 request_save_on_cell_execute=False,  # it is when all of them ran, or one failed

@@ -37,6 +37,10 @@ _OPTIONS = {
 """Parameters that options of their own set: `--set` would be overruled by these without a word."""
 
 
+_GENERATED: Mapping[Size, int] = {"100K": 5}
+"""How many conversations a run of the stand-in generates where none are given: as many as are cheap."""
+
+
 @dataclass(frozen=True)
 class Job:
     """The options of `run_all.sh`.
@@ -109,7 +113,7 @@ def plan(job: Job, place: Path) -> RunPlan:
     refuse_data(job.folder)
     places = _places(job, place)
     folders = {name: find_data(name, job.suites.get(name)) for name in SUITES}
-    data, conversations = _conversations(job)
+    data, conversations = _conversations(job, paid=bool(places["models"] or places["authors"]))
     runs = [
         load_parameters(
             PARAMS / f"{size.lower()}.yaml",
@@ -164,9 +168,10 @@ def _places(job: Job, place: Path) -> dict[str, str]:
     }
 
 
-def _conversations(job: Job) -> tuple[Path | None, dict[Size, int]]:
+def _conversations(job: Job, *, paid: bool) -> tuple[Path | None, dict[Size, int]]:
     """Return the folder of conversations, None where the run writes them, and their number per tier.
 
+    Where models are `paid` for, one conversation of each tier is usual.
     A requested tier without any is an error.
     """
     sizes = [parse_size(size) for size in job.sizes]
@@ -176,7 +181,8 @@ def _conversations(job: Job) -> tuple[Path | None, dict[Size, int]]:
 
         data = download(data or ROOT / "data", sizes or SIZES)
     if data is None:
-        return None, dict.fromkeys(sizes or SIZES, job.conversations or 1)
+        usual = {} if paid else _GENERATED
+        return None, {size: job.conversations or usual.get(size, 1) for size in sizes or SIZES}
     if not str(data).isprintable():  # the path goes into notebooks, which are text
         raise UserError(f"--data: {str(job.data)!r} holds characters that no text can carry; rename the folder.")
     counts = Counter(source.size for source in find_conversations(data, sizes or None))

@@ -5,32 +5,36 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beam_run.arguments import Json, SkipBroken, listed, listed_numbers
+from beam_run.arguments import Csv, Json, Long, Sizes, SkipBroken, listed, listed_numbers
 from beamlib.errors import UserError
 
 if TYPE_CHECKING:
     from beamlib.data.sources import Source
+
+ARM_NAMES = (
+    "rag, light, light retrieval alone, light without retrieval, light without working memory, "
+    "light without scratchpad, light without noise filter."
+)
 
 
 def evidence(
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder of BEAM conversations; by default the shipped measurements.")
     ] = None,
-    size: Annotated[str, typer.Option(help="Tiers, separated by commas; by default all.")] = "",
-    arm: Annotated[str, typer.Option(help="rag, light, light retrieval alone, light without retrieval, ...")] = (
-        "rag,light retrieval alone"
-    ),
+    size: Sizes = "",
+    arm: Annotated[str, typer.Option(help=ARM_NAMES)] = "rag,light retrieval alone",
     retriever: Annotated[str, typer.Option(help="bm25, dense, hybrid.")] = "bm25,hybrid",
     k: Annotated[str, typer.Option("--k", help="Retrieval budgets, 1 to 30.")] = "5,15",
-    long: Annotated[bool, typer.Option("--long", help="A row per ability, with interval and counts.")] = False,
+    long: Long = False,
     skip_broken: SkipBroken = False,
+    as_csv: Csv = False,
     as_json: Json = False,
 ) -> None:
     """Print evidence recall, the share of the cited messages that a context shows whole: no model answers or judges.
@@ -39,8 +43,7 @@ def evidence(
     """
     from beamlib.data.conversations import SIZES
     from beamlib.data.sources import find_conversations, parse_size
-    from beamlib.report.table import print_rows
-    from beamlib.scoring.intervals import interval_note
+    from beamlib.report.table import print_by_ability
     from beamlib.scoring.measured import ARMS, average_recall, check_choices, evidence_rows, read_measurements
 
     sizes = [parse_size(name) for name in listed(size)] or list(SIZES)
@@ -54,27 +57,13 @@ def evidence(
         rows = evidence_rows(
             data, [tier for tier in sizes if size or tier in present], arms, retrievers, ks, skip_broken=skip_broken
         )
-    print_rows(rows if long or as_json else _by_ability(rows), as_json=as_json)
-    if not as_json:
-        numbers = {row["size"]: row["conversations"] for row in rows if row["ability"] == "all"}
-        print(*(f"Interval, {tier}: {interval_note(n)}." for tier, n in numbers.items()), sep="\n")
-
-
-def _by_ability(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Put the abilities of a tier, arm, retriever and budget into one row."""
-    wide: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in rows:
-        names = ("size", "arm", "retriever", "k")
-        own = wide.setdefault(tuple(row[name] for name in names), {name: row[name] for name in names})
-        own[row["ability"].replace("_", " ")] = row["recall"]
-        if row["ability"] == "all":
-            own |= {"low": row["low"], "high": row["high"]}
-    return list(wide.values())
+    names = ("size", "arm", "retriever", "k")
+    print_by_ability(rows, "recall", names, long=long, as_csv=as_csv, as_json=as_json)
 
 
 def measure(
     data: Annotated[list[Path], typer.Option("--data", help="Folder of BEAM conversations; may be repeated.")],
-    size: Annotated[str, typer.Option(help="Tiers, separated by commas; by default all.")] = "",
+    size: Sizes = "",
     out: Annotated[Path | None, typer.Option(help="The file to write, *.jsonl.xz.")] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Measure again what the file (by default the shipped one) states; compare.")

@@ -2,28 +2,96 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+from beam_run.executing import FIELD_PART, SUITES, parameter_cell
 from beam_run.plugins import register_packages
 from beamlib.evaluate.arms import arms_of
+from beamlib.evaluate.calling import PUBLISHED, TRIALS, run_subdir
+from beamlib.files import make_folder, sha256, to_json
 from beamlib.llm.model import OFFLINE_NAME
-from beamlib.params import RunParameters
-from beamlib.report.workspace import Workspace, finished_conversations, of_run, open_workspace
+from beamlib.params import OF_GENERATION, RunParameters
+from beamlib.places import ROOT
+from beamlib.report.workspace import Workspace, finished_conversations, of_run, open_workspace, parse_cell
+
+_WITHOUT_EFFECT = frozenset({"run", "workers", "calls", "confirm_cost", "backbone"})
+"""Parameters that change no number of a notebook; the part of the run folder is named after the backbone."""
 
 
-def begin(values: Mapping[str, Any], *experiments: str) -> Workspace:
-    """Open a notebook's workspace: pass `globals()`, and the experiments of the run that the notebook shows.
+def begin(values: Mapping[str, Any], notebook: str = "", *experiments: str) -> Workspace:
+    """Open a notebook's workspace: pass `globals()`, its name, and the experiments of the run that it shows.
 
     A notebook that shows experiments has conversations: those in `data`, else those of the run folder; missing ones are
     generated now. What the experiments would call is printed before the first cell that calls.
+
+    With other parameters than those of the run's own copy of `notebook`, this is a trial: it is written to
+    `<run>/trials/<notebook>-<hash>/`, and the run stays as it was.
     """
     register_packages()
     work = open_workspace(values)
+    if not work.run.resolve().is_relative_to(ROOT) and not work.run.resolve().is_relative_to(Path.cwd()):
+        print(f"run folder: {work.run.resolve()}")
+    work.parameters = _of_trial(work.parameters, notebook)
     if experiments:
         work.parameters = _with_conversations(work.parameters)
         _print_estimate(work, *experiments)
     return work
+
+
+def _of_trial(parameters: RunParameters, notebook: str) -> RunParameters:
+    """Return parameters that write to a trial's folder where they differ from those of the run's copy of `notebook`.
+
+    A trial reads the conversations of the run unless it changes how they are generated, and begins with a copy of the
+    calls that the run has stored.
+    """
+    run = Path(parameters.run)
+    if not notebook or not (run / "notebooks").is_dir():
+        return parameters
+    copies = (run / "notebooks" / part / f"{notebook}.ipynb" for part in (run_subdir(parameters), *_NO_TIER))
+    copy = next((path for path in copies if path.exists()), None)
+    if copy is None:
+        return parameters
+    ours, theirs = _with_effect(parameters), _with_effect(parse_cell(parameter_cell(copy)))
+    if not parameters.data and not parameters.conversations:
+        theirs["conversations"] = 0  # as many as the run has
+    changes = {name: value for name, value in ours.items() if value != theirs[name]}
+    if not changes:
+        return parameters
+    trial = run / TRIALS / f"{notebook}-{sha256(to_json(changes))[:8]}"
+    changed = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+    print(f"a trial, as the run has other values of: {changed}; written to {trial.as_posix()}, the run stays as it is")
+    if parameters.models:
+        _copy_calls(run / "calls", trial / "calls")
+    data = parameters.data
+    if not data and parameters.generated.is_dir() and not changes.keys() & {*OF_GENERATION, "authors"}:
+        parameters = of_run(parameters)
+        data = parameters.generated.as_posix()
+    return parameters.model_copy(update={"run": trial.as_posix(), "data": data})
+
+
+_NO_TIER = (PUBLISHED, FIELD_PART, *SUITES)
+
+
+def _with_effect(parameters: RunParameters) -> dict[str, Any]:
+    """Return the values that a notebook's numbers rest on; the run's own conversations are its usual data."""
+    values = parameters.model_dump(exclude=set(_WITHOUT_EFFECT))
+    return values | ({"data": ""} if parameters.data == parameters.generated.as_posix() else {})
+
+
+def _copy_calls(stores: Path, target: Path) -> None:
+    """Copy the call stores of a run into those of a trial, unless they are there, so that no call is paid for twice."""
+    for path in sorted(stores.glob("*/*.sqlite")):
+        copy = make_folder(target / path.parent.name) / path.name
+        if not copy.exists():
+            unfinished = copy.with_suffix(".copy")
+            unfinished.unlink(missing_ok=True)
+            with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(unfinished)) as new:
+                old.backup(new)
+            unfinished.replace(copy)
 
 
 def _with_conversations(parameters: RunParameters) -> RunParameters:

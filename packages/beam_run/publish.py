@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,12 +12,21 @@ from beam_memories.transformer import HUB_NAME, OFFLINE
 from beam_run.archive import ArchiveSummary, export_calls, import_calls, verify_archive
 from beamlib.data.sources import find_conversations
 from beamlib.errors import UserError
-from beamlib.evaluate.arm_folder import RECORDS, Manifest, ensure_finished, read_manifest, recorded_parameters
+from beamlib.evaluate.arm_folder import (
+    CLAIMED,
+    RECORDS,
+    Manifest,
+    differing_claim,
+    ensure_finished,
+    read_manifest,
+    recorded_parameters,
+)
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import run_path, run_subdir
 from beamlib.evaluate.kept_settings import ELSEWHERE, NOBODY_ELSES, PARAMETERS, kept_values
 from beamlib.evaluate.run import evaluate
 from beamlib.files import make_folder, sha256_of_file, temporary_folder, to_json
+from beamlib.llm.call_store import CallStore
 from beamlib.llm.endpoints import MODELS, key_variables
 from beamlib.llm.keys import refuse_keys
 from beamlib.llm.model import OFFLINE_NAME
@@ -155,7 +164,29 @@ def _replayed(part: Path, replay: Path, data: Path) -> str:
     line = f"{part.name}: {len(replayable)} methods replayed, {judged:,} answers and judgements, all as published"
     line = f"{line}; {readers}"
     others = Counter(reason for manifest in published.values() if (reason := _why_not_replayed(manifest)))
-    return "; ".join([line, *(f"{count} not replayed: {reason}" for reason, count in others.items())])
+    line = "; ".join([line, *(f"{count} not replayed: {reason}" for reason, count in others.items())])
+    return f"{line}\n{part.name}: claimed, not checked: {'; '.join(_claims(published, replayable, _called(replay)))}"
+
+
+def _called(replay: Path) -> frozenset[tuple[str, str]]:
+    """The roles and models that the stored calls are of."""
+    stores = sorted((replay / "calls").rglob("*.sqlite"))
+    sums = [row for path in stores for row in CallStore(path, read_only=True).totals()]
+    return frozenset((row.role, row.model) for row in sums)
+
+
+def _claims(
+    published: Mapping[Path, Manifest], replayed: Mapping[Path, Manifest], called: frozenset[tuple[str, str]]
+) -> Iterator[str]:
+    """Yield what a part's manifests say and no replay has shown."""
+    for name in ("commit", "package_version"):
+        yield f"{CLAIMED[name]} {' | '.join(dict.fromkeys(str(getattr(one, name)) for one in published.values()))}"
+    yield from (CLAIMED[name] for name in ("settings", "prompts"))
+    stated = {(role, facts["model"]) for one in replayed.values() for role, facts in one.models.items()}
+    for role, model in sorted(stated - called):
+        if model != OFFLINE_NAME:
+            yield f"{model} as {role}, of which there is no call"
+    yield from (f"everything about {folder.name}" for folder in published if folder not in replayed)
 
 
 def _why_not_replayed(published: Manifest) -> str:
@@ -210,9 +241,6 @@ def _same_conversations(parameters: RunParameters, published: Manifest, where: s
 
 def _compare(published: Manifest, again: Manifest, folder: Path, replayed: Path) -> None:
     """Raise `UserError` at the first claim of `folder` that its replay in `replayed` does not reproduce."""
-    for role in ("reader", "judge"):
-        if getattr(published, role) != getattr(again, role):
-            raise UserError(f"{folder}: its {role} is said to be {getattr(published, role)!r}, and was not.")
     for kind, first, second in (
         ("answers", published.answers_sha256, again.answers_sha256),
         ("judgements", published.judgements_sha256, again.judgements_sha256),
@@ -223,3 +251,5 @@ def _compare(published: Manifest, again: Manifest, folder: Path, replayed: Path)
         records = folder / f"{kind}.jsonl"
         if not records.exists() or sha256_of_file(records) != sha256_of_file(replayed / records.name):
             raise UserError(f"{records}: it is missing, or not what its manifest vouches for.")
+    if differing := differing_claim(published, again):
+        raise UserError(f"{folder}/manifest.json: {differing}.")

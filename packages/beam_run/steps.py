@@ -174,6 +174,8 @@ def _shown(parameters: RunParameters) -> RunParameters:
 
 def notebooks(job: Job, planned: RunPlan) -> None:
     """Execute the notebooks concurrently; they do not depend on one another."""
+    for parameters in planned.runs if planned.generated else ():
+        _ensure_made(parameters.generated / parameters.size, "conversations")
     first = (*SUITES, *PAPER, MAIN)  # the longest
     work = sorted(_notebooks_of(planned), key=lambda item: first.index(item[0]) if item[0] in first else len(first))
     started = time.monotonic()
@@ -185,10 +187,17 @@ def notebooks(job: Job, planned: RunPlan) -> None:
     console.print(f"  {len(work)} notebooks in {time.monotonic() - started:.0f} s")
 
 
+def _ensure_made(place: Path, step: str) -> None:
+    if not place.exists():
+        raise UserError(f"{from_root(place)}: not made yet; run --step {step} first, or all steps without --step.")
+
+
 def page(job: Job, planned: RunPlan) -> None:
     """Join the tiers' tables and figures and write the page."""
     from beam_run.together import put_together  # with pandas and matplotlib, which no other step needs
 
+    for parameters in planned.runs:
+        _ensure_made(planned.folder / "tables" / run_subdir(parameters) / "table1_main_results.csv", "notebooks")
     put_together(job.name, planned)
 
 

@@ -8,6 +8,7 @@ import typer
 
 from beam_run.arguments import (
     BaseUrl,
+    Calls,
     Json,
     KeyVariable,
     MaxCost,
@@ -31,7 +32,6 @@ Arms = Annotated[
 ]
 Variant = Annotated[str, typer.Option("--variant", help="Which of several sets of units in a folder.")]
 Backbone = Annotated[str, typer.Option("--backbone", help="Which reader of the models file; by default its first.")]
-Calls = Annotated[str, typer.Option("--calls", help="With models: replay, record or refresh.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Spend what the estimate says.")]
 
 

@@ -9,7 +9,7 @@ import pytest
 from beam_claims.defects import errata_page, published_effect
 from beamlib.data.errata import load_errata
 from beamlib.errors import UserError
-from beamlib.report.shown import effect_by_protocol, errata_effect
+from beamlib.report.results import effect_by_protocol, errata_effect
 from beamlib.scoring.protocols import PROTOCOLS
 from beamlib.scoring.records import Judgement, NuggetVerdict
 from beamlib.scoring.scores import score_run

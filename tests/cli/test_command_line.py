@@ -10,12 +10,18 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from beam_field.formats import READERS
+from beam_memorycode.rule_scoring import VARIANTS
 from beam_run.executing import EVALUATION, FIELD, GENERATION, PAPER, SUITES, execute_all
+from beam_run.steps import STEPS
 from beamlib.files import sha256_of_file
-from beamlib.params import usual_parameters
+from beamlib.params import Preset, usual_parameters
+from beamlib.scoring.measured import ARMS
+from beamlib.scoring.protocols import PROTOCOLS
 from commands import Call, beamlib
 
 
@@ -29,7 +35,7 @@ def run(repo_root: Path) -> Path:
     """The whole main job on one generated conversation."""
     folder = repo_root / "runs" / f"test-{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
-    done = beamlib("run-all", "--sizes", "100k", "--name", folder.name)
+    done = beamlib("run-all", "--sizes", "100k", "--conversations", "1", "--name", folder.name)
     assert done.returncode == 0, done.stderr
     assert f"Open runs/{folder.name}/index.html" in done.stdout
     yield folder
@@ -69,7 +75,7 @@ def test_a_second_run_gives_the_same_conversation_tables_and_figures(run: Path, 
     parts = ("generated", "tables", "figures", "100k", "page")
     before = {p: p.read_bytes() for part in parts for p in sorted((run / part).rglob("*")) if p.is_file()}
     for step, said in (("conversations", "generated 0 of 1"), ("evaluate", "not redone"), ("page", "index.html")):
-        done = called("run-all", "--sizes", "100k", "--name", run.name, "--step", step)
+        done = called("run-all", "--sizes", "100k", "--conversations", "1", "--name", run.name, "--step", step)
         assert done.returncode == 0, done.stderr
         assert said in done.stdout
     assert {p: p.read_bytes() for part in parts for p in sorted((run / part).rglob("*")) if p.is_file()} == before
@@ -116,6 +122,35 @@ def test_score_says_that_one_conversation_has_no_interval(run: Path, called: Cal
     assert "Interval, 100K: none (n = 1: one conversation" in called("score", run / "100k/oracle").stdout
 
 
+def test_other_benchmarks_and_trials_beside_the_tiers_are_not_scored(run: Path, tmp_path: Path, called: Call) -> None:
+    shutil.copytree(run / "100k/oracle", tmp_path / "100k/oracle")
+    shutil.copytree(run / "100k/none", tmp_path / "trials/06_main_results-12345678/100k/none")
+    other = tmp_path / "meme/filler32k/bm25"
+    other.mkdir(parents=True)
+    for name in ("judgements.jsonl", "run.json"):
+        (other / name).write_text("")
+    done = called("score", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    assert {row["arm"] for row in json.loads(done.stdout)} == {"oracle"}
+    assert called("score", run).returncode == 0  # as the main job wrote it
+
+
+def test_closed_sets_of_values_are_listed(called: Call) -> None:
+    for command, values in CLOSED.items():
+        shown = " ".join(called(*command.split(), "--help").stdout.replace("│", " ").split())
+        assert all(value in shown for value in values), command
+
+
+CLOSED = {
+    "run-all": (*PROTOCOLS, *get_args(Preset), "replay", "record", "refresh", *STEPS),
+    "tables": tuple(PROTOCOLS), "score": tuple(PROTOCOLS), "page": tuple(PROTOCOLS), "judge-card": tuple(PROTOCOLS),
+    "generate": ("100k", "500k", "1m", "10m", "hierarchical", "sequential", "conversation", "batch", "replay"),
+    "evidence": ("100k", "10m", "bm25", "dense", "hybrid", *ARMS),
+    "import": tuple(READERS),
+    "estimate": get_args(Preset), "memorycode score": tuple(variant.name for variant in VARIANTS),
+}  # fmt: skip
+
+
 def test_judgements_made_elsewhere_are_scored_only_when_asked(run: Path, tmp_path: Path, called: Call) -> None:
     lines = (run / "100k/none/judgements.jsonl").read_text().replace('"score": 0.0', '"score": 1.0')
     (tmp_path / "judgements.jsonl").write_text(lines)
@@ -155,6 +190,8 @@ WRONG = (
     (["evidence", "--data", "EXAMPLE", "--k", "0"], "--k"),
     (["evidence", "--data", "EXAMPLE", "--arm", "ligth"], "'ligth'"),
     (["evidence", "--data", "EXAMPLE", "--retriever", "qdrant"], "'qdrant'"),
+    (["run-all", "--sizes", "100k", "--name", "test-no-run", "--step", "notebooks"], "run --step conversations first"),
+    (["run-all", "--sizes", "100k", "--name", "test-no-run", "--step", "page"], "run --step notebooks first"),
     (["score", "nowhere"], "nowhere"),
     (["score", "EXAMPLE"], "manifest.json"),
     (["generate", "--out", "OUT", "--size", "2m"], "'2m' is no size"),

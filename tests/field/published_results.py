@@ -225,6 +225,57 @@ def neutral(conversation: str = "1M-1") -> list[dict[str, Any]]:
     return [header, *rows]
 
 
+def memorybench(conversation: str = "1M-1") -> dict[str, Any]:
+    """A report of supermemory's memorybench: a score per question."""
+    rows = [
+        {"questionId": f"q{n}", "question": question, "score": NUGGETS[n % 3], "hypothesis": "Blue.", "groundTruth": 7}
+        for n, (question, _, _) in enumerate(asked(conversation))
+    ]
+    facts = {"provider": "supermemory", "benchmark": "beam-1m", "judge": "judge-2", "answeringModel": "r"}
+    return {**facts, "evaluations": rows}
+
+
+def remnic(conversation: str = "1M-1") -> dict[str, Any]:
+    """A report of remnic: the score of a judge per question."""
+    tasks = [
+        {
+            "question": question,
+            "actual": "Blue.",
+            "expected": ["It was", "blue"],
+            "scores": {"f1": 0.1, "llm_judge": NUGGETS[n % 3]},
+            "details": {"ability": ability, "scale": "1M", "rubric": ["a", "b", "c"]},
+        }
+        for n, (question, ability, _) in enumerate(asked(conversation))
+    ]
+    return {"meta": {"benchmark": "beam"}, "results": {"tasks": tasks, "aggregates": {}}}
+
+
+def memmachine(conversation: str = "1M-1") -> dict[str, Any]:
+    """MemMachine's results: the scores of all criteria, by ability."""
+    rows: dict[str, Any] = {}
+    for question, ability, _ in asked(conversation):
+        row = {"question": question, "response": "Blue.", "llm_score": 0.5, "rubric": ["a", "b", "c"]}
+        rows.setdefault(ability, []).append(
+            row | {"criterion_scores": NUGGETS, "criterion_reasonings": ["so", "so"], "ideal_answer": None}
+        )
+    return rows
+
+
+def released_code(conversation: str = "1M-1") -> tuple[dict[str, Any], dict[str, Any]]:
+    """The released code's answers, and its verdicts, which do not name the questions."""
+    answers: dict[str, Any] = {}
+    verdicts: dict[str, Any] = {}
+    for question, ability, _ in asked(conversation):
+        row = {"question": question, "llm_response": "Blue.", "rubric": ["a", "b", "c"]}
+        answers.setdefault(ability, []).append(row)
+        order = {"precision": 1, "recall": 0.5, "f1": 0.67, "tau_norm": 0.75, "final_score": 0.5}
+        replies = [{"score": score, "reason": f"so, in {conversation}"} for score in NUGGETS]
+        verdicts.setdefault(ability, []).append(
+            {"llm_judge_score": 0.5, "llm_judge_responses": replies, **(order if ability == "event_ordering" else {})}
+        )
+    return answers, verdicts
+
+
 FILES: dict[str, list[Any]] = {
     "mem0": [mem0()],
     "cognee": [cognee()],
@@ -232,6 +283,10 @@ FILES: dict[str, list[Any]] = {
     "amb": [amb()],
     "past": [past_answers(), past_verdicts()],
     "honcho": [honcho()],
+    "memorybench": [memorybench()],
+    "remnic": [remnic()],
+    "memmachine": [memmachine()],
+    "released-code": [*released_code()],
     "beam-results": [neutral()],
 }
 """The values of a run's files, by format."""

@@ -123,6 +123,21 @@ def test_the_figure_and_its_sentences_use_the_same_numbers(systems: list[FieldSy
     assert sum(len(line.get_xdata()) for line in figure.axes[0].lines if line.get_marker() == "o") == len(effects)
 
 
+def test_the_picture_has_every_score_and_hollow_marks_where_one_cannot_check(systems: list[FieldSystem]) -> None:
+    frame = field_tables.systems_frame(systems)
+    assert len(frame) == len(systems) + len(comparing.only_printed())
+    assert all(own["value"].is_monotonic_decreasing for _, own in frame.groupby("tier"))
+    figure = field_tables.systems_figure(frame)
+    marks = [line for axes in figure.axes for line in axes.lines if line.get_marker() != "None"]
+    assert len(marks) == len(frame)
+    for mark, (_, row) in zip(marks, frame.iterrows(), strict=True):
+        assert float(mark.get_xdata()[0]) == row["value"]
+        hollow = row["basis"] == "printed" or row["gold"] != "no"
+        assert (mark.get_markerfacecolor() == "white") == hollow
+    shapes = {(row["judge"], mark.get_marker()) for mark, (_, row) in zip(marks, frame.iterrows(), strict=True)}
+    assert len(shapes) == frame["judge"].nunique() == len({shape for _, shape in shapes})
+
+
 def test_errata_leave_out_the_questions_that_a_defect_spoils(systems: list[FieldSystem]) -> None:
     frame = comparing.errata_changes(systems).set_index(["system", "tier"])
     assert (frame["dropped"] <= frame["n"]).all()

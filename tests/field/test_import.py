@@ -9,7 +9,19 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from published_results import FILES, LINES, cognee, mem0, neutral, past_results, truememory, written
+from published_results import (
+    FILES,
+    LINES,
+    amb,
+    cognee,
+    mem0,
+    memorybench,
+    neutral,
+    past_results,
+    released_code,
+    truememory,
+    written,
+)
 
 from beam_field.exporting import export_arm
 from beam_field.importing import ImportedArm, read_runs, write_runs
@@ -293,3 +305,53 @@ def test_real_files_give_the_shipped_verdicts(file: str, name: str, field_data: 
         assert [verdict.score for verdict in judgement.verdicts] == [verdict.score for verdict in other.verdicts]
     assert not theirs and not one.imported.missing and not one.imported.other_rubric
     assert one.details[0].rubric and one.answers[0].text
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_released_codes_verdicts_are_joined_with_their_answers(reverse: bool, tmp_path: Path, table: Path) -> None:
+    paths = []
+    for conversation in ("1M-1", "1M-2"):
+        for prefix, value in zip(("", "evaluation-"), released_code(conversation), strict=True):
+            paths.append(tmp_path / conversation / f"{prefix}results.json")
+            paths[-1].parent.mkdir(exist_ok=True)
+            paths[-1].write_text(json.dumps(value))
+    (one,) = read_runs(paths[::-1] if reverse else paths, table=table)
+    assert len(one.judgements) == 40 and one.arm.name == "imported-results"  # one run, a file per conversation
+    assert {tuple(v.score for v in own.verdicts) for own in one.judgements} == {(1.0, 0.5, 0.0)}
+    reported = {own.ability: own.reported for own in one.judgements if own.reported}
+    assert (reported["event_ordering"].score, reported["event_ordering"].order) == (0.5, 0.75)
+    with pytest.raises(UserError, match="verdicts without questions; give the file of answers"):
+        read_runs(paths[1::2], table=table)
+    (alone,) = read_runs(paths[:1], table=table)  # nobody has judged these
+    assert len(alone.judgements) == 20 and set(alone.imported.kinds) == {"none"}
+
+
+def test_a_row_without_a_verdict_gives_way_to_one_with(tmp_path: Path, table: Path) -> None:
+    value, rows = amb(), amb()["results"]
+    for change in ({"score": None, "correct": None, "answer": ""}, {}):
+        value["results"] = [{**row, **change} for row in rows[:3]] + rows
+        (one,) = imported("amb", tmp_path, table, [value])
+        assert len(one.imported.twice) == 3 and one.answers[0].text == rows[0]["answer"]
+        assert all(own.reported and own.reported.score is not None for own in one.judgements)
+    header, *lines = neutral()
+    failed = [{"question": line["question"], "failed": "429"} for line in lines[1:6]]
+    (one,) = imported("beam-results", tmp_path, table, [[header, *failed, *lines]])
+    assert sum(own.unscored is not None and "429" in own.unscored for own in one.judgements) == 0
+
+
+def test_what_is_neither_matched_nor_scored_refuses_no_file(tmp_path: Path, table: Path) -> None:
+    value = mem0()
+    for number, entry in enumerate(value["evaluations"]):
+        entry |= {"question": f" \n{entry['question']}\t ", "ground_truth_answer": [7, {"a": None}, True][number % 3]}
+        entry |= {"total_memories_retrieved": "many", "rubric": ["a"]}
+        result = entry["cutoff_results"]["top_200"]
+        result |= {"event_ordering": {"tau_b": float("nan")}, "generated_answer": "half \ud83d a pair"}
+        result["nugget_scores"][0] |= {"reason": 5, "nugget": None}
+    one, _ = imported("mem0", tmp_path, table, [value])
+    assert len(one.judgements) == 20 and not one.imported.unmatched
+    assert score(one, "nugget-mean", 0) == 0.5 and one.answers[0].text == "half \ufffd a pair"
+    assert [details.reference for details in one.details[:3]] == ["7", '{"a": null}', "true"]
+    value = memorybench()
+    value["evaluations"][0]["score"] = float("nan")  # of a score: there is none
+    (one,) = imported("memorybench", tmp_path, table, [value])
+    assert one.judgements[0].reported and one.judgements[0].reported.score is None

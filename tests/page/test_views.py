@@ -12,15 +12,20 @@ from beam_page.building import write_page
 from beam_page.context_refs import ContextTable
 from beam_page.conversation_data import conversation_data
 from beam_page.run_folder import RunFolder, read_run
+from beamlib.data.errata import spoilt_probes
 from beamlib.data.loading import load
 from beamlib.errors import UserError
 from beamlib.evaluate.answering import recollections
 from beamlib.memory.rag import Rag
+from beamlib.report.outcomes import OUTCOMES, outcome_rows
+from beamlib.report.results import recall_rows
 from beamlib.scoring.scores import score_run
 from browser_driver import Browser
 from page_views import Look, each, go, press, text_of
 
-RAG = "rag-bm25-k3"
+RAG, LIGHT = "rag-bm25-k3", "light-bm25-k3"
+BESIDE = {LIGHT: RAG}
+"""The arm that an arm is compared with, where it is not LIGHT: a click on a score opens both."""
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +42,18 @@ def scores(held: RunFolder, series: str, protocol: str = "paper") -> dict[str, f
     return dict(score_run(arm.judgements, protocol)[["probe_id", "score"]].itertuples(index=False))
 
 
+def outcomes_of(held: RunFolder, series: str) -> dict[str, str]:
+    """What became of each question of an arm, as notebook 06 computes it."""
+    (arm,) = (one for one in held.arms if one.series == series)
+    everything = [load(source) for source in held.sources.values()]
+    gold = {key: one for loaded in everything for key, one in loaded.gold.items()}
+    spoilt = spoilt_probes([probe for loaded in everything for probe in loaded.probes])
+    recalls = [recall_rows(list(arm.answers.values()), gold, counting) for counting in ("whole", "partial")]
+    whole, in_part = (dict(zip(rows["probe_id"], rows["score"], strict=True)) for rows in recalls)
+    rows = outcome_rows(score_run(arm.judgements, "paper"), whole, in_part, scores(held, "oracle"), spoilt)
+    return dict(zip(rows["probe_id"], rows["outcome"], strict=True))
+
+
 def test_every_cell_of_the_main_tables_leads_to_its_questions(held: RunFolder, page_run: Path, look: Look) -> None:
     browser = look(page_run)
     cells = each(browser, "[data-cell]", "[one.dataset.cell, one.getAttribute('href')]")
@@ -48,7 +65,11 @@ def test_every_cell_of_the_main_tables_leads_to_its_questions(held: RunFolder, p
         (arm,) = (one for one in held.arms if one.series == series)
         expected = [one for one in arm.judgements if ability in ("average", one.ability)]
         assert counted(browser) == len(expected) > 0, (key, href)
-        assert each(browser, "table.list thead th", "one.textContent") == ["question", series]
+        assert each(browser, "table.list thead th", "one.textContent") == [
+            "question",
+            series,
+            BESIDE.get(series, LIGHT),
+        ]
         assert all(row.startswith(size) for row in each(browser, "table.list tbody th small", "one.textContent"))
     print(f"{(time.monotonic() - started) / len(cells) * 1000:.0f} ms a view")
 
@@ -70,6 +91,13 @@ def test_the_ways_in_find_what_python_finds(held: RunFolder, page_run: Path, loo
         found = each(browser, "table.list tbody th small", "one.textContent.split(' ')[0]")
         assert set(found) == ids, show
     assert expected["shown"] and expected["protocols"]
+    lost = outcomes_of(held, RAG)
+    shows = ("right", "whole", "part", "none", "uncited", "oracle", "defective", "unscored")
+    for show, outcome in zip(shows, OUTCOMES, strict=True):
+        go(browser, f"#/list?arm={RAG}&show={show}")
+        found = each(browser, "table.list tbody th small", "one.textContent.split(' ')[0]")
+        assert set(found) == {key for key, own in lost.items() if own == outcome}, show
+    assert len(set(lost.values())) > 3
     go(browser, f"#/list?arm={RAG}&with=oracle&show=arms")
     theirs = scores(held, "oracle")
     found = each(browser, "table.list tbody th small", "one.textContent.split(' ')[0]")

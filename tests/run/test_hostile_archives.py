@@ -130,7 +130,7 @@ HOSTILE: dict[str, tuple[Callable[[Files], Files], str]] = {
     "size": (of_arm(lambda value: value.update(size="../100K")), "size"),
     "conversation": (of_arm(lambda v: v.update(conversations={"../1": v["conversations"]["100K-1"]})), "conversations"),
     "no conversations": (of_arm(lambda value: value.update(conversations={})), "not every conversation"),
-    "another judge": (of_arm(lambda value: value.update(judge="gpt-9")), "its judge is said to be 'gpt-9'"),
+    "another judge": (of_arm(lambda value: value.update(judge="gpt-9")), "field 'judge' is 'gpt-9'"),
     "manifest as list": (lambda files: {**files, f"{RAG}/manifest.json": b"[]"}, "manifest.json"),
     "manifest unsigned": (lambda files: {**files, f"{RAG}/manifest.json": b"{}"}, "manifest.json"),
     "settings file as list": (lambda files: {**files, "100k/parameters.json": b"[]"}, "a JSON object is expected"),
@@ -143,6 +143,7 @@ HOSTILE: dict[str, tuple[Callable[[Files], Files], str]] = {
     "encoder": (
         of_arm(lambda value: value["settings"].update(encoder="/etc")), "'encoder' is '/etc', a folder of some machine"
     ),
+    "capitals": (lambda files: {**files, "100k/NONE/manifest.json": b"{}"}, "differ by case only"),
     "planted answers": (planted, "no name for a file of a run"),
     "other answers": (
         lambda files: {**files, f"{RAG}/answers.jsonl": files["100k/none/answers.jsonl"]},

@@ -14,9 +14,11 @@ import yaml
 from click.testing import CliRunner
 from papermill.cli import papermill
 
-from beam_run.executing import EVALUATION, GENERATION, NOTEBOOKS, PAPER, SUITES, preflight
+from beam_run.executing import EVALUATION, GENERATION, NOTEBOOKS, PAPER, SUITES, execute, parameter_cell, preflight
 from beam_run.notebooks import begin
 from beamlib.errors import UserError
+from beamlib.evaluate.calling import run_subdir
+from beamlib.llm.stored_model import CallStore
 from beamlib.params import BASE, ProtocolName, RunParameters, load_parameters, usual_parameters
 from beamlib.places import ROOT
 from beamlib.scoring.protocols import PROTOCOLS
@@ -39,7 +41,7 @@ def test_sources_are_clean_and_short(name: str) -> None:
     assert "## Takeaways" in "".join(last["source"])
 
 
-def parameter_cell(name: str) -> str:
+def parameter_cell_text(name: str) -> str:
     (cell,) = (cell for cell in cells(name) if cell["metadata"].get("tags") == ["parameters"])
     return "".join(cell["source"])
 
@@ -47,13 +49,13 @@ def parameter_cell(name: str) -> str:
 def set_in(name: str) -> dict[str, Any]:
     """What the parameter cell of a notebook defines."""
     values: dict[str, Any] = {}
-    exec(parameter_cell(name), values)
+    exec(parameter_cell_text(name), values)
     return values
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_parameter_cell_is_short_and_has_the_usual_values(name: str) -> None:
-    lines = parameter_cell(name).splitlines()
+    lines = parameter_cell_text(name).splitlines()
     assert [line.partition(" = ")[0] for line in lines[:4]] == ["size", "run", "data", "models"]
     assert lines[-1].startswith("settings = {}") and len(lines) <= 10
     found = begin(set_in(name)).parameters
@@ -68,7 +70,7 @@ def test_few_names_from_few_modules() -> None:
                 if isinstance(node, ast.ImportFrom) and str(node.module).startswith("beam"):
                     found |= {(node.module, one.name) for one in node.names}
                 assert not (isinstance(node, ast.Import) and any(one.name.startswith("beam") for one in node.names))
-    assert 20 < len(found) <= 36 and len({module for module, _ in found}) <= 14
+    assert 20 < len(found) <= 30 and len({module for module, _ in found}) <= 12
 
 
 def test_the_stronger_value_wins() -> None:
@@ -229,3 +231,68 @@ def test_a_domain_for_models_alone_is_refused_before_anything_is_written(
             if "parameters" in cell["metadata"].get("tags", []):
                 values |= {"run": str(tmp_path / "run"), "domain": "cooking"}
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunParameters:
+    """Parameters of a run that has executed a notebook of one line, with a call that is stored."""
+    cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": ""}
+    source = [cell | {"metadata": {"tags": ["parameters"]}, "source": parameter_cell_text(EVALUATION[2])}, cell]
+    notebook = {"cells": source, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    monkeypatch.setattr("beam_run.executing.NOTEBOOKS", tmp_path / "notebooks")
+    path = tmp_path / f"notebooks/{EVALUATION[2]}.ipynb"
+    path.parent.mkdir()
+    path.write_text(json.dumps(notebook))
+    run = tmp_path / "run"
+    parameters = usual_parameters("100K", run=str(run), data=str(run / "generated"), conversations=1, k=7)
+    execute(EVALUATION[2], parameters, run / "notebooks/100k")
+    CallStore(run / "calls/100k/100K-1.sqlite").close()
+    return parameters
+
+
+def test_an_executed_notebook_has_the_parameters_of_the_run_once(of_the_run: RunParameters) -> None:
+    copy = Path(of_the_run.run) / f"notebooks/100k/{EVALUATION[2]}.ipynb"
+    tags = [cell["metadata"].get("tags", []) for cell in json.loads(copy.read_text())["cells"]]
+    assert [own for own in tags if own] == [["parameters"]]
+    values = parameter_cell(copy)
+    assert values["run"] == of_the_run.run and values["settings"] == {"k": 7, "conversations": 1}
+    assert "  # where everything is written" in copy.read_text()
+
+
+@pytest.mark.parametrize(
+    ("values", "changed"),
+    [
+        ({"settings": {"k": 7}}, ""),
+        ({"settings": {"k": 7, "workers": 3}, "confirm_cost": True}, ""),
+        ({}, "k=5"),
+        ({"settings": {"k": 7}, "retriever": "bm25"}, "retriever='bm25'"),
+        ({"settings": {"k": 7, "conversations": 2}}, "conversations=2"),
+        ({"settings": {"k": 7, "domain": "Cooking"}}, "domain='Cooking'"),
+    ],
+)
+def test_other_parameters_than_those_of_the_run_are_a_trial(
+    values: dict[str, Any], changed: str, of_the_run: RunParameters, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(of_the_run.run)
+    work = begin({"size": "100K", "run": str(run), **values}, EVALUATION[2])
+    printed = capsys.readouterr().out
+    assert f"run folder: {run}" in printed  # it lies neither in the project nor where the test runs
+    if not changed:
+        assert work.run == run and "trial" not in printed
+    else:
+        assert work.run.parent == run / "trials" and work.run.name.startswith(f"{EVALUATION[2]}-")
+        assert f"other values of: {changed}; written to {work.run}" in printed
+        again = begin({"size": "100K", "run": str(run), **values}, EVALUATION[2])
+        assert again.run == work.run
+
+
+def test_a_trial_begins_with_the_calls_of_the_run(of_the_run: RunParameters, tmp_path: Path) -> None:
+    models = tmp_path / "models.yaml"
+    models.write_text((ROOT / "params/models.yaml").read_text())
+    run = Path(of_the_run.run)
+    (run / "notebooks" / "100k").rename(
+        run / "notebooks" / run_subdir(of_the_run.model_copy(update={"models": str(models)}))
+    )
+    work = begin({"size": "100K", "run": str(run), "models": str(models)}, EVALUATION[2])
+    with CallStore(work.run / "calls/100k/100K-1.sqlite", read_only=True) as store:
+        assert store.totals() == []

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 import beamlib
-from beam_run.archive import export_calls
+from beam_page.building import write_page
+from beam_page.run_folder import read_run
+from beam_run.archive import export_calls, import_calls
 from beam_run.publish import publish, verify
 from beamlib.errors import UserError
+from beamlib.evaluate.arm_folder import CLAIMED, Manifest, differing_claim, read_manifest
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.kept_settings import keep_settings
 from beamlib.evaluate.run import evaluate
 from beamlib.params import RunParameters, load_parameters
+from beamlib.places import ROOT
+from beamlib.report.footer import CLAIMED_LINE, footer
 from remade_archives import contents, remade, signed
 from scripted_server import ScriptedServer
 from steady_replies import one_endpoint, steady_reply
@@ -159,3 +167,112 @@ def test_an_arm_of_a_retriever_that_is_gone_is_named_and_the_rest_replayed(run: 
     line = verify(archive, EXAMPLE)
     assert "100k-one: 1 methods replayed, 20 answers and judgements, all as published" in line
     assert "1 not replayed: the retriever 'hybrid-beam' was fitted to BEAM" in line
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Where each value of a manifest stands; of many conversations, questions and models one each."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if not items:
+        yield path
+    for key, own in items:
+        yield from places(own, (*path, key))
+
+
+def other(value: Any) -> Any:
+    """Another value of the same kind."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if value is None or isinstance(value, dict):
+        return {"forged": "value"} if isinstance(value, dict) else 7
+    return [*value, "forged"] if isinstance(value, list) else re.sub("^[0-9a-f]{4}", "beef", value[:-1]) + "~"
+
+
+@pytest.mark.parametrize("name", sorted(Manifest.model_fields.keys() - CLAIMED.keys() - {"schema_version"}))
+def test_a_field_of_a_manifest_that_the_replay_contradicts_is_named(name: str, run: Path) -> None:
+    honest = read_manifest(run / "100k-one/none")
+    value = honest.model_dump(mode="json")
+    value[name] = other(value.get(name) or ("x" if name in ("notes", "imported") else {}))
+    forged = honest.model_copy(update={name: value[name]})
+    if name == "conversations":
+        record = honest.conversations["100K-1"]
+        forged = honest.model_copy(update={name: {"100K-1": record.model_copy(update={"origin": "elsewhere"})}})
+    assert f"field '{name}'" in differing_claim(forged, honest) and differing_claim(honest, honest) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_manifest_with_any_one_field_forged_is_refused_or_said_to_be_claimed(run: Path, tmp_path: Path) -> None:
+    publish(run, tmp_path / "run.tar.zst")
+    whole = contents(tmp_path / "run.tar.zst")
+    name = next(name for name in whole if "/light" in name and name.endswith("manifest.json"))
+    honest = json.loads(whole[name])
+    passed: dict[str, str] = {}
+    for path in places({key: value for key, value in honest.items() if key != "sha256"}):
+        forged = json.loads(whole[name])
+        at: Any = forged
+        for key in path[:-1]:
+            at = at[key]
+        at[path[-1]] = other(at[path[-1]])
+        try:
+            said = verify(remade({**whole, name: signed(forged)}, tmp_path / "forged.tar.zst"), EXAMPLE)
+        except UserError:
+            continue
+        assert "claimed, not checked: the commit" in said
+        passed[".".join(map(str, path))] = said
+    assert {field.partition(".")[0] for field in passed} <= {name for name, words in CLAIMED.items()}
+    assert "commit" in passed and f"{honest['commit'][:-1]}"[:8] not in passed["commit"].partition("the commit")[2][:9]
+    assert not {"settings.question_in_prompt", "settings.judge_repeats", "settings.arm.k"} & set(passed)
+
+
+def test_everything_forged_at_once_is_refused(run: Path, tmp_path: Path) -> None:
+    publish(run, tmp_path / "run.tar.zst")
+    whole = contents(tmp_path / "run.tar.zst")
+    for name in [name for name in whole if name.endswith("manifest.json")]:
+        forged = json.loads(whole[name])
+        forged |= {"configuration": ["paper"], "commit": "f" * 40, "data_revision": "released files, all verified"}
+        forged["models"]["judge"] |= {"model": "gpt-4.1", "temperature": 0.7}
+        for record in forged["conversations"].values():
+            record["files"] = dict.fromkeys(record["files"], "released")
+        whole[name] = signed(forged)
+    with pytest.raises(UserError, match=r"manifest\.json: field '(configuration|models|data_revision)'"):
+        verify(remade(whole, tmp_path / "forged.tar.zst"), EXAMPLE)
+
+
+def test_every_field_that_a_table_prints_is_compared_or_named_as_claimed() -> None:
+    """What footers are built from is the manifest's dump: no field of it may escape both."""
+    compared = Manifest.model_fields.keys() - CLAIMED.keys()
+    source = (Path(beamlib.__file__).parent / "report/footer.py").read_text()
+    printed = set(re.findall(r'manifests?, "(\w+)"|manifest(?:\.get\(|\[)"(\w+)"', source))
+    names = {one or two for one, two in printed}
+    assert {"judge", "reader", "data_revision", "configuration", "notes"} <= names <= Manifest.model_fields.keys()
+    assert names - compared <= {"settings", "claimed"}
+
+
+def test_what_came_from_an_archive_says_so_wherever_it_is_shown(run: Path, tmp_path: Path) -> None:
+    publish(run, tmp_path / "run.tar.zst")
+    import_calls(tmp_path / "run.tar.zst", tmp_path / "theirs")
+    folder = tmp_path / "theirs/100k-one/none"
+    manifest = read_manifest(folder)
+    assert manifest.claimed and not read_manifest(run / "100k-one/none").claimed
+    made = footer([manifest.model_dump(mode="json")], protocol="paper", n_questions=1, unscored=0, interval="none")
+    assert CLAIMED_LINE in made.lines()
+    value = json.loads((folder / "manifest.json").read_text())
+    assert "claimed" not in value  # the file is as it was published
+    parameters = load_parameters(
+        ROOT / "params/100k.yaml", **json.loads((tmp_path / "theirs/100k-one/parameters.json").read_text())
+    )
+    places = {"data": str(EXAMPLE), "run": str(tmp_path / "theirs"), "calls": "replay", "workers": 1}
+    places |= {name: str(tmp_path / "theirs/100k-one" / getattr(parameters, name)) for name in ("models", "prompts")}
+    kept = evaluate(parameters.model_copy(update=places), ARMS, quiet=True)
+    assert all(own.claimed for own in kept.manifests.values())  # nothing was computed again
+    shutil.rmtree(folder.parent / "none")
+    again = evaluate(parameters.model_copy(update=places), ARMS, quiet=True)
+    assert [own.claimed for own in again.manifests.values()] == [False, True]
+    assert page_note(tmp_path / "theirs") == "one/light-bm25-k2"  # and not the one that was made here
+
+
+def page_note(run: Path) -> str:
+    text = write_page(read_run(run, EXAMPLE), workers=1).read_text()
+    return text.partition("Claimed, not checked: ")[2].partition(" came from an archive")[0]

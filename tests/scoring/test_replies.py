@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamlib.scoring.protocols import released_score
-from beamlib.scoring.replies import read_matches, read_score
+from beamlib.scoring.replies import read_matches, read_reason, read_score
 
 
 @pytest.mark.parametrize(
@@ -140,3 +140,24 @@ def test_a_well_formed_reply_is_read_whatever_its_reason_says(score, reason, fen
     reply = json.dumps({"score": score, "reason": reason})
     assert read_score(f"```json\n{reply}\n```" if fenced else reply) == (score, "")
     assert released_score(reply) == int(score)
+
+
+@given(st.text() | st.text(alphabet='{}[]",:score reason0.5\n'))
+def test_a_reason_is_one_line_of_any_reply(reply: str) -> None:
+    assert "\n" not in read_reason(reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ('{"score": 0.5, "reason": "two\nlines"}', "two lines"),
+        ('The verdict: {"score": 1.0, "reason": "x"}', "x"),
+        ('{"score": 1.0}', ""),
+        ('{"reason": "no score"}', ""),
+        ('{"score": 1.0, "reason": 7}', ""),
+        ("1.0, because it is there", ""),
+        ("", ""),
+    ],
+)
+def test_the_reason_of_a_verdict(reply: str, reason: str) -> None:
+    assert read_reason(reply) == reason

@@ -49,6 +49,14 @@ function takeRun(value) {
 const sizes = () => [...new Set([...questions.values()].map((one) => one.size))];
 const cellOf = (series, id) => run.cells[series]?.[id];
 
+// The arm that an arm is compared with: an ablation with the complete one, LIGHT with RAG, all others with LIGHT.
+function counterpart(id) {
+  const complete = id.split("-without-")[0];
+  if (complete !== id && seriesOf.has(complete)) return complete;
+  const wanted = seriesOf.get(id)?.memory === "light" ? "rag" : "light";
+  return run.series.find((one) => one.main && one.id !== id && one.memory === wanted)?.id ?? "";
+}
+
 function asked(series) {
   const cells = run.cells[series];
   return [...questions.values()]

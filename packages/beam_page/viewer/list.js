@@ -16,10 +16,32 @@ const SHOW = {
     (one, at, arm) => !same(scoreAt(arm, one, at), scoresOf(arm, at.against).get(one.id))],
   repeats: ["the judge's repeats differ", (one, at, arm) => repeatsDiffer(cellOf(arm, one.id))],
   arms: ["verdicts differ between two arms or judges", (one, at) => difference(one, at) !== 0],
+  right: ["answered right (score 0.5 or more)", (one, at, arm) => outcome(one, at, arm) === "right"],
+  whole: ["lost: evidence shown whole", (one, at, arm) => outcome(one, at, arm) === "whole"],
+  part: ["lost: evidence shown in part", (one, at, arm) => outcome(one, at, arm) === "part"],
+  none: ["lost: evidence not shown", (one, at, arm) => outcome(one, at, arm) === "none"],
+  uncited: ["lost: the question cites nothing", (one, at, arm) => outcome(one, at, arm) === "uncited"],
+  oracle: ["lost: the oracle loses it too", (one, at, arm) => outcome(one, at, arm) === "oracle"],
+  defective: ["lost: the question is defective", (one, at, arm) => outcome(one, at, arm) === "defective"],
   drop: ["left out by errata: drop", (one) => one.d === 2],
   errata: ["known defects", (one) => one.d > 0],
 };
-const OF_ARMS = ["unscored", "shown", "without", "protocols", "repeats"];
+const OF_ARMS = ["unscored", "shown", "without", "protocols", "repeats", "right", "whole", "part", "none", "uncited", "oracle", "defective"];
+const ORACLE = "oracle";
+
+// Why an arm lost a question, as beamlib/report/outcomes.py says it; of several reasons the last one tried there.
+function outcome(one, at, arm) {
+  const score = scoreAt(arm, one, at);
+  if (!score) return "";
+  if (score.value === null) return "unscored";
+  if (score.value >= RIGHT) return "right";
+  if (one.d === 2) return "defective";
+  if (arm !== ORACLE && seriesOf.has(ORACLE) && isBelow(scoreAt(ORACLE, one, at), RIGHT)) return "oracle";
+  const { s, p } = cellOf(arm, one.id);
+  if (s === undefined) return "uncited";
+  if (s.length === one.e.length) return "whole";
+  return s.length || p?.length ? "part" : "none";
+}
 
 const scoreAt = (arm, one, at) => scoresOf(arm, at.protocol).get(one.id);
 const isBelow = (score, bound) => score && score.value !== null && score.value < bound;

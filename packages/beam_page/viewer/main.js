@@ -55,7 +55,7 @@ function fillNumbers(at) {
     const measure = kind === "recall" ? "recall" : protocol;
     const found = run.headlines[measure]?.[treatment]?.[series]?.[size]?.[ability];
     cell.textContent = cellText(found);
-    const values = { size, arm: series, ability: ability === "average" ? "" : ability, protocol: protocol === run.protocol ? "" : protocol };
+    const values = { size, arm: series, with: counterpart(series), ability: ability === "average" ? "" : ability, protocol: protocol === run.protocol ? "" : protocol };
     cell.href = address("list", "", values);
     cell.classList.toggle("wrong", Boolean(wrongKeys?.has([measure, treatment, series, size, ability].join("|"))));
     const best = run.best[protocol]?.[treatment]?.[size];
