@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from beamlib.data.conversations import Size, Treatment
 from beamlib.data.sources import parse_size
@@ -100,6 +100,9 @@ class RunParameters(BaseModel):
     token_counter: Literal["auto", "regex-words", "cl100k"] = Field(description="counter of every token budget")
     variant: Literal["paper", "released"] = Field(description="LIGHT and baselines as described, or as released")
     released: list[str] = Field(description="single behaviours of the released code, by name, on top of the variant")
+    filter: Literal["chunkwise", "batched"] = Field(
+        "chunkwise", description="noise filter: a call per chunk and question as in the paper, or a call per question"
+    )
     retriever: RetrieverName
     retrievers: list[RetrieverName] = Field(min_length=1, description="retrievers compared in notebook 08")
     encoder: str = Field(description="dense vectors: embedded, or a sentence-transformers model by name or folder")
@@ -203,6 +206,14 @@ class RunParameters(BaseModel):
                 raise ValueError(
                     f"{name!r:.80} is no released behaviour; the known ones are {', '.join(RELEASED_FLAGS)}"
                 )
+        return value
+
+    @field_validator("filter")
+    @classmethod
+    def _one_decision_per_call(cls, value: str, info: ValidationInfo) -> str:
+        released = info.data.get("variant") == "released" or "exact_yes" in info.data.get("released", ())
+        if value == "batched" and released:
+            raise ValueError("the released behaviour exact_yes reads a yes for each chunk; use chunkwise")
         return value
 
     @property

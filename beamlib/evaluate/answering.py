@@ -90,6 +90,7 @@ def light_settings(arm: Arm, parameters: ResolvedParameters) -> LightSettings:
         scratchpad_target=parameters.scratchpad_target,
         chunk_percentile=parameters.chunk_percentile,
         chunk_buffer=parameters.chunk_buffer,
+        filter=parameters.filter,
         encoder=parameters.encoder,
         splade=parameters.splade,
         token_counter=parameters.token_counter,

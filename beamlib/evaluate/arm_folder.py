@@ -28,6 +28,7 @@ from beamlib.evaluate.run_store import (
     RunStore,
     build_manifest,
     checked,
+    filter_prompts,
     made_by,
     prompt_hashes,
     read_part,
@@ -75,7 +76,7 @@ JUDGE_PROMPTS = ("align_batch", "align_events", "judge_nugget")
 _ANSWER_PARAMETERS = (
     "chat_variant", "strip_markers", "errata", "reader_window", "full_context_window", "working_pairs",
     "episodic_share", "working_share", "chunk_percentile", "chunk_buffer", "scratchpad_threshold",
-    "scratchpad_target", "token_counter", "encoder", "splade",
+    "scratchpad_target", "token_counter", "encoder", "splade", "filter",
 )  # fmt: skip
 JUDGE_PARAMETERS = ("question_in_prompt", "judge_repeats", "alignment")
 _RECORDED = (*_ANSWER_PARAMETERS, *JUDGE_PARAMETERS, "variant", "released")
@@ -140,7 +141,7 @@ class ArmFolder(RunStore[Manifest]):
             "reader": models["reader"]["model"],
             "judge": models["judge"]["model"],
             "models": models,
-            "prompts": prompt_hashes(parameters, (*_ANSWER_PROMPTS, *JUDGE_PROMPTS)),
+            "prompts": prompt_hashes(parameters, (*_ANSWER_PROMPTS, *filter_prompts(parameters), *JUDGE_PROMPTS)),
             "token_counter": parameters.token_counter,
             "answers_key": answers,
             "judgements_key": judgements_key(answers, parameters),
@@ -185,7 +186,9 @@ def answers_key(arm: Arm, parameters: ResolvedParameters) -> str:
         "arm": arm.model_dump(),
         "parameters": {**settings_of(parameters, _ANSWER_PARAMETERS), "released": sorted(parameters.flags)},
         "models": {role: models[role] for role in ("reader", "memory", "compressor")},
-        "prompts": prompt_hashes(parameters, (*_ANSWER_PROMPTS, *(_EVOLVING_PROMPTS if changing else ()))),
+        "prompts": prompt_hashes(
+            parameters, (*_ANSWER_PROMPTS, *filter_prompts(parameters), *(_EVOLVING_PROMPTS if changing else ()))
+        ),
         "code": code_hash((*ANSWER_CODE, *(("beam_memories.evolving",) if changing else ()))),
         "own": [plugins().identify_memory(arm.target)[0], parameters.memory_timeout] if arm.target else None,
     }
@@ -220,7 +223,8 @@ def recorded_parameters(manifest: Manifest) -> dict[str, Any]:
     """The parameters that a run's calls rested on, as far as a manifest says: all but data, models and prompts."""
     if manifest.imported is not None:
         raise UserError(f"{manifest.arm}: it was imported, and no parameters of its calls are known; leave it out.")
-    return {name: manifest.settings[name] for name in _RECORDED}
+    defaults = {name: RunParameters.model_fields[name].default for name in _RECORDED}
+    return {name: manifest.settings.get(name, default) for name, default in defaults.items()}
 
 
 def restrict(manifest: Manifest, ids: Collection[str], left_out: Mapping[str, str]) -> Manifest:

@@ -368,8 +368,17 @@ def commit() -> str:
 
 
 def settings_of(parameters: RunParameters, names: Iterable[str]) -> dict[str, Any]:
-    """The parameters of these names."""
-    return {name: getattr(parameters, name) for name in names}
+    """Return the parameters of these names, without the younger ones that have their defaults.
+
+    So records of runs that do not use a younger parameter stay what they were.
+    """
+    values = {name: getattr(parameters, name) for name in names}
+    return {name: value for name, value in values.items() if value != RunParameters.model_fields[name].default}
+
+
+def filter_prompts(parameters: RunParameters) -> tuple[str, ...]:
+    """Return the prompts of a noise filter other than the paper's; it falls back on the paper's own."""
+    return ("filter_batch",) if parameters.filter == "batched" else ()
 
 
 def prompt_hashes(parameters: RunParameters, names: Iterable[str]) -> dict[str, str]:

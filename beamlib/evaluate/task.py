@@ -27,6 +27,7 @@ from beamlib.evaluate.run_store import (
     ConversationRecord,
     RunManifest,
     RunStore,
+    filter_prompts,
     made_by,
     prompt_hashes,
     read_manifest,
@@ -48,7 +49,7 @@ STAND_IN = "offline"
 _RAG = ("retriever", "encoder", "splade", "k", "reader_window", "token_counter")
 _LIGHT = (
     *_RAG, "working_pairs", "episodic_share", "working_share", "scratchpad_threshold",
-    "scratchpad_target", "chunk_percentile", "chunk_buffer",
+    "scratchpad_target", "chunk_percentile", "chunk_buffer", "filter",
 )  # fmt: skip
 _WHOLE = ("full_context_window", "token_counter")
 SETTINGS: Mapping[str, tuple[str, ...]] = {
@@ -230,7 +231,9 @@ class Task(ABC):
         models = identities(parameters, memory)
         settings = self.settings(arm, parameters)
         used = {role: models[role] for role in _ROLES.get(memory, ("reader",))}
-        prompts = prompt_hashes(parameters, self.prompts_of(arm))
+        prompts = prompt_hashes(
+            parameters, (*self.prompts_of(arm), *(filter_prompts(parameters) if memory == "light" else ()))
+        )
         answers = _key([name, used, settings, prompts, code_hash((*ANSWER_CODE, *self.code))])
         fields = {
             "task": self.name,

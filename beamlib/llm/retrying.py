@@ -160,7 +160,7 @@ POLICIES = {
     **dict.fromkeys(("episodic_keys", "scratchpad_notes"), _LINES),
     "scratchpad_compress": Policy(_nothing, complete_lines),
     **dict.fromkeys(("scratchpad_filter", "align_events", "detect_question", "detect_followup"), _DECISION),
-    **dict.fromkeys(("align_batch", "judge_nugget", *MEME_JUDGES, *MEMORYCODE), _WHOLE),
+    **dict.fromkeys(("align_batch", "filter_batch", "judge_nugget", *MEME_JUDGES, *MEMORYCODE), _WHOLE),
     **dict.fromkeys(("questions_general", "questions_coding", "questions_math"), _WHOLE),
 }
 """The policy of each prompt id. Other prompts are treated as answers."""

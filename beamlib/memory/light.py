@@ -1,7 +1,8 @@
 """LIGHT (paper section 3): episodic memory, working memory and a filtered scratchpad.
 
 Reading a conversation costs two concurrent model calls per pair (keys, notes), and the compressor's calls one after the
-other. Recalling costs one call per chunk of the scratchpad and question, all concurrent. The extraction serves every
+other. Recalling costs one call per chunk of the scratchpad and question, all concurrent (`filter: batched`: one call
+per question). The extraction serves every
 number of retrieved pairs, every ablation and every retriever: `Light.variant` builds these without reading again.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
 from beamlib.data.conversations import Conversation, Pair
 from beamlib.errors import UserError
@@ -29,7 +30,14 @@ from beamlib.memory.released_memory import (
     namesakes,
     pack,
 )
-from beamlib.memory.scratchpad import Chunk, Scratchpad, build_scratchpad, relevant_chunks, scratchpad_passages
+from beamlib.memory.scratchpad import (
+    Chunk,
+    Scratchpad,
+    build_scratchpad,
+    relevant_chunks,
+    relevant_in_batches,
+    scratchpad_passages,
+)
 from beamlib.retrieval import Encoders, dense_encoder
 from beamlib.text import TOKEN_COUNTER, WORDS, TokenCounter, token_counter
 
@@ -72,6 +80,9 @@ class LightSettings:
     and the whole unfiltered scratchpad of every released conversation at hand. The 32K that section 4.1 states for Qwen
     has not: twenty pairs have up to 41,000 tokens, a scratchpad has up to 30,000.
 
+    `filter` is `chunkwise` (the paper: a call per chunk and question) or `batched` (a call per question about all
+    chunks, see `relevant_in_batches`).
+
     `encoder` is the model of the chunker and of the retriever `dense`, `splade` that of the retriever `splade` (see
     `beamlib.retrieval.Encoders`). All tokens are counted by `token_counter`.
 
@@ -106,6 +117,7 @@ class LightSettings:
     scratchpad_target: int = 15_000
     chunk_percentile: float = 80.0
     chunk_buffer: int = 1
+    filter: Literal["chunkwise", "batched"] = "chunkwise"
     encoder: str = _ENCODERS.dense
     splade: str = _ENCODERS.splade
     token_counter: str = TOKEN_COUNTER
@@ -126,6 +138,8 @@ class LightSettings:
         _require(0 <= self.chunk_percentile <= 100, "chunk_percentile", self.chunk_percentile, "between 0 and 100")
         _require(self.chunk_buffer >= 0, "chunk_buffer", self.chunk_buffer, "0 or more")
         check_flags(self.released, LIGHT_FLAGS, "LIGHT settings")
+        chunkwise = self.filter == "chunkwise" or "exact_yes" not in self.released
+        _require(chunkwise, "filter", self.filter, "chunkwise with the released behaviour exact_yes")
 
     @property
     def context_tokens(self) -> int:
@@ -274,8 +288,11 @@ class Light:
         """Recall for every question, in order, with all filter calls at once; a failed call fails its question."""
         kept: Sequence[tuple[Sequence[Chunk], int] | ModelError] = [(self.chunks, 0)] * len(questions)
         if self.settings.use_scratchpad and self.settings.use_filter:
-            exact = "exact_yes" in self.settings.released
-            kept = relevant_chunks(self._model, questions, self.chunks, exact=exact)
+            if self.settings.filter == "batched":
+                kept = relevant_in_batches(self._model, questions, self.chunks)
+            else:
+                exact = "exact_yes" in self.settings.released
+                kept = relevant_chunks(self._model, questions, self.chunks, exact=exact)
         return [
             result if isinstance(result, ModelError) else self._build_context(question, *result)
             for question, result in zip(questions, kept, strict=True)

@@ -18,7 +18,7 @@ import re
 import textwrap
 import warnings
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -32,7 +32,7 @@ from beamlib.data.conversations import Conversation
 from beamlib.llm.model import Completion, Model, ModelError, Outcome, Prompt, attempt_all
 from beamlib.llm.retrying import UNDECIDED, read_decision
 from beamlib.memory.budget import JOINT_TOKENS, newest_that_fit, passage_tokens, shorten
-from beamlib.memory.extraction import extract, fill_gaps, header, lines_of
+from beamlib.memory.extraction import INPUT_TOKENS, extract, fill_gaps, header, lines_of
 from beamlib.memory.protocol import Passage
 from beamlib.retrieval.encoder import Encoder
 from beamlib.text import WORDS, TokenCounter
@@ -55,6 +55,19 @@ _HEADER = re.compile(
 """A header, or several that a compressing model wrote into one pair of brackets."""
 _LEADING_HEADERS = re.compile(rf"(?:\**{_HEADER.pattern}\**|[\s,;:])*", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s,;:]+$")
+_NUMBER_LIST = re.compile(r"\[\s*(?:\"?[0-9]{1,6}\"?\s*(?:,\s*\"?[0-9]{1,6}\"?\s*)*,?\s*)?\]")
+_INTEGER = re.compile(r"[0-9]+")
+_WORD = re.compile(r"\w")
+_EXCLUDES = re.compile(
+    r"\b(?:not|no|nor|never|none|cannot|without|except|exclud\w*|irrelevant|unrelated|unneeded|unnecessary|ignor\w*|"
+    r"discard\w*|drop\w*|omit\w*|remov\w*|leav\w*|left|skip\w*|filter\w*)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+"""Words that may turn a list of pieces to keep into its opposite."""
+
+NUMBER_TOKENS = 4
+"""Tokens that numbering a chunk takes, at most."""
+
 _ABOUT_CHARACTERS = 80
 _HEADING = "SCRATCHPAD"
 
@@ -214,6 +227,87 @@ def relevant_chunks(
         )
         kept[question] = ([chunk for chunk, is_relevant in zip(chunks, keep, strict=True) if is_relevant], gaps)
     return [kept[question] for question in questions]
+
+
+def relevant_in_batches(
+    model: Model, questions: Sequence[str], chunks: Sequence[Chunk]
+) -> list[tuple[list[Chunk], int] | ModelError]:
+    """Filter the chunks by question as `relevant_chunks` does, with one call per question about all chunks.
+
+    Chunks of more than `INPUT_TOKENS` together are asked about in several calls. Where a reply is no list of numbers,
+    or a call fails for good, its chunks are asked about one by one.
+    """
+    distinct = list(dict.fromkeys(questions))
+    batches = list(_batches(chunks))
+    prompts = [
+        Prompt("filter_batch", {"chunks": _numbered(batch), "question": question}, about=_about(question))
+        for batch in batches
+        for question in distinct
+    ]
+    replies = iter(attempt_all(model, prompts))
+    kept: dict[str, tuple[list[Chunk], int] | ModelError] = {question: ([], 0) for question in distinct}
+    for batch in batches:
+        own = dict(zip(distinct, replies, strict=False))
+        decided = {question: _decide_batch(reply, batch) for question, reply in own.items()}
+        unread = [question for question, result in decided.items() if result is None]
+        decided |= zip(unread, relevant_chunks(model, unread, batch), strict=True)
+        for question in distinct:
+            before, result = kept[question], decided[question]
+            if isinstance(before, ModelError) or result is None:
+                continue
+            joined = result if isinstance(result, ModelError) else (before[0] + result[0], before[1] + result[1])
+            kept[question] = joined
+    return [kept[question] for question in questions]
+
+
+def _batches(chunks: Sequence[Chunk]) -> Iterator[list[Chunk]]:
+    """Cut chunks, in order, into batches of at most `INPUT_TOKENS` tokens; a longer chunk is a batch of its own."""
+    batch: list[Chunk] = []
+    for chunk in chunks:
+        if batch and sum(item.tokens + NUMBER_TOKENS for item in (*batch, chunk)) > INPUT_TOKENS:
+            yield batch
+            batch = []
+        batch.append(chunk)
+    if batch:
+        yield batch
+
+
+def _numbered(chunks: Sequence[Chunk]) -> str:
+    """Number chunks from 1; every line of a note begins with "- ", so that no note can pass for a number."""
+    return "\n\n".join(f"{number}.\n{chunk.text}" for number, chunk in enumerate(chunks, start=1))
+
+
+def _decide_batch(
+    reply: Completion | ModelError, chunks: Sequence[Chunk]
+) -> tuple[list[Chunk], int] | ModelError | None:
+    """Return the chunks that a reply keeps, or the error of a call that may yet succeed; None to ask one by one."""
+    if isinstance(reply, ModelError):
+        return reply if reply.transient else None
+    numbers = read_numbers(reply.text, len(chunks), cut=reply.finish_reason == "length")
+    return None if numbers is None else ([chunk for at, chunk in enumerate(chunks, start=1) if at in numbers], 0)
+
+
+def read_numbers(reply: str, count: int, *, cut: bool = False) -> frozenset[int] | None:
+    """Read the list of numbers in a reply to `filter_batch`.
+
+    Text before the list may introduce it, without a negation; after it, only a new line may bring text.
+
+    Args:
+        count: Numbers go from 1 to this.
+        cut: The reply was cut off, and so may be its list.
+
+    Returns:
+        The numbers; None if there is no list, a second one, or a number that no piece has.
+    """
+    lists = list(_NUMBER_LIST.finditer(reply))
+    if cut or not lists or len({frozenset(_INTEGER.findall(match[0])) for match in lists}) > 1:
+        return None
+    numbers = frozenset(int(digits) for digits in _INTEGER.findall(lists[0][0]))
+    before = reply[: lists[0].start()]
+    rest_of_line = reply[lists[0].end() :].split("\n")[0]
+    if _EXCLUDES.search(before) or _WORD.search(rest_of_line) or not numbers <= set(range(1, count + 1)):
+        return None
+    return numbers
 
 
 def _ask_undecided_again(

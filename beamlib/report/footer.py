@@ -206,6 +206,8 @@ def _departures(manifest: Mapping[str, Any]) -> list[str]:
         departures.append("the judge does not see the question")
     if settings.get("alignment") == "batched":
         departures.append("events aligned in one call")
+    if settings.get("filter") == "batched":
+        departures.append("LIGHT's noise filter asked once per question about all chunks")
     if (repeats := settings.get("judge_repeats", 1)) > 1:
         departures.append(f"every verdict asked {repeats} times, scores averaged")
     return departures

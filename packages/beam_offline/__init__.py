@@ -14,7 +14,7 @@ from typing import Final
 from beam_offline.evolving import EVOLVING_REPLIES
 from beam_offline.judge import align_batch, align_events, judge_nugget
 from beam_offline.meme_verdicts import MEME_VERDICTS
-from beam_offline.notes import episodic_keys, scratchpad_compress, scratchpad_filter, scratchpad_notes
+from beam_offline.notes import episodic_keys, filter_batch, scratchpad_compress, scratchpad_filter, scratchpad_notes
 from beam_offline.reader import CONTEXTS, answer
 from beamlib.llm.chat_turns import dialogue_tokens
 from beamlib.llm.model import OFFLINE_NAME, Completion, ModelError, Prompt, Usage
@@ -26,6 +26,7 @@ _REPLIES: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "scratchpad_notes": scratchpad_notes,
     "scratchpad_compress": scratchpad_compress,
     "scratchpad_filter": scratchpad_filter,
+    "filter_batch": filter_batch,
     "judge_nugget": judge_nugget,
     "align_events": align_events,
     "align_batch": align_batch,

@@ -5,6 +5,7 @@ Keys and notes are sentences of the conversation. What they are worth is a count
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
@@ -27,6 +28,7 @@ HEADER: Final = re.compile(r"(?:- )?(\[messages (\d+)-\d+\])\s*")
 _NAME = re.compile(r"(?<=[a-z,;:)] )[A-Z][\w.&'-]*\w(?: [A-Z][\w.&'-]*\w)*")
 _FIGURE = re.compile(r"[$€£]?\d(?:[\d.,:]*\d)?%?")
 _LIST_MARK = re.compile(r"^(?:[-*•#>|]+\s*|\d+[.)]\s+)+")
+_PIECE = re.compile(r"^(\d+)\.$", re.MULTILINE)
 _LEAST = 3.0
 """Information that a sentence must have to be noted."""
 _TOKENS_OF_USER, _TOKENS_OF_ASSISTANT = 75, 40
@@ -106,6 +108,18 @@ def scratchpad_compress(variables: Mapping[str, str]) -> str:
 @lru_cache(maxsize=4096)  # the same chunks are asked about for every question
 def _stems_of(notes: str) -> frozenset[str]:
     return frozenset(stem for line in notes.splitlines() for stem in stems(HEADER.sub("", line, count=1)))
+
+
+def filter_batch(variables: Mapping[str, str]) -> str:
+    """Reply to `filter_batch`: the numbers of the pieces that `scratchpad_filter` keeps, as a JSON list."""
+    pieces = _PIECE.split(variables["chunks"])[1:]  # number and text in turn
+    question = variables["question"]
+    kept = [
+        int(number)
+        for number, text in zip(pieces[::2], pieces[1::2], strict=True)
+        if scratchpad_filter({"question": question, "chunk": text}) == "yes"
+    ]
+    return json.dumps(kept)
 
 
 def scratchpad_filter(variables: Mapping[str, str]) -> str:

@@ -39,6 +39,7 @@ EXPECTED: Mapping[str, tuple[int, str]] = {
     "episodic_keys": (250, "about ten lines of key and value, and a summary"),
     "scratchpad_notes": (200, "a handful of notes"),
     "scratchpad_filter": (2, "yes or no"),
+    "filter_batch": (40, "a list of numbers"),
     "judge_nugget": (60, "a score with its reason"),
     "align_events": (2, "yes or no"),
     "align_batch": (60, "a list of numbers"),

@@ -56,7 +56,7 @@ def words(text: str) -> list[str]:
 
 def test_there_is_a_prompt_for_every_step_of_the_evaluation() -> None:
     readers = {"answer", "answer_full", "answer_full_released", "answer_turns"}
-    memories = {"episodic_keys", "scratchpad_notes", "scratchpad_compress", "scratchpad_filter"}
+    memories = {"episodic_keys", "scratchpad_notes", "scratchpad_compress", "scratchpad_filter", "filter_batch"}
     coders = {f"memorycode_{name}" for name in ("instruction", "session", "history", "chain", "recalled", "alone")}
     evolving = {"file_memory_ingest", "file_memory_recall", "wiki_compile", "wiki_choose", "dependency_notes"}
     judged = ("aggregation", "tracking", "cascade", "absence", "deletion", "before")
@@ -135,6 +135,7 @@ def test_alignment_is_asked_for_in_a_system_and_a_user_message(name: str) -> Non
         ("answer_full", ("context", "question")),
         ("answer_full_released", ("context", "question")),
         ("scratchpad_filter", ("chunk", "question")),
+        ("filter_batch", ("chunks", "question")),
         ("judge_nugget", ("question", "answer", "nugget")),
         ("episodic_keys", ("history", "pair")),
         ("scratchpad_notes", ("history", "pair")),
@@ -161,6 +162,7 @@ def test_what_changes_most_comes_last_and_little_after_it(prompt_id: str, order:
         ("answer_full", "question", "context"),
         ("answer_full_released", "question", "context"),
         ("scratchpad_filter", "question", "chunk"),
+        ("filter_batch", "question", "chunks"),
         ("judge_nugget", "nugget", "answer"),
         ("memorycode_session", "query", "session"),
         ("memorycode_history", "query", "sessions"),

@@ -15,7 +15,9 @@ from beamlib.memory.scratchpad import (
     Chunk,
     Scratchpad,
     build_scratchpad,
+    read_numbers,
     relevant_chunks,
+    relevant_in_batches,
     scratchpad_passages,
     semantic_chunks,
 )
@@ -226,6 +228,42 @@ def test_the_filter_sees_question_and_chunk_and_keeps_order(make_model: Any) -> 
     model = make_model(scratchpad_filter=lambda v: "yes" if int(v["chunk"][-1]) % 2 else "no")
     assert relevant_chunks(model, ["which odd ones?"], chunks) == [(chunks[1::2], 0)]
     assert {v["question"] for v in model.variables("scratchpad_filter")} == {"which odd ones?"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "numbers"),
+    [
+        ("[1, 3]", {1, 3}), ("[]", set()), ('```json\n["2"]\n```', {2}), ('{"keep": [3, 1]}', {1, 3}),
+        ("The relevant pieces are: [2].\n\nThe others do not help.", {2}), ("[1] and once more [1]", None),
+        ("[1, 2] are irrelevant", None), ("Leave out: [1]", None), ("[1, 9]", None), ("[0]", None), ("[-1]", None),
+        ("[1]\n[2]", None), ("1 and 3", None), ("[1, 2", None), ("", None), ("[1.5]", None), ("[9999999999]", None),
+    ],
+)  # fmt: skip
+def test_a_batched_reply_is_one_list_or_nothing(reply: str, numbers: set[int] | None) -> None:
+    assert read_numbers(reply, 3) == numbers
+    assert read_numbers(reply, 3, cut=True) is None
+
+
+def test_the_batched_filter_asks_once_and_falls_back_chunk_by_chunk(make_model: Any) -> None:
+    chunks = [Chunk(f"- note {i}", (i,), 4) for i in range(6)]
+    replies = {"odd?": "[2, 4, 6]", "none?": "[]", "vague?": "some of them", "refused?": "FAIL", "down?": "DOWN"}
+    model = make_model(
+        filter_batch=lambda v: replies[v["question"]],
+        scratchpad_filter=lambda v: "yes" if v["chunk"] == "- note 5" else "no",
+    )
+    *kept, down = relevant_in_batches(model, list(replies), chunks)
+    assert kept == [(chunks[1::2], 0), ([], 0), (chunks[5:], 0), (chunks[5:], 0)]
+    assert isinstance(down, ModelError) and down.transient
+    assert len(model.variables("filter_batch")) == 5
+    assert [v["question"] for v in model.variables("scratchpad_filter")] == ["vague?", "refused?"] * 6
+
+
+def test_chunks_that_do_not_fit_one_call_are_asked_about_in_several(make_model: Any) -> None:
+    chunks = [Chunk(f"- note {i}", (i,), 9_000) for i in range(5)]
+    model = make_model(filter_batch=lambda v: "[1]")
+    assert relevant_in_batches(model, ["q?", "r?"], chunks) == [(chunks[::2], 0)] * 2
+    assert [v["question"] for v in model.variables("filter_batch")] == ["q?", "r?"] * 3
+    assert relevant_in_batches(model, ["q?"], []) == [([], 0)]
 
 
 def test_passages_keep_the_newest_within_the_budget_and_say_what_is_missing() -> None:
