@@ -108,10 +108,11 @@ class Outcome(StrEnum):
     UNREADABLE = "unreadable reply"
     REFUSED = "refused"
     UNAVAILABLE = "endpoint unavailable"
+    LOST = "memory lost"
     FAILED = "failed"
 
 
-TRANSIENT = frozenset({Outcome.UNAVAILABLE, Outcome.REDIRECTED})
+TRANSIENT = frozenset({Outcome.UNAVAILABLE, Outcome.REDIRECTED, Outcome.LOST})
 """Outcomes of calls that may end otherwise within the run."""
 
 REFUSALS = frozenset({Outcome.REFUSED, Outcome.CONTEXT_LENGTH})

@@ -76,6 +76,11 @@ class Loopback:
         """Seconds in which a call was pending; the memory's time limits exclude them."""
         return self._waited + (time.monotonic() - self._since if self._under_way else 0.0)
 
+    async def settle(self) -> None:
+        """Wait until no call is pending: what a lost process has asked for is paid for and stored."""
+        while self._under_way and not self.ended.is_set():
+            await asyncio.sleep(0.05)
+
     @contextmanager
     def _call(self) -> Iterator[None]:
         if not self._under_way:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
 
@@ -28,6 +29,8 @@ from beamlib.memory import Memory, RetrievedContext
 from beamlib.params import EVOLVING
 from beamlib.text import WORDS, TokenCounter
 
+Value = TypeVar("Value")
+
 LARGEST_REPLY = 16 * 2**20
 """Bytes of one recollection: four million tokens, more than any reader accepts."""
 _ELSEWHERE = ("OPENAI_", "OPENROUTER_")
@@ -35,6 +38,8 @@ _START = 60.0
 _PARTS = 100
 _SHOWN = 300  # characters of what a memory says, in a reason
 _TAIL = 2_000  # characters of what it prints that are kept, its last
+_MOST_LOSSES = 4
+"""Lost processes without a reply in between, after which the rest of a conversation's questions are not asked."""
 
 
 def check_own_memory(target: str, seconds: float, models: str = "") -> None:
@@ -114,6 +119,7 @@ class _Reply(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True)
 
     error: str | None = None
+    transient: bool = False
     context: str | None = None
     message_ids: _Ids = []
     parts: Annotated[dict[str, _Ids], BeforeValidator(_few)] = {}
@@ -124,9 +130,12 @@ class _Reply(BaseModel):
 class OwnMemory:
     """A memory in its own process; whatever goes wrong becomes a `ModelError` with a reason.
 
-    The process starts with the first request and ends with the `with` block, including processes that it started. After
-    it has ended, every request fails. A request may take `seconds`, excluding pending calls of its own; creating the
-    class may take a minute if that is longer. A recalled context may have `window` tokens by `counter`.
+    The process starts with the first request and ends with the `with` block, including processes that it started. A
+    request may take `seconds`, excluding pending calls of its own; creating the class may take a minute if that is
+    longer. A recalled context may have `window` tokens by `counter`.
+
+    A process that dies, takes too long or loses a connection raises `Outcome.LOST`. It is replaced: the new one reads
+    the conversation again, its calls come from the store, and the request is repeated once.
 
     With a `loopback`, OPENAI_BASE_URL and OPENAI_API_KEY in its process refer to it, and the variables `hidden`, which
     hold the endpoints' keys, are removed: every call is seen. A transient failure of such a call raises a transient
@@ -148,8 +157,11 @@ class OwnMemory:
         self._seconds, self._window, self._counter = seconds, window, counter
         self._loopback, self._folder, self._hidden = loopback, folder, hidden
         self._process: _Process | None = None
+        self._conversation: Conversation | None = None
         self._ids: frozenset[int] = frozenset()
         self._gaps = 0  # of the reading
+        self._losses = 0  # since the last reply to `recall`
+        self._loss = ""
 
     @property
     def name(self) -> str:
@@ -160,11 +172,15 @@ class OwnMemory:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._process is not None:
-            run(self._process.end())
-            if lines := self._process.printed.splitlines():
-                said = "\n".join(f"  {_shown(line, _TAIL)}" for line in lines)
-                print(f"What {self.name} printed last:\n{said}", file=sys.stderr)
+        self._end()
+
+    def _end(self, grace: float = GRACE) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            run(process.end(grace))
+            if lines := process.printed.splitlines():
+                output = "\n".join(f"  {_shown(line, _TAIL)}" for line in lines)
+                print(f"What {self.name} printed last:\n{output}", file=sys.stderr)
 
     def begin(self) -> None:
         """Start the process and create the memory."""
@@ -194,18 +210,58 @@ class OwnMemory:
 
     def ingest(self, conversation: Conversation) -> None:
         """Send a copy of the conversation: whole to a class, in batches of messages to a program."""
-        self._ids = frozenset(message.id for message in conversation)
-        until = time.monotonic() + self._seconds - self._waited()
-        if self._program.whole:
-            self._ask({"method": "ingest", "conversation": CONVERSATION.dump_python(conversation, mode="json")})
-        else:
-            for messages in batches(conversation):
-                left = until + self._waited() - time.monotonic()
-                self._ask({"method": "ingest", "messages": messages}, max(0.0, left))
-        self._gaps = self._failed()
+        self._conversation, self._ids = conversation, frozenset(message.id for message in conversation)
+        self._repeat_if_lost(self._read)
 
     def recall(self, question: str) -> RetrievedContext:
         """Return what the memory recalls, validated against this conversation."""
+        context = self._repeat_if_lost(lambda: self._recall(question))
+        self._losses = 0
+        return context
+
+    def _repeat_if_lost(self, request: Callable[[], Value]) -> Value:
+        if self._losses >= _MOST_LOSSES:
+            raise ModelError(f"{self.name}: not asked, {self._losses} processes were lost ({self._loss})", Outcome.LOST)
+        try:
+            return self._request(request)
+        except ModelError as error:
+            if error.outcome is not Outcome.LOST:
+                raise
+        return self._request(request)
+
+    def _request(self, request: Callable[[], Value]) -> Value:
+        """Make a request of a process that has read the conversation."""
+        try:
+            if self._process is None and self._conversation is not None and request != self._read:
+                self._read()
+            return request()
+        except ModelError as error:
+            if error.outcome is Outcome.LOST:
+                self._losses, self._loss = self._losses + 1, str(error)
+            raise
+
+    def _discard(self) -> None:
+        """End the process and remove its files; wait for its pending calls, which its successor finds stored."""
+        self._end(grace=0)
+        if self._loopback is not None:
+            run(self._loopback.settle())
+            self._loopback.passing = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.mkdir(exist_ok=True)
+
+    def _read(self) -> None:
+        assert self._conversation is not None
+        before, until = self._failed(), time.monotonic() + self._seconds - self._waited()
+        if self._program.whole:
+            self._ask({"method": "ingest", "conversation": CONVERSATION.dump_python(self._conversation, mode="json")})
+        else:
+            for messages in batches(self._conversation):
+                left = until + self._waited() - time.monotonic()
+                self._ask({"method": "ingest", "messages": messages}, max(0.0, left))
+        self._gaps = self._failed() - before
+
+    def _recall(self, question: str) -> RetrievedContext:
         before = self._failed()
         reply = self._ask({"method": "recall", "question": question})
         if reply.context is None:
@@ -242,13 +298,17 @@ class OwnMemory:
             reply = _Reply.model_validate_json(line)
         except _Ended as error:
             self._raise_failure()
-            raise ModelError(f"{self.name}: {request['method']}: {error}") from None
+            self._discard()
+            raise ModelError(f"{self.name}: {request['method']}: {error}", error.outcome) from None
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise ModelError(_shown(f"{self.name}: {request['method']} returned {where}: {first['msg']}")) from None
         if reply.error is not None:
-            raise ModelError(_shown(f"{self.name}: {reply.error or 'an error without a reason'}"))
+            if reply.transient:
+                self._discard()
+            outcome = Outcome.LOST if reply.transient else Outcome.FAILED
+            raise ModelError(_shown(f"{self.name}: {reply.error or 'an error without a reason'}"), outcome)
         return reply
 
     def _raise_failure(self) -> None:
@@ -271,6 +331,10 @@ def _shown(text: str, most: int = _SHOWN) -> str:
 class _Ended(Exception):
     """The reason why the process gives no more replies."""
 
+    def __init__(self, reason: str, outcome: Outcome = Outcome.LOST) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+
 
 class _Process:
     """The process and the exchange of lines with it."""
@@ -280,7 +344,6 @@ class _Process:
         self._broken = loopback.ended if loopback else asyncio.Event()
         self._process: Process | None = None
         self._printing: asyncio.Task[None] | None = None
-        self._ended = ""
         self._tail = b""
 
     @property
@@ -289,13 +352,11 @@ class _Process:
         return self._tail.decode(errors="replace").strip()
 
     async def exchange(self, line: bytes, seconds: float, allowed: float) -> bytes:
-        """Send a line and return the reply line; `_Ended` if there is none, now and on every later call.
+        """Send a line and return the reply line; end the process and raise `_Ended` if there is none.
 
         `seconds` remain of those `allowed` for the whole operation.
         """
-        if self._ended:
-            raise _Ended(self._ended)
-        reply = b""
+        reply, failure = b"", None
         try:
             async with asyncio.timeout(seconds) as limit:
                 process = self._process or await self._begin()
@@ -305,16 +366,16 @@ class _Process:
                     await process.stdin.drain()
                 reply = await self._line(process.stdout, limit)
         except TimeoutError:
-            self._ended = f"it took more than {allowed:g} seconds (--memory-timeout) and was ended"
+            failure = _Ended(f"it took more than {allowed:g} seconds (--memory-timeout) and was ended")
         except ValueError:
-            self._ended = f"its reply has more than {LARGEST_REPLY:,} bytes, and it was ended"
+            failure = _Ended(f"its reply has more than {LARGEST_REPLY:,} bytes, and it was ended", Outcome.TOO_LONG)
         except OSError as error:
-            self._ended = f"its process could not begin ({error.strerror})"
-        if not reply.endswith(b"\n") and not self._ended:
-            self._ended = await self._end_of_it()
-        if self._ended:
+            failure = _Ended(f"its process could not begin ({error.strerror})")
+        if not reply.endswith(b"\n") and failure is None:
+            failure = _Ended(await self._end_of_it())
+        if failure is not None:
             await self.end(grace=0)
-            raise _Ended(self._ended)
+            raise failure
         return reply
 
     async def _begin(self) -> Process:

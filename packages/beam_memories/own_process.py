@@ -4,9 +4,9 @@
     {"method": "ingest", "conversation": {...}}         -> {}
     {"method": "recall", "question": "..."}             -> {"context": "...", "message_ids": [], "parts": {}, "gaps": 0}
 
-A failure is `{"error": "why"}`. The conversation has the fields of `beamlib.data.conversations.Conversation`. Nothing
-else comes in: no probe ids, no gold, no object of the parent. The memory finds stdin empty, and what it prints goes to
-stderr, so neither mixes with the exchange.
+A failure is `{"error": "why"}`, with `"transient": true` if a connection was lost or timed out. The conversation has the
+fields of `beamlib.data.conversations.Conversation`. Nothing else comes in: no probe ids, no gold, no object of the
+parent. The memory finds stdin empty, and what it prints goes to stderr, so neither mixes with the exchange.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import IO, Any
 
 from pydantic import TypeAdapter
 
+from beam_memories.adapters.host import is_lost_connection
 from beamlib.data.conversations import Conversation
 from beamlib.memory.protocol import Memory, RetrievedContext
 
@@ -67,7 +68,8 @@ class _Server:
         except _Unusable as error:
             return {"error": str(error)}
         except BaseException as error:
-            return {"error": f"{step} raised {_described(error)}"}
+            reply: dict[str, Any] = {"error": f"{step} raised {_described(error)}"}
+            return reply | ({"transient": True} if is_lost_connection(error) else {})
 
     def _made(self) -> Memory:
         spec = importlib.util.spec_from_file_location(f"beamlib_own_{Path(self._file).stem}", self._file)

@@ -19,7 +19,7 @@ from beamlib.evaluate.arm_folder import answers_key
 from beamlib.evaluate.arms import Arm
 from beamlib.evaluate.calling import resolved
 from beamlib.evaluate.run import evaluate
-from beamlib.llm.model import ModelError
+from beamlib.llm.model import ModelError, Outcome
 from beamlib.params import RunParameters, load_parameters
 from beamlib.report.results import results
 
@@ -274,13 +274,43 @@ def test_what_does_no_harm_is_taken(survivor: OwnMemory, deed: str, context: str
         ("Recollection('x' * 2**25)", "its reply has more than 16,777,216 bytes"),
         ("os.kill(os.getpid(), signal.SIGSTOP)", "it took more than 1 seconds"),
         ("list(endless())", "it took more than 1 seconds"),
+        ("leave(BrokenPipeError('the database is gone'))", "recall raised BrokenPipeError"),
     ],
 )
-def test_what_ends_the_process_is_the_reason_for_all_that_is_asked_later(hostile: str, deed: str, reason: str) -> None:
+def test_a_lost_process_costs_one_question(hostile: str, example: Loaded, deed: str, reason: str) -> None:
+    """The question is repeated once; its successors go to a new process that has read the conversation."""
     with OwnMemory(hostile, 1 if "more than 1 sec" in reason else 60, WINDOW) as memory:
-        for question in (deed, "Recollection('')"):
-            with pytest.raises(ModelError, match=re.escape(f"Hostile: recall: {reason}")):
-                memory.recall(question)
+        memory.ingest(example.conversation)
+        with pytest.raises(ModelError, match=re.escape(reason)) as caught:
+            memory.recall(deed)
+        assert caught.value.resent == ("16,777,216" not in reason)
+        assert memory.recall("Recollection('', (1,))").message_ids == (1,)
+
+
+def test_a_process_killed_once_costs_nothing(file: Path, example: Loaded) -> None:
+    mark = file.with_name("killed")
+    kill = f"""
+        import os
+        if not os.path.exists({str(mark)!r}):
+            open({str(mark)!r}, "w").close()
+            os.kill(os.getpid(), 9)
+    """
+    for method in ("def ingest(self, conversation): ", "def recall(self, question): "):
+        mark.unlink(missing_ok=True)
+        file.write_text(NEWEST.replace(method, f"{method}{kill}    ", 1))
+        with OwnMemory(f"{file}:Newest", 60, WINDOW) as memory:
+            memory.ingest(example.conversation)
+            assert memory.recall("What came last?").message_ids == (24, 25)
+        assert mark.exists()
+
+
+def test_questions_after_four_lost_processes_are_not_asked(hostile: str, example: Loaded) -> None:
+    with OwnMemory(hostile, 60, WINDOW) as memory:
+        memory.ingest(example.conversation)
+        for reason in ("exit code 7", "exit code 7", "not asked, 4 processes were lost"):
+            with pytest.raises(ModelError, match=reason) as caught:
+                memory.recall("os._exit(7)")
+            assert caught.value.outcome is Outcome.LOST
 
 
 def test_what_is_no_reply_is_a_reason(hostile: str) -> None:
@@ -349,8 +379,10 @@ def test_a_memory_loses_its_own_arm_only(hostile: str, file: Path, repo_root: Pa
     rag = Arm(memory="rag", retriever="bm25", k=2)
     found = evaluate(chosen, [*_own(chosen), rag], quiet=True)
     assert {answer.unscored for answer in found.answers["own-Hostile"]} == {
-        "Hostile: recall: its process ended (exit code 0)"
+        "memory lost: Hostile: recall: its process ended (exit code 0)",
+        "memory lost: Hostile: not asked, 4 processes were lost (Hostile: recall: its process ended (exit code 0))",
     }
+    assert all(answer.transient for answer in found.answers["own-Hostile"])
     other = chosen.model_copy(update={"run": f"{chosen.run}-without"})
     assert evaluate(other, [rag], quiet=True).answers[rag.name] == found.answers[rag.name]
 

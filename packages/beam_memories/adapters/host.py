@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import random
+import re
 import sys
 import uuid
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 PROTOCOL = 1
+_LOST = r"Connect(ion)?Error$|Connection(Closed|Lost)|Timeout(Error|Exception)?$|ServiceUnavailable$"
 _NO_DATE = "2024-01-01"  # where a conversation has none: a day like another, the same in every replay
 
 Message = dict[str, Any]
@@ -89,6 +91,16 @@ class _Server:
         return {"context": context, "message_ids": found, "parts": {"facts": found} if found else {}}
 
 
+def is_lost_connection(error: BaseException | None) -> bool:
+    """Tell by its class whether `error`, or what caused it, is a lost connection or a timeout of any library."""
+    causes: list[BaseException] = []
+    while error is not None and error not in causes:
+        causes.append(error)
+        error = error.__cause__ or error.__context__
+    names = (kind.__name__ for cause in causes for kind in type(cause).__mro__)
+    return any(re.search(_LOST, name) for name in names)
+
+
 def _drawn_ids() -> None:
     drawn = random.Random(0)
     uuid.uuid4 = lambda: uuid.UUID(int=drawn.getrandbits(128), version=4)
@@ -126,7 +138,7 @@ def main(name: str, describe: str = "") -> None:
         try:
             reply = server.answer(json.loads(line))
         except Exception as error:
-            reply = {"error": f"{type(error).__name__}: {error}"}
+            reply = {"error": f"{type(error).__name__}: {error}", "transient": is_lost_connection(error)}
         replies.write(json.dumps(reply).encode() + b"\n")
         replies.flush()
     # Embedded databases end with an orderly exit; the parent ends what they leave.
