@@ -150,7 +150,8 @@ class ScriptedServer:
     """`with ScriptedServer(reply, ...) as server:` serves at `server.base_url` until the block ends.
 
     `reply` maps a request's body to its text (or to an `Answer`); it runs on the server's loop and should be quick.
-    `latency` (seconds) comes before every answer. With `require_key`, any other key is answered with 401.
+    `latency` (seconds) comes before every answer. With `require_key`, any other key is answered with 401. With
+    `api_version` it is Azure: it serves deployments, needs the version in the query and takes the key as `api-key`.
     """
 
     def __init__(
@@ -162,11 +163,13 @@ class ScriptedServer:
         seed: int = 0,
         tokenize: bool | Answer = False,
         require_key: str | None = None,
+        api_version: str = "",
         port: int = 0,
         log: Path | None = None,
     ) -> None:
         self.reply, self.faults, self.latency, self.seed = reply, faults or Faults(), latency, seed
         self.tokenize, self.require_key, self.port, self.log = tokenize, require_key, port, log
+        self.api_version = api_version
         self.requests: list[Request] = []
         self.in_flight = self.peak = self.connections = self.sent = 0
         self._seen: Counter[str] = Counter()
@@ -253,7 +256,10 @@ class ScriptedServer:
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         method, path, _ = first.split(" ", 2)
         raw = await reader.readexactly(int(headers.get("content-length", 0)))
-        if method == "POST" and path in _ROUTES:
+        azure = re.fullmatch(r"/openai/deployments/[\w.-]+(/[a-z/]+)\?api-version=([\w-]+)", path)
+        served = f"/v1{azure[1]}" if azure and azure[2] == self.api_version else path
+        if method == "POST" and served in _ROUTES and bool(self.api_version) is bool(azure):
+            self.api_key = headers.get("api-key", "")
             return await self._chat(reader, writer, raw, headers.get("authorization", ""), path)
         if (method, path) == ("GET", "/v1/models"):
             await self._send(writer, Answer({"object": "list", "data": [{"id": "scripted", "object": "model"}]}))
@@ -293,7 +299,8 @@ class ScriptedServer:
         wait = self.latency + (self.faults.delay_seconds if outcome == "delay" else 0)
         if wait:
             await asyncio.sleep(wait)
-        if self.require_key is not None and request.authorization != f"Bearer {self.require_key}":
+        key = f"Bearer {self.api_key}" if self.api_version else request.authorization
+        if self.require_key is not None and key != f"Bearer {self.require_key}":
             request.outcome = "unauthorised"
             await self._send(writer, Answer(error_body("Incorrect API key provided.", "invalid_api_key"), 401))
             return True

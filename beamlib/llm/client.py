@@ -12,10 +12,14 @@ import io
 import ipaddress
 import json
 import os
+import re
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
@@ -25,13 +29,20 @@ import tenacity
 from beamlib.errors import UserError
 from beamlib.files import parse_json, to_json
 from beamlib.llm.endpoints import UNLIMITED_TOKENS, Endpoint
-from beamlib.llm.faults import Breaker, RetryableError, error_text, excerpt, read_at_most, status_error
+from beamlib.llm.faults import (
+    CONTINUE,
+    Breaker,
+    RefusedField,
+    RetryableError,
+    error_text,
+    excerpt,
+    field_error,
+    read_at_most,
+    status_error,
+)
 from beamlib.llm.keys import without_key
 from beamlib.llm.model import Completion, ModelError, Outcome, Prompt, ToolDefinition, Usage, drain, nap, run, stopping
 from beamlib.llm.prompts import render
-
-if TYPE_CHECKING:  # takes a quarter of a second to import, and most commands call no model
-    pass
 
 Route = Literal["chat/completions", "responses", "embeddings"]
 ROUTES: tuple[Route, ...] = get_args(Route)
@@ -39,12 +50,15 @@ ROUTES: tuple[Route, ...] = get_args(Route)
 
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """Request fields that limit the tokens of a reply."""
+_RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 FAILED_REASONS = frozenset({"error", "network_error", "insufficient_system_resource", "abort"})
 """Values of `finish_reason`, in lower case, of a reply that the server could not complete."""
 FILTERED_REASONS = (
     "content_filter", "safety", "recitation", "sensitive", "blocklist", "prohibited_content", "spii", "refusal",
 )  # fmt: skip
 """How the `finish_reason` of a withheld reply begins, in lower case."""
+_FIRST_REFUSALS = 5
+"""Calls of a role, its first ones, that end the run if all of them are refused with one message."""
 _NO_KEY = "none"
 _TOOL_CALLS = 256  # of one reply
 _CONNECT_SECONDS = 15.0
@@ -52,6 +66,22 @@ _ERROR_BYTES = 1 << 16
 _KEY_BYTES = 1 << 12
 _CHUNKED_BYTES = 1 << 19  # longer requests are sent in pieces, so that other calls go on meanwhile
 _ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+
+
+@dataclass
+class _Reception:
+    """What the endpoint has made of a role's requests so far.
+
+    Attributes:
+        refused: Fields that it refused, left out of later requests; `system` stands for the system message.
+        answered: Whether it has answered a request.
+        refusals: How many requests in a row it refused with `message`.
+    """
+
+    refused: set[str] = field(default_factory=set)
+    answered: bool = False
+    refusals: int = 0
+    message: str = ""
 
 
 class _Service:
@@ -64,13 +94,15 @@ class _Service:
 
         host, scheme = urlsplit(base_url).hostname or "", urlsplit(base_url).scheme
         try:
-            self.urls = {route: yarl.URL(base_url) / route for route in ROUTES}
+            base = yarl.URL(base_url)
+            self.urls = {route: (base / route).with_query(base.query) for route in ROUTES}
         except ValueError as error:
             raise UserError(f"base_url is {base_url!r}, which is not an address ({error}); correct it.") from None
         # Loading the certificates takes longer than a call.
         tls = httpx2.create_ssl_context() if scheme == "https" else False
         self.slots = asyncio.Semaphore(max_concurrency)
         self.breaker = Breaker()
+        self.receptions: defaultdict[tuple[str, str], _Reception] = defaultdict(_Reception)
         proxied = not (_is_local(host) or proxy_bypass(host))
         self.proxy = getproxies().get(scheme, getproxies().get("all")) if proxied else None
         self.session = aiohttp.ClientSession(
@@ -123,8 +155,10 @@ class EndpointModel:
         self.max_concurrency = max_concurrency or endpoint.concurrency
         self._who = f"The {role} model {endpoint.model} at {endpoint.base_url}"
         self._key = os.environ.get(endpoint.key_variable, "").strip() if endpoint.key_variable else _NO_KEY
+        # Azure's keys have a header of their own; a token of its directory (a JWT) is sent as everywhere.
+        azure = "?api-version=" in endpoint.base_url and not self._key.startswith("eyJ")
         self._headers = {
-            "Authorization": f"Bearer {self._key}",
+            **({"api-key": self._key} if azure else {"Authorization": f"Bearer {self._key}"}),
             "Content-Type": "application/json",
             "Accept": "application/json",
             "Accept-Encoding": "gzip, deflate",
@@ -165,7 +199,7 @@ class EndpointModel:
             body["seed"] = settings.seed + prompt.repeat
         if settings.max_output_tokens is not None:
             body[settings.limit_field] = settings.max_output_tokens
-        return body | settings.extra
+        return _without(body | settings.extra, settings.omit)
 
     def max_cost(self, prompt: Prompt) -> float:
         """Return the highest price of one call in US dollars, 0 if unknown. No text has more tokens than bytes."""
@@ -218,14 +252,62 @@ class EndpointModel:
                     return await self._send(service, term, prompt)
 
     async def _send(self, service: _Service, term: int, prompt: Prompt) -> Completion:
-        import aiohttp
-
         # The wait for a slot can be long: the endpoint may be down by now, or the run interrupted.
         service.breaker.check(term)
         if stopping():
             raise UserError("interrupted before this call was sent; run the same command again to continue.")
-        # Rendered after the wait: thousands of calls may queue, each with a long text.
-        body = self.request(prompt)
+        reception = service.receptions[self.role, self.endpoint.model]
+        while True:
+            # Rendered after the wait: thousands of calls may queue, each with a long text.
+            body = _without(self.request(prompt), reception.refused, rename_limits=True)
+            try:
+                reply = await self._post(service, term, body, tools=self.endpoint.tool_calls and bool(prompt.tools))
+            except RefusedField as refusal:
+                self._leave_out(refusal, body, reception.refused, service.breaker)
+            except ModelError as error:
+                if error.outcome is Outcome.REFUSED and not reception.answered:
+                    self._count_refusal(service.breaker, reception, str(error))
+                raise
+            else:
+                reception.answered = True
+                return reply
+
+    def _leave_out(self, refusal: RefusedField, body: Mapping[str, Any], refused: set[str], breaker: Breaker) -> None:
+        """Leave the refused fields out of this role's requests from now on.
+
+        The keys of stored calls keep them: a key must be known without the endpoint, or nothing could be replayed.
+        """
+        fields = set(refusal.fields)
+        if fields & {"tools", "tool_choice", "max_output_tokens"} or refused & {_RENAMED.get(name) for name in fields}:
+            error = field_error(str(refusal))
+            breaker.end_term(str(error))
+            raise error
+        if new := sorted(fields - refused):
+            refused.update(new)
+            changes = [
+                "sends the system text in the first user message" if name == "system"
+                else f"sends {_RENAMED[name]} in place of {name}" if name in _RENAMED
+                else f"leaves out {name} ({json.dumps(body.get(name))[:60]})"
+                for name in new
+            ]  # fmt: skip
+            print(f"{refusal}; this run now {' and '.join(changes)} for this role.", file=sys.stderr, flush=True)
+
+    def _count_refusal(self, breaker: Breaker, reception: _Reception, message: str) -> None:
+        alike = re.sub(r"\d+", "0", message)
+        reception.refusals = reception.refusals + 1 if alike == reception.message else 1
+        reception.message = alike
+        if reception.refusals >= _FIRST_REFUSALS:
+            reception.refusals = 0
+            breaker.end_term(
+                f"{message}; the first {_FIRST_REFUSALS} calls of this role were all refused like this. If a field of "
+                "the request is refused, leave it out by its name in the models file, for example omit: [seed], or "
+                f"omit: [system] for the system message; else correct model and base_url; {CONTINUE}."
+            )
+            raise UserError(breaker.verdict) from None
+
+    async def _post(self, service: _Service, term: int, body: dict[str, Any], *, tools: bool) -> Completion:
+        import aiohttp
+
         endpoint, breaker = self.endpoint, service.breaker
         failure: RetryableError | ModelError | UserError
         reached = True
@@ -246,13 +328,16 @@ class EndpointModel:
             if failed:
                 # A key at the end, cut in two, would not be recognised.
                 text = self._text(content if complete else content[:-_KEY_BYTES])
-                raise status_error(self._who, endpoint.key_variable, self._key, response.status, response.headers, text)
+                raise self._status_error(response.status, response.headers, text, body)
             if not complete:
                 message = f"{self._who}: its reply is longer than {limit:,} bytes, and was read no further"
                 raise ModelError(message, Outcome.TOO_LONG)
-            reply = self._read(content, latency, tools=endpoint.tool_calls and "tools" in body)
+            reply = self._read(content, latency, body, tools=tools)
             breaker.record_answer()
             return reply
+        except RefusedField:
+            breaker.record_answer()
+            raise
         except (RetryableError, ModelError, UserError) as error:
             failure = error
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -273,7 +358,13 @@ class EndpointModel:
         """Decode a body without the key, which is searched for before anything is cut off."""
         return without_key(content.decode("utf-8", "replace"), self._key)
 
-    def _json(self, content: bytes) -> dict[str, Any]:
+    def _status_error(
+        self, status: int, headers: Mapping[str, str], text: str, request: Mapping[str, Any]
+    ) -> Exception:
+        sent = [*request, *(["system"] if _has_system_message(request) else [])]
+        return status_error(self._who, self.endpoint.key_variable, self._key, status, headers, text, sent)
+
+    def _json(self, content: bytes, request: Mapping[str, Any]) -> dict[str, Any]:
         """Parse a reply; an error that came with status 200 is what its code says."""
         try:
             body = json.loads(content)
@@ -286,11 +377,11 @@ class EndpointModel:
         code = error.get("code") if isinstance(error, dict) else None
         if str(code).isdecimal() and 400 <= int(str(code)[:4]) < 600:
             text = self._text(json.dumps({"error": error}).encode())
-            raise status_error(self._who, self.endpoint.key_variable, self._key, int(str(code)), {}, text)
+            raise self._status_error(int(str(code)), {}, text, request)
         return body
 
-    def _read(self, content: bytes, latency: float, *, tools: bool) -> Completion:
-        body = self._json(content)
+    def _read(self, content: bytes, latency: float, request: Mapping[str, Any], *, tools: bool) -> Completion:
+        body = self._json(content, request)
         choice = _first(body.get("choices"))
         if choice is None:
             shown = error_text(self._text(content)[:100_000])[0]
@@ -338,7 +429,7 @@ class ForwardingModel(EndpointModel):
         settings = self.endpoint
         body["model"] = settings.model
         if self.route == "embeddings":
-            return body | settings.extra
+            return _without(body | settings.extra, settings.omit)
         body.pop("temperature", None)
         if settings.temperature is not None:
             body["temperature"] = settings.temperature
@@ -347,24 +438,58 @@ class ForwardingModel(EndpointModel):
         limits = [original[name] for name in LIMITS if isinstance(original.get(name), int)]
         limits += [settings.max_output_tokens] if settings.max_output_tokens else []
         if limits:
-            field = settings.limit_field if self.route == "chat/completions" else "max_output_tokens"
-            body[field] = min(limits)
-        return body | settings.extra
+            limit_field = settings.limit_field if self.route == "chat/completions" else "max_output_tokens"
+            body[limit_field] = min(limits)
+        return _without(body | settings.extra, settings.omit)
 
-    def _read(self, content: bytes, latency: float, *, tools: bool) -> Completion:
-        self._json(content)
+    def _read(self, content: bytes, latency: float, request: Mapping[str, Any], *, tools: bool) -> Completion:
+        self._json(content, request)
         text = self._text(content)
         try:
             body = parse_json(text)
         except ValueError:
             raise RetryableError(f"the answer is not JSON: {excerpt(text[:2_000], self._key) or 'nothing'}") from None
-        field = {"chat/completions": "choices", "responses": "output", "embeddings": "data"}[self.route]
-        items = body.get(field) if isinstance(body, dict) else None
+        name = {"chat/completions": "choices", "responses": "output", "embeddings": "data"}[self.route]
+        items = body.get(name) if isinstance(body, dict) else None
         if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
             message = error_text(text[:100_000])[0]
-            raise RetryableError(f"the answer has no {field}: {excerpt(message, self._key)}")
+            raise RetryableError(f"the answer has no {name}: {excerpt(message, self._key)}")
         reason = items[0].get("finish_reason") if self.route == "chat/completions" else None
         return Completion(to_json(body), _usage(body.get("usage")), latency, reason if isinstance(reason, str) else "")
+
+
+def _without(body: dict[str, Any], names: Collection[str], *, rename_limits: bool = False) -> dict[str, Any]:
+    """Leave fields out of a request; `system` moves the system text to the start of the first user message.
+
+    Args:
+        rename_limits: Send a token limit in its other field instead.
+    """
+    if not names:
+        return body
+    kept = {name: value for name, value in body.items() if name not in names}
+    for name in _RENAMED.keys() & set(names) & body.keys() if rename_limits else ():
+        kept[_RENAMED[name]] = body[name]
+    messages = kept.get("messages", [])
+    if "system" in names and _has_system_message(body):
+        system, *rest = messages
+        if rest and rest[0]["role"] == "user":
+            texts = [system["content"], rest[0]["content"]]
+            if all(isinstance(text, str) for text in texts):
+                content: Any = "\n\n".join(texts)
+            else:  # other programs may send lists of parts
+                content = [part for text in texts for part in _content_parts(text)]
+            kept["messages"] = [{**rest[0], "content": content}, *rest[1:]]
+        else:
+            kept["messages"] = [{**system, "role": "user"}, *rest]
+    return kept
+
+
+def _has_system_message(body: Mapping[str, Any]) -> bool:
+    return (_first(body.get("messages")) or {}).get("role") == "system"
+
+
+def _content_parts(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
 def _connection_error(error: Exception, timeout: float, key: str) -> tuple[RetryableError, bool]:

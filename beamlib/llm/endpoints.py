@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast, get_args
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
@@ -38,7 +38,8 @@ Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _BYTES_PER_TOKEN = 64
 _LEAST_REPLY_BYTES = 1 << 20
 _OWN_FIELDS = ("model", "messages", "stream", "n", "temperature", "seed", "max_tokens", "max_completion_tokens")
-_ADDRESS = "must be an address such as http://127.0.0.1:8000/v1, without ? and #"
+_ADDRESS = "must be an address such as http://127.0.0.1:8000/v1, without # and with no query but Azure's api-version"
+_QUERY = {"api-version"}
 _NO_KEY = "put it into an environment variable, and that variable's name into key_variable"
 
 
@@ -72,6 +73,8 @@ class Endpoint(BaseModel):
         tool_calls: The endpoint takes OpenAI's tools. Otherwise a prompt's tools are written into its text.
         chat_turns: The endpoint takes a system message and a dialogue in roles. Otherwise long context is one user
             message.
+        omit: Fields that are left out of the request; with `system`, the system message goes into the first user
+            message.
         extra: Further fields of the request body.
     """
 
@@ -95,6 +98,7 @@ class Endpoint(BaseModel):
     max_reply_bytes: int | None = Field(default=None, ge=1_000, le=MOST_REPLY_BYTES)
     tool_calls: bool = False
     chat_turns: bool = True
+    omit: list[str] = Field(default_factory=list)
     extra: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("model")
@@ -109,14 +113,15 @@ class Endpoint(BaseModel):
     def _check_address(cls, value: str) -> str:
         try:
             parts = urlsplit(value)
-            valid = parts.port != 0 and value.isprintable() and not set(value) & set(" ?#\\")
+            query = parse_qs(parts.query, strict_parsing=True) if "?" in value else {}
+            valid = parts.port != 0 and value.isprintable() and not set(value) & set(" #\\") and query.keys() <= _QUERY
         except ValueError:
             raise ValueError(_ADDRESS) from None
         if parts.username is not None or parts.password is not None:
             raise ValueError("must not contain a user name or password; put the key into an environment variable")
         if not valid or parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(_ADDRESS)
-        path = unquote(parts.path)
+        path = unquote(f"{parts.path}/{parts.query.partition('=')[2]}")
         if looks_like_key(path, strict=True) or any(map(is_key_name, re.split("[/;,&=:]", path))):
             raise ValueError(f"must not contain a key; {_NO_KEY}")
         return value.rstrip("/")
@@ -134,6 +139,13 @@ class Endpoint(BaseModel):
         for path, text in _entries(value):
             if (text and is_key_name(path[-1])) or any(looks_like_key(part, strict=True) for part in (path[-1], text)):
                 raise ValueError(f"must not contain a key; {_NO_KEY}")
+        return value
+
+    @field_validator("omit")
+    @classmethod
+    def _check_omit(cls, value: list[str]) -> list[str]:
+        if needed := {"model", "messages", "input"} & set(value):
+            raise ValueError(f"must not contain {', '.join(sorted(needed))}: no request works without")
         return value
 
     @field_validator("key_variable")
@@ -172,7 +184,7 @@ class Endpoint(BaseModel):
     def settings(self) -> dict[str, Any]:
         """What a reply depends on, for manifests: no prices, no concurrency, no patience."""
         # Left out at their defaults, so that older manifests stay as they are.
-        defaults = {"tool_calls": False, "chat_turns": True}
+        defaults = {"tool_calls": False, "chat_turns": True, "omit": []}
         unset = {name for name, value in defaults.items() if getattr(self, name) == value}
         return self.model_dump(
             exclude={

@@ -10,7 +10,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -43,7 +43,22 @@ _FILTER = re.compile(
 _BAD_KEY = re.compile(
     r"api[ _-]?key.{0,40}(not valid|invalid|missing|expired)|invalid.{0,20}api[ _-]?key", re.IGNORECASE
 )
-_BAD_FIELD = re.compile(r"\b(unsupported|unknown|unrecognized)_(parameter|value)\b")
+_SYSTEM = re.compile(
+    r"system['\"` ]*(role|message|prompt|instruction)s?\b.{0,40}\b(not|n't|unsupported)\b"
+    r"|(not|n't) support.{0,30}\bsystem\b|roles must alternate"
+    r"|only user.{0,20}assistant.{0,20}roles|developer instruction is not enabled",
+    re.IGNORECASE,
+)
+_STREAM = re.compile(
+    r"(only|must|requires?|please)\b.{0,40}\bstream|\bstream(ing)?\b.{0,40}\b(only|required|must|true)\b", re.IGNORECASE
+)
+_REFUSAL = re.compile(
+    r"\b(not|n't|unsupported|unknown|unrecognized|unexpected|extra|invalid|must|only|cannot|forbidden|deprecated|between"
+    r"|should|out of range|less than|greater than|at (most|least))\b",
+    re.IGNORECASE,
+)
+_LOCATION = re.compile(r"\"loc\": *\[([^\]]*)\]")
+_FIXED_FIELDS = frozenset({"model", "messages", "input", "stream"})
 _TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
 _WAIT = re.compile(r"(?:try again|retry) (?:in|after) ((?:\d[\d.]*\s*[a-z]+\s*)+)", re.IGNORECASE)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
@@ -69,6 +84,18 @@ class RetryableError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+
+class RefusedField(Exception):
+    """A refusal that names `fields` of the request; `system` stands for the system message.
+
+    Args:
+        text: The refusal, for messages.
+    """
+
+    def __init__(self, text: str, fields: tuple[str, ...]) -> None:
+        super().__init__(text)
+        self.fields = fields
 
 
 async def read_at_most(chunks: AsyncIterable[bytes], limit: int) -> tuple[bytes, bool]:
@@ -131,10 +158,35 @@ def error_text(body: str) -> tuple[str, str]:
     return (message if isinstance(message, str) else json.dumps(message)), codes
 
 
+def refused_fields(message: str, codes: str, sent: Collection[str]) -> tuple[str, ...]:
+    """Return which of the fields `sent` a refusal names: in `param`, as a location of FastAPI, or in its words.
+
+    Single common words count only in quotes, and only the start of a message is read: it may repeat a prompt.
+    """
+    parameter = re.search(r"param=(\S+)", codes)
+    named = parameter[1].split(".") if parameter else re.findall(r"\w+", " ".join(_LOCATION.findall(message)))
+    start = message[:400]
+    if not named and _REFUSAL.search(f"{codes.replace('_', ' ')} {start}"):
+        quoted = re.findall(r"(?<=['\"`])\w+(?=['\"`])", start)
+        named = [name for name in quoted if name in sent] or re.findall(r"\b(?:\w+_\w+|seed|temperature)\b", start)
+    return tuple(name for name in sent if name in named and name not in _FIXED_FIELDS)
+
+
 def status_error(
-    who: str, key_variable: str, key: str, status: int, headers: Mapping[str, str], body: str
-) -> RetryableError | ModelError | UserError:
-    """Classify an answer with an error status. `who` names role, model and address."""
+    who: str,
+    key_variable: str,
+    key: str,
+    status: int,
+    headers: Mapping[str, str],
+    body: str,
+    sent: Collection[str] = (),
+) -> RetryableError | ModelError | UserError | RefusedField:
+    """Classify an answer with an error status.
+
+    Args:
+        who: Names role, model and address.
+        sent: The fields of the request, and `system` if it has a system message.
+    """
     message, codes = error_text(body)
     text = f"{who} answered with status {status}: {excerpt(message, key) or 'no text'}"
     searched = f"{codes} {message}"
@@ -151,6 +203,8 @@ def status_error(
         return ModelError(f"{text}; no wait makes the account's limit larger", Outcome.CONTEXT_LENGTH)
     if status >= 500 and _CONTEXT.search(searched):  # llama.cpp
         return ModelError(text, Outcome.CONTEXT_LENGTH)
+    if "system" in sent and status in (400, 422, 500) and _SYSTEM.search(message):  # llama.cpp answers with 500
+        return RefusedField(text, ("system",))
     if status in (408, 409, 429) or status >= 500:
         wait = retry_after(headers)
         wait = stated_wait(message) if wait is None else wait
@@ -170,11 +224,24 @@ def status_error(
         return UserError(f"{text}; correct model and base_url in the models file; {CONTINUE}.")
     if _CONTEXT.search(searched):
         return ModelError(text, Outcome.CONTEXT_LENGTH)
-    if _BAD_FIELD.search(codes) or "param=" in codes:
+    if "stream" not in sent and _STREAM.search(message):
         return UserError(
-            f"{text}; correct this role's limit_field, temperature, seed or extra in the models file; {CONTINUE}."
+            f"{text}; it answers only as a stream, which is not read: choose another model, or put a proxy that "
+            f"collects streams, such as LiteLLM, in front of it and give its address as base_url; {CONTINUE}."
         )
+    if fields := refused_fields(message, codes, sent):
+        return RefusedField(text, fields)
+    if "param=" in codes or re.search(r"\b(unsupported|unknown|unrecognized)_(parameter|value)\b", codes):
+        return field_error(text)
     return ModelError(text, Outcome.REFUSED)
+
+
+def field_error(text: str) -> UserError:
+    """Build the error for a refusal of a field that cannot be left out by itself."""
+    return UserError(
+        f"{text}; correct this role's limit_field, tool_calls or extra in the models file, or name optional fields "
+        f"that the endpoint does not take under omit, for example omit: [seed]; {CONTINUE}."
+    )
 
 
 class Breaker:
@@ -190,7 +257,7 @@ class Breaker:
         self.term = 0
         self.pause = 0.0
         self.probing = asyncio.Lock()
-        self._verdict = ""
+        self.verdict = ""
         self._answered = False
         self._silent = 0
         self._since = 0.0
@@ -199,7 +266,7 @@ class Breaker:
     def check(self, term: int) -> None:
         """Raise the `UserError` that ended `term`, if it has ended."""
         if term < self.term:
-            raise UserError(self._verdict)
+            raise UserError(self.verdict)
 
     def record_answer(self) -> None:
         """Note an answer of any kind."""
@@ -237,6 +304,6 @@ class Breaker:
     def end_term(self, verdict: str) -> None:
         """End every call of the current term with `verdict`, queued ones included."""
         self.term += 1
-        self._verdict = verdict
+        self.verdict = verdict
         self.open = self._answered = False
         self._silent = self._web_pages = 0
