@@ -80,7 +80,7 @@ def test_an_error_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(notebooks, "NOTEBOOKS", written(tmp_path, sleeps=SLEEPS, fails=FAILS))
     parameters = usual_parameters("100K", run=str(tmp_path))
     started = time.monotonic()
-    with pytest.raises(UserError, match=r"fails\.ipynb stopped in cell 3: ValueError: enough"):
+    with pytest.raises(UserError, match=r"fails\.ipynb stopped in cell 2: ValueError: enough"):
         list(execute_all([(name, parameters, tmp_path / "pages") for name in ("sleeps", "fails", "sleeps")], 2))
     assert time.monotonic() - started < 60
     assert gone(int((tmp_path / "pid").read_text()), 5)
