@@ -4,8 +4,8 @@
     {"method": "ingest", "conversation": {...}}         -> {}
     {"method": "recall", "question": "..."}             -> {"context": "...", "message_ids": [], "parts": {}, "gaps": 0}
 
-A failure is `{"error": "why"}`, with `"transient": true` if a connection was lost or timed out. The conversation has the
-fields of `beamlib.data.conversations.Conversation`. Nothing else comes in: no probe ids, no gold, no object of the
+A failure is `{"error": "why"}`, with `"transient": true` if a connection was lost or timed out. The conversation has
+the fields of `beamlib.data.conversations.Conversation`. Nothing else comes in: no probe ids, no gold, no object of the
 parent. The memory finds stdin empty, and what it prints goes to stderr, so neither mixes with the exchange.
 """
 

@@ -59,17 +59,17 @@ FIELDS: dict[str, tuple[str, Answer]] = {
     ),
     "Mistral": (
         "seed",
-        Answer({"object": "error", "message": FASTAPI, "type": "invalid_request_error", "param": None, "code": None}, 422),
+        Answer({"object": "error", "message": FASTAPI, "type": "invalid_request_error", "param": None}, 422),
     ),
     "FastAPI": ("seed", Answer(FASTAPI, 422)),
     "vLLM": ("guided_json", vllm_error("[{'type': 'extra_forbidden', 'loc': ('body', 'guided_json')}] not permitted")),
     "Groq": (
         "logit_bias",
-        Answer({"error": {"message": "'logit_bias' is not supported with this model", "type": "invalid_request_error"}}, 400),
+        Answer({"error": {"message": "'logit_bias' is not supported with this model", "type": "invalid"}}, 400),
     ),
     "LiteLLM": (
         "seed",
-        Answer(error_body("litellm.UnsupportedParamsError: m does not support parameters: ['seed'], for model=m."), 400),
+        Answer(error_body("litellm.UnsupportedParamsError: m does not support parameters: ['seed'], for m."), 400),
     ),
     "Azure": (
         "response_format",
@@ -79,8 +79,8 @@ FIELDS: dict[str, tuple[str, Answer]] = {
     "Bedrock": ("top_p", Answer({"message": "temperature and top_p cannot both be specified; use only `top_p`"}, 400)),
     "OpenRouter": (
         "top_k",
-        Answer({"error": {"code": 400, "message": "Provider returned error: top_k is not a recognized parameter: unknown "
-                "field"}}),
+        Answer({"error": {"code": 400, "message": "Provider returned error: top_k is not a recognized parameter: "
+                "unknown field"}}),
     ),
     "llama.cpp": (
         "system",
@@ -158,11 +158,11 @@ STOPS = {
         "base_url",
     ),
     "Ollama, model": (Answer(error_body("model 'm' not found, try pulling it first", None, "api_error"), 404), "model"),
-    "OpenRouter, credits": (Answer({"error": {"code": 402, "message": "Insufficient credits"}, "user_id": "u"}), "credit"),
+    "OpenRouter, credits": (Answer({"error": {"code": 402, "message": "Insufficient credits"}}), "credit"),
     "OpenRouter, page": (Answer("<!doctype html><html></html>"), "base_url"),
-    "LiteLLM, key": (Answer({"error": {"message": "Authentication Error", "type": "auth_error", "code": "401"}}, 401), "key"),
+    "LiteLLM, key": (Answer({"error": {"message": "Authentication Error", "code": "401"}}, 401), "key"),
     "Groq, day": (
-        Answer(error_body("Rate limit reached on tokens per day (TPD). Please try again in 7h12m0s.", "rate_limit_exceeded"), 429),
+        Answer(error_body("Rate limit reached on tokens per day (TPD). Please try again in 7h12m0s.", "limit"), 429),
         "432 minutes",
     ),
 }  # fmt: skip
@@ -194,10 +194,11 @@ LONG = {
         "the messages, 1000 in the completion). Please reduce the length of the messages or max_tokens."),
     "OpenRouter": Answer({"error": {"code": 400, "message": "This endpoint's maximum context length is 4096 tokens."}}),
     "Azure": Answer({"error": {"message": "too long", "param": "messages", "code": "context_length_exceeded"}}, 400),
-    "Groq": Answer(error_body("Please reduce the length of the messages or completion.", "context_length_exceeded"), 400),
+    "Groq": Answer(error_body("Please reduce the length of the messages.", "context_length_exceeded"), 400),
     "Groq, limit": Answer(error_body("Request too large for model `m` on tokens per minute (TPM): Limit 6000"), 413),
     "LiteLLM": Answer(error_body("litellm.ContextWindowExceededError: prompt is too long: 9000 tokens > 4096"), 400),
-    "LM Studio": Answer({"error": "The number of tokens to keep from the initial prompt is greater than the context length"}, 400),
+    "LM Studio": Answer({"error": "The number of tokens to keep from the initial prompt is greater than the context "
+                         "length"}, 400),
 }  # fmt: skip
 
 
