@@ -190,8 +190,8 @@ def test_refusals_of_some_calls_or_after_an_answer_end_these_calls_only() -> Non
 LONG = {
     "llama.cpp": Answer({"error": {"code": 400, "type": "exceed_context_size_error", "n_ctx": 4096,
         "message": "the request exceeds the available context size (4096 tokens), try increasing it"}}, 400),
-    "vLLM": vllm_error("This model's maximum context length is 4096 tokens. However, you requested 9000 tokens (8000 in "
-        "the messages, 1000 in the completion). Please reduce the length of the messages or max_tokens."),
+    "vLLM": vllm_error("This model's maximum context length is 4096 tokens. However, you requested 9000 tokens (8000 "
+        "in the messages, 1000 in the completion). Please reduce the length of the messages or max_tokens."),
     "OpenRouter": Answer({"error": {"code": 400, "message": "This endpoint's maximum context length is 4096 tokens."}}),
     "Azure": Answer({"error": {"message": "too long", "param": "messages", "code": "context_length_exceeded"}}, 400),
     "Groq": Answer(error_body("Please reduce the length of the messages.", "context_length_exceeded"), 400),
