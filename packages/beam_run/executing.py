@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from beamlib.errors import UserError
-from beamlib.files import make_folder, read_json, temporary_folder, write_json, write_text
+from beamlib.files import make_folder, parse_yaml, read_json, read_text, temporary_folder, write_json, write_text
 from beamlib.llm.endpoints import MODELS, load_models
 from beamlib.params import BASE, SETTINGS, Preset, RunParameters, check_names, load_parameters, usual_parameters
 from beamlib.places import NOTEBOOKS, PARAMS, ROOT
@@ -54,8 +54,10 @@ def preflight(folder: Path) -> list[str]:
     presets = [name for name in get_args(Preset) if (folder / f"{name}.yaml").exists()]
     files = sorted(path for path in folder.glob("*.yaml") if path.name not in (MODELS, BASE))
     files = [path for path in files if path.stem not in presets]
-    if (folder / MODELS).exists():
-        load_models(folder / MODELS)
+    of_models = [path for path in files if "readers" in (parse_yaml(read_text(path), path) or ())]
+    for path in [*of_models, *([folder / MODELS] if (folder / MODELS).exists() else [])]:
+        load_models(path)
+    files = [path for path in files if path not in of_models]
     if not files:
         raise UserError(
             f"{folder}: no parameter files (*.yaml) in it; expected 100k.yaml, 500k.yaml, 1m.yaml, 10m.yaml."
