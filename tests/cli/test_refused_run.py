@@ -16,13 +16,20 @@ from scripted_server import Answer, ScriptedServer
 from steady_replies import steady_reply
 
 
-class Mendable:
-    """Refuses every request until it is `mended`."""
+def _in_letters(number: int) -> str:
+    return "".join("abcdefghij"[int(digit)] for digit in str(number))
 
-    mended = False
+
+class Mendable:
+    """Refuses every request until it is `mended`, each in other words unless they are `alike`."""
+
+    mended = alike = False
+    count = 0
 
     def __call__(self, body: dict[str, Any]) -> Any:
-        return steady_reply(body) if self.mended else Answer({"error": {"message": "seed is not permitted"}}, 422)
+        self.count += 1
+        why = "seed is not permitted" if self.alike else f"request {_in_letters(self.count)} is not permitted"
+        return steady_reply(body) if self.mended else Answer({"error": {"message": why}}, 422)
 
 
 @pytest.fixture
@@ -68,6 +75,20 @@ def test_a_refused_run_says_so_and_is_asked_again(
     mended = len(server.requests)
     assert called(*words, "--step", "evaluate").returncode == 0
     assert len(server.requests) == mended, "all calls are stored"
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_run_whose_first_calls_are_all_refused_alike_ends_and_says_how_to_go_on(
+    command: tuple[list[str | Path], ScriptedServer], replies: Mendable, called: Call
+) -> None:
+    words, server = command
+    replies.alike = True
+    done = called(*words, "--step", "evaluate")
+    assert done.returncode == 2 and len(server.requests) < 60
+    assert "seed is not permitted; the first 5 calls of this role were all refused like this" in done.stderr
+    assert "omit: [seed]" in done.stderr
+    replies.mended = True
+    assert beamlib(*words, "--step", "evaluate").returncode == 0
 
 
 @pytest.mark.slow
