@@ -1,4 +1,4 @@
-"""Draws the page's first screen for the README: `python tests/page_picture.py`, two minutes; a test says when it is due.
+"""Draws the first screen of the page for the README: `python tests/page_picture.py`; a test says when it is due.
 
 The run is `./run_all.sh --sizes 100k --name example`, made where it is missing.
 """
