@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster, Security
 from distributed.comm import connect
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from beam_run.cluster import lease
+import beam_run.cluster.lease as lease
 from beamlib.errors import UserError
 from beamlib.files import read_text, temporary_folder
 
