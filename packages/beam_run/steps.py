@@ -138,7 +138,7 @@ def evaluation(job: Job, planned: RunPlan) -> None:
 
 
 def unscored_lines(evaluated: Evaluation) -> Iterator[str]:
-    """Yield a line for each arm with unscored answers, how many and why, then an example of each reason."""
+    """Yield a line for each arm with unscored answers, how many and why, examples, and other doubts."""
     examples: dict[str, None] = {}
     for name, judgements in evaluated.judgements.items():
         scores = score_run(judgements, evaluated.parameters.protocol)
@@ -147,6 +147,8 @@ def unscored_lines(evaluated: Evaluation) -> Iterator[str]:
             examples[shorten(str(scores.loc[scores["unscored"] != "", "unscored"].iloc[0]), 300)] = None
             yield f"{name}: {sum(reasons.values()):,} of {len(scores):,} unscored ({why})"
     yield from (f"unscored, for example: {example}" for example in list(examples)[:3])
+    if evaluated.truncation:
+        yield evaluated.truncation
 
 
 def _notebooks_of(planned: RunPlan) -> list[Work]:
