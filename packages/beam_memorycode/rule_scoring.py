@@ -67,19 +67,23 @@ class Variant:
 
 
 RELEASED = Variant("released")
-VARIANTS: tuple[Variant, ...] = (
-    RELEASED,
-    Variant("all rules at once", all_at_once=True),
-    Variant("every name, not the first", ScoringRule(every_name=True)),
-    Variant("absent counts 0", absent=0),
-    Variant("absent counts 1", absent=1),
-    Variant("unparsed left out", skip_unparsed=True),
-    Variant("empty arguments or attributes are absent", ScoringRule(empty_is_absent=True)),
-    Variant("attributes anywhere in __init__", ScoringRule(looking=Looking(loose_attributes=True))),
-    Variant("from-imports count", ScoringRule(looking=Looking(import_from=True))),
-    Variant("a # in a string is no comment", ScoringRule(looking=Looking(real_comments=True))),
-    Variant("all python fences joined", ScoringRule(joined=True)),
-)
+VARIANTS: Mapping[str, Variant] = {
+    variant.name: variant
+    for variant in (
+        RELEASED,
+        Variant("all rules at once", all_at_once=True),
+        Variant("every name, not the first", ScoringRule(every_name=True)),
+        Variant("absent counts 0", absent=0),
+        Variant("absent counts 1", absent=1),
+        Variant("unparsed left out", skip_unparsed=True),
+        Variant("empty arguments or attributes are absent", ScoringRule(empty_is_absent=True)),
+        Variant("attributes anywhere in __init__", ScoringRule(looking=Looking(loose_attributes=True))),
+        Variant("from-imports count", ScoringRule(looking=Looking(import_from=True))),
+        Variant("a # in a string is no comment", ScoringRule(looking=Looking(real_comments=True))),
+        Variant("all python fences joined", ScoringRule(joined=True)),
+    )
+}
+"""Ways of scoring by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from beam_memorycode.dialogue_files import LoadedDialogue
 from beam_memorycode.dialogues import LENGTHS, Dialogue, Mention, Session, Setting, Topic, TopicType
 from beam_memorycode.rules import KINDS, DialogueRules, Rule
 from beam_memorycode.talk import fillers, orders, people
-from beamlib.errors import UserError
 
 RecipeName = Literal["paper", "released"]
 RECIPES: tuple[RecipeName, ...] = get_args(RecipeName)
@@ -43,9 +42,7 @@ class Recipe:
 
 
 def recipe(name: str, sessions: int) -> Recipe:
-    """The ranges of the recipe `name` for dialogues of `sessions` sessions; an unknown name is a `UserError`."""
-    if name not in RECIPES:
-        raise UserError(f"recipe: {name!r:.80} does not exist; choose one of {', '.join(RECIPES)}.")
+    """Return the ranges of the recipe `name` for dialogues of `sessions` sessions."""
     unfilled = 1 if sessions < 6 else 2 if sessions < 20 else sessions // 5
     if name == "paper":
         # "A filler can be updated up to 4 times": five mentions.
@@ -59,15 +56,10 @@ MOST_SESSIONS = 100
 
 
 def draw_template(dialogue_id: int, *, seed: int, name: str, sessions: int, number: int) -> LoadedDialogue:
-    """Dialogue `number` (1-based) among those of `sessions` sessions, by the recipe `name`; texts are None.
+    """Draw dialogue `number` (1-based) among those of `sessions` sessions (1 to `MOST_SESSIONS`), without texts.
 
-    Nothing but the id depends on `dialogue_id`, and nothing at all on how many other dialogues are drawn. A `UserError`
-    says what is wrong with a number.
+    Nothing but the id depends on `dialogue_id`, and nothing on how many other dialogues are drawn.
     """
-    if not 1 <= sessions <= MOST_SESSIONS:
-        raise UserError(f"sessions is {sessions}; a dialogue has 1 to {MOST_SESSIONS}.")
-    if number < 1:
-        raise UserError(f"dialogue number {number} is below 1; dialogues count from 1.")
     rng = random.Random(f"memorycode {seed} {name} {sessions} {number}")
     ranges = recipe(name, sessions)
     lengths = [rng.choice(LENGTHS) for _ in range(sessions)]

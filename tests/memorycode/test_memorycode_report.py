@@ -170,7 +170,7 @@ def test_forms() -> None:
 
 def test_other_readings_equal_scoring_anew() -> None:
     model = small()
-    for variant in VARIANTS:
+    for variant in VARIANTS.values():
         assert model.read_as(variant.reading) == tuple(
             score_outputs(model.items, model.outputs, Scorer(variant.reading))
         )

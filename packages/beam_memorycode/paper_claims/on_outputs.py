@@ -13,9 +13,9 @@ from scipy import stats
 from beam_claims.values import ClaimOutcome, holds, rounded, unchecked
 from beam_memorycode.memorycode_figures import applied_rules, count_frame, instruction_frame
 from beam_memorycode.paper_claims.on_evidence import Evidence
-from beam_memorycode.rule_scoring import COLUMNS, RELEASED, Order, mean, standard_error
+from beam_memorycode.rule_scoring import COLUMNS, RELEASED, VARIANTS, Order, mean, standard_error
 from beam_memorycode.rules import RuleVerdict
-from beam_memorycode.scored import Cell, ScoredModel, named_variant
+from beam_memorycode.scored import Cell, ScoredModel
 from beamlib.scoring.intervals import difference_interval
 
 _LONGEST = 100  # sessions
@@ -50,7 +50,7 @@ def _fits(data: Evidence, variant: str, order: Order, what: str) -> ClaimOutcome
     """How many cells of Table 4 (mean and standard error) come out, and the means that do not."""
     met, missed = 0, []
     for row, model in data.known.items():
-        summary = model.summarised(order, named_variant(variant))
+        summary = model.summarised(order, VARIANTS[variant])
         for column in COLUMNS:
             found, cell = summary[column], data.published.scores[row, column]
             if found.mean is None or found.stderr is None:
