@@ -225,8 +225,8 @@ def arm_of(setup: Setup, parameters: RunParameters) -> Arm:
             raise ValueError(f"{setup} has no memory")
 
 
-def method_of(setup: Setup) -> str:
-    """The method whose reader answers in a setup: the whole history is long context too, as BEAM's is."""
+def method_of(setup: str) -> str:
+    """Return the method whose reader answers in a setup: the whole history is long context too, as BEAM's is."""
     return {"history": "full-context", "full_context": "full-context"}.get(setup, setup)
 
 

@@ -23,6 +23,7 @@ from beam_memorycode.running import (
     Setup,
     SharedQueries,
     answer_dialogue,
+    method_of,
     places_of,
     possible,
 )
@@ -42,9 +43,6 @@ NO_TEXTS = "no texts"
 
 _SHARED_STORE = "shared"
 """The call store of the prompts that many dialogues have in common."""
-
-_METHODS: Mapping[str, str] = {"history": "full-context", "full_context": "full-context"}
-"""The whole history is long context too: the reader of that method answers."""
 
 
 class MemoryCode(Task):
@@ -75,8 +73,8 @@ class MemoryCode(Task):
         return sum(len(places_of(dialogue, arm)) for dialogue, setups in shared if arm in setups)
 
     def memory(self, arm: AnyArm) -> str:
-        """The method whose reader answers in a setup."""
-        return _METHODS.get(str(arm), str(arm))
+        """Return the method whose reader answers in a setup."""
+        return method_of(str(arm))
 
     def excluded(self, unit: Unit, arm: AnyArm) -> str:
         """A dialogue that was published without texts is good for few setups."""

@@ -316,7 +316,7 @@ def test_a_bundle_of_endless_lines_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("rows", "problem"),
-    [([BUNDLE_ROW, BUNDLE_ROW], "twice"), ([BUNDLE_ROW | {"dialogue_id": True}], "whole number")],
+    [([BUNDLE_ROW, BUNDLE_ROW], "twice"), ([BUNDLE_ROW | {"dialogue_id": True}], "valid integer")],
 )
 def test_a_bundle_of_outputs_has_every_dialogue_once(tmp_path, rows, problem):
     path = tmp_path / "outputs_x.jsonl.gz"

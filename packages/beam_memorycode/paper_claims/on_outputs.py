@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from math import sqrt
@@ -82,16 +83,16 @@ def without_fifteen(data: Evidence, printed: str) -> ClaimOutcome:
 
 
 def absent_share(data: Evidence, printed: str) -> ClaimOutcome:
-    """Share of rules whose object is absent, in percent, by setup: below the printed one in all of them?"""
+    """Return the share of rules whose object is absent, in percent, by setup; holds when below 1 in all of them."""
     shares: dict[str, dict[str, float]] = {}
     for row, model in data.known.items():
-        absent: dict[str, int] = {}
-        applied: dict[str, int] = {}
+        absent: Counter[str] = Counter()
+        applied: Counter[str] = Counter()
         for answer in model.answers:
-            absent[answer.setup] = absent.get(answer.setup, 0) + answer.verdicts.count(RuleVerdict.ABSENT)
-            applied[answer.setup] = applied.get(answer.setup, 0) + len(answer.verdicts)
+            absent[answer.setup] += answer.verdicts.count(RuleVerdict.ABSENT)
+            applied[answer.setup] += len(answer.verdicts)
         shares[row] = {setup: round(100 * absent[setup] / count, 1) for setup, count in applied.items() if count}
-    inside = all(share < 1 for found in shares.values() for share in found.values())
+    inside = all(share < 1 for by_setup in shares.values() for share in by_setup.values())
     return ClaimOutcome(shares, holds(inside), "Percent of rule applications.")
 
 
