@@ -30,14 +30,13 @@ from beam_memorycode.rule_scoring import (
     ScoredAnswer,
     ScoredSetup,
     Scorer,
-    ScoringRule,
     Summary,
     Variant,
     dialogue_scores,
     score_outputs,
     summarise,
 )
-from beam_memorycode.rules import matcher
+from beam_memorycode.rules import AS_RELEASED, ScoringRule, matcher
 from beamlib.errors import UserError
 from beamlib.evaluate.task import STAND_IN
 from beamlib.llm.model import OFFLINE_NAME
@@ -185,7 +184,7 @@ class ScoredModel:
 
     def summarised(self, order: Order = "dialogue-mean", variant: Variant = RELEASED) -> dict[Column, Summary]:
         """Return the columns of Table 4 by another order of averaging or way of scoring."""
-        answers = self.answers if variant.reading == RELEASED.reading else self.read_as(variant.reading)
+        answers = self.answers if variant.reading == AS_RELEASED else self.read_as(variant.reading)
         return summarise(answers, self.dialogues.values(), order, variant)
 
     def scores(self, setup: ScoredSetup) -> dict[int, Fraction]:
@@ -211,7 +210,7 @@ class ScoredModel:
 
     def _scorer(self, reading: ScoringRule) -> Scorer:
         # Whether all names count, and what an empty group means, is decided after parsing: such readings share it.
-        same_parse = replace(reading, every_name=False, empty_is_absent=False) == RELEASED.reading
+        same_parse = replace(reading, every_name=False, empty_is_absent=False) == AS_RELEASED
         return replace(self.scorer, reading=reading) if same_parse else Scorer(reading)
 
     def text_of(self, answer: ScoredAnswer) -> str | None:
@@ -226,12 +225,11 @@ class ScoredModel:
 def _can_change(answer: ScoredAnswer, text: str, reading: ScoringRule) -> bool:
     """Return whether a reading can change an answer at all; parsing takes time."""
     kinds = {rule.kind for rule in answer.rules}
-    looking = reading.looking
     return (
         (reading.joined and text.count("```") > 2)
-        or (looking.import_from and "import" in kinds and "from" in text)
-        or (looking.loose_attributes and "attribute" in kinds and "__init__" in text)
-        or (looking.real_comments and "comment" in kinds and "#" in text)
+        or (reading.import_from and "import" in kinds and "from" in text)
+        or (reading.loose_attributes and "attribute" in kinds and "__init__" in text)
+        or (reading.real_comments and "comment" in kinds and "#" in text)
         or ((reading.every_name or reading.empty_is_absent) and bool(kinds & {"attribute", "function argument"}))
     )
 
