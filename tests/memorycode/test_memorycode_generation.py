@@ -189,14 +189,6 @@ def test_the_same_order_gives_the_same_bytes_and_loads(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "one" / RECORD).read_text())["order"]["author"] == OFFLINE_NAME
 
 
-def test_a_dialogue_does_not_depend_on_how_many_are_generated(tmp_path: Path) -> None:
-    generate_dialogues(GenerateOptions(tmp_path / "few", counts=(4,)))
-    generate_dialogues(GenerateOptions(tmp_path / "many", counts=(2, 4), per_count=3))
-    few, many = (load_dialogues(tmp_path / name) for name in ("few", "many"))
-    alone, among = few[0].dialogue, many[3].dialogue
-    assert (alone.sessions, alone.context, alone.queries) == (among.sessions, among.context, among.queries)
-
-
 def test_ids_are_numbered_as_published() -> None:
     wanted = list_requests(GenerateOptions(Path(), per_count=30))
     assert [one.id for one in wanted] == list(range(1, 361))

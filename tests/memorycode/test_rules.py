@@ -169,21 +169,6 @@ def test_every_kind_is_seen_to_pass_and_to_fail():
     assert {(kind, verdict) for kind in KINDS for verdict in (PASS, FAIL)} <= verdicts
 
 
-METHODS = [
-    ("method docstring", "        'It adds.'", True),
-    ("method try", "        try: pass\n        except E: pass", True),
-    ("method assert", "        assert item", True),
-]
-
-
-@pytest.mark.parametrize(("kind", "line", "condition"), METHODS)
-def test_what_a_method_needs_a_dunder_does_not(kind, line, condition):
-    dunder = "class A:\n    def __init__(self, b):\n        self.b = b\n    def put(self, item):\n"
-    assert judged(dunder + line, kind, condition) is PASS
-    assert judged(dunder + "        pass", kind, condition) is FAIL
-    assert judged("class A:\n    def __len__(self): pass", kind, condition) is ABSENT
-
-
 def test_variants_look_further():
     body = "        try:\n            self.q_a = 1\n        finally: pass\n        self.b: int = 1"
     loose = f"class A:\n    def __init__(self):\n{body}"
