@@ -27,7 +27,7 @@ IMPORTED = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
 """The name of an imported run, which names a folder."""
 
 _INDEXES = {
-    "hybrid": "hybrid is words and the shipped vectors",
+    "hybrid": "hybrid is words and {vectors}",
     "hybrid-beam": HYBRID_BEAM_REMOVED,
     "bm25": "bm25 is words",
     "dense": "dense is vectors by {encoder}",
@@ -122,6 +122,8 @@ def searches(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     found = []
     for one in searching:
         models = {name: PurePath(one[name]).name for name in ("encoder", "splade") if name in one}
-        found.append(_INDEXES.get(one["retriever"], one["retriever"]).format(**models))
+        own = models.get("encoder", "embedded") != "embedded"
+        vectors = f"vectors by {models['encoder']}" if own else "the shipped vectors"
+        found.append(_INDEXES.get(one["retriever"], one["retriever"]).format(vectors=vectors, **models))
     found += [_SEARCHED[one["memory"]] for one in searching if one["memory"] in _SEARCHED]
     return list(dict.fromkeys(found))

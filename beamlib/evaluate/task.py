@@ -189,6 +189,11 @@ class Task(ABC):
         """The report on the answers of a plan, by file name."""
         return {}
 
+    def used_parameters(self) -> frozenset[str]:
+        """The parameters that act on a run of this task, by name."""
+        own = (name for arm in self.all_arms() for name in SETTINGS.get(self.memory(arm), ()))
+        return frozenset({"output_tokens", "preset", "released", "variant", "workers", *own})
+
     def parse_arms(self, names: Sequence[str]) -> list[AnyArm]:
         """The arms called `names`, without repeats; an unknown name is a `UserError`."""
         known = {arm_name(arm): arm for arm in self.all_arms()}

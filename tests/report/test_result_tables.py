@@ -235,7 +235,7 @@ def test_the_footer_names_the_indexes_and_what_is_searched() -> None:
     ]
     made = footer(runs, protocol="paper", n_questions=1, unscored=0, interval="none")
     assert made.lines()[-1] == (
-        "Retrieval: hybrid is words and the shipped vectors; dense is vectors by bge-small; RAG searches pairs; LIGHT "
+        "Retrieval: hybrid is words and vectors by bge-small; dense is vectors by bge-small; RAG searches pairs; LIGHT "
         "searches the keys of pairs, and has working memory, scratchpad and noise filter of its own."
     )
     assert "Retrieval" not in " ".join(

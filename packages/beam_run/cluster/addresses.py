@@ -16,6 +16,7 @@ from distributed import Client, LocalCluster, Security
 from distributed.comm import connect
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+import beam_run.cluster.lease as lease
 from beamlib.errors import UserError
 from beamlib.files import read_text, temporary_folder
 
@@ -79,7 +80,13 @@ def cluster_of(given: str) -> Iterator[tuple[Client, int]]:
 
 @contextmanager
 def _begun(given: str) -> Iterator[tuple[Client, int]]:
-    with temporary_folder("beamlib-dask-") as place, dask.config.set({"temporary-directory": str(place)}):
+    with (
+        temporary_folder("beamlib-dask-") as place,
+        dask.config.set(
+            # Dask itself waits five minutes for a worker that is frozen.
+            {"temporary-directory": str(place), "distributed.scheduler.worker-ttl": f"{lease.PATIENCE:.0f}s"}
+        ),
+    ):
         if local := _LOCAL.fullmatch(given):
             workers = int(local[1])
             # Encrypted with temporary keys: whoever reaches a scheduler can run code on its workers.
