@@ -14,16 +14,14 @@ from markupsafe import Markup
 
 from beam_claims.engine import audit, compact, status_counts
 from beam_offline.judge_error import stated
-from beam_page.chart import chart
-from beam_page.data_files import FOLDER
+from beam_page.data_files import FOLDER, INDEX
 from beam_page.headlines import RECALL, cell_text
 from beam_page.memorycode import PART, SIZE, memorycode_data, write_files
 from beam_page.run_data import PageData, write_page_data
 from beam_page.run_folder import RunFolder, in_order
-from beam_page.sections import INDEX, field_section, sections_of, shown_section, top_figures
+from beam_page.sections import field_section, sections_of, shown_section, top_figures
 from beamlib.data.gold import ABILITIES
 from beamlib.files import read_text, write_json, write_text
-from beamlib.places import from_root
 from beamlib.report.long_frame import ability_label
 from beamlib.scoring.scores import AVERAGE
 from beamlib.text import money
@@ -34,6 +32,11 @@ _VENDORED = _HERE / "vendor" / "minisearch-7.2.0.js"
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("beam_page", "."), autoescape=True, undefined=jinja2.StrictUndefined
 )
+
+
+# The chart that opens a page, in pixels; the last is the most characters of a name.
+_LEFT, _WIDTH, _STEP, _TOP = 190, 460, 20, 26
+_SHORT = 24
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def write_page(
         notes: Sentences about parts of the run.
         claims: Whether to audit the paper's claims.
     """
-    data = write_page_data(run, protocol=protocol, workers=workers, commands=replay_commands(run))
+    data = write_page_data(run, protocol=protocol, workers=workers)
     write_memorycode(run.folder)
     shown = [shown_section(run.folder, one) for one in sections_of(run, notes or {})]
     values = {
@@ -119,17 +122,6 @@ def write_memorycode(run: Path) -> None:
         "MemoryCode: every answer, the rules it is checked by, and what the sessions said. Its tables stand on the page"
     )
     write_text(folder / INDEX, render(f"{run.name}, {SIZE}", index, {"lead": f"{lead} of the run.", "rows": []}))
-
-
-def replay_commands(run: RunFolder) -> dict[str, str]:
-    """Return the command that replays a question, by part; the page fills in ARM and QUESTION."""
-    generated = run.data is not None and run.data.parent == run.folder
-    rest = "ARM QUESTION" if generated else "ARM QUESTION --data FOLDER"
-    return {
-        arm.part: f"beamlib replay {from_root(arm.run)} {arm.folder.parent.name}/{rest}"
-        for arm in run.arms
-        if arm.manifest
-    }
 
 
 def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
@@ -220,3 +212,32 @@ def _claims(folder: Path, wanted: bool) -> dict[str, Any]:
     write_json(folder / "claims.json", [claim.model_dump(mode="json") for claim in claims])
     rows = [{**claim.model_dump(), "shown": compact(claim.recomputed)} for claim in claims]
     return {"claims": rows, "totals": status_counts(claims)}
+
+
+def chart(sizes: Sequence[str], series: Sequence[str], scores: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Place the dots, intervals, labels and axis of the SVG drawing of averages; None where there is nothing to draw.
+
+    `scores` are the printed numbers by series, size and ability; both axis and values go from 0 to 1.
+    """
+    rows: list[dict[str, Any]] = []
+    at = _TOP
+    for size in sizes:
+        own = [(name, scores[name][size][AVERAGE]) for name in series if size in scores.get(name, {})]
+        own = [(name, numbers) for name, numbers in own if numbers[0] is not None]
+        if own:
+            rows.append({"y": at, "size": size, "n": own[0][1][4]})
+            at += _STEP
+        for name, (mean, low, high, *_) in own:
+            short = name if len(name) <= _SHORT else f"…{name[1 - _SHORT :]}"  # the end tells arms apart
+            ends = [_x(float(end)) for end in (low, high)] if low is not None and high is not None else []
+            rows.append(
+                {"y": at, "name": short, "x": _x(float(mean)), "ends": ends, "mean": mean, "low": low, "high": high}
+            )
+            at += _STEP
+    ticks = [{"x": _x(tick / 4), "label": f"{tick / 4:g}"} for tick in range(5)]
+    places = {"width": _LEFT + _WIDTH + 60, "height": at + 24, "top": _TOP - 12, "bottom": at, "left": _LEFT}
+    return {**places, "rows": rows, "ticks": ticks} if rows else None
+
+
+def _x(value: float) -> float:
+    return round(_LEFT + _WIDTH * min(1.0, max(0.0, value)), 1)

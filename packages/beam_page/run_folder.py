@@ -39,6 +39,7 @@ class StoredArm:
         manifest: None for an imported run without one.
         answers: By probe id; may be fewer than `judgements`.
         told: An imported arm's questions as its source states them.
+        mark: The letter of its run where two runs are compared.
     """
 
     part: str
@@ -47,6 +48,7 @@ class StoredArm:
     answers: Mapping[str, Answer]
     judgements: Sequence[Judgement]
     told: Mapping[str, ImportedQuestion] = field(default_factory=dict)
+    mark: str = ""
 
     @property
     def name(self) -> str:
@@ -93,7 +95,7 @@ class StoredArm:
     @property
     def series(self) -> str:
         """Name over all sizes of a run."""
-        return f"{self.backbone}/{self.name}" if self.backbone else self.name
+        return "/".join(filter(None, (self.mark, self.backbone, self.name)))
 
     @cached_property
     def sizes(self) -> tuple[str, ...]:

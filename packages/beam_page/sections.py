@@ -17,6 +17,7 @@ from urllib.parse import quote
 import bleach
 from markupsafe import Markup
 
+from beam_page.data_files import INDEX
 from beam_page.run_folder import NO_ARMS, RunFolder, StoredArm
 from beam_run.cost_table import read_costs
 from beamlib.data.checked_json import left_out_line
@@ -30,8 +31,6 @@ _TAGS = frozenset(
 ).union(["table", "tbody", "td", "th", "thead", "tr"])
 _ATTRIBUTES = {"figure": ["class"], "tr": ["class"], "th": ["scope", "colspan", "rowspan"]}
 ALL = "all"
-INDEX = "index.html"
-"""The page of a run, and that of another benchmark in its part of the run."""
 _OTHERS = {"memorycode": "MemoryCode", "meme": "MEME"}
 FIELD = "field"
 """The part of what others published about BEAM: notebooks 12 and 13."""
