@@ -93,28 +93,28 @@ class Wording:
 def take_apart(text: str) -> Wording | None:
     """The `Wording` of an instruction's text, None where it has no known form."""
     for form, pattern in FORMS.items():
-        if found := pattern.fullmatch(text):
-            parts = found.groupdict()
+        if match := pattern.fullmatch(text):
+            parts = match.groupdict()
             noun = parts.get("object") or _SINGULAR.get(parts.get("objects") or "", "")
             return Wording(form, noun, parts["value"])
     return None
 
 
-def foreign(text: str, wanted: Sequence[Wording]) -> str:
+def foreign(text: str, wordings: Sequence[Wording]) -> str:
     """A coding instruction's mark in `text` that none of the wanted ones explains, "" where there is none.
 
     Looked for are quoted prefixes and suffixes, decorators, quoted modules and strings, and words such as docstring.
     """
-    values = [one.value for one in wanted]
-    known = {*values, "pedantic"} if any(one.form == "decorator" for one in wanted) else set(values)
+    values = [wording.value for wording in wordings]
+    known = {*values, "pedantic"} if any(wording.form == "decorator" for wording in wordings) else set(values)
     for pattern in _NAMES:
-        for found in pattern.finditer(text):
-            if found[1] not in known:
-                return found[0]
+        for match in pattern.finditer(text):
+            if match[1] not in known:
+                return match[0]
     for value, pattern_text in _TELLING.items():
-        said = re.search(pattern_text, text, re.IGNORECASE)
-        if said and value not in values:
-            return said[0]
+        word = re.search(pattern_text, text, re.IGNORECASE)
+        if word and value not in values:
+            return word[0]
     return ""
 
 
@@ -155,17 +155,17 @@ def topics_json() -> Seeds:
     """Return all seeds as the authors' `topics.json` holds them."""
     return {
         "contexts": [pair.model_dump() for pair in people().pairs],
-        "personas": {role: [one.text for one in getattr(people(), role)] for role in ("mentor", "mentee")},
+        "personas": {role: [entry.text for entry in getattr(people(), role)] for role in ("mentor", "mentee")},
         "instructions": [
             {
-                "id": one.id,
-                "text": one.texts,
-                "regex": [one.rule(value).as_json for value in range(len(one.texts))],
-                "eval_query": one.query,
-                "shuffle_updates": one.shuffle,
+                "id": entry.id,
+                "text": entry.texts,
+                "regex": [entry.rule(value).as_json for value in range(len(entry.texts))],
+                "eval_query": entry.query,
+                "shuffle_updates": entry.shuffle,
             }
-            for one in instructions()
+            for entry in instructions()
         ],
-        "fillers": [{"id": one.id, "text": one.text} for one in fillers()],
-        "fillers_instruction": [{"id": one.id, "text": one.texts} for one in orders()],
+        "fillers": [{"id": entry.id, "text": entry.text} for entry in fillers()],
+        "fillers_instruction": [{"id": entry.id, "text": entry.texts} for entry in orders()],
     }

@@ -146,8 +146,8 @@ def matcher(pattern: str) -> Matches:
     A pattern that is no regular expression, or needs backtracking (a look-around, a back-reference), is a `UserError`.
     """
     if pattern in _EQUIVALENT or (len(pattern) <= MOST_OF_A_PATTERN and _PLAIN.fullmatch(pattern)):
-        found = re.compile(_EQUIVALENT.get(pattern, pattern))
-        return lambda name: found.match(name) is not None
+        compiled = re.compile(_EQUIVALENT.get(pattern, pattern))
+        return lambda name: compiled.match(name) is not None
     try:
         if len(pattern) > MOST_OF_A_PATTERN:
             raise re2.error(f"longer than {MOST_OF_A_PATTERN:,} characters")
@@ -283,24 +283,24 @@ _METHOD_KINDS: tuple[Kind, ...] = (
 
 def objects(tree: ast.Module, code: str, reading: ScoringRule = AS_RELEASED) -> Groups:
     """Return the groups of every kind in `code`, whose syntax tree is `tree`."""
-    found: dict[Kind, list[Group]] = {kind: [] for kind in KINDS}
+    groups: dict[Kind, list[Group]] = {kind: [] for kind in KINDS}
     modules: list[str] = []
     for node, in_class in _statements(tree):
         if isinstance(node, ast.ClassDef):
-            found["class"].append((node.name,))
-            found["class decorator"].append(_decorators(node))
+            groups["class"].append((node.name,))
+            groups["class decorator"].append(_decorators(node))
         elif isinstance(node, ast.FunctionDef):
-            _add_function(found, node, in_class, reading.loose_attributes)
+            _add_function(groups, node, in_class, reading.loose_attributes)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
-            found["variable"] += [(name,) for name in _assigned(node)]
+            groups["variable"] += [(name,) for name in _assigned(node)]
         elif isinstance(node, ast.Import):
             modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and reading.import_from and node.module and not node.level:
             modules.append(node.module)
-    found["import"] = [tuple(modules)]
+    groups["import"] = [tuple(modules)]
     commented = _has_comment(code) if reading.real_comments else "#" in code
-    found["comment"] = [("#",) if commented else ()]
-    return {kind: tuple(groups) for kind, groups in found.items()}
+    groups["comment"] = [("#",) if commented else ()]
+    return {kind: tuple(own) for kind, own in groups.items()}
 
 
 def _has_comment(code: str) -> bool:
@@ -325,15 +325,15 @@ def _statements(tree: ast.Module) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def _add_function(
-    found: dict[Kind, list[Group]], node: ast.FunctionDef, in_class: bool, loose_attributes: bool
+    all_groups: dict[Kind, list[Group]], node: ast.FunctionDef, in_class: bool, loose_attributes: bool
 ) -> None:
     if in_class and node.name == "__init__":
-        found["attribute"].append(tuple(_attributes(node, loose_attributes)))
+        all_groups["attribute"].append(tuple(_attributes(node, loose_attributes)))
     if in_class and node.name.startswith("__"):
         return
-    found["method" if in_class else "function"].append((node.name,))
+    all_groups["method" if in_class else "function"].append((node.name,))
     if not in_class:
-        found["function argument"].append(tuple(argument.arg for argument in node.args.args))
+        all_groups["function argument"].append(tuple(argument.arg for argument in node.args.args))
     groups = (
         ("docstring",) if _documented(node) else (),
         ("try",) * sum(isinstance(part, ast.Try) for part in node.body),
@@ -342,7 +342,7 @@ def _add_function(
         _decorators(node),
     )
     for kind, group in zip(_METHOD_KINDS if in_class else _FUNCTION_KINDS, groups, strict=True):
-        found[kind].append(group)
+        all_groups[kind].append(group)
 
 
 def _documented(node: ast.FunctionDef) -> bool:
@@ -372,8 +372,8 @@ def _attributes(node: ast.FunctionDef, loose: bool) -> Iterator[str]:
     """Names that an `__init__` assigns on `self`: by plain assignments right in its body, unless `loose`."""
     statements: list[ast.AST] = list(node.body)
     if loose:
-        statements = [one for one in ast.walk(node) if isinstance(one, ast.Assign | ast.AnnAssign)]
-        statements.sort(key=lambda one: (getattr(one, "lineno", 0), getattr(one, "col_offset", 0)))
+        statements = [part for part in ast.walk(node) if isinstance(part, ast.Assign | ast.AnnAssign)]
+        statements.sort(key=lambda part: (getattr(part, "lineno", 0), getattr(part, "col_offset", 0)))
     for statement in statements:
         if isinstance(statement, ast.Assign):
             targets = statement.targets

@@ -154,7 +154,7 @@ def unit_of(item: LoadedDialogue) -> Unit:
     dialogue = item.dialogue
     queries = [dialogue.queries, *(session.queries for session in dialogue.sessions)]
     record = ConversationRecord(
-        variant="", sha256=dialogue_hash(dialogue), questions_sha256=sha256(to_json([list(one) for one in queries]))
+        variant="", sha256=dialogue_hash(dialogue), questions_sha256=sha256(to_json([list(texts) for texts in queries]))
     )
     return Unit(dialogue.name, dialogue, record, item, length=len(dialogue.sessions))
 
@@ -174,7 +174,7 @@ def choose_dialogues(items: Sequence[LoadedDialogue], most: int) -> list[LoadedD
 def dialogue_hash(dialogue: Dialogue) -> str:
     """Hash of all that a prompt can show of a dialogue."""
     people = dialogue.context
-    sessions = [[one.text, list(one.instructions), list(one.queries)] for one in dialogue.sessions]
+    sessions = [[session.text, list(session.instructions), list(session.queries)] for session in dialogue.sessions]
     return sha256(to_json([[people.mentor, people.mentee, people.company], sessions, list(dialogue.queries)]))
 
 

@@ -112,7 +112,7 @@ def instruction_share(data: Evidence, printed: str) -> ClaimOutcome:
         / len(dialogue.sessions)
         for dialogue in data.dialogues
     }
-    outside = Counter(len(one.sessions) for one in data.dialogues if not low <= shares[one.id] <= high)
+    outside = Counter(len(dialogue.sessions) for dialogue in data.dialogues if not low <= shares[dialogue.id] <= high)
     ends = [number(min(shares.values()), 1), number(max(shares.values()), 1)]
     note = "; ".join(f"{count} of {size} sessions" for size, count in sorted(outside.items()))
     return ClaimOutcome(ends, holds(not outside), f"Dialogues outside the range: {note}." if note else "")
@@ -120,7 +120,8 @@ def instruction_share(data: Evidence, printed: str) -> ClaimOutcome:
 
 def per_session(data: Evidence, printed: str) -> ClaimOutcome:
     """Instructions of a session that has any: the fewest and the most."""
-    counts = Counter(len(session.mentions) for one in data.dialogues for session in one.sessions if session.mentions)
+    sessions = [session for dialogue in data.dialogues for session in dialogue.sessions]
+    counts = Counter(len(session.mentions) for session in sessions if session.mentions)
     recomputed = {str(size): counts[size] for size in sorted(counts)}
     return ClaimOutcome(recomputed, holds([min(counts), max(counts)] == figures(printed)), "Sessions by number.")
 
@@ -148,10 +149,11 @@ def statistic(data: Evidence, printed: str, parameter: str) -> ClaimOutcome:
     """Mean and population standard deviation per dialogue of the short and the long set, against Table 2."""
     recomputed, statuses = {}, []
     for subset in ("short", "long"):
-        values = [_STATISTICS[parameter](one) for one in data.dialogues if one.short == (subset == "short")]
-        found = fmean(values), pstdev(values)
-        recomputed[subset] = [round(value, 2) for value in found]
-        for target, value in zip(data.published.statistic(parameter, subset), found, strict=True):
+        dialogues = [dialogue for dialogue in data.dialogues if dialogue.short == (subset == "short")]
+        values = list(map(_STATISTICS[parameter], dialogues))
+        moments = fmean(values), pstdev(values)
+        recomputed[subset] = [round(value, 2) for value in moments]
+        for target, value in zip(data.published.statistic(parameter, subset), moments, strict=True):
             if target is not None:
                 statuses.append(verdict(target, Decimal(repr(value))))
     return ClaimOutcome(recomputed, worst(statuses), "Mean and population deviation; 15 sessions are short.")

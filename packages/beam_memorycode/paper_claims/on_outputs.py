@@ -53,10 +53,10 @@ def _fits(data: Evidence, variant: str, order: Order, what: str) -> ClaimOutcome
     for row, model in data.known.items():
         summary = model.summarised(order, VARIANTS[variant])
         for column in COLUMNS:
-            found, cell = summary[column], data.published.scores[row, column]
-            if found.mean is None or found.stderr is None:
+            exact, cell = summary[column], data.published.scores[row, column]
+            if exact.mean is None or exact.stderr is None:
                 continue
-            ours = Cell.of(found.mean, found.stderr)
+            ours = Cell.of(exact.mean, exact.stderr)
             met += ours == cell
             if ours != cell:
                 missed.append(f"{row} {column} {ours} for {cell}")
@@ -111,9 +111,9 @@ def converges(data: Evidence, printed: str) -> ClaimOutcome:
     """Scores at 100 sessions, each of which has to round to the printed share."""
     ends = _ends(data)
     target = Decimal(printed.removeprefix("around "))
-    same = {row: rounded(found, 1) == target for row, found in ends.items()}
+    same = {row: rounded(end, 1) == target for row, end in ends.items()}
     note = f"Not rounding to {target}: {', '.join(row for row, fits in same.items() if not fits) or 'none'}."
-    return ClaimOutcome({row: round(found, 3) for row, found in ends.items()}, holds(all(same.values())), note)
+    return ClaimOutcome({row: round(end, 3) for row, end in ends.items()}, holds(all(same.values())), note)
 
 
 def alike(data: Evidence, printed: str) -> ClaimOutcome:
@@ -149,15 +149,15 @@ def rank_stable(data: Evidence, printed: str, model: str) -> ClaimOutcome:
     if isinstance(applicable, ClaimOutcome):
         return applicable
     ever = set(applicable.loc[applicable["rank"] > 0, "instruction"])
-    found = {}
+    recomputed = {}
     for name, rows in (("all", applicable), ("updatable only", applicable[applicable["instruction"].isin(ever)])):
         parts = _paired(rows.assign(updated=rows["rank"] > 0), "updated")
         gaps = parts[True] - parts[False]
         ends = difference_interval(gaps.to_numpy(dtype=np.float64))
-        found[name] = [round(float(value), 3) for value in (gaps.mean(), *ends)]
-    inside = found["all"][1] <= 0 <= found["all"][2]
+        recomputed[name] = [round(float(value), 3) for value in (gaps.mean(), *ends)]
+    inside = recomputed["all"][1] <= 0 <= recomputed["all"][2]
     note = "Updated less never updated, in the same dialogue: mean and 95 % interval; stable where it includes 0."
-    return ClaimOutcome(found, holds(inside), note)
+    return ClaimOutcome(recomputed, holds(inside), note)
 
 
 def unfamiliar_lower(data: Evidence, printed: str, model: str) -> ClaimOutcome:
