@@ -181,7 +181,10 @@ def read_by_ability(files: Sequence[ResultFile]) -> list[ImportedRun]:
     if verdicts and [place for place, _ in verdicts] != [place for place, _ in answers]:
         raise UserError(f"{files[0].name}: answers and verdicts of other questions than one another; give one run's.")
     pairs = zip(answers, verdicts or answers, strict=True)
-    rows = [_row_by_ability(JsonEntry({**one.value, **two.value}, two.place)) for (_, one), (_, two) in pairs]
+    rows = [
+        _row_by_ability(JsonEntry({**answer.value, **verdict.value}, verdict.place))
+        for (_, answer), (_, verdict) in pairs
+    ]
     memmachine = any("criterion_scores" in entry.value for _, entry in answers)
     label = "memmachine" if memmachine else Path(files[0].name).stem
     facts = {"system": "MemMachine"} if memmachine else {"judge_sees_question": "no"}
@@ -206,7 +209,9 @@ def _row_by_ability(entry: JsonEntry) -> ResultRow:
     nuggets: list[dict[str, Any]] = [
         {"score": score, "reason": reason} for score, reason in zip_longest(scores, reasons[: len(scores)])
     ]
-    nuggets = nuggets or [one.renamed(score="score", reason="reason") for one in entry.entries("llm_judge_responses")]
+    nuggets = nuggets or [
+        reply.renamed(score="score", reason="reason") for reply in entry.entries("llm_judge_responses")
+    ]
     ordering = entry.value if "tau_norm" in entry.value else entry.entry("event_ordering").value
     scored = next((entry.value[name] for name in ("llm_judge_score", "llm_score") if name in entry.value), None)
     return entry.row(

@@ -82,14 +82,14 @@ def write_page(
     """
     data = write_page_data(run, protocol=protocol, workers=workers)
     write_memorycode(run.folder)
-    shown = [shown_section(run.folder, one) for one in sections_of(run, notes or {})]
+    shown = [shown_section(run.folder, section) for section in sections_of(run, notes or {})]
     values = {
         **glance(run, data),
         "released": top_figures(run.folder, released=True),
         "drawn": top_figures(run.folder, released=False),
         "sections": shown,
         "field": field_section(run.folder),
-        **_claims(run.folder, claims),
+        **(_claims(run.folder) if claims else {}),
     }
     return write_text(run.folder / INDEX, render(run.folder.name, data.index, values))
 
@@ -129,43 +129,43 @@ def glance(run: RunFolder, data: PageData) -> dict[str, Any]:
     index, numbers = data.index, data.headlines.numbers
     protocol = index["protocol"]
     scores, recalls = numbers[protocol]["full"], numbers[RECALL]["full"]
-    sizes = in_order({size for one in run.arms for size in one.sizes})
+    sizes = in_order({size for arm in run.arms for size in arm.sizes})
     best = data.headlines.best[protocol]["full"] if run.arms else {}
-    called = any(one["spent"] for one in index["series"])
+    called = any(series["spent"] for series in index["series"])
     rows = [
         {
-            "series": one["id"],
-            "main": one["main"],
+            "series": series["id"],
+            "main": series["main"],
             "cells": [
                 {
-                    "score": _cell("score", one["id"], size, AVERAGE, scores),
-                    "recall": _cell("recall", one["id"], size, AVERAGE, recalls),
-                    "best": best.get(size, {}).get("series") == one["id"] and best[size]["supported"],
+                    "score": _cell("score", series["id"], size, AVERAGE, scores),
+                    "recall": _cell("recall", series["id"], size, AVERAGE, recalls),
+                    "best": best.get(size, {}).get("series") == series["id"] and best[size]["supported"],
                 }
                 for size in sizes
             ],
-            **_context(run, one["id"], one["spent"]),
+            **_context(run, series["id"], series["spent"]),
         }
-        for one in index["series"]
+        for series in index["series"]
     ]
     return {
         "sizes": sizes,
         "rows": rows,
         "called": called,
-        "offline": any(one.offline for one in run.arms),
-        "judged_offline": sorted({one.series for one in run.arms if one.judged_offline and not one.offline}),
+        "offline": any(arm.offline for arm in run.arms),
+        "judged_offline": sorted({arm.series for arm in run.arms if arm.judged_offline and not arm.offline}),
         "judge_error": stated(),
-        "claimed": sorted({one.series for one in run.arms if one.manifest and one.manifest.claimed}),
+        "claimed": sorted({arm.series for arm in run.arms if arm.manifest and arm.manifest.claimed}),
         "drop": bool(data.spoilt),
         "by_ability": [table for size in sizes for table in _by_ability(size, index["series"], scores)],
-        "chart": chart(sizes, [one["id"] for one in index["series"] if one["main"]], scores),
+        "chart": chart(sizes, [series["id"] for series in index["series"] if series["main"]], scores),
         "counts": {size: max((s[size][AVERAGE][4] for s in scores.values() if size in s), default=0) for size in sizes},
     }
 
 
 def _cell(kind: str, series: str, size: str, ability: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
-    found = numbers.get(series, {}).get(size, {}).get(ability)
-    return {"key": [kind, series, size, ability], "text": cell_text(found)}
+    cell = numbers.get(series, {}).get(size, {}).get(ability)
+    return {"key": [kind, series, size, ability], "text": cell_text(cell)}
 
 
 def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) -> dict[str, str]:
@@ -188,7 +188,7 @@ def _context(run: RunFolder, series: str, spent: Sequence[float | None] | None) 
 def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield tables with a row per ability and a column per series: Table 1's memories, then the others."""
     for title, main in (("memories", True), ("variants", False)):
-        names = [one["id"] for one in series if one["main"] == main and size in scores.get(one["id"], {})]
+        names = [own["id"] for own in series if own["main"] == main and size in scores.get(own["id"], {})]
         if names:
             yield {
                 "size": size,
@@ -205,9 +205,7 @@ def _by_ability(size: str, series: Sequence[Mapping[str, Any]], scores: Mapping[
             }
 
 
-def _claims(folder: Path, wanted: bool) -> dict[str, Any]:
-    if not wanted:
-        return {}
+def _claims(folder: Path) -> dict[str, Any]:
     claims = audit()
     write_json(folder / "claims.json", [claim.model_dump(mode="json") for claim in claims])
     rows = [{**claim.model_dump(), "shown": compact(claim.recomputed)} for claim in claims]

@@ -78,27 +78,27 @@ def _pairs(arms: Sequence[StoredArm]) -> Iterator[tuple[str, StoredArm, StoredAr
         others = [other for other in arms if other.mark == MARKS[1] and set(other.sizes) & set(arm.sizes)]
         named = [other for other in others if other.name == arm.name]
         same = [other for other in named if other.series[1:] == arm.series[1:]]
-        asked = {judgement.probe_id for judgement in arm.judgements}
+        probes = {judgement.probe_id for judgement in arm.judgements}
         for other in same or named:
-            if asked & {judgement.probe_id for judgement in other.judgements}:
+            if probes & {judgement.probe_id for judgement in other.judgements}:
                 yield (arm.series[2:] if same else f"{arm.series[2:]} – {other.series[2:]}", arm, other)
 
 
 def _rows(pairs: Sequence[tuple[str, StoredArm, StoredArm]], protocol: str) -> Iterator[dict[str, Any]]:
-    for name, one, other in pairs:
-        frames = [score_run(arm.judgements, protocol) for arm in (one, other)]
-        for size in one.sizes:
-            yield from _of_size(name, one, other, [frame[frame["size"] == size] for frame in frames], size)
+    for name, arm, other in pairs:
+        frames = [score_run(own.judgements, protocol) for own in (arm, other)]
+        for size in arm.sizes:
+            yield from _of_size(name, arm, other, [frame[frame["size"] == size] for frame in frames], size)
 
 
 def _of_size(
-    name: str, one: StoredArm, other: StoredArm, frames: Sequence[pd.DataFrame], size: str
+    name: str, arm: StoredArm, other: StoredArm, frames: Sequence[pd.DataFrame], size: str
 ) -> Iterator[dict[str, Any]]:
     for ability in (*ABILITIES, AVERAGE):
         own = [frame if ability == AVERAGE else frame[frame["ability"] == ability] for frame in frames]
-        if (found := paired(*own)) is not None:
-            key = {"first": one.series, "second": other.series, "size": size, "ability": ability}
-            yield {**key, "name": name, "numbers": shown(found)}
+        if (comparison := paired(*own)) is not None:
+            key = {"first": arm.series, "second": other.series, "size": size, "ability": ability}
+            yield {**key, "name": name, "numbers": shown(comparison)}
 
 
 def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
